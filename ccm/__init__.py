@@ -1,0 +1,1 @@
+"""A Kubernetes cloud-controller-manager for Hetzner Cloud, written to be read."""
