@@ -1,0 +1,61 @@
+"""What a cloud must offer: small capabilities with their contracts written on the methods. No I/O here.
+
+To write a cloud, implement the Protocols of the capabilities that it has (:class:`Instances`,
+:class:`LoadBalancers`, :class:`Routes`), give them to an object with the attributes of :class:`Cloud`, and
+register its factory in the entry-point group ``ccm.clouds``. :mod:`ccm.cloud.sample` is one under a hundred
+lines; :mod:`ccm.cloud.fake` is one in memory that can be scripted to fail.
+"""
+
+from ccm.cloud.cloud import Cloud
+from ccm.cloud.errors import (
+    AccessDenied,
+    CloudBusy,
+    CloudError,
+    CloudUnavailable,
+    ConfigurationError,
+    ImplementedElsewhere,
+    InstanceNotFound,
+    NotOurs,
+    Protected,
+    QuotaExhausted,
+    Rejected,
+    RetryAfter,
+    retry_after,
+)
+from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, Instances, NodeView
+from ccm.cloud.load_balancers import Ingress, LoadBalancerResult, LoadBalancers, ServicePort, ServiceView
+from ccm.cloud.notice import Notice
+from ccm.cloud.routes import Route, Routes, RouteTable
+
+__all__ = [
+    "EXTERNAL_IP",
+    "HOSTNAME",
+    "INTERNAL_IP",
+    "AccessDenied",
+    "Address",
+    "Cloud",
+    "CloudBusy",
+    "CloudError",
+    "CloudUnavailable",
+    "ConfigurationError",
+    "ImplementedElsewhere",
+    "Ingress",
+    "Instance",
+    "InstanceNotFound",
+    "Instances",
+    "LoadBalancerResult",
+    "LoadBalancers",
+    "NodeView",
+    "NotOurs",
+    "Notice",
+    "Protected",
+    "QuotaExhausted",
+    "Rejected",
+    "RetryAfter",
+    "Route",
+    "RouteTable",
+    "Routes",
+    "ServicePort",
+    "ServiceView",
+    "retry_after",
+]

@@ -1,0 +1,59 @@
+"""The cloud: a name and the capabilities that it has."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ccm.cloud.instances import Instances
+from ccm.cloud.load_balancers import LoadBalancers
+from ccm.cloud.routes import Routes
+
+
+class Cloud(Protocol):
+    """What the manager needs of a cloud. A capability that is None switches its controllers off.
+
+    Opening a cloud (its factory) does no I/O and reports every wrong setting at once. ``start`` is awaited
+    once, before any controller runs; ``close`` once at the end, whatever happened.
+    """
+
+    @property
+    def name(self) -> str:
+        """The provider's name, as given to ``--cloud-provider``."""
+        ...
+
+    @property
+    def has_cluster_id(self) -> bool:
+        """Whether what it makes is marked with a cluster id. If not, ``--allow-untagged-cloud`` is needed."""
+        ...
+
+    @property
+    def instances(self) -> Instances | None:
+        """Machines; node and node lifecycle controllers."""
+        ...
+
+    @property
+    def load_balancers(self) -> LoadBalancers | None:
+        """Load balancers; service controller."""
+        ...
+
+    @property
+    def routes(self) -> Routes | None:
+        """Routes to the nodes' pods; route controller."""
+        ...
+
+    async def start(self) -> None:
+        """Reach the cloud and check what can be checked.
+
+        Raises:
+            ConfigurationError: a setting names something that does not exist or must not be used.
+            CloudError: the cloud can't be reached or refuses the credentials.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections, threads and background work."""
+        ...
+
+    def healthy(self) -> str | None:
+        """What is wrong with the connection to the cloud, or None."""
+        ...

@@ -1,0 +1,120 @@
+"""What can go wrong between a controller and a cloud.
+
+::
+
+    CloudError                     anything below; carries notices for the object concerned
+    ├── ConfigurationError         the cloud can't be opened; lists every problem found
+    ├── InstanceNotFound           a successful, complete, authorised answer: it does not exist
+    ├── NotOurs                    another cloud's; leave it alone
+    ├── ImplementedElsewhere       somebody else does this; counts as success
+    ├── RetryAfter                 try again after exactly so many seconds
+    ├── CloudUnavailable           no usable answer: network, timeout, 5xx, truncated or odd content
+    ├── CloudBusy                  the resource is locked by other work; a retry will do
+    ├── QuotaExhausted             the request budget is used up
+    ├── AccessDenied               the token is wrong, read-only, or belongs to another project
+    ├── Rejected                   the cloud understood and said no; a retry alone won't help
+    └── Protected                  deletion is forbidden by the resource's own protection
+
+Only :class:`InstanceNotFound` is a proof of absence. Every other error means "not known".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ccm.cloud.notice import Notice
+
+
+class CloudError(Exception):
+    """Something went wrong in, or on the way to, the cloud.
+
+    Attributes:
+        message: One sentence for a person.
+        notices: Events which the controller puts on the object that it worked on.
+    """
+
+    def __init__(self, message: str, *, notices: Sequence[Notice] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.notices = tuple(notices)
+
+
+class ConfigurationError(CloudError):
+    """The configuration is wrong. All problems are reported together."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+class InstanceNotFound(CloudError):
+    """The cloud says, in a complete and authorised answer, that there is no such instance."""
+
+    def __init__(self, what: str, *, notices: Sequence[Notice] = ()) -> None:
+        super().__init__(f"instance not found: {what}", notices=notices)
+        self.what = what
+
+
+class NotOurs(CloudError):
+    """The object belongs to another cloud and has to be left alone."""
+
+    def __init__(self, what: str, *, notices: Sequence[Notice] = ()) -> None:
+        super().__init__(f"not an object of this cloud: {what}", notices=notices)
+        self.what = what
+
+
+class ImplementedElsewhere(CloudError):
+    """Another component takes care of it: a successful no-op."""
+
+    def __init__(self) -> None:
+        super().__init__("implemented by alternate to cloud provider")
+
+
+class RetryAfter(CloudError):
+    """Ask again after a fixed time; no failure is counted.
+
+    Attributes:
+        seconds: How long to wait.
+    """
+
+    def __init__(self, message: str, seconds: float, *, notices: Sequence[Notice] = ()) -> None:
+        super().__init__(message, notices=notices)
+        self.seconds = seconds
+
+
+class CloudUnavailable(CloudError):
+    """No usable answer came. Whether a change took effect is unknown."""
+
+
+class CloudBusy(CloudError):
+    """The resource is locked or in conflict with other work. Nothing was changed."""
+
+
+class QuotaExhausted(CloudError):
+    """The project's request budget is used up. Nothing was changed."""
+
+
+class AccessDenied(CloudError):
+    """The credentials don't allow this. Nothing was changed, and nothing may be concluded."""
+
+
+class Rejected(CloudError):
+    """The cloud refused the request; the same request will be refused again."""
+
+
+class Protected(Rejected):
+    """The resource is protected against deletion."""
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Find a :class:`RetryAfter` along the chain of causes.
+
+    Returns:
+        The seconds to wait, or None if nothing in the chain asks for a fixed delay.
+    """
+    current: BaseException | None = error
+    while current is not None:
+        if isinstance(current, RetryAfter):
+            return current.seconds
+        current = current.__cause__
+    return None

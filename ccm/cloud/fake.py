@@ -1,0 +1,253 @@
+"""A cloud in memory that can be scripted to fail; public, for everybody's tests.
+
+It keeps what it is told to have, records every call by name, and does what :class:`Script` says before
+it answers: raise, wait, or run a callback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ccm.cloud.errors import CloudError, InstanceNotFound, NotOurs, Rejected
+from ccm.cloud.instances import Instance, NodeView
+from ccm.cloud.load_balancers import Ingress, LoadBalancerResult, ServiceView
+from ccm.cloud.routes import Route, RouteTable
+
+SCHEME = "fake://"
+
+
+class Script:
+    """What happens at calls, by the call's name, in order.
+
+    Attributes:
+        calls: Every call so far: (name, subject).
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self._once: defaultdict[str, deque[Exception]] = defaultdict(deque)
+        self._always: dict[str, Exception] = {}
+        self._delays: dict[str, float] = {}
+        self._callbacks: dict[str, Callable[[str], Awaitable[None]]] = {}
+
+    def fail(self, name: str, error: Exception, *, times: int | None = None) -> None:
+        """Let a call fail: the next ``times`` times, or (None) until :meth:`heal`."""
+        if times is None:
+            self._always[name] = error
+        else:
+            self._once[name].extend([error] * times)
+
+    def heal(self, name: str) -> None:
+        """Let a call succeed again."""
+        self._always.pop(name, None)
+        self._once.pop(name, None)
+
+    def delay(self, name: str, seconds: float) -> None:
+        """Let a call take this long."""
+        self._delays[name] = seconds
+
+    def during(self, name: str, callback: Callable[[str], Awaitable[None]]) -> None:
+        """Run something inside a call; it gets the call's subject."""
+        self._callbacks[name] = callback
+
+    def count(self, name: str) -> int:
+        """How often a call was made."""
+        return sum(1 for called, _ in self.calls if called == name)
+
+    async def enter(self, name: str, subject: str) -> None:
+        """Record a call and do what the script says for it."""
+        self.calls.append((name, subject))
+        if name in self._callbacks:
+            await self._callbacks[name](subject)
+        if name in self._delays:
+            await asyncio.sleep(self._delays[name])
+        if self._once[name]:
+            raise self._once[name].popleft()
+        if name in self._always:
+            raise self._always[name]
+
+
+class FakeInstances:
+    """Machines in memory. Calls: ``list``, ``get``."""
+
+    def __init__(self, script: Script, scheme: str = SCHEME) -> None:
+        self.script = script
+        self.scheme = scheme
+        self.by_id: dict[str, Instance] = {}
+        self.errors: dict[str, CloudError] = {}
+
+    def add(self, instance: Instance) -> None:
+        """Have this machine."""
+        self.by_id[instance.provider_id] = instance
+
+    def remove(self, provider_id: str) -> None:
+        """Have it no more."""
+        self.by_id.pop(provider_id, None)
+
+    def shut_down(self, provider_id: str, *, off: bool = True) -> None:
+        """Power a machine off, or on again."""
+        self.by_id[provider_id] = replace(self.by_id[provider_id], shut_down=off)
+
+    def owns(self, provider_id: str) -> bool:
+        """See :meth:`ccm.cloud.Instances.owns`."""
+        return provider_id.startswith(self.scheme)
+
+    async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
+        """See :meth:`ccm.cloud.Instances.get`; also raises what ``errors`` has for the Node's name."""
+        del accepted_age
+        await self.script.enter("get", node.name)
+        answer = self._look_up(node)
+        if isinstance(answer, CloudError):
+            raise answer
+        return answer
+
+    async def list(
+        self, nodes: Sequence[NodeView], *, accepted_age: float
+    ) -> Mapping[str, Instance | CloudError]:
+        """See :meth:`ccm.cloud.Instances.list`."""
+        del accepted_age
+        await self.script.enter("list", ",".join(node.name for node in nodes))
+        return {node.name: self._look_up(node) for node in nodes}
+
+    def _look_up(self, node: NodeView) -> Instance | CloudError:
+        if node.name in self.errors:
+            return self.errors[node.name]
+        if node.provider_id and not self.owns(node.provider_id):
+            return NotOurs(node.provider_id)
+        if node.provider_id:
+            return self.by_id.get(node.provider_id) or InstanceNotFound(node.provider_id)
+        found = [instance for instance in self.by_id.values() if instance.name == node.name]
+        return found[0] if found else InstanceNotFound(node.name)
+
+
+class FakeLoadBalancers:
+    """Load balancers in memory. Calls: ``find``, ``plan``, ``ensure``, ``delete-load-balancer``."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.ingress = (Ingress(ip="203.0.113.80", ip_mode="VIP"),)
+        self.targets: dict[str, tuple[str, ...]] = {}
+        self.services: dict[str, ServiceView] = {}
+
+    async def find(self, service: ServiceView) -> LoadBalancerResult | None:
+        """See :meth:`ccm.cloud.LoadBalancers.find`."""
+        await self.script.enter("find", service.key)
+        return LoadBalancerResult(self.ingress) if service.uid in self.targets else None
+
+    async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
+        """See :meth:`ccm.cloud.LoadBalancers.plan`."""
+        await self.script.enter("plan", service.key)
+        return self._steps(service, nodes)
+
+    async def ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
+        """See :meth:`ccm.cloud.LoadBalancers.ensure`."""
+        await self.script.enter("ensure", service.key)
+        steps = self._steps(service, nodes)
+        self.targets[service.uid] = tuple(sorted(node.name for node in nodes))
+        self.services[service.uid] = service
+        return LoadBalancerResult(self.ingress, steps=tuple(steps))
+
+    async def delete(self, service: ServiceView) -> Sequence[str]:
+        """See :meth:`ccm.cloud.LoadBalancers.delete`."""
+        await self.script.enter("delete-load-balancer", service.key)
+        self.services.pop(service.uid, None)
+        return ["delete"] if self.targets.pop(service.uid, None) is not None else []
+
+    def _steps(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
+        if service.uid not in self.targets:
+            return ["create"]
+        wanted = tuple(sorted(node.name for node in nodes))
+        changed = self.targets[service.uid] != wanted or self.services[service.uid] != service
+        return ["update"] if changed else []
+
+
+class FakeRoutes:
+    """Routes in memory. Calls: ``list-routes``, ``create-route``, ``delete-route``.
+
+    Attributes:
+        gateways: By provider ID, the address that a machine has in the network.
+    """
+
+    def __init__(self, script: Script, instances: FakeInstances) -> None:
+        self.script = script
+        self.gateways: dict[str, str] = {}
+        self.table: list[Route] = []
+        self.limit: int | None = None
+        self._instances = instances
+
+    async def list(self) -> RouteTable:
+        """See :meth:`ccm.cloud.Routes.list`."""
+        await self.script.enter("list-routes", "")
+        by_gateway = {gateway: provider_id for provider_id, gateway in self.gateways.items()}
+        routes = tuple(replace(route, provider_id=by_gateway.get(route.gateway, "")) for route in self.table)
+        return RouteTable(routes, frozenset(self.gateways), self.limit)
+
+    async def gateway(self, node: NodeView, destination: str) -> str:
+        """See :meth:`ccm.cloud.Routes.gateway`."""
+        instance = await self._instances.get(node, accepted_age=60)
+        if instance.provider_id not in self.gateways:
+            raise Rejected(f"{node.name} is not in the network, no route to {destination}")
+        return self.gateways[instance.provider_id]
+
+    async def create(self, routes: Sequence[Route]) -> Sequence[Exception | None]:
+        """See :meth:`ccm.cloud.Routes.create`."""
+        return [await self._change("create-route", route, self._add) for route in routes]
+
+    async def delete(self, routes: Sequence[Route]) -> Sequence[Exception | None]:
+        """See :meth:`ccm.cloud.Routes.delete`."""
+        return [await self._change("delete-route", route, self._drop) for route in routes]
+
+    async def _change(self, name: str, route: Route, change: Callable[[Route], None]) -> Exception | None:
+        try:
+            await self.script.enter(name, route.destination)
+        except CloudError as error:
+            return error
+        change(route)
+        return None
+
+    def _add(self, route: Route) -> None:
+        self._drop(route)
+        self.table.append(Route(route.destination, route.gateway))
+
+    def _drop(self, route: Route) -> None:
+        same = (route.destination, route.gateway)
+        self.table = [other for other in self.table if (other.destination, other.gateway) != same]
+
+
+@dataclass
+class FakeCloud:
+    """All capabilities in memory; set one to None to lack it."""
+
+    name: str = "fake"
+    has_cluster_id: bool = True
+    script: Script = field(default_factory=Script)
+    instances: FakeInstances | None = None
+    load_balancers: FakeLoadBalancers | None = None
+    routes: FakeRoutes | None = None
+    started: bool = False
+    problem: str | None = None
+
+    @classmethod
+    def complete(cls) -> FakeCloud:
+        """Make one with every capability."""
+        cloud = cls()
+        cloud.instances = FakeInstances(cloud.script)
+        cloud.load_balancers = FakeLoadBalancers(cloud.script)
+        cloud.routes = FakeRoutes(cloud.script, cloud.instances)
+        return cloud
+
+    async def start(self) -> None:
+        """See :meth:`ccm.cloud.Cloud.start`."""
+        await self.script.enter("start", self.name)
+        self.started = True
+
+    async def close(self) -> None:
+        """See :meth:`ccm.cloud.Cloud.close`."""
+        self.started = False
+
+    def healthy(self) -> str | None:
+        """See :meth:`ccm.cloud.Cloud.healthy`."""
+        return self.problem

@@ -1,0 +1,119 @@
+"""Load balancers: how traffic from outside reaches a Service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ccm.cloud.instances import NodeView
+from ccm.cloud.notice import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePort:
+    """One port of a Service.
+
+    Attributes:
+        port: Where clients connect to.
+        node_port: Where the nodes listen; 0 = none was given out.
+        protocol: ``TCP``, ``UDP`` or ``SCTP``.
+        name: The port's name; may be empty.
+    """
+
+    port: int
+    node_port: int
+    protocol: str = "TCP"
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    """What a cloud gets to see of a Service of type LoadBalancer."""
+
+    namespace: str
+    name: str
+    uid: str
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    ports: tuple[ServicePort, ...] = ()
+    external_traffic_policy: str = "Cluster"
+    health_check_node_port: int = 0
+    source_ranges: tuple[str, ...] = ()
+    load_balancer_ip: str = ""
+    ip_families: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ingress:
+    """One entry of a Service's status.
+
+    Attributes:
+        ip: An address, or empty.
+        hostname: A name, or empty.
+        ip_mode: ``VIP``, ``Proxy``, or empty where it makes no sense.
+    """
+
+    ip: str = ""
+    hostname: str = ""
+    ip_mode: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadBalancerResult:
+    """What came of making a load balancer as wanted.
+
+    Attributes:
+        ingress: How clients reach it.
+        steps: What was changed, in words, in order; empty = it already was as wanted.
+        notices: What the Service's owner should know.
+    """
+
+    ingress: tuple[Ingress, ...]
+    steps: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+class LoadBalancers(Protocol):
+    """Makes load balancers. Every method is idempotent and serialises work on the same load balancer."""
+
+    async def find(self, service: ServiceView) -> LoadBalancerResult | None:
+        """Look for a Service's load balancer; None = it has none.
+
+        Raises:
+            CloudError: not known.
+        """
+        ...
+
+    async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
+        """Say, step by step and without doing it, what :meth:`ensure` would do now.
+
+        Raises:
+            CloudError: not known.
+        """
+        ...
+
+    async def ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
+        """Create the load balancer, or make it as wanted. Makes no call if nothing is to be changed.
+
+        Raises:
+            RetryAfter: ask again after a fixed time.
+            ImplementedElsewhere: not for this cloud.
+            CloudError: it is not as wanted. What could be done, has been done.
+        """
+        ...
+
+    async def delete(self, service: ServiceView) -> Sequence[str]:
+        """Remove everything that was made for the Service, partly made things too.
+
+        Returns:
+            What was done, in words; empty = there was nothing.
+
+        Raises:
+            CloudError: something is left.
+        """
+        ...

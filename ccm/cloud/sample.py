@@ -1,0 +1,82 @@
+"""The smallest cloud that works: machines from a list in the environment. Copy it to start your own.
+
+``SAMPLE_MACHINES=node-1=192.0.2.1,node-2=192.0.2.2`` gives two machines. Registered in the entry-point group
+``ccm.clouds`` as ``sample = "ccm.cloud.sample:open_cloud"``, it runs with ``--cloud-provider=sample``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ccm.cloud.errors import CloudError, ConfigurationError, InstanceNotFound, NotOurs
+from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, Address, Instance, NodeView
+
+SCHEME = "sample://"
+
+
+class SampleInstances:
+    """Machines that always run; nothing is asked of anybody."""
+
+    def __init__(self, machines: Mapping[str, str]) -> None:
+        self._machines = machines
+
+    def owns(self, provider_id: str) -> bool:
+        """See :meth:`ccm.cloud.Instances.owns`."""
+        return provider_id.startswith(SCHEME)
+
+    async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
+        """See :meth:`ccm.cloud.Instances.get`."""
+        del accepted_age  # the list never changes
+        if node.provider_id and not self.owns(node.provider_id):
+            raise NotOurs(node.provider_id)
+        name = node.provider_id.removeprefix(SCHEME) or node.name
+        if name not in self._machines:
+            raise InstanceNotFound(name)
+        addresses = (Address(HOSTNAME, name), Address(EXTERNAL_IP, self._machines[name]))
+        return Instance(SCHEME + name, name, type="sample", region="nowhere", addresses=addresses)
+
+    async def list(
+        self, nodes: Sequence[NodeView], *, accepted_age: float
+    ) -> Mapping[str, Instance | CloudError]:
+        """See :meth:`ccm.cloud.Instances.list`."""
+        answers: dict[str, Instance | CloudError] = {}
+        for node in nodes:
+            try:
+                answers[node.name] = await self.get(node, accepted_age=accepted_age)
+            except CloudError as error:
+                answers[node.name] = error
+        return answers
+
+
+class SampleCloud:
+    """A cloud that has machines and nothing else."""
+
+    name = "sample"
+    has_cluster_id = True
+    load_balancers = None
+    routes = None
+
+    def __init__(self, machines: Mapping[str, str]) -> None:
+        self.instances = SampleInstances(machines)
+
+    async def start(self) -> None:
+        """There is nothing to reach."""
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def healthy(self) -> str | None:
+        """A list is always well."""
+        return None
+
+
+def open_cloud(environment: Mapping[str, str], **_: object) -> SampleCloud:
+    """Read ``SAMPLE_MACHINES``.
+
+    Raises:
+        ConfigurationError: an entry is not ``name=address``.
+    """
+    entries = [entry for entry in environment.get("SAMPLE_MACHINES", "").split(",") if entry]
+    if wrong := [entry for entry in entries if "=" not in entry]:
+        raise ConfigurationError([f"SAMPLE_MACHINES: {entry!r} is not name=address" for entry in wrong])
+    return SampleCloud({name: address for name, _, address in (entry.partition("=") for entry in entries)})
