@@ -1,0 +1,128 @@
+"""What the API server answers when it does not do what we asked, one class for each case that we treat apart.
+
+KubernetesError             any answer that is no success
+├── Unauthorized            401  our token is missing, wrong or expired
+├── Forbidden               403  our role lacks a permission, or admission refused
+├── NotFound                404
+├── Conflict                409  a resourceVersion or precondition does not hold any more
+│   └── AlreadyExists       409  with that reason: create met an object of this name
+├── Gone                    410  the resourceVersion or the continue token is too old: list again
+├── Invalid                 422  the object breaks a rule of its type
+├── TooManyRequests         429  wait `retry_after` seconds
+├── ServerError             5xx
+└── ConnectionFailed        no (complete) answer at all: refused, reset, timed out, TLS; status 0
+LeaseLost                   this process is not the leader any more
+"""
+
+# Names are those that people know from the API, without an Error suffix.
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from ccm.errors import CcmError
+
+
+class KubernetesError(CcmError):
+    """The API server did not do what we asked.
+
+    Attributes:
+        status: HTTP status code; 0 without an answer.
+        reason: Kubernetes' machine-readable reason (`NotFound`, `Expired`, …), may be empty.
+        message: the server's sentence for people.
+        retry_after: seconds that the server asked us to wait; None when it did not.
+    """
+
+    def __init__(
+        self, status: int = 0, reason: str = "", message: str = "", *, retry_after: float | None = None
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+        super().__init__(message or reason or f"HTTP status {status}")
+
+
+class Unauthorized(KubernetesError):
+    """401: our token is missing, wrong or expired."""
+
+
+class Forbidden(KubernetesError):
+    """403: our role lacks a permission, or admission refused."""
+
+
+class NotFound(KubernetesError):
+    """404: there is no such object."""
+
+
+class Conflict(KubernetesError):
+    """409: a resourceVersion or a precondition does not hold any more."""
+
+
+class AlreadyExists(Conflict):
+    """409 with reason AlreadyExists: create met an object of this name."""
+
+
+class Gone(KubernetesError):
+    """410: the resourceVersion or the continue token is too old; list again."""
+
+
+class Invalid(KubernetesError):
+    """422: the object breaks a rule of its type."""
+
+
+class TooManyRequests(KubernetesError):
+    """429: the server asks us to wait `retry_after` seconds."""
+
+
+class ServerError(KubernetesError):
+    """5xx: the server failed; the effect of a write is unknown."""
+
+
+class ConnectionFailed(KubernetesError):
+    """There is no complete answer: refused, reset, timed out, TLS. The effect of a write is unknown."""
+
+
+class LeaseLost(CcmError):
+    """This process does not lead any more and must stop all work at once.
+
+    Attributes:
+        lease: namespace/name of the lease.
+        identity: who we are in it.
+    """
+
+    def __init__(self, lease: str, identity: str) -> None:
+        self.lease = lease
+        self.identity = identity
+        super().__init__(f"lost the lease {lease}")
+
+
+_BY_STATUS: dict[int, type[KubernetesError]] = {
+    HTTPStatus.UNAUTHORIZED: Unauthorized,
+    HTTPStatus.FORBIDDEN: Forbidden,
+    HTTPStatus.NOT_FOUND: NotFound,
+    HTTPStatus.CONFLICT: Conflict,
+    HTTPStatus.GONE: Gone,
+    HTTPStatus.UNPROCESSABLE_ENTITY: Invalid,
+    HTTPStatus.TOO_MANY_REQUESTS: TooManyRequests,
+}
+
+
+def error_of(status: int, reason: str, message: str, *, retry_after: float | None = None) -> KubernetesError:
+    """The error for an answer of the API server (its `Status` object, or a bare HTTP status).
+
+    Args:
+        status: HTTP status code.
+        reason: `reason` of the Status object, empty if there is none.
+        message: sentence for people.
+        retry_after: seconds, from the header or the Status' details.
+    """
+    if reason == "AlreadyExists":
+        kind: type[KubernetesError] = AlreadyExists
+    elif reason == "Expired":
+        kind = Gone
+    elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        kind = ServerError
+    else:
+        kind = _BY_STATUS.get(status, KubernetesError)
+    return kind(status, reason, message, retry_after=retry_after)

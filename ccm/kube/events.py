@@ -1,0 +1,215 @@
+"""Kubernetes Events, for the people who watch our work with kubectl.
+
+Reporting must never disturb working: `event` only puts a note into a short queue, `run` sends, and what can't be
+sent is dropped with a line in the log. How repetition is folded stands in `correlation`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+import structlog
+
+from ccm.kube.correlation import Correlator, EventType, Note, remember
+from ccm.kube.errors import (
+    AlreadyExists,
+    ConnectionFailed,
+    KubernetesError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+)
+from ccm.kube.objects import Event, EventSource, ObjectMeta, ObjectReference, to_wire
+from ccm.kube.protocol import Transport
+
+_QUEUE = 1000
+_TRIES = 6
+_PAUSE = 10.0
+_MESSAGE_LIMIT = 1024
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Recorder(Protocol):
+    """Takes events. Controllers need no more than this."""
+
+    def event(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
+        """Report that something happened to an object; never waits, never raises."""
+        ...
+
+
+class EventRecorder:
+    """Records events for one component.
+
+    Args:
+        transport: where events go.
+        component: who reports.
+        host: the node or Pod on which we run; may be empty.
+        now: wall clock.
+        outbox: send through another recorder's queue; see `for_component`.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        component: str,
+        *,
+        host: str = "",
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        outbox: Outbox | None = None,
+    ) -> None:
+        self._component = component
+        self._now = now
+        self._outbox = outbox or Outbox(transport, host)
+        self._transport = transport
+
+    def for_component(self, component: str) -> EventRecorder:
+        """A recorder that reports as another component through the same queue; this one's `run` sends for both."""
+        return EventRecorder(self._transport, component, now=self._now, outbox=self._outbox)
+
+    def event(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
+        """Report that something happened to an object; never waits, never raises.
+
+        Args:
+            reference: the object.
+            type: Normal or Warning.
+            reason: one word in CamelCase.
+            message: a sentence for people, without secrets; cut at 1024 characters.
+        """
+        text = message[:_MESSAGE_LIMIT]
+        log.info("event", object=reference.name, kind=reference.kind, type=type, reason=reason, message=text)
+        self._outbox.put(Note(self._component, reference, type, reason, text, self._now()))
+
+    async def run(self) -> None:
+        """Send what is recorded, for ever."""
+        await self._outbox.run()
+
+    async def flush(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds until all is sent; whether it was. `run` must be running."""
+        return await self._outbox.flush(timeout)
+
+
+@dataclass(slots=True)
+class _Sent:
+    """An Event that exists: where, and how often it happened."""
+
+    path: str
+    count: int
+
+
+class Outbox:
+    """The queue of notes and the memory of the Events that exist already."""
+
+    def __init__(self, transport: Transport, host: str) -> None:
+        self._transport = transport
+        self._host = host
+        self._notes: deque[Note] = deque(maxlen=_QUEUE)
+        self._arrived = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._correlator = Correlator()
+        self._sent: OrderedDict[Hashable, _Sent] = OrderedDict()
+
+    def put(self, note: Note) -> None:
+        """Add a note; the oldest is lost when there are too many."""
+        if len(self._notes) == _QUEUE:
+            log.warning("event_dropped", why="too many events wait", reason=self._notes[0].reason)
+        self._notes.append(note)
+        self._idle.clear()
+        self._arrived.set()
+
+    async def run(self) -> None:
+        """Send, for ever."""
+        while True:
+            await self._arrived.wait()
+            while self._notes:
+                note = self._notes.popleft()
+                try:
+                    await self._send(note)
+                except KubernetesError as error:
+                    log.warning(
+                        "event_dropped", why=str(error), reason=note.reason, object=note.reference.name
+                    )
+            self._arrived.clear()
+            self._idle.set()
+
+    async def flush(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds until nothing waits any more; whether that happened."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _send(self, note: Note) -> None:
+        judged = self._correlator.judge(note, asyncio.get_running_loop().time())
+        if judged is None:
+            log.debug("event_muted", reason=note.reason, object=note.reference.name)
+            return
+        sent = self._sent.get(judged.key)
+        if sent is None or not await self._count_up(sent, judged.note):
+            remember(self._sent, judged.key, await self._create(judged.note))
+
+    async def _create(self, note: Note) -> _Sent:
+        event = new_event(note, self._host)
+        path = f"/api/v1/namespaces/{event.metadata.namespace}/events"
+        try:
+            await _patiently(lambda: self._transport.create(path, to_wire(event), Event))
+        except AlreadyExists:
+            log.debug(
+                "event_exists", name=event.metadata.name
+            )  # a try before arrived, only its answer did not
+        return _Sent(f"{path}/{event.metadata.name}", 1)
+
+    async def _count_up(self, sent: _Sent, note: Note) -> bool:
+        """Whether the Event still existed: the API server forgets them after an hour."""
+        body = {"count": sent.count + 1, "lastTimestamp": timestamp(note.at), "message": note.message}
+        try:
+            await _patiently(lambda: self._transport.patch(sent.path, body, Event))
+        except NotFound:
+            return False
+        sent.count += 1
+        return True
+
+
+def new_event(note: Note, host: str) -> Event:
+    """The Event object for a note; its name is the object's with the time in hexadecimal nanoseconds."""
+    stamp = timestamp(note.at)
+    nanoseconds = int(note.at.timestamp() * 1_000_000) * 1000
+    return Event(
+        metadata=ObjectMeta(
+            name=f"{note.reference.name}.{nanoseconds:x}", namespace=note.reference.namespace or "default"
+        ),
+        involved_object=note.reference,
+        reason=note.reason,
+        message=note.message,
+        source=EventSource(component=note.component, host=host),
+        first_timestamp=stamp,
+        last_timestamp=stamp,
+        count=1,
+        type=note.type,
+        reporting_component=note.component,
+    )
+
+
+def timestamp(at: datetime) -> str:
+    """RFC 3339 with whole seconds, as Kubernetes writes metav1.Time."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def _patiently(call: Callable[[], Awaitable[object]]) -> None:
+    for attempt in range(_TRIES):
+        try:
+            await call()
+        except (ConnectionFailed, ServerError, TooManyRequests) as error:
+            if attempt == _TRIES - 1:
+                raise
+            await asyncio.sleep(error.retry_after or _PAUSE)
+        else:
+            return

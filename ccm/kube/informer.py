@@ -1,0 +1,240 @@
+"""A local copy of one collection, kept current: list, then watch, for ever.
+
+The promises (client-go's reflector and shared informer, without threads):
+
+- after `synced` the copy is complete as of some recent moment and only moves forward;
+- a lost connection, an expired resource version or an odd answer costs a pause and at most a new list, and
+  handlers learn every difference, also of what was deleted meanwhile;
+- pauses grow from 0.8 to 30 seconds with jitter: an API server that comes back is not run over;
+- an object that can't be decoded is kept as it was last known. It is never taken for deleted.
+
+Handlers are plain functions `(old, new)`: old is None for a new object, new is None for a deleted one. They run
+on the event loop and must not block; usually they add a key to a work queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as randomness
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+
+from ccm.kube.errors import Gone, KubernetesError
+from ccm.kube.objects import HasMetadata, ObjectMeta
+from ccm.kube.protocol import Transport, WatchEvent
+from ccm.kube.ratelimit import Backoff
+
+T = TypeVar("T", bound=HasMetadata)
+Handler = Callable[[T | None, T | None], None]
+
+_WATCH_AT_LEAST = 300.0
+_QUICK = 1.0
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class InformerStatistics:
+    """What an informer did so far.
+
+    Attributes:
+        objects: held now.
+        lists: complete lists taken.
+        watches: watches opened.
+        events: changes received.
+        failures: lists and watches that ended with an error.
+        failing_since: event loop's seconds since when nothing but errors came; None while all is well.
+        last_error: the last one's text.
+    """
+
+    objects: int = 0
+    lists: int = 0
+    watches: int = 0
+    events: int = 0
+    failures: int = 0
+    failing_since: float | None = None
+    last_error: str = ""
+
+
+class Informer(Generic[T]):
+    """A local, always current copy of one collection.
+
+    Args:
+        transport: the API server.
+        path: the collection, like `/api/v1/nodes`.
+        kind: the struct of its objects.
+        resync: seconds after which handlers are called for every unchanged object; 0 for never.
+        backoff: pauses after failures.
+        random: numbers in [0, 1).
+
+    Attributes:
+        synced: set once the first complete list is in.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        path: str,
+        kind: type[T],
+        *,
+        resync: float = 0.0,
+        backoff: Backoff | None = None,
+        random: Callable[[], float] = randomness.random,
+    ) -> None:
+        self.path = path
+        self.synced = asyncio.Event()
+        self._transport = transport
+        self._kind = kind
+        self._resync = resync
+        self._backoff = backoff or Backoff()
+        self._random = random
+        self._objects: dict[str, T] = {}
+        self._handlers: list[Handler[T]] = []
+        self._statistics = InformerStatistics()
+        self._version = ""
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, key: str) -> T | None:
+        """The object of this key (`name` or `namespace/name`), or None."""
+        return self._objects.get(key)
+
+    def items(self) -> list[T]:
+        """All objects, in no particular order. The list is the caller's, the objects are shared and frozen."""
+        return list(self._objects.values())
+
+    def keys(self) -> list[str]:
+        """The keys of all objects."""
+        return list(self._objects)
+
+    def add_handler(self, handler: Handler[T]) -> None:
+        """Have a function called as `handler(old, new)` for every object there is and every change from now on."""
+        self._handlers.append(handler)
+        for item in self.items():
+            self._call(handler, None, item)
+
+    def statistics(self) -> InformerStatistics:
+        """What happened so far; for health checks, metrics and debugging."""
+        self._statistics.objects = len(self._objects)
+        return self._statistics
+
+    async def run(self) -> None:
+        """Keep the copy current, for ever."""
+        if self._resync > 0:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._resync_loop())
+                group.create_task(self._list_and_watch_loop())
+        else:
+            await self._list_and_watch_loop()
+
+    async def _list_and_watch_loop(self) -> None:
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+            except Gone as error:
+                # Nothing is wrong with the connection: list again at once, but not in a tight loop.
+                self._version = ""
+                await self._pause(error, listed_again=True)
+            except KubernetesError as error:
+                await self._pause(error)
+
+    async def _list(self) -> None:
+        fresh: dict[str, T] = {}
+        version = ""
+        async with aclosing(self._transport.list_pages(self.path, self._kind)) as pages:
+            async for page in pages:
+                fresh.update((item.metadata.key, item) for item in page.items)
+                fresh.update(self._last_known(page.odd))
+                version = page.resource_version
+        self._replace(fresh)
+        self._version = version
+        self._statistics.lists += 1
+        self._well()
+        self.synced.set()
+
+    def _last_known(self, odd: list[ObjectMeta]) -> dict[str, T]:
+        known = {metadata.key: self._objects.get(metadata.key) for metadata in odd}
+        return {key: item for key, item in known.items() if item is not None}
+
+    def _replace(self, fresh: dict[str, T]) -> None:
+        before, self._objects = self._objects, fresh
+        for key, old in before.items():
+            if key not in fresh:
+                self._tell(old, None)
+        for key, new in fresh.items():
+            old = before.get(key)
+            if old is None or old.metadata.resource_version != new.metadata.resource_version:
+                self._tell(old, new)
+
+    async def _watch(self) -> None:
+        """One watch, from the last version that we saw until it ends."""
+        loop = asyncio.get_running_loop()
+        started, events = loop.time(), 0
+        self._statistics.watches += 1
+        # Random, so that not all watches of all replicas end at once.
+        timeout = _WATCH_AT_LEAST * (1 + self._random())
+        watching = self._transport.watch(self.path, self._kind, self._version, timeout=timeout)
+        async with aclosing(watching) as changes:
+            async for change in changes:
+                events += 1
+                self._well()
+                self._apply(change)
+        if not events and loop.time() - started < _QUICK:
+            # A server that ends every watch at once would have us spin.
+            raise KubernetesError(message="the watch ended at once without any event")
+
+    def _apply(self, change: WatchEvent[T]) -> None:
+        self._version = change.metadata.resource_version or self._version
+        if change.type == "BOOKMARK":
+            return
+        self._statistics.events += 1
+        key = change.metadata.key
+        if change.type == "DELETED":
+            old = self._objects.pop(key, None)
+            if old is not None:
+                self._tell(change.object or old, None)
+        elif change.object is not None:
+            old = self._objects.get(key)
+            self._objects[key] = change.object
+            self._tell(old, change.object)
+
+    def _tell(self, old: T | None, new: T | None) -> None:
+        for handler in self._handlers:
+            self._call(handler, old, new)
+
+    def _call(self, handler: Handler[T], old: T | None, new: T | None) -> None:
+        try:
+            handler(old, new)
+        except Exception:
+            # A handler's mistake must cost neither the other handlers nor the copy.
+            log.exception("handler_failed", path=self.path)
+
+    def _well(self) -> None:
+        self._statistics.failing_since = None
+
+    async def _pause(self, error: KubernetesError, *, listed_again: bool = False) -> None:
+        now = asyncio.get_running_loop().time()
+        statistics = self._statistics
+        statistics.failures += 1
+        statistics.last_error = str(error)
+        if statistics.failing_since is None:
+            statistics.failing_since = now
+        pause = max(self._backoff.next(now, self._random()), error.retry_after or 0.0)
+        log.warning(
+            "watch_failed", path=self.path, error=str(error), pause=round(pause, 1), relist=listed_again
+        )
+        await asyncio.sleep(pause)
+
+    async def _resync_loop(self) -> None:
+        await self.synced.wait()
+        while True:
+            await asyncio.sleep(self._resync)
+            for item in self.items():
+                self._tell(item, item)

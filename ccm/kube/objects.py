@@ -1,0 +1,328 @@
+"""The parts of Kubernetes' objects that we read, as frozen structs.
+
+Names are Kubernetes' own in snake_case. Every field has a default, so an object that lacks something
+decodes; what we don't name is not kept, which is what makes 5,000 nodes cheap. We never write such an object
+back: writes are patches, or whole objects of our own (Lease, Event).
+
+`null` means absent, as in Kubernetes itself: `decode` tries the fast way and drops nulls only where one hurt.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Protocol, TypeVar, cast
+
+import msgspec
+
+_ACRONYMS = {
+    "provider_id": "providerID",
+    "pod_cidr": "podCIDR",
+    "pod_cidrs": "podCIDRs",
+    "cluster_ip": "clusterIP",
+    "cluster_ips": "clusterIPs",
+    "external_ips": "externalIPs",
+    "load_balancer_ip": "loadBalancerIP",
+    "continue_": "continue",
+}
+
+
+def wire_name(name: str) -> str:
+    """The JSON name of a field: camelCase with Kubernetes' capital acronyms."""
+    head, *rest = name.split("_")
+    return _ACRONYMS.get(name) or head + "".join(word.capitalize() for word in rest)
+
+
+class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename=wire_name):
+    """Base of every struct here: immutable, outside of the garbage collector, empty fields not encoded."""
+
+
+class OwnerReference(Part, frozen=True):
+    """Who owns an object."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class ObjectMeta(Part, frozen=True):
+    """What every object has."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+
+    @property
+    def key(self) -> str:
+        """`name`, or `namespace/name` for what lives in a namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class HasMetadata(Protocol):
+    """Any Kubernetes object."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The object's metadata."""
+        ...
+
+
+class PartialObject(Part, frozen=True):
+    """Only the metadata: for objects of which the rest could not be decoded."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Taint(Part, frozen=True):
+    """Keeps Pods off a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str = ""
+
+
+class NodeAddress(Part, frozen=True):
+    """One address of a node; type is InternalIP, ExternalIP, Hostname, InternalDNS or ExternalDNS."""
+
+    type: str = ""
+    address: str = ""
+
+
+class Condition(Part, frozen=True):
+    """One condition of a node or a Service; status is True, False or Unknown."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_heartbeat_time: str = ""
+    last_transition_time: str = ""
+
+
+NodeCondition = Condition
+
+
+class NodeSpec(Part, frozen=True):
+    """What is wanted of a node."""
+
+    provider_id: str = ""
+    pod_cidr: str = ""
+    pod_cidrs: tuple[str, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+class NodeStatus(Part, frozen=True):
+    """What a node is."""
+
+    addresses: tuple[NodeAddress, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class Node(Part, frozen=True):
+    """A member of the cluster."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class ServicePort(Part, frozen=True):
+    """One port of a Service. `target_port` is a number or the name of a container's port."""
+
+    name: str = ""
+    protocol: str = "TCP"
+    app_protocol: str = ""
+    port: int = 0
+    target_port: int | str = 0
+    node_port: int = 0
+
+
+class ServiceSpec(Part, frozen=True):
+    """What is wanted of a Service."""
+
+    type: str = "ClusterIP"
+    ports: tuple[ServicePort, ...] = ()
+    selector: dict[str, str] = {}
+    cluster_ip: str = ""
+    cluster_ips: tuple[str, ...] = ()
+    external_ips: tuple[str, ...] = ()
+    ip_families: tuple[str, ...] = ()
+    ip_family_policy: str = ""
+    load_balancer_ip: str = ""
+    load_balancer_class: str | None = None
+    load_balancer_source_ranges: tuple[str, ...] = ()
+    allocate_load_balancer_node_ports: bool | None = None
+    external_traffic_policy: str = ""
+    internal_traffic_policy: str = ""
+    health_check_node_port: int = 0
+    publish_not_ready_addresses: bool = False
+    session_affinity: str = ""
+    session_affinity_config: dict[str, Any] = {}
+
+
+class PortStatus(Part, frozen=True):
+    """State of one port of a load balancer's ingress point."""
+
+    port: int = 0
+    protocol: str = ""
+    error: str | None = None
+
+
+class LoadBalancerIngress(Part, frozen=True):
+    """One address at which a load balancer is reached."""
+
+    ip: str = ""
+    hostname: str = ""
+    ip_mode: str | None = None
+    ports: tuple[PortStatus, ...] = ()
+
+
+class LoadBalancerStatus(Part, frozen=True):
+    """Where a load balancer is reached."""
+
+    ingress: tuple[LoadBalancerIngress, ...] = ()
+
+
+class ServiceStatus(Part, frozen=True):
+    """What a Service is."""
+
+    load_balancer: LoadBalancerStatus = LoadBalancerStatus()
+    conditions: tuple[Condition, ...] = ()
+
+
+class Service(Part, frozen=True):
+    """A name for a group of Pods."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+    status: ServiceStatus = ServiceStatus()
+
+
+class LeaseSpec(Part, frozen=True):
+    """Who leads. Times are strings: nobody may compare other machines' clocks with ours."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: str = ""
+    renew_time: str = ""
+    lease_transitions: int = 0
+
+
+class Lease(Part, frozen=True):
+    """A lock for leader election (coordination.k8s.io/v1)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()
+
+
+class ObjectReference(Part, frozen=True):
+    """Names one object, for events."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class EventSource(Part, frozen=True):
+    """Which component reports an event."""
+
+    component: str = ""
+    host: str = ""
+
+
+class Event(Part, frozen=True):
+    """Something that happened to an object, for people. The type is Normal or Warning."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    involved_object: ObjectReference = ObjectReference()
+    reason: str = ""
+    message: str = ""
+    source: EventSource = EventSource()
+    first_timestamp: str = ""
+    last_timestamp: str = ""
+    count: int = 0
+    type: str = ""
+    reporting_component: str = ""
+
+
+class ConfigMap(Part, frozen=True):
+    """Configuration as text."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = {}
+
+
+T = TypeVar("T")
+_KINDS: dict[type, tuple[str, str]] = {
+    Node: ("v1", "Node"),
+    Service: ("v1", "Service"),
+    ConfigMap: ("v1", "ConfigMap"),
+    Event: ("v1", "Event"),
+    Lease: ("coordination.k8s.io/v1", "Lease"),
+}
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
+def reference_to(item: HasMetadata) -> ObjectReference:
+    """The reference that an event about this object carries."""
+    api_version, kind = _KINDS[type(item)]
+    metadata = item.metadata
+    return ObjectReference(
+        api_version=api_version,
+        kind=kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )
+
+
+def to_wire(item: object) -> dict[str, Any]:
+    """The JSON object to send for a struct of ours, with its apiVersion and kind where it has one."""
+    body = cast("dict[str, Any]", msgspec.to_builtins(item))
+    if type(item) in _KINDS:
+        body["apiVersion"], body["kind"] = _KINDS[type(item)]
+    return body
+
+
+def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """One object from JSON.
+
+    Args:
+        data: JSON text.
+        kind: a struct of this module (or `dict`, or any type that msgspec knows).
+
+    Raises:
+        msgspec.DecodeError: no JSON, or a field has a type that Kubernetes does not allow.
+    """
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        # Kubernetes treats null as absent everywhere; only the rare object that has one takes the slow way.
+        return msgspec.convert(_without_nulls(msgspec.json.decode(data)), kind)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {key: _without_nulls(item) for key, item in items if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in cast("list[Any]", value) if item is not None]
+    return value

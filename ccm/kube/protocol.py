@@ -1,0 +1,129 @@
+"""What we ask of a connection to an API server.
+
+Two things implement it: `transport.KubernetesTransport` (the network) and `memory.MemoryTransport` (an API
+server in this process). Everything else in the project takes a `Transport` and can't tell which one it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from ccm.kube.objects import ObjectMeta
+
+T = TypeVar("T")
+PatchType = Literal[
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/json-patch+json",
+]
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+Body = Mapping[str, Any] | Sequence[Any]
+
+MERGE_PATCH: PatchType = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: PatchType = "application/strategic-merge-patch+json"
+JSON_PATCH: PatchType = "application/json-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list.
+
+    Attributes:
+        items: the objects that decoded.
+        odd: metadata of those that did not. They exist! Nobody may take them for deleted.
+        resource_version: where a watch of the whole list starts.
+    """
+
+    items: list[T]
+    resource_version: str
+    odd: list[ObjectMeta] = field(default_factory=list[ObjectMeta])
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """One change.
+
+    Attributes:
+        type: ADDED, MODIFIED, DELETED, or BOOKMARK (nothing changed up to this resource version).
+        metadata: of the object; for a BOOKMARK only the resource version counts.
+        object: None for a BOOKMARK and for an object that did not decode.
+    """
+
+    type: EventType
+    metadata: ObjectMeta
+    object: T | None
+
+
+class Transport(Protocol):
+    """A connection to an API server. Paths are absolute: `/api/v1/nodes/NAME/status`.
+
+    Every method raises a `ccm.kube.errors.KubernetesError`: what the server said, or ConnectionFailed. All of
+    them may be cancelled; then the effect of a write is unknown.
+    """
+
+    async def get(self, path: str, kind: type[T]) -> T:
+        """One object. Raises NotFound if there is none."""
+        ...
+
+    def list_pages(self, path: str, kind: type[T], *, limit: int = 500) -> AsyncGenerator[Page[T], None]:
+        """All objects of a collection, page by page, as of one moment.
+
+        Args:
+            path: the collection, like `/api/v1/nodes`.
+            kind: the struct of one item.
+            limit: objects in a page.
+
+        Raises:
+            Gone: the list took so long that the server forgot that moment; start again.
+        """
+        ...
+
+    def watch(
+        self, path: str, kind: type[T], resource_version: str, *, timeout: float
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Changes of a collection since a resource version. Ends without an error when the server ends it.
+
+        Args:
+            path: the collection.
+            kind: the struct of one object.
+            resource_version: from a list or an earlier event.
+            timeout: seconds after which the server is asked to end it.
+
+        Raises:
+            Gone: the server does not remember the resource version; list again.
+            ConnectionFailed: the connection broke, or was silent for longer than `timeout` and some grace.
+        """
+        ...
+
+    async def patch(
+        self,
+        path: str,
+        body: Body,
+        kind: type[T],
+        *,
+        content_type: PatchType = "application/merge-patch+json",
+    ) -> T:
+        """Change an object and return it. With metadata.resourceVersion in the body it may raise Conflict."""
+        ...
+
+    async def create(self, path: str, body: Body, kind: type[T]) -> T:
+        """Create an object in the collection at `path` and return it. Raises AlreadyExists."""
+        ...
+
+    async def update(self, path: str, body: Body, kind: type[T]) -> T:
+        """Replace an object and return it. Only for objects that are wholly ours: unknown fields are lost."""
+        ...
+
+    async def delete(self, path: str, *, uid: str | None = None) -> None:
+        """Delete an object.
+
+        Args:
+            path: the object.
+            uid: refuse (Conflict) when the object of this name is another one by now.
+
+        Raises:
+            NotFound: it is gone already.
+        """
+        ...

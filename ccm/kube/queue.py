@@ -1,0 +1,225 @@
+"""The work queue of a controller, with client-go's semantics.
+
+A key is a reminder to look at an object, not a message about it; so equal keys collapse. Three promises follow
+from the two sets below:
+
+- a key that waits is in the queue once, however often it was added (`_dirty`);
+- a key that is being processed is never handed to a second worker (`_processing`);
+- a key that was added while it was being processed is processed once more afterwards: no change is ever missed.
+
+Failed keys come back through `add_rate_limited`: 5 ms, doubled with each failure up to 1000 s, and all keys
+together never faster than 10 a second beyond a burst of 100. Time is the event loop's, so tests run on a virtual
+clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+from ccm.errors import CcmError
+from ccm.kube.ratelimit import RetryLimiter
+
+
+class QueueShutDown(CcmError):
+    """The queue was shut down and holds nothing more."""
+
+
+class QueueObserver(Protocol):
+    """Learns what happens to a queue, for metrics. All times are the event loop's seconds."""
+
+    def depth(self, waiting: int) -> None:
+        """The number of waiting keys changed."""
+        ...
+
+    def added(self) -> None:
+        """A key joined the waiting ones."""
+        ...
+
+    def started(self, waited: float) -> None:
+        """A worker took a key that had waited so many seconds."""
+        ...
+
+    def finished(self, worked: float) -> None:
+        """A worker is done with a key after so many seconds."""
+        ...
+
+    def retried(self) -> None:
+        """A key was added after a failure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """What a queue looks like now.
+
+    Attributes:
+        waiting: keys that a worker may take.
+        processing: keys in the hands of workers.
+        delayed: keys that will be added later.
+        failing: keys with failures that were not forgotten yet.
+        longest_processing: seconds that the slowest key has been in its worker's hands; 0 if none is.
+        unfinished: sum of those seconds over all keys.
+    """
+
+    waiting: int
+    processing: int
+    delayed: int
+    failing: int
+    longest_processing: float
+    unfinished: float
+
+
+class WorkQueue:
+    """Keys to work on. All methods belong to one event loop; only `get` waits.
+
+    Args:
+        name: for logs and metrics.
+        limiter: how long a failed key waits.
+        observer: learns of every change.
+    """
+
+    def __init__(
+        self, name: str = "", *, limiter: RetryLimiter | None = None, observer: QueueObserver | None = None
+    ) -> None:
+        self.name = name
+        self._limiter = limiter or RetryLimiter()
+        self._observer = observer
+        self._waiting: deque[str] = deque()
+        self._dirty: dict[str, float] = {}
+        self._processing: dict[str, float] = {}
+        self._delayed: dict[str, asyncio.TimerHandle] = {}
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._shut_down = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, key: str) -> None:
+        """Have this key processed, once, soon."""
+        if self._shut_down or key in self._dirty:
+            return
+        self._dirty[key] = _now()
+        if self._observer:
+            self._observer.added()
+        if key not in self._processing:
+            self._offer(key)
+
+    def add_after(self, key: str, seconds: float) -> None:
+        """Have this key processed in so many seconds; of several such wishes for one key the earliest holds."""
+        if self._shut_down:
+            return
+        if seconds <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        earlier = self._delayed.get(key)
+        if earlier is not None:
+            if earlier.when() <= due:
+                return
+            earlier.cancel()
+        self._delayed[key] = loop.call_at(due, self._delay_over, key)
+
+    def add_rate_limited(self, key: str) -> None:
+        """Have this key processed again after a failure, the later the more failures it had."""
+        if self._observer:
+            self._observer.retried()
+        self.add_after(key, self._limiter.delay(key, _now()))
+
+    def forget(self, key: str) -> None:
+        """This key succeeded: its next failure is its first."""
+        self._limiter.forget(key)
+
+    def failures(self, key: str) -> int:
+        """How often this key was added rate-limited since it was forgotten."""
+        return self._limiter.failures(key)
+
+    def is_delayed(self, key: str) -> bool:
+        """Whether this key will be added later by itself, for instance for a retry."""
+        return key in self._delayed
+
+    async def get(self) -> str:
+        """Wait for a key and take it. Call `done` with it afterwards, whatever happens.
+
+        Raises:
+            QueueShutDown: nothing is left and nothing will come.
+        """
+        while not self._waiting:
+            if self._shut_down:
+                raise QueueShutDown
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                # If a key was meant for us, the next one must hear of it.
+                if getter.done() and not getter.cancelled():
+                    self._wake_one()
+                raise
+            finally:
+                if getter in self._getters:
+                    self._getters.remove(getter)
+        key = self._waiting.popleft()
+        now = _now()
+        waited = now - self._dirty.pop(key)
+        self._processing[key] = now
+        if self._observer:
+            self._observer.started(waited)
+            self._observer.depth(len(self._waiting))
+        return key
+
+    def done(self, key: str) -> None:
+        """A worker is finished with this key; if it was added meanwhile, it waits again."""
+        started = self._processing.pop(key, None)
+        if started is None:
+            return
+        if self._observer:
+            self._observer.finished(_now() - started)
+        if key in self._dirty:
+            self._offer(key)
+
+    def shut_down(self) -> None:
+        """Take no more keys; what waits may still be taken, what is delayed is dropped."""
+        self._shut_down = True
+        for timer in self._delayed.values():
+            timer.cancel()
+        self._delayed.clear()
+        while self._getters:
+            self._wake_one()
+
+    def statistics(self) -> QueueStatistics:
+        """A snapshot for health checks, metrics and debugging."""
+        now = _now()
+        ages = [now - started for started in self._processing.values()]
+        return QueueStatistics(
+            waiting=len(self._waiting),
+            processing=len(self._processing),
+            delayed=len(self._delayed),
+            failing=len(self._limiter),
+            longest_processing=max(ages, default=0.0),
+            unfinished=sum(ages),
+        )
+
+    def _delay_over(self, key: str) -> None:
+        del self._delayed[key]
+        self.add(key)
+
+    def _offer(self, key: str) -> None:
+        self._waiting.append(key)
+        if self._observer:
+            self._observer.depth(len(self._waiting))
+        self._wake_one()
+
+    def _wake_one(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

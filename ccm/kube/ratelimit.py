@@ -1,0 +1,109 @@
+"""How long to wait: per-key exponential back-off, token bucket, and both together as client-go's default.
+
+Pure: time is an argument in seconds of any monotonic clock.
+"""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """Lets `rate` things a second pass, and `burst` at once after a pause.
+
+    Args:
+        rate: tokens that come back each second.
+        burst: tokens that the bucket holds.
+    """
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._tokens = burst
+        self._updated: float | None = None
+
+    def reserve(self, now: float) -> float:
+        """Take one token, on credit if need be, and return the seconds to wait before acting."""
+        self._refill(now)
+        self._tokens -= 1
+        return max(0.0, -self._tokens / self._rate)
+
+    def take(self, now: float) -> bool:
+        """Take one token if there is one."""
+        self._refill(now)
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def _refill(self, now: float) -> None:
+        if self._updated is not None:
+            self._tokens = min(self._burst, self._tokens + max(0.0, now - self._updated) * self._rate)
+        self._updated = now
+
+
+class RetryLimiter:
+    """client-go's default for failed keys: the longer of an exponential delay by key and one common bucket.
+
+    Args:
+        base: seconds after the first failure.
+        cap: most seconds.
+        bucket: shared by all keys.
+    """
+
+    def __init__(self, base: float = 0.005, cap: float = 1000.0, bucket: TokenBucket | None = None) -> None:
+        self._base = base
+        self._cap = cap
+        self._bucket = bucket or TokenBucket(10, 100)
+        self._failures: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._failures)
+
+    def delay(self, key: str, now: float) -> float:
+        """Count one failure of the key and return the seconds until its next try."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        # Beyond 2^60 the cap holds anyhow, and floats would overflow at 2^1024.
+        exponential = min(self._cap, self._base * 2.0 ** min(failures, 60))
+        return max(exponential, self._bucket.reserve(now))
+
+    def forget(self, key: str) -> None:
+        """The key succeeded."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: str) -> int:
+        """Failures of the key since it was forgotten."""
+        return self._failures.get(key, 0)
+
+
+class Backoff:
+    """Pauses between failed attempts at one thing: jittered, growing from `base` to `cap`, healing with time.
+
+    client-go's reflector: 0.8 s to 30 s, doubled, each pause stretched by up to as much again, and back to the
+    start when the last failure is two minutes ago.
+
+    Args:
+        base: seconds of the first pause, without jitter.
+        cap: seconds of the longest pause, without jitter.
+        reset_after: seconds without a failure after which the next is taken for the first.
+    """
+
+    def __init__(self, base: float = 0.8, cap: float = 30.0, reset_after: float = 120.0) -> None:
+        self._base = base
+        self._cap = cap
+        self._reset_after = reset_after
+        self._attempts = 0
+        self._last: float | None = None
+
+    def next(self, now: float, random: float) -> float:
+        """The seconds to pause now.
+
+        Args:
+            now: time of this failure.
+            random: in [0, 1), stretches the pause.
+        """
+        if self._last is not None and now - self._last > self._reset_after:
+            self._attempts = 0
+        self._last = now
+        pause = min(self._cap, self._base * 2.0 ** min(self._attempts, 60))
+        self._attempts += 1
+        return pause * (1 + random)

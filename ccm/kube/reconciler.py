@@ -1,0 +1,99 @@
+"""Workers: take a key from the queue, reconcile it, decide when it comes back.
+
+`reconcile(key)` reads the world and makes it right; it does not know why it was called. It returns None (all
+done), or a `Result` (look again after a time), or raises (a failure: the key comes back, later each time; an error
+with `retry_after` seconds, anywhere in its chain of causes, comes back exactly then and does not count as one).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+import structlog
+
+from ccm.kube.queue import QueueShutDown, WorkQueue
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a successful reconcile may wish for.
+
+    Attributes:
+        requeue_after: seconds after which the key is to be reconciled again; None for not by itself.
+    """
+
+    requeue_after: float | None = None
+
+
+Reconcile = Callable[[str], Awaitable[Result | None]]
+
+
+async def run_workers(queue: WorkQueue, reconcile: Reconcile, workers: int = 1) -> None:
+    """Work on the queue until it is shut down and empty, or until cancelled.
+
+    Args:
+        queue: where keys come from; its name is in the logs.
+        reconcile: makes one key right. Never runs twice at once for the same key.
+        workers: how many keys at once.
+    """
+    async with asyncio.TaskGroup() as group:
+        for number in range(workers):
+            group.create_task(_work(queue, reconcile), name=f"{queue.name}-worker-{number}")
+
+
+async def _work(queue: WorkQueue, reconcile: Reconcile) -> None:
+    while True:
+        try:
+            key = await queue.get()
+        except QueueShutDown:
+            return
+        try:
+            await process(queue, reconcile, key)
+        finally:
+            queue.done(key)
+
+
+async def process(queue: WorkQueue, reconcile: Reconcile, key: str) -> None:
+    """Reconcile one key and see to it that it comes back when it should."""
+    try:
+        result = await reconcile(key)
+    except Exception as error:  # noqa: BLE001 - whatever went wrong with one key, all others go on
+        wait = retry_after(error)
+        if wait is None:
+            queue.add_rate_limited(key)
+        else:
+            queue.forget(key)
+            queue.add_after(key, wait)
+        log.error(
+            "reconcile_failed",
+            queue=queue.name,
+            key=key,
+            failures=queue.failures(key),
+            error=f"{type(error).__name__}: {error}",
+            retry_after=wait,
+        )
+        return
+    queue.forget(key)
+    if result is not None and result.requeue_after is not None:
+        queue.add_after(key, result.requeue_after)
+
+
+def retry_after(error: BaseException) -> float | None:
+    """The seconds that an error, or one of those that caused it, asks us to wait."""
+    for link in _chain(error):
+        seconds = getattr(link, "retry_after", None)
+        if isinstance(seconds, int | float):
+            return float(seconds)
+    return None
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
