@@ -3,7 +3,6 @@
 ::
 
     CloudError                     anything below; carries notices for the object concerned
-    ├── ConfigurationError         the cloud can't be opened; lists every problem found
     ├── InstanceNotFound           a successful, complete, authorised answer: it does not exist
     ├── NotOurs                    another cloud's; leave it alone
     ├── ImplementedElsewhere       somebody else does this; counts as success
@@ -15,6 +14,7 @@
     ├── Rejected                   the cloud understood and said no; a retry alone won't help
     └── Protected                  deletion is forbidden by the resource's own protection
 
+A cloud that can't be opened because of its settings raises :class:`ccm.errors.ConfigurationError`.
 Only :class:`InstanceNotFound` is a proof of absence. Every other error means "not known".
 """
 
@@ -23,9 +23,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ccm.cloud.notice import Notice
+from ccm.errors import CcmError, ConfigurationError
+
+__all__ = [
+    "AccessDenied",
+    "CloudBusy",
+    "CloudError",
+    "CloudUnavailable",
+    "ConfigurationError",
+    "ImplementedElsewhere",
+    "InstanceNotFound",
+    "NotOurs",
+    "Protected",
+    "QuotaExhausted",
+    "Rejected",
+    "RetryAfter",
+    "retry_after",
+]
 
 
-class CloudError(Exception):
+class CloudError(CcmError):
     """Something went wrong in, or on the way to, the cloud.
 
     Attributes:
@@ -37,14 +54,6 @@ class CloudError(Exception):
         super().__init__(message)
         self.message = message
         self.notices = tuple(notices)
-
-
-class ConfigurationError(CloudError):
-    """The configuration is wrong. All problems are reported together."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("; ".join(self.problems))
 
 
 class InstanceNotFound(CloudError):

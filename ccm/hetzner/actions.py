@@ -1,0 +1,124 @@
+"""Waiting for actions: one poll for all that are awaited, 25 at a time.
+
+A change of the cloud answers with an action that runs in the background. Whoever waits for one joins the same
+poller, so a hundred targets added at once cost four requests a poll and not a hundred.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from ccm.cloud.errors import CloudError
+from ccm.hetzner.errors import ActionFailed, ActionTimedOut
+from ccm.hetzner.wire import Action
+
+BATCH = 25
+FIRST_POLL = 0.4
+LAST_POLL = 5.0
+GROWTH = 1.5
+
+
+class ActionWaiter:
+    """Awaits actions for everybody.
+
+    Args:
+        fetch: Reads up to 25 actions by id in one request.
+        timeout: Seconds after which waiting for an action is given up.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[Sequence[int]], Awaitable[Sequence[Action]]],
+        *,
+        timeout: float = 180.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fetch = fetch
+        self._timeout = timeout
+        self._clock = clock
+        self._pending: dict[int, asyncio.Future[Action]] = {}
+        self._interval = FIRST_POLL
+        self._poller: asyncio.Task[None] | None = None
+
+    async def wait(self, action: Action) -> None:
+        """Wait until an action has ended well.
+
+        Raises:
+            ActionFailed: it ended with an error.
+            ActionTimedOut: it did not end in time; it may still.
+            CloudError: it could not be asked for.
+        """
+        if action.status == "running":
+            action = await self._finished(action)
+        if action.status != "success":
+            error = ActionFailed(f"action {action.command} failed: {_why(action)}")
+            error.code = action.error.code if action.error else "unknown"
+            raise error
+
+    async def wait_all(self, actions: Iterable[Action]) -> None:
+        """Wait until all have ended; then raise the first error if there was any."""
+        results = await asyncio.gather(*(self.wait(action) for action in actions), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def close(self) -> None:
+        """Stop polling; whoever still waits is cancelled."""
+        if self._poller is not None:
+            self._poller.cancel()
+            await asyncio.gather(self._poller, return_exceptions=True)
+        for future in self._pending.values():
+            future.cancel()
+        self._pending.clear()
+
+    async def _finished(self, action: Action) -> Action:
+        future = self._pending.get(action.id)
+        if future is None:
+            future = self._pending[action.id] = asyncio.get_running_loop().create_future()
+            self._interval = FIRST_POLL
+        if self._poller is None or self._poller.done():
+            self._poller = asyncio.create_task(self._poll(), name="hetzner-actions")
+        try:
+            # Shielded because others may wait for the same action.
+            return await asyncio.wait_for(asyncio.shield(future), self._timeout)
+        except TimeoutError:
+            self._pending.pop(action.id, None)
+            message = f"action {action.command} ({action.id}) still runs after {self._timeout:g} s"
+            raise ActionTimedOut(message) from None
+
+    async def _poll(self) -> None:
+        while self._pending:
+            await asyncio.sleep(self._interval)
+            self._interval = min(self._interval * GROWTH, LAST_POLL)
+            ids = sorted(self._pending)
+            for start in range(0, len(ids), BATCH):
+                await self._poll_batch(ids[start : start + BATCH])
+
+    async def _poll_batch(self, ids: Sequence[int]) -> None:
+        try:
+            actions = await self._fetch(ids)
+        except CloudError as error:
+            # The façade has retried already: tell those who wait, and let them decide.
+            for number in ids:
+                self._resolve(number, error)
+            return
+        for action in actions:
+            if action.status != "running":
+                self._resolve(action.id, action)
+
+    def _resolve(self, number: int, outcome: Action | CloudError) -> None:
+        future = self._pending.pop(number, None)
+        if future is None or future.done():
+            return
+        if isinstance(outcome, CloudError):
+            future.set_exception(outcome)
+            future.exception()  # nobody may be left who waits for it; that is no warning's worth
+        else:
+            future.set_result(outcome)
+
+
+def _why(action: Action) -> str:
+    return f"{action.error.message} ({action.error.code})" if action.error else "no reason given"

@@ -1,0 +1,359 @@
+"""The one door to the Hetzner Cloud API, and the only importer of ``hcloud``.
+
+``hcloud`` gives authentication, connection pool and error decoding; it blocks, so it runs in a few threads.
+What it lacks is added here: timeouts, a budget that follows the quota, retries that never repeat a change
+blindly, metrics, decoding into partial structs, complete lists, and waiting for many actions at once.
+Its bound models are not used, because a look at their attributes may cost a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+import requests
+import structlog
+from hcloud import APIException, Client
+
+from ccm.hetzner.actions import ActionWaiter
+from ccm.hetzner.budget import Budget, Priority
+from ccm.hetzner.errors import ApiError, RateLimited, Unavailable, api_error, unavailable
+from ccm.hetzner.metrics import ApiMetrics, endpoint_label, operation_label
+from ccm.hetzner.wire import Action, Meta
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+APPLICATION = "ccm-from-scratch"
+THREADS = 8
+TIMEOUT = (3.05, 15.0)  # seconds to connect, and between two bytes of the answer
+GET_TRIES = 4
+PAGE = 50  # the API's maximum
+
+_log = structlog.get_logger("ccm.hetzner.api")
+
+
+@dataclass(frozen=True)
+class OddItem:
+    """Something in a list that makes no sense to us. It exists; nobody may take it for absent."""
+
+    id: int
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class Listing(Generic[T]):
+    """A complete list."""
+
+    items: list[T]
+    odd: tuple[OddItem, ...] = ()
+
+
+class HetznerApi:
+    """Requests to the Hetzner Cloud API.
+
+    Args:
+        token: Gives the API token as it is now; asked before every request.
+        endpoint: Base address, like ``https://api.hetzner.cloud/v1``.
+        metrics: Where requests are counted.
+        budget: Who may make a request when.
+        debug: Log every request and answer (never the token).
+        timeout: Seconds to connect, and between two bytes of the answer.
+        jitter: Random number in [0, 1) for the pauses between retries.
+    """
+
+    def __init__(
+        self,
+        *,
+        token: Callable[[], str],
+        endpoint: str,
+        metrics: ApiMetrics,
+        budget: Budget,
+        debug: bool = False,
+        timeout: tuple[float, float] = TIMEOUT,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._token = token
+        self._endpoint = endpoint.rstrip("/")
+        self._metrics = metrics
+        self.budget = budget
+        self._debug = debug
+        self._timeout = timeout
+        self._jitter = jitter
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="hetzner")
+        self._client: tuple[str, Client] | None = None
+        self._actions = ActionWaiter(self._fetch_actions)
+        self.last_error: ApiError | None = None
+
+    async def get(
+        self,
+        path: str,
+        key: str,
+        kind: type[T],
+        *,
+        priority: Priority,
+        params: Mapping[str, object] | None = None,
+    ) -> T:
+        """Read one object.
+
+        Args:
+            path: Like ``/servers/1``.
+            key: Where it stands in the answer, like ``server``.
+            kind: What to decode it into.
+            priority: Of the request.
+            params: Query parameters.
+
+        Raises:
+            NotFound: there is none.
+            ApiError: not known.
+        """
+        answer = await self.request("GET", path, params=params, priority=priority)
+        return _convert(answer.get(key), kind, f"GET {path}")
+
+    async def list(
+        self,
+        path: str,
+        key: str,
+        kind: type[T],
+        *,
+        priority: Priority,
+        params: Mapping[str, object] | None = None,
+    ) -> Listing[T]:
+        """Read all objects of a collection, page by page.
+
+        Raises:
+            ApiError: not all of them could be read. There is no such thing as a part of a list.
+        """
+        operation = f"GET {path}"
+        came = ""
+        for _ in range(GET_TRIES):
+            raw, total = await self._pages(path, key, dict(params or {}), priority)
+            # Objects that come and go between two pages shift the rest; then the list has a hole.
+            if len({item.get("id") for item in raw}) == len(raw) == total:
+                return _decode_items(raw, kind)
+            came = f"{len(raw)} of {total}"
+        raise unavailable(operation, f"the list is incomplete, {came} items came")
+
+    async def change(
+        self, method: str, path: str, body: Mapping[str, object] | None = None, *, priority: Priority
+    ) -> Json:
+        """Change something. Never repeated by itself, unless the API said that it did nothing.
+
+        Raises:
+            Unavailable: whether it took effect is unknown: look before trying again.
+            ApiError: it did not take effect.
+        """
+        return await self.request(method, path, body=body, priority=priority)
+
+    async def act(self, path: str, body: Mapping[str, object] | None = None, *, priority: Priority) -> Action:
+        """Start an action; wait for it with :meth:`wait`."""
+        answer = await self.change("POST", path, body, priority=priority)
+        return _convert(answer.get("action"), Action, f"POST {path}")
+
+    async def wait(self, *actions: Action) -> None:
+        """Wait until actions have ended well; see :class:`~ccm.hetzner.actions.ActionWaiter`."""
+        await self._actions.wait_all(actions)
+
+    async def close(self) -> None:
+        """Let go of the threads. A request that is on its way ends by itself."""
+        await self._actions.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        priority: Priority,
+        params: Mapping[str, object] | None = None,
+        body: Mapping[str, object] | None = None,
+    ) -> Json:
+        """Make a request; repeat it where that is safe.
+
+        A GET is repeated after any failure to answer. Everything is repeated after 429, which says that
+        nothing was done; the budget then makes it wait until the quota has refilled.
+        """
+        for attempt in range(GET_TRIES):
+            try:
+                return await self._once(method, path, params, body, priority)
+            except RateLimited:
+                self.budget.exhausted()
+                if attempt == GET_TRIES - 1:
+                    raise
+            except Unavailable as error:
+                if method != "GET" or attempt == GET_TRIES - 1:
+                    raise
+                pause = 0.5 * 2**attempt * (1 + self._jitter())
+                _log.info("request failed, trying again", operation=error.operation, seconds=round(pause, 1))
+                await asyncio.sleep(pause)
+        raise AssertionError  # the last attempt returns or raises
+
+    async def _once(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, object] | None,
+        body: Mapping[str, object] | None,
+        priority: Priority,
+    ) -> Json:
+        await self.budget.acquire(priority)
+        work = partial(self._blocking, self._current_client(), method, path, params, body)
+        try:
+            outcome = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            self.budget.release()
+        return self._account(method, path, outcome)
+
+    def _account(self, method: str, path: str, outcome: _Outcome) -> Json:
+        """Count a request, learn from its headers, and raise what it ended with."""
+        headers = outcome.headers
+        self.budget.observe(
+            _number(headers.get("RateLimit-Limit")), _number(headers.get("RateLimit-Remaining"))
+        )
+        code = outcome.error.code if outcome.error else "ok"
+        metrics = self._metrics
+        metrics.requests.labels(str(outcome.status), method.lower(), endpoint_label(path)).inc()
+        metrics.operations.labels(operation_label(method, path), code).inc()
+        metrics.duration.labels(method.lower()).observe(outcome.seconds)
+        metrics.remaining.set(self.budget.remaining)
+        if self._debug:
+            _log.debug(
+                "request", method=method, path=path, status=outcome.status, code=code, answer=outcome.body
+            )
+        if outcome.error is not None:
+            self.last_error = outcome.error
+            raise outcome.error
+        self.last_error = None
+        return outcome.body
+
+    def _blocking(
+        self,
+        client: Client,
+        method: str,
+        path: str,
+        params: Mapping[str, object] | None,
+        body: Mapping[str, object] | None,
+    ) -> _Outcome:
+        """One request, in a thread. hcloud drops the headers, so a hook keeps them."""
+        seen: list[requests.Response] = []
+
+        def keep(response: requests.Response, **_: object) -> None:
+            seen.append(response)
+
+        options: Json = {"hooks": {"response": keep}}
+        if params:
+            options["params"] = dict(params)
+        if body is not None:
+            options["json"] = dict(body)
+        started = time.monotonic()
+        answer: Json = {}
+        error: ApiError | None = None
+        operation = f"{method} {path}"
+        with self._metrics.in_flight.track_inprogress():
+            try:
+                answer = cast("Any", client).request(method, path, **options)
+            except APIException as failure:
+                status = seen[-1].status_code if seen else 0
+                error = api_error(operation, status, str(failure.code), failure.message, failure.details)
+            except requests.RequestException as failure:
+                error = unavailable(operation, _network_failure(failure))
+        status = seen[-1].status_code if seen else 0
+        headers = dict(seen[-1].headers) if seen else {}
+        return _Outcome(status, headers, answer, error, time.monotonic() - started)
+
+    def _current_client(self) -> Client:
+        """The client for the token as it is now: a new token takes effect with the next request."""
+        token = self._token()
+        if self._client is None or self._client[0] != token:
+            self._client = token, _new_client(token, self._endpoint, self._timeout)
+        return self._client[1]
+
+    async def _pages(self, path: str, key: str, params: Json, priority: Priority) -> tuple[list[Json], int]:
+        items: list[Json] = []
+        page: int | None = 1
+        total: int | None = None
+        while page is not None:
+            query = {**params, "page": page, "per_page": PAGE}
+            answer = await self.request("GET", path, params=query, priority=priority)
+            items.extend(_convert(answer.get(key), list[Json], f"GET {path}"))
+            pagination = _convert(answer.get("meta", {}), Meta, f"GET {path}").pagination
+            total, page = pagination.total_entries, pagination.next_page
+        return items, len(items) if total is None else total
+
+    async def _fetch_actions(self, ids: Sequence[int]) -> list[Action]:
+        params = {"id": list(ids), "per_page": PAGE}
+        answer = await self.request("GET", "/actions", params=params, priority=Priority.LOAD_BALANCERS)
+        return _convert(answer.get("actions"), list[Action], "GET /actions")
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    status: int
+    headers: Mapping[str, str]
+    body: Json
+    error: ApiError | None
+    seconds: float
+
+
+def _new_client(token: str, endpoint: str, timeout: tuple[float, float]) -> Client:
+    try:
+        release = version(APPLICATION)
+    except PackageNotFoundError:  # run from a tree that is not installed
+        release = "0"
+    client = Client(
+        token,
+        api_endpoint=endpoint,
+        application_name=APPLICATION,
+        application_version=release,
+        timeout=timeout,
+    )
+    # hcloud repeats requests by itself, changes too, asleep in our thread; there is no public switch for it.
+    cast("Any", client)._client._retry_max_retries = 0  # noqa: SLF001
+    return client
+
+
+def _network_failure(failure: requests.RequestException) -> str:
+    """Why there is no answer, without the address and object representations of requests' own texts."""
+    if isinstance(failure, requests.ConnectTimeout):
+        return "could not connect in time"
+    if isinstance(failure, requests.Timeout):
+        return "no answer in time"
+    if isinstance(failure, requests.exceptions.SSLError):
+        return "the TLS connection failed"
+    if isinstance(failure, requests.ConnectionError):
+        return "could not connect, or the connection broke"
+    return f"the request failed ({type(failure).__name__})"
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _convert(value: object, kind: type[T], operation: str) -> T:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise unavailable(operation, f"the answer makes no sense: {error}") from None
+
+
+def _decode_items(raw: Sequence[Json], kind: type[T]) -> Listing[T]:
+    items: list[T] = []
+    odd: list[OddItem] = []
+    for item in raw:
+        try:
+            items.append(msgspec.convert(item, kind))
+        except msgspec.ValidationError as error:
+            number = item.get("id")
+            odd.append(
+                OddItem(number if isinstance(number, int) else 0, str(item.get("name", "")), str(error))
+            )
+    return Listing(items, tuple(odd))

@@ -1,0 +1,147 @@
+"""The project's request budget, shared out by priority.
+
+Hetzner Cloud gives every project 3,600 requests an hour, refilled continuously, and tells in each answer
+how many are left; clients that we don't know of use them too. So the bucket here is a guess that every answer
+corrects. A request takes one token; who comes when there is none waits, and the most important waits least.
+The less important work is, the more tokens it leaves to what may come after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+
+
+class Priority(enum.IntEnum):
+    """Who goes first when requests are scarce."""
+
+    NODES = 0  # new nodes wait for their first Pods
+    LOAD_BALANCERS = 1
+    ROUTES = 2
+    SWEEP = 3  # periodic looks at what should not have changed
+
+
+# The share of the bucket that each priority leaves untouched.
+RESERVE = {Priority.NODES: 0.0, Priority.LOAD_BALANCERS: 0.02, Priority.ROUTES: 0.05, Priority.SWEEP: 0.1}
+
+
+class Budget:
+    """A token bucket that follows the server's ``RateLimit-*`` headers.
+
+    Attributes:
+        limit: Size of the bucket; refilled once an hour's worth per hour.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit: int = 3600,
+        clock: Callable[[], float] = time.monotonic,
+        on_wait: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        self.limit = limit
+        self._clock = clock
+        self._on_wait = on_wait
+        self._tokens = float(limit)
+        self._refilled_at = clock()
+        self._in_flight = 0
+        self._order = itertools.count()
+        self._waiting: list[tuple[Priority, int, asyncio.Future[None]]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def remaining(self) -> float:
+        """Requests that can be made at once, as far as we know."""
+        self._refill()
+        return self._tokens
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return sum(1 for _, _, future in self._waiting if not future.done())
+
+    async def acquire(self, priority: Priority) -> None:
+        """Wait for the right to make one request. Give it back with :meth:`release`."""
+        if not self._waiting and self._take(priority):
+            return
+        started = self._clock()
+        future = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (priority, next(self._order), future))
+        self._schedule()
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._give_back()
+            raise
+        self._on_wait(self._clock() - started)
+
+    def release(self) -> None:
+        """A request was answered, or failed."""
+        self._in_flight -= 1
+
+    def observe(self, limit: int | None, remaining: int | None) -> None:
+        """Learn from an answer's headers; what other clients used is in there.
+
+        Args:
+            limit: ``RateLimit-Limit``.
+            remaining: ``RateLimit-Remaining``.
+        """
+        if limit is not None and limit > 0:
+            self.limit = limit
+        if remaining is not None:
+            self._refill()
+            # Requests on their way may not be counted in this answer yet.
+            self._tokens = max(0.0, min(float(self.limit), remaining - max(0, self._in_flight - 1)))
+        self._wake()
+
+    def exhausted(self) -> None:
+        """The server said 429: whatever we thought, there is nothing left."""
+        self._refill()
+        self._tokens = 0.0
+
+    def _refill(self) -> None:
+        now = self._clock()
+        self._tokens = min(float(self.limit), self._tokens + (now - self._refilled_at) * self.limit / 3600)
+        self._refilled_at = now
+
+    def _take(self, priority: Priority) -> bool:
+        self._refill()
+        if self._tokens < 1 + RESERVE[priority] * self.limit:
+            return False
+        self._tokens -= 1
+        self._in_flight += 1
+        return True
+
+    def _give_back(self) -> None:
+        self._tokens += 1
+        self._in_flight -= 1
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let go whom the tokens suffice for, the most important first."""
+        while self._waiting:
+            priority, _, future = self._waiting[0]
+            if future.done():
+                heapq.heappop(self._waiting)
+                continue
+            if not self._take(priority):
+                break
+            heapq.heappop(self._waiting)
+            future.set_result(None)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._waiting:
+            return
+        self._refill()
+        needed = 1 + RESERVE[self._waiting[0][0]] * self.limit - self._tokens
+        delay = max(0.01, needed * 3600 / self.limit)
+        self._timer = asyncio.get_running_loop().call_later(delay, self._wake)

@@ -1,0 +1,134 @@
+"""The Hetzner Cloud API's errors as errors of a cloud.
+
+Codes: https://docs.hetzner.cloud/reference/cloud#errors. Each becomes the class of
+:mod:`ccm.cloud.errors` that says what a controller may conclude; the facts stay in the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ccm.cloud.errors import (
+    AccessDenied,
+    CloudBusy,
+    CloudError,
+    CloudUnavailable,
+    Protected,
+    QuotaExhausted,
+    Rejected,
+)
+
+
+class ApiError(CloudError):
+    """Mixed into every error below: what the API said.
+
+    Attributes:
+        code: The API's error code, like ``not_found``.
+        status: The HTTP status; 0 = no answer.
+        details: The API's details, for the program.
+        operation: What was asked, like ``POST /load_balancers``.
+    """
+
+    code: str = ""
+    status: int = 0
+    details: object = None
+    operation: str = ""
+
+
+class NotFound(ApiError, Rejected):
+    """There is no such resource."""
+
+
+class Unauthorized(ApiError, AccessDenied):
+    """The token is unknown, read-only, or not allowed to do this."""
+
+
+class Locked(ApiError, CloudBusy):
+    """Another action works on the resource, or it changed at the same time."""
+
+
+class RateLimited(ApiError, QuotaExhausted):
+    """The project's hourly requests are used up."""
+
+
+class Refused(ApiError, Rejected):
+    """The request is not possible: invalid input, a limit, a name that is taken, …."""
+
+
+class RefusedProtected(ApiError, Protected):
+    """The resource is protected."""
+
+
+class Unavailable(ApiError, CloudUnavailable):
+    """The API failed, or could not be reached, or its answer makes no sense."""
+
+
+class ActionFailed(ApiError, Rejected):
+    """An action ended with an error."""
+
+
+class ActionTimedOut(ApiError, CloudUnavailable):
+    """An action runs for longer than we wait."""
+
+
+_BY_CODE: Mapping[str, type[ApiError]] = {
+    "not_found": NotFound,
+    "unauthorized": Unauthorized,
+    "token_readonly": Unauthorized,
+    "forbidden": Unauthorized,
+    "locked": Locked,
+    "resource_locked": Locked,
+    "conflict": Locked,
+    "rate_limit_exceeded": RateLimited,
+    "protected": RefusedProtected,
+    "server_error": Unavailable,
+    "unavailable": Unavailable,
+    "maintenance": Unavailable,
+    "timeout": Unavailable,
+    "bad_gateway": Unavailable,
+    "robot_unavailable": Unavailable,
+}
+
+
+def api_error(operation: str, status: int, code: str, message: str, details: object = None) -> ApiError:
+    """Make the error for an answer of the API.
+
+    Args:
+        operation: What was asked.
+        status: The HTTP status.
+        code: The API's error code; a number in text if the answer was not the API's own.
+        message: The API's sentence.
+        details: The API's details.
+    """
+    kind = _BY_CODE.get(code)
+    if kind is None:
+        kind = Unavailable if status >= 500 or status == 0 else Refused
+    error = kind(f"{operation}: {message} ({code}){_named_fields(details)}")
+    error.code, error.status, error.details, error.operation = code, status, details, operation
+    return error
+
+
+def unavailable(operation: str, why: str) -> ApiError:
+    """Make the error for no answer, or for one that makes no sense."""
+    return api_error(operation, 0, "no_answer", why)
+
+
+class _Field(msgspec.Struct):
+    name: str = ""
+    messages: tuple[str, ...] = ()
+
+
+class _Details(msgspec.Struct):
+    fields: tuple[_Field, ...] = ()
+
+
+def _named_fields(details: object) -> str:
+    """The fields that the API complains about, so that an Event names them."""
+    try:
+        fields = msgspec.convert(details, _Details).fields
+    except msgspec.ValidationError:
+        return ""
+    texts = [f"{field.name}: {', '.join(field.messages)}".removesuffix(": ") for field in fields]
+    return f" [{'; '.join(texts)}]" if texts else ""

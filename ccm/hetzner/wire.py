@@ -1,0 +1,252 @@
+"""The parts of the Hetzner Cloud API's objects that we read. Names and shapes are the API's."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """Base of all: immutable, and nothing that the garbage collector has to walk through."""
+
+
+class Named(Part, frozen=True):
+    """Something of which only the name matters here."""
+
+    name: str = ""
+
+
+class Location(Part, frozen=True):
+    """Where something stands."""
+
+    name: str = ""
+    network_zone: str = ""
+
+
+class PublicAddress(Part, frozen=True):
+    """A public address; for a server's IPv6 it is the /64 network."""
+
+    ip: str | None = None
+    dns_ptr: object = None
+
+
+class ServerPublicNet(Part, frozen=True):
+    """A server's public addresses; either may be missing."""
+
+    ipv4: PublicAddress | None = None
+    ipv6: PublicAddress | None = None
+
+
+class PrivateNet(Part, frozen=True):
+    """An attachment to a network."""
+
+    network: int = 0
+    ip: str = ""
+
+
+class Server(Part, frozen=True):
+    """A server."""
+
+    id: int
+    name: str
+    status: str = "unknown"
+    public_net: ServerPublicNet = ServerPublicNet()
+    private_net: tuple[PrivateNet, ...] = ()
+    server_type: Named = Named()
+    location: Location = Location()
+    labels: dict[str, str] = {}
+
+    def private_ip(self, network: int | None) -> str | None:
+        """Its address in a network, or None if it is not attached to it."""
+        return next((net.ip for net in self.private_net if net.network == network and net.ip), None)
+
+
+class NetworkRoute(Part, frozen=True):
+    """A route of a network."""
+
+    destination: str
+    gateway: str
+
+
+class Subnet(Part, frozen=True):
+    """A subnet of a network."""
+
+    type: str = ""
+    ip_range: str | None = None
+    network_zone: str = ""
+
+
+class Network(Part, frozen=True):
+    """A private network."""
+
+    id: int
+    name: str
+    ip_range: str = ""
+    subnets: tuple[Subnet, ...] = ()
+    routes: tuple[NetworkRoute, ...] = ()
+    servers: tuple[int, ...] = ()
+
+
+class LoadBalancerPublicNet(Part, frozen=True):
+    """A load balancer's public side."""
+
+    enabled: bool = True
+    ipv4: PublicAddress = PublicAddress()
+    ipv6: PublicAddress = PublicAddress()
+
+
+class LoadBalancerType(Part, frozen=True):
+    """A size of load balancer, with its limits."""
+
+    id: int = 0
+    name: str = ""
+    max_services: int = 0
+    max_targets: int = 0
+    max_assigned_certificates: int = 0
+    deprecated: str | None = None
+
+
+class HealthCheckHttp(Part, frozen=True):
+    """What an HTTP health check asks and accepts."""
+
+    domain: str | None = None
+    path: str = "/"
+    response: str | None = None
+    status_codes: tuple[str, ...] = ()
+    tls: bool = False
+
+
+class HealthCheck(Part, frozen=True):
+    """How a service finds out which targets are well; times in seconds."""
+
+    protocol: str = "tcp"
+    port: int = 0
+    interval: int = 15
+    timeout: int = 10
+    retries: int = 3
+    http: HealthCheckHttp | None = None
+
+
+class ServiceHttp(Part, frozen=True):
+    """HTTP settings of a service; times in seconds."""
+
+    cookie_name: str = "HCLBSTICKY"
+    cookie_lifetime: int = 300
+    timeout_idle: int = 50
+    certificates: tuple[int, ...] = ()
+    redirect_http: bool = False
+    sticky_sessions: bool = False
+
+
+class LoadBalancerService(Part, frozen=True):
+    """A port on which a load balancer listens."""
+
+    protocol: str
+    listen_port: int
+    destination_port: int
+    proxyprotocol: bool = False
+    health_check: HealthCheck = HealthCheck()
+    http: ServiceHttp | None = None
+
+
+class TargetServer(Part, frozen=True):
+    """A target's server."""
+
+    id: int
+
+
+class TargetIp(Part, frozen=True):
+    """A target's address."""
+
+    ip: str
+
+
+class TargetSelector(Part, frozen=True):
+    """A target's label selector."""
+
+    selector: str
+
+
+class TargetHealth(Part, frozen=True):
+    """How one service finds a target."""
+
+    listen_port: int = 0
+    status: str = "unknown"
+
+
+class LoadBalancerTarget(Part, frozen=True):
+    """Where a load balancer sends traffic to."""
+
+    type: str
+    server: TargetServer | None = None
+    ip: TargetIp | None = None
+    label_selector: TargetSelector | None = None
+    use_private_ip: bool = False
+    health_status: tuple[TargetHealth, ...] = ()
+
+
+class Protection(Part, frozen=True):
+    """What must not be done to a resource."""
+
+    delete: bool = False
+
+
+class Algorithm(Part, frozen=True):
+    """How a load balancer chooses a target."""
+
+    type: str = "round_robin"
+
+
+class LoadBalancer(Part, frozen=True):
+    """A load balancer."""
+
+    id: int
+    name: str
+    public_net: LoadBalancerPublicNet = LoadBalancerPublicNet()
+    private_net: tuple[PrivateNet, ...] = ()
+    location: Location = Location()
+    load_balancer_type: LoadBalancerType = LoadBalancerType()
+    protection: Protection = Protection()
+    labels: dict[str, str] = {}
+    services: tuple[LoadBalancerService, ...] = ()
+    targets: tuple[LoadBalancerTarget, ...] = ()
+    algorithm: Algorithm = Algorithm()
+
+
+class Certificate(Part, frozen=True):
+    """A TLS certificate."""
+
+    id: int
+    name: str
+    type: str = "uploaded"
+    domain_names: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
+
+
+class ActionError(Part, frozen=True):
+    """Why an action failed."""
+
+    code: str = "unknown"
+    message: str = ""
+
+
+class Action(Part, frozen=True):
+    """Work that the cloud does in the background."""
+
+    id: int
+    command: str = ""
+    status: str = "running"
+    error: ActionError | None = None
+
+
+class Pagination(Part, frozen=True):
+    """Where a page stands in a list."""
+
+    page: int = 1
+    next_page: int | None = None
+    total_entries: int | None = None
+
+
+class Meta(Part, frozen=True):
+    """What accompanies a list."""
+
+    pagination: Pagination = Pagination()
