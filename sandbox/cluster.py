@@ -1,0 +1,104 @@
+"""What the cluster of this site says, asked with kubectl."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.errors import NotRunning, SandboxError
+from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.site import Site
+
+UNINITIALIZED_TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
+POLL_SECONDS = 0.2
+CALL_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """What a person wants to know of a node."""
+
+    name: str
+    ready: bool
+    initialized: bool
+    provider_id: str
+    internal_ip: str
+    external_ip: str
+    region: str
+    zone: str
+    instance_type: str
+    pod_cidr: str
+
+
+def node_state(node: Mapping[str, Any]) -> NodeState:
+    """Read a Node object as the API server gives it."""
+    meta, spec, status = node["metadata"], node.get("spec", {}), node.get("status", {})
+    labels = meta.get("labels", {})
+    addresses = {a["type"]: a["address"] for a in reversed(status.get("addresses", []))}
+    conditions = {c["type"]: c["status"] for c in status.get("conditions", [])}
+    return NodeState(
+        name=meta["name"],
+        ready=conditions.get("Ready") == "True",
+        initialized=bool(spec.get("providerID"))
+        and all(t["key"] != UNINITIALIZED_TAINT for t in spec.get("taints", [])),
+        provider_id=spec.get("providerID", ""),
+        internal_ip=addresses.get("InternalIP", ""),
+        external_ip=addresses.get("ExternalIP", ""),
+        region=labels.get("topology.kubernetes.io/region", ""),
+        zone=labels.get("topology.kubernetes.io/zone", ""),
+        instance_type=labels.get("node.kubernetes.io/instance-type", ""),
+        pod_cidr=spec.get("podCIDR", ""),
+    )
+
+
+def kubectl(site: Site, toolchain: Toolchain, arguments: Sequence[str]) -> list[str]:
+    """The command line of kubectl for this site's cluster.
+
+    Raises:
+        NotRunning: there is no kubeconfig yet.
+    """
+    if not site.kubeconfig.exists():
+        raise NotRunning("there is no kubeconfig.yaml: the cluster is not up; start it with './dev up'")
+    return [str(toolchain.bin / "kubectl"), f"--kubeconfig={site.kubeconfig}", *arguments]
+
+
+def get(site: Site, toolchain: Toolchain, *what: str) -> list[dict[str, Any]]:
+    """Objects of the cluster, e.g. ``get(site, toolchain, "nodes")``.
+
+    Raises:
+        NotRunning: the API server does not answer.
+    """
+    command = kubectl(site, toolchain, ["get", *what, "--output=json", f"--request-timeout={CALL_SECONDS}s"])
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CALL_SECONDS * 2)
+    if done.returncode:
+        raise NotRunning(f"the cluster does not answer: {done.stderr.strip()}")
+    return json.loads(done.stdout)["items"]
+
+
+def await_nodes(
+    site: Site, toolchain: Toolchain, seconds: float, progress: Callable[[str], None]
+) -> list[NodeState]:
+    """Wait until every node is Ready and initialised.
+
+    Raises:
+        SandboxError: not within the time; names the nodes and what they lack.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        nodes = [node_state(node) for node in get(site, toolchain, "nodes")]
+        waiting = [n for n in nodes if not (n.ready and n.initialized)]
+        if nodes and not waiting:
+            return nodes
+        if time.monotonic() > deadline:
+            lacking = "; ".join(
+                f"{n.name}: {'Ready' if n.ready else 'not Ready'}, "
+                f"{'initialised' if n.initialized else 'not initialised by the CCM'}"
+                for n in waiting
+            )
+            raise SandboxError(f"after {seconds:.0f} s: {lacking or 'no node has joined'}. See './dev logs'")
+        progress(", ".join(n.name for n in waiting) or "no node yet")
+        time.sleep(POLL_SECONDS)

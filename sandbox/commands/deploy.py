@@ -1,0 +1,34 @@
+"""``./dev deploy``: rebuild the CCM's image and roll it out."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+
+from sandbox import cluster, daemon, pulumi
+from sandbox.console import Steps
+from sandbox.environment import STACK
+from sandbox.prepare import built_toolchain
+from sandbox.site import Site
+
+HELP = "rebuild the CCM from this tree and roll it out (a 'pulumi up' that changes only the image)"
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """No arguments."""
+
+
+def run(site: Site, _arguments: argparse.Namespace) -> int:
+    """Roll out what the tree holds now."""
+    daemon.require(site)
+    built = built_toolchain(site)
+    cluster.get(site, built, "nodes")
+    pulumi.run(
+        site,
+        pulumi.environment(site, built),
+        ["up", "--stack", STACK, "--yes", "--skip-preview"],
+        "Follow './dev logs'",
+    )
+    Steps(Console()).note("✓ rolled out; './dev logs' follows it")
+    return 0

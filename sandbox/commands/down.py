@@ -1,0 +1,71 @@
+"""``./dev down``: everything gone, and a report that proves it."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+
+from rich.console import Console
+
+from sandbox import daemon, leftovers, pulumi
+from sandbox.console import Steps
+from sandbox.environment import STACK, pulumi_backend
+from sandbox.errors import SandboxError
+from sandbox.kubernetes import toolchain
+from sandbox.site import Site, release_site
+
+HELP = "remove everything with 'pulumi destroy', end the sandbox, and show that nothing is left"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Whether to ask anybody first."""
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="ask neither Pulumi nor the cloud: remove what carries this clone's id",
+    )
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
+    """Remove everything of this clone's environment."""
+    steps = Steps(Console())
+    if not arguments.force:
+        _destroy(site, steps)
+    with steps.step("Sandbox ended"):
+        daemon.kill(site) if arguments.force else daemon.stop(site)
+    with steps.step("Machines, networks, mounts and cgroups removed"):
+        leftovers.remove(site)
+    with steps.step("Files removed"):
+        _remove_files(site)
+    found = leftovers.find(site)
+    release_site(site)
+    if found:
+        raise SandboxError("something is left: " + "; ".join(found))
+    steps.note(f"✓ nothing is left of site {site.id}: {leftovers.LOOKED_AT}")
+    return 0
+
+
+def _destroy(site: Site, steps: Steps) -> None:
+    if not any(pulumi_backend(site).rglob(f"{STACK}.json")):
+        return
+    with steps.step("Sandbox cloud") as progress:
+        daemon.start(site, "auto", "instant", progress)
+    variables = pulumi.environment(site, toolchain.find(site.cache))
+    pulumi.run(
+        site,
+        variables,
+        ["destroy", "--stack", STACK, "--yes", "--skip-preview"],
+        "Try again, or './dev down --force', which asks neither Pulumi nor the cloud",
+    )
+    with steps.step("The cloud's API lists nothing"):
+        remaining = leftovers.in_cloud(site)
+        if remaining:
+            raise SandboxError(
+                f"the cloud still has: {', '.join(remaining)}. './dev down --force' removes it all"
+            )
+
+
+def _remove_files(site: Site) -> None:
+    for path in (site.kubeconfig, site.ssh_key, site.ssh_key.with_name(site.ssh_key.name + ".pub")):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(site.state)

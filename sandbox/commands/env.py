@@ -1,0 +1,22 @@
+"""``./dev env``: exports for any other client."""
+
+from __future__ import annotations
+
+import argparse
+
+from sandbox.environment import exports, shell_lines
+from sandbox.kubernetes import toolchain
+from sandbox.site import Site
+
+HELP = 'print exports for any other client; use as: eval "$(./dev env)"'
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """No arguments."""
+
+
+def run(site: Site, _arguments: argparse.Namespace) -> int:
+    """Print the exports."""
+    built = toolchain.find(site.cache)
+    print("\n".join(shell_lines(exports(site, built.bin if built else None))))
+    return 0

@@ -1,0 +1,22 @@
+"""``./dev kubectl …``: kubectl with this environment's kubeconfig."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from sandbox import cluster
+from sandbox.prepare import built_toolchain
+from sandbox.site import Site
+
+HELP = "kubectl with this environment's kubeconfig"
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Everything is kubectl's."""
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
+    """Become kubectl."""
+    command = cluster.kubectl(site, built_toolchain(site), arguments.arguments)
+    os.execv(command[0], command)  # noqa: S606 - no shell is wanted

@@ -1,0 +1,63 @@
+"""``./dev ssh NAME [COMMAND …]``: a shell or a command on a machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import urllib.request
+
+from sandbox import daemon
+from sandbox.errors import NotRunning
+from sandbox.site import Site
+
+HELP = "a shell or a command on a machine, by the server's name or the end of it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The machine and an optional command."""
+    parser.add_argument("name", help="e.g. control, worker-1")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="COMMAND", help="run this instead of a shell"
+    )
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
+    """Become ssh."""
+    daemon.require(site)
+    if not site.ssh_key.exists():
+        raise NotRunning(
+            f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
+        )
+    address = choose(_servers(site), arguments.name)
+    options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+    os.execvp("ssh", ["ssh", "-i", str(site.ssh_key), *options, f"root@{address}", *arguments.arguments])  # noqa: S606
+
+
+def choose(servers: dict[str, str | None], name: str) -> str:
+    """The public address of the server that a person means.
+
+    Args:
+        servers: public IPv4 addresses by server name; None for a server without.
+        name: a server's name or the end of it after a dash.
+
+    Raises:
+        NotRunning: none or several fit, or it has no public address.
+    """
+    fitting = [name] if name in servers else [s for s in servers if s.endswith(f"-{name}")]
+    if len(fitting) != 1:
+        known = ", ".join(sorted(servers)) or "none"
+        raise NotRunning(f"{name!r} fits {len(fitting) or 'no'} server(s); there are: {known}")
+    address = servers[fitting[0]]
+    if address is None:
+        raise NotRunning(f"server {fitting[0]} has no public IPv4 address")
+    return address
+
+
+def _servers(site: Site) -> dict[str, str | None]:
+    request = urllib.request.Request(  # noqa: S310 - our own address
+        f"{site.endpoint}/servers?per_page=50", headers={"Authorization": f"Bearer {site.token}"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+        servers = json.load(answer)["servers"]
+    return {s["name"]: (s["public_net"]["ipv4"] or {}).get("ip") for s in servers}

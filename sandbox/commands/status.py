@@ -1,0 +1,25 @@
+"""``./dev status``: what runs."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+
+from sandbox import daemon
+from sandbox.overview import print_overview
+from sandbox.prepare import built_toolchain
+from sandbox.site import Site
+
+HELP = "show nodes, load balancers and what to type next"
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """No arguments."""
+
+
+def run(site: Site, _arguments: argparse.Namespace) -> int:
+    """Print the overview."""
+    daemon.require(site)
+    print_overview(site, built_toolchain(site), Console())
+    return 0

@@ -1,0 +1,66 @@
+"""``./dev test``: every check and every test; ``./dev test unit``: those that need no machine."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from sandbox.console import Steps
+from sandbox.errors import SandboxError
+from sandbox.prepare import prepare
+from sandbox.site import Site
+
+HELP = "every check and test; 'unit': the fast ones; 'lint': no test; anything more goes to pytest"
+LINTERS: Sequence[tuple[str, Sequence[str]]] = (
+    ("ruff check", ("ruff", "check", "--quiet")),
+    ("ruff format", ("ruff", "format", "--check", "--quiet")),
+    ("import-linter", ("lint-imports",)),
+    ("pyright", ("pyright",)),
+)
+UNIT = ("-m", "not machines and not cluster", "-n", "2", "-q")
+REAL = ("-m", "machines or cluster", "-q")
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Everything after the layer is pytest's."""
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
+    """Run what was asked for; stops at the first layer that fails."""
+    layer, *rest = arguments.arguments or ["all"]
+    if layer not in {"all", "unit", "lint"}:
+        raise SandboxError(f"{layer!r} is no layer; there are: all, unit, lint")
+    steps = Steps(Console())
+    _lint(site, steps)
+    if layer == "lint":
+        return 0
+    if code := _pytest(site, [*UNIT, *rest]):
+        return code
+    if layer == "unit":
+        return 0
+    prepare(site, steps)
+    return _pytest(site, [*REAL, *rest])
+
+
+def _lint(site: Site, steps: Steps) -> None:
+    for what, command in LINTERS:
+        with steps.step(what):
+            program = str(site.root / ".venv/bin" / command[0])
+            done = subprocess.run(
+                [program, *command[1:]],
+                cwd=site.root,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=600,
+            )
+            if done.returncode:
+                raise SandboxError(f"{what} found:\n{done.stdout}{done.stderr}")
+
+
+def _pytest(site: Site, arguments: Sequence[str]) -> int:
+    return subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=site.root, check=False).returncode

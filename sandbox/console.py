@@ -1,0 +1,58 @@
+"""How commands talk to a person: one line a step, with its time, and progress inside the long ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+Progress = Callable[[str], None]
+
+
+class Steps:
+    """Prints steps as they end: ``✓ what (1.2 s)``; a spinner with the latest progress while one runs.
+
+    Args:
+        console: where to print; a spinner is only shown on a terminal, plain lines otherwise.
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+
+    @contextmanager
+    def step(self, what: str, done: str | None = None) -> Iterator[Progress]:
+        """Run one step.
+
+        Args:
+            what: said while it runs.
+            done: said when it has ended, if other than ``what``.
+
+        Yields:
+            A callable that says what the step is doing now.
+        """
+        started = self._clock()
+        with self._console.status(f"{what} …") as status:
+
+            def progress(text: str) -> None:
+                if self._console.is_terminal:
+                    status.update(f"{what}: {text}")
+                else:
+                    self.note(f"  {what}: {text}")
+
+            try:
+                yield progress
+            except BaseException:
+                self._line("✗", what, started)
+                raise
+        self._line("✓", done or what, started)
+
+    def note(self, text: str) -> None:
+        """Print a line without a mark."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def _line(self, mark: str, text: str, started: float) -> None:
+        self.note(f"{mark} {text} ({self._clock() - started:.1f} s)")

@@ -1,0 +1,147 @@
+"""The sandbox process of a site: started in the background, asked for its health, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox import host
+from sandbox.errors import NotRunning, SandboxError
+from sandbox.site import Site
+
+START_SECONDS = 60
+STOP_SECONDS = 60
+POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Running:
+    """A sandbox process that answers."""
+
+    pid: int
+    backend: str
+
+
+def find(site: Site) -> Running | None:
+    """The site's process, if it runs (whether it answers yet or not)."""
+    try:
+        record = json.loads((site.state / "serve.json").read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    if not host.process_matches(record["pid"], ("sandbox", "serve")):
+        return None
+    return Running(record["pid"], record["backend"])
+
+
+def health(site: Site) -> dict[str, Any] | None:
+    """What ``/_sandbox/health`` says, or None while nobody answers on the site's port."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{site.port}/_sandbox/health", timeout=5) as answer:
+            return json.load(answer)
+    except (OSError, urllib.error.URLError, json.JSONDecodeError):
+        return None
+
+
+def require(site: Site) -> Running:
+    """The running process.
+
+    Raises:
+        NotRunning: it does not run or does not answer.
+    """
+    running = find(site)
+    if running is None:
+        raise NotRunning("the sandbox of this clone does not run; start it with './dev up'")
+    if health(site) is None:
+        raise NotRunning(
+            f"the sandbox (process {running.pid}) does not answer; see {site.log}, then './dev up'"
+        )
+    return running
+
+
+def start(site: Site, backend: str, actions: str, progress: Callable[[str], None]) -> Running:
+    """Start the process unless it runs already, and wait until it answers.
+
+    Args:
+        site: this clone's.
+        backend: ``auto``, ``machines`` or ``records``.
+        actions: ``instant`` or ``realistic``.
+        progress: told while waiting.
+
+    Raises:
+        SandboxError: it ended or did not answer in time; carries the last lines that it printed.
+    """
+    running = find(site)
+    if running and health(site):
+        return running
+    if running is None and not host.port_is_free(site.port):
+        raise SandboxError(
+            f"port {site.port} on 127.0.0.1 is in use by another program; end it, or give this clone other "
+            "addresses with './dev down --force'"
+        )
+    command = [sys.executable, "-m", "sandbox", "serve", "--backend", backend, "--actions", actions]
+    with site.log.open("ab") as log:
+        child = subprocess.Popen(
+            command, cwd=site.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    return _await_answer(site, child, progress)
+
+
+def _await_answer(site: Site, child: subprocess.Popen[bytes], progress: Callable[[str], None]) -> Running:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if child.poll() is not None:
+            raise SandboxError(f"the sandbox ended: {last_lines(site)}")
+        if health(site) and (running := find(site)):
+            progress(f"process {running.pid}")
+            return running
+        time.sleep(POLL_SECONDS)
+    raise SandboxError(f"the sandbox does not answer after {START_SECONDS} s: {last_lines(site)}")
+
+
+def stop(site: Site) -> bool:
+    """Ask the process to end and wait for it; True if there was one.
+
+    Raises:
+        SandboxError: it did not end in time.
+    """
+    running = find(site)
+    if running is None:
+        return False
+    os.kill(running.pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS
+    while host.process_matches(running.pid, ("sandbox", "serve")):
+        if time.monotonic() > deadline:
+            raise SandboxError(
+                f"the sandbox (process {running.pid}) does not end; type './dev down --force', which removes "
+                "everything without it"
+            )
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def kill(site: Site) -> None:
+    """End the process at once; what it has made is left for the caller to remove."""
+    running = find(site)
+    if running is None:
+        return
+    os.kill(running.pid, signal.SIGKILL)
+    while host.process_matches(running.pid, ("sandbox", "serve")):
+        time.sleep(POLL_SECONDS)
+
+
+def last_lines(site: Site, count: int = 12) -> str:
+    """The end of what the process printed."""
+    try:
+        lines = site.log.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return "it printed nothing"
+    return "\n".join(lines[-count:]) or "it printed nothing"

@@ -1,0 +1,127 @@
+"""What is there, what is missing, and how to get it: the checks of ``./dev doctor``."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sandbox import daemon, packages
+from sandbox.kubernetes import image, toolchain
+from sandbox.machines import availability
+from sandbox.site import Site
+
+GIB = 1 << 30
+FREE_DISK_GIB = 12
+FREE_MEMORY_GIB = 4
+KIB = 1024
+
+Verdict = Literal["ok", "missing", "note"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        verdict: ``missing`` stops ``./dev up``; ``note`` is good to know.
+        what: the thing.
+        found: what was found.
+        remedy: what to type or do, if something is to be done.
+    """
+
+    verdict: Verdict
+    what: str
+    found: str
+    remedy: str = ""
+
+
+def examine(site: Site) -> Iterator[Check]:
+    """Look at everything that an environment depends on; changes nothing."""
+    yield Check("ok", "Python", platform.python_version())
+    yield _packages()
+    yield _go()
+    yield _space("disk for state", site.state, FREE_DISK_GIB)
+    yield _space("disk for the cache", site.cache, FREE_DISK_GIB)
+    yield _memory()
+    yield _machines()
+    yield _kept("Kubernetes toolchain", toolchain.find(site.cache) is not None, "≈ 10 min")
+    yield _kept("machine image", image.find(site.cache) is not None, "≈ 3 min")
+    yield _pulumi(site)
+    yield Check("ok", "this clone's addresses", f"127.0.0.1:{site.port}, machines in {site.public_range}")
+    yield _running(site)
+
+
+def _packages() -> Check:
+    names = packages.missing(packages.on_this_host)
+    if not names:
+        return Check("ok", "Debian packages", f"all {len(packages.PACKAGES)} are there")
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        return Check("note", "Debian packages", f"{', '.join(names)} missing", "./dev up installs them")
+    return Check("missing", "Debian packages", f"{', '.join(names)} missing", packages.install_command(names))
+
+
+def _go() -> Check:
+    found = shutil.which("go")
+    if found:
+        return Check("ok", "Go", found)
+    return Check("note", "Go", "not on PATH", "./dev up installs it into the cache with pip")
+
+
+def _space(what: str, folder: Path, needed: int) -> Check:
+    free = shutil.disk_usage(folder).free / GIB
+    if free >= needed:
+        return Check("ok", what, f"{free:.0f} GiB free")
+    return Check("missing", what, f"{free:.1f} GiB free", f"make {needed} GiB free on the disk of {folder}")
+
+
+def _memory() -> Check:
+    lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    available = int(lines["MemAvailable"].split()[0]) * KIB / GIB
+    if available >= FREE_MEMORY_GIB:
+        return Check("ok", "memory", f"{available:.0f} GiB available")
+    return Check(
+        "note", "memory", f"{available:.1f} GiB available", f"three machines want {FREE_MEMORY_GIB} GiB"
+    )
+
+
+def _machines() -> Check:
+    reason = availability.reason_against()
+    if reason is None:
+        return Check("ok", "machines", "can run here")
+    return Check("note", "machines", reason, "the sandbox keeps servers as records instead: ./dev up says so")
+
+
+def _kept(what: str, there: bool, takes: str) -> Check:  # noqa: FBT001 - two states of one thing
+    if there:
+        return Check("ok", what, "in the cache")
+    return Check("note", what, "not made yet", f"./dev up makes it ({takes})")
+
+
+def _pulumi(site: Site) -> Check:
+    own = (site.root / ".venv/bin/pulumi").resolve()
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        candidate = Path(folder) / "pulumi"
+        if os.access(candidate, os.X_OK) and candidate.resolve() != own:
+            return Check("ok", "Pulumi", f"{candidate} (the genuine CLI is used)")
+    return Check("note", "Pulumi", "no CLI on PATH: the embedded engine is used", "fine for the sandbox")
+
+
+def _running(site: Site) -> Check:
+    running = daemon.find(site)
+    if running is None:
+        return Check("note", "sandbox", "does not run", "./dev up")
+    if daemon.health(site) is None:
+        return Check("missing", "sandbox", f"process {running.pid} does not answer", f"see {site.log}")
+    return Check("ok", "sandbox", f"process {running.pid}, {running.backend} backend")
+
+
+def environment_lines() -> str:
+    """The machine in one line, for a report to us."""
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    return f"{system}, {os.cpu_count()} CPUs, Python environment {sys.prefix}"

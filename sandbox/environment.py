@@ -1,0 +1,49 @@
+"""The environment variables with which any client works on this site at once."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from sandbox.site import Site, passphrase
+
+STACK = "local"
+
+
+def exports(site: Site, toolchain: Path | None) -> dict[str, str]:
+    """What ``./dev env`` prints and what our own commands run with.
+
+    Args:
+        site: this clone's.
+        toolchain: the folder with kubectl, if it has been built.
+    """
+    path = [str(site.root / ".venv/bin")] + ([str(toolchain)] if toolchain else [])
+    return {
+        "HCLOUD_ENDPOINT": site.endpoint,
+        "HCLOUD_TOKEN": site.token,
+        "KUBECONFIG": str(site.kubeconfig),
+        "PULUMI_BACKEND_URL": f"file://{pulumi_backend(site)}",
+        "PULUMI_CONFIG_PASSPHRASE": passphrase(site),
+        "PATH": os.pathsep.join(path),
+    }
+
+
+def pulumi_backend(site: Site) -> Path:
+    """The folder with the states of the local stack; made if it is not there."""
+    folder = site.state / "pulumi"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def merged(base: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
+    """An environment for a child process: ``added`` on top of ``base``, PATH in front of its PATH."""
+    path = os.pathsep.join(part for part in (added["PATH"], base.get("PATH", os.defpath)) if part)
+    return {**base, **added, "PATH": path}
+
+
+def shell_lines(added: Mapping[str, str]) -> list[str]:
+    """Lines that a POSIX shell evaluates; PATH keeps what it had."""
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in added.items() if name != "PATH"]
+    return [*lines, f'export PATH={shlex.quote(added["PATH"])}:"$PATH"']

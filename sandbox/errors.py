@@ -1,0 +1,40 @@
+"""What can go wrong in the sandbox, as one tree.
+
+SandboxError
+├── MissingRequirement   a package, a permission or a kernel feature is not there
+├── SiteError            this clone's addresses or ports can't be had
+├── NotRunning           a command needs the sandbox, and it does not run
+└── StepFailed           a command that the sandbox started ended with an error
+"""
+
+from __future__ import annotations
+
+
+class SandboxError(Exception):
+    """Base class: its text is shown to a person as it is, so it says what to do."""
+
+
+class MissingRequirement(SandboxError):
+    """A package, a permission or a kernel feature is not there."""
+
+
+class SiteError(SandboxError):
+    """This clone's addresses or ports can't be had."""
+
+
+class NotRunning(SandboxError):
+    """A command needs the sandbox, and it does not run."""
+
+
+class StepFailed(SandboxError):
+    """A command that the sandbox started ended with an error.
+
+    Args:
+        what: what was tried, in words.
+        code: the command's exit code.
+        hint: what to do next.
+    """
+
+    def __init__(self, what: str, code: int, hint: str = "") -> None:
+        super().__init__(f"{what} failed (exit code {code})" + (f". {hint}" if hint else ""))
+        self.code = code

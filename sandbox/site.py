@@ -1,0 +1,206 @@
+"""A site: what belongs to one clone on this machine.
+
+Two clones must not disturb each other, so everything that the sandbox makes carries the site's id, and
+addresses and ports are claimed in one registry for all clones of a user (``sites.json`` in the cache).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import string
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from sandbox.errors import SiteError
+
+# The ranges for documentation (RFC 5737): nobody routes them, so a host rarely uses them itself.
+DOCUMENTATION_RANGES = tuple(IPv4Network(n) for n in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24"))
+RANGE_PREFIX = 26
+PORTS = range(8400, 8900)
+TOKEN_LENGTH = 64  # the Hetzner providers of Terraform and Pulumi demand exactly this
+
+
+@dataclass(frozen=True)
+class Site:
+    """What belongs to one clone on this machine.
+
+    Attributes:
+        id: six hexadecimal digits from the clone's real path; part of every name made on the machine.
+        root: the clone.
+        state: everything that the sandbox keeps for this clone.
+        cache: toolchain and images, shared between clones and keyed by their pins.
+        port: of the API on 127.0.0.1.
+        public_range: the public addresses of the machines; the first four belong to the uplink.
+        token: of the default project, 64 characters.
+    """
+
+    id: str
+    root: Path
+    state: Path
+    cache: Path
+    port: int
+    public_range: IPv4Network
+    token: str
+
+    @property
+    def endpoint(self) -> str:
+        """The API as clients on this machine reach it."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Where the Pulumi program writes the cluster's kubeconfig."""
+        return self.root / "kubeconfig.yaml"
+
+    @property
+    def ssh_key(self) -> Path:
+        """Where the Pulumi program writes the private SSH key."""
+        return self.root / ".dev-env.ssh"
+
+    @property
+    def log(self) -> Path:
+        """What the sandbox process prints."""
+        return self.state / "sandbox.log"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one site has claimed in the registry."""
+
+    root: str
+    port: int
+    public_range: str
+
+
+def site_id(root: Path) -> str:
+    """Six hexadecimal digits that belong to the real path of a clone."""
+    return hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:6]
+
+
+def choose(
+    own: str,
+    claims: Mapping[str, Claim],
+    used_ranges: Iterable[IPv4Network],
+    port_is_free: Callable[[int], bool],
+) -> Claim:
+    """Choose a port and a range of public addresses that nobody else has.
+
+    Args:
+        own: the id of the site that chooses; the search starts at a place that depends on it.
+        claims: what all sites have claimed, by site id.
+        used_ranges: what the host has addresses in or routes to.
+        port_is_free: whether a TCP port on 127.0.0.1 can be listened on.
+
+    Raises:
+        SiteError: every port or every range is taken.
+    """
+    others = [claim for other, claim in claims.items() if other != own]
+    seed = int(own, 16)
+    ranges = [subnet for r in DOCUMENTATION_RANGES for subnet in r.subnets(new_prefix=RANGE_PREFIX)]
+    blocked = [*used_ranges, *(IPv4Network(claim.public_range) for claim in others)]
+    free_ranges = (r for r in _from(ranges, seed) if not any(r.overlaps(b) for b in blocked))
+    taken = {claim.port for claim in others}
+    free_ports = (p for p in _from(list(PORTS), seed) if p not in taken and port_is_free(p))
+    public_range, port = next(free_ranges, None), next(free_ports, None)
+    if public_range is None:
+        raise SiteError(
+            f"all {len(ranges)} ranges of public addresses are in use by this host or by other clones; "
+            "run './dev down' in a clone that you no longer need"
+        )
+    if port is None:
+        raise SiteError(
+            f"no free TCP port on 127.0.0.1 between {PORTS.start} and {PORTS.stop - 1}; "
+            "run './dev down' in a clone that you no longer need"
+        )
+    return Claim("", port, str(public_range))
+
+
+def _from(items: list[Any], seed: int) -> list[Any]:
+    start = seed % len(items)
+    return items[start:] + items[:start]
+
+
+def new_token() -> str:
+    """A token of the length that clients demand, from the operating system's randomness."""
+    return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(TOKEN_LENGTH))
+
+
+def cache_directory(environment: Mapping[str, str]) -> Path:
+    """Where toolchain and images are kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, in a folder of ours."""
+    base = environment.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "ccm-from-scratch"
+
+
+def open_site(
+    root: Path,
+    environment: Mapping[str, str],
+    used_ranges: Callable[[], Iterable[IPv4Network]],
+    port_is_free: Callable[[int], bool],
+) -> Site:
+    """The site of a clone; claims its port and addresses the first time.
+
+    Args:
+        root: the clone.
+        environment: for the place of the cache.
+        used_ranges: asked once, when a claim is made.
+        port_is_free: whether a TCP port on 127.0.0.1 can be listened on; asked when a claim is made.
+
+    Raises:
+        SiteError: nothing is free, or the folders can't be written.
+    """
+    root, own, cache = root.resolve(), site_id(root), cache_directory(environment)
+    state = root / ".sandbox"
+    try:
+        state.mkdir(mode=0o700, exist_ok=True)
+        cache.mkdir(parents=True, exist_ok=True)
+        with _registry(cache / "sites.json") as claims:
+            if own not in claims:
+                chosen = choose(own, claims, used_ranges(), port_is_free)
+                claims[own] = Claim(str(root), chosen.port, chosen.public_range)
+            claim = claims[own]
+        token = _kept(state / "token", new_token)
+    except OSError as error:
+        raise SiteError(f"the sandbox can't keep its files: {error}") from error
+    return Site(own, root, state, cache, claim.port, IPv4Network(claim.public_range), token)
+
+
+def release_site(site: Site) -> None:
+    """Give the site's port and addresses back; they are claimed anew at the next start."""
+    with _registry(site.cache / "sites.json") as claims:
+        claims.pop(site.id, None)
+
+
+@contextmanager
+def _registry(path: Path) -> Iterator[dict[str, Claim]]:
+    """The claims of all sites, locked; entries of clones that are gone are dropped."""
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        raw = json.loads(path.read_text()) if path.exists() else {}
+        claims = {own: Claim(**claim) for own, claim in raw.items() if Path(claim["root"]).is_dir()}
+        yield claims
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps({own: vars(claim) for own, claim in claims.items()}, indent=1))
+        new.replace(path)
+
+
+def _kept(path: Path, make: Callable[[], str]) -> str:
+    """The secret kept in a file, made at the first use, readable by its owner only."""
+    if not path.exists():
+        new = path.with_suffix(".new")
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(make())
+        new.replace(path)
+    return path.read_text().strip()
+
+
+def passphrase(site: Site) -> str:
+    """The passphrase of the local stack's secrets."""
+    return _kept(site.state / "passphrase", new_token)
