@@ -1,0 +1,93 @@
+"""The pure parts of the commands that a person types."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+
+import pytest
+
+from sandbox import cluster, packages
+from sandbox.__main__ import parse
+from sandbox.commands.ssh import choose
+from sandbox.environment import merged, shell_lines
+from sandbox.errors import NotRunning
+
+SERVERS = {"dev-control": "203.0.113.4", "dev-worker-1": "203.0.113.5", "dev-worker-11": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "address"), [("control", "203.0.113.4"), ("dev-worker-1", "203.0.113.5"), ("1", "203.0.113.5")]
+)
+def test_a_machine_is_found_by_its_name_or_the_end_of_it(name, address):
+    assert choose(SERVERS, name) == address
+
+
+@pytest.mark.parametrize(("name", "says"), [("nope", "there are: dev-control"), ("11", "no public IPv4")])
+def test_a_machine_that_cannot_be_meant_is_one_clear_error(name, says):
+    with pytest.raises(NotRunning, match=says):
+        choose(SERVERS, name)
+
+
+def test_exports_survive_a_shell():
+    lines = shell_lines({"A": "it's; $HOME", "PATH": "/x y"})
+    script = "\n".join([*lines, 'printf "%s\\n%s" "$A" "$PATH"'])
+    said = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, env={"PATH": "/bin"}, check=True
+    )
+    assert said.stdout.splitlines() == ["it's; $HOME", "/x y:/bin"]
+
+
+def test_our_programs_come_first_and_the_others_stay():
+    assert merged({"PATH": "/usr/bin", "HOME": "/h"}, {"PATH": "/ours"}) == {
+        "PATH": "/ours:/usr/bin",
+        "HOME": "/h",
+    }
+
+
+def test_options_after_a_wrapper_belong_to_the_wrapped_program():
+    assert parse(["kubectl", "-n", "kube-system", "get", "pods"])[1].arguments == [
+        "-n",
+        "kube-system",
+        "get",
+        "pods",
+    ]
+
+
+def test_an_unknown_command_ends_with_2(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parse(["upp"])
+    assert "upp" in capsys.readouterr().err
+
+
+def test_missing_packages_are_named_with_the_command_that_installs_them():
+    names = packages.missing(lambda proof: proof != "umoci")
+    assert names == ["umoci"]
+    assert shlex.split(packages.install_command(names))[-1] == "umoci"
+
+
+NODE = {
+    "metadata": {"name": "n", "labels": {"topology.kubernetes.io/region": "eu-central"}},
+    "spec": {"providerID": "ccm-from-scratch://1", "taints": [{"key": "other", "effect": "NoSchedule"}]},
+    "status": {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "addresses": [
+            {"type": "ExternalIP", "address": "203.0.113.4"},
+            {"type": "ExternalIP", "address": "2001:db8::1"},
+        ],
+    },
+}
+
+
+def test_a_node_is_read_as_the_api_server_gives_it():
+    state = cluster.node_state(NODE)
+    assert (state.ready, state.initialized, state.external_ip) == (True, True, "203.0.113.4")
+    assert state.region == "eu-central"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{}, {"providerID": "x://1", "taints": [{"key": cluster.UNINITIALIZED_TAINT, "effect": "NoSchedule"}]}],
+)
+def test_a_node_without_provider_id_or_with_the_taint_is_not_initialised(spec):
+    assert not cluster.node_state({**NODE, "spec": spec}).initialized

@@ -1,0 +1,34 @@
+"""What the host says about itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+from ipaddress import IPv4Network
+
+from sandbox import host
+
+ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+eth0\t00000000\t0100A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0
+eth0\t0000A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+cfs1\t007100CB\t026433C6\t0003\t0\t0\t0\tC0FFFFFF\t0\t0\t0
+"""
+
+
+def test_routes_are_read_and_the_default_route_is_not_a_used_range():
+    assert host.parse_routes(ROUTES) == [IPv4Network("192.168.0.0/24"), IPv4Network("203.0.113.0/26")]
+
+
+def test_a_port_is_free_until_somebody_listens():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        listener.listen()
+        assert not host.port_is_free(port)
+    assert host.port_is_free(port)
+
+
+def test_a_process_is_known_by_its_command_line_and_not_by_its_number_alone():
+    assert host.process_matches(os.getpid(), [])
+    assert not host.process_matches(os.getpid(), ["a word that no command line has"])
+    assert not host.process_matches(2**22 + 1, [])

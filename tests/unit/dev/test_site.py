@@ -1,0 +1,85 @@
+"""A clone's addresses and ports: never shared with another clone or with the host."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.errors import SiteError
+from sandbox.site import DOCUMENTATION_RANGES, PORTS, Claim, choose, open_site, release_site, site_id
+
+SUBNETS = [str(s) for r in DOCUMENTATION_RANGES for s in r.subnets(new_prefix=26)]
+ids = st.integers(0, 0xFFFFFF).map("{:06x}".format)
+
+
+@given(own=ids, taken=st.lists(st.sampled_from(SUBNETS), unique=True, max_size=len(SUBNETS) - 1))
+def test_a_range_is_never_one_that_another_clone_has(own, taken):
+    claims = {f"other-{i}": Claim("/", PORTS[i], r) for i, r in enumerate(taken)}
+    chosen = choose(own, claims, [], lambda _: True)
+    assert chosen.public_range in SUBNETS
+    assert chosen.public_range not in taken
+    assert chosen.port not in {claim.port for claim in claims.values()}
+
+
+@given(own=ids, used=st.sampled_from(["203.0.113.0/25", "198.51.100.0/24", "192.0.0.0/8", "203.0.113.7/32"]))
+def test_a_range_is_never_one_that_the_host_uses(own, used):
+    chosen = choose(own, {}, [IPv4Network(used)], lambda _: True)
+    assert not IPv4Network(chosen.public_range).overlaps(IPv4Network(used))
+
+
+def test_a_port_that_another_program_listens_on_is_passed_over():
+    first = choose("000000", {}, [], lambda _: True).port
+    assert choose("000000", {}, [], lambda port: port != first).port != first
+
+
+def test_nothing_free_is_one_clear_error():
+    with pytest.raises(SiteError, match="ranges of public addresses"):
+        choose("000000", {}, DOCUMENTATION_RANGES, lambda _: True)
+    with pytest.raises(SiteError, match="no free TCP port"):
+        choose("000000", {}, [], lambda _: False)
+
+
+@pytest.fixture
+def open_clone(tmp_path):
+    def open_clone(name):
+        (tmp_path / name).mkdir(exist_ok=True)
+        return open_site(tmp_path / name, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _: True)
+
+    return open_clone
+
+
+def test_a_clone_keeps_what_it_claimed(open_clone):
+    assert open_clone("a") == open_clone("a")
+
+
+def test_two_clones_share_nothing_but_the_cache(open_clone):
+    a, b = open_clone("a"), open_clone("b")
+    assert a.cache == b.cache
+    assert len({a.id, b.id}) == len({a.port, b.port}) == len({a.token, b.token}) == 2
+    assert not a.public_range.overlaps(b.public_range)
+
+
+def test_a_released_or_vanished_clone_gives_its_addresses_back(open_clone, tmp_path):
+    a = open_clone("a")
+    release_site(a)
+    taken = {open_clone(f"clone-{i}").public_range for i in range(len(SUBNETS))}
+    assert a.public_range in taken
+    (tmp_path / "clone-0" / ".sandbox").rename(tmp_path / "elsewhere")
+    (tmp_path / "clone-0").rmdir()
+    assert open_clone("late").public_range in taken
+
+
+def test_the_token_has_the_length_that_clients_demand_and_only_its_owner_reads_it(open_clone):
+    site = open_clone("a")
+    assert len(site.token) == 64
+    assert (site.state / "token").stat().st_mode & 0o777 == 0o600
+    assert site.state.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_id_belongs_to_the_real_path(tmp_path):
+    (tmp_path / "clone").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "clone")
+    assert site_id(tmp_path / "link") == site_id(tmp_path / "clone") != site_id(tmp_path)
