@@ -1,0 +1,182 @@
+"""What the toolchain is made of: pinned Go modules, how each is built, and the key under which it is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.kubernetes.errors import ToolchainError
+
+MODULES = Path(__file__).parent / "modules"
+
+DEBIAN_PACKAGES: tuple[str, ...] = (
+    "gcc",  # runc and the pause program are C in part
+    "libc6-dev",
+    "libseccomp-dev",
+    "pkg-config",
+    "mmdebstrap",
+    "openssl",
+    "iproute2",
+)
+"""What the host needs to build the toolchain and the machine image."""
+
+KUBERNETES_PROGRAMS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubeadm",
+    "kubectl",
+    "kubelet",
+)
+
+
+@dataclass(frozen=True)
+class Component:
+    """One folder below ``modules`` and the programs that come out of it.
+
+    Attributes:
+        name: the folder's name.
+        pin: the module whose version in go.mod is the component's version; empty where the source is ours.
+        packages: Go packages to build; empty for C.
+        programs: names of the files that the build leaves.
+        links: further names of the first program.
+        tags: Go build tags.
+        cgo: whether C code is linked in (always statically).
+        stamps: variables that get the version linked in, as ``path.variable=template``.
+        plugins: the programs are CNI plugins and live in a folder of their own.
+    """
+
+    name: str
+    pin: str
+    packages: tuple[str, ...]
+    programs: tuple[str, ...]
+    links: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    cgo: bool = False
+    stamps: tuple[str, ...] = ()
+    plugins: bool = False
+
+    @property
+    def source(self) -> Path:
+        """Folder with go.mod, go.sum and sources."""
+        return MODULES / self.name
+
+    @property
+    def version(self) -> str:
+        """The pinned version, without the leading v; "0" for our own sources."""
+        return pinned_version((self.source / "go.mod").read_text(), self.pin) if self.pin else "0"
+
+    @property
+    def key(self) -> str:
+        """Folder name in the cache: changes with every pin, source and build setting."""
+        digest = hashlib.sha256(repr(self).encode())
+        for path in sorted(self.source.iterdir()):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        return f"{self.name}-{self.version}-{digest.hexdigest()[:12]}"
+
+
+def pinned_version(go_mod: str, module: str) -> str:
+    """The version of a module that a go.mod requires.
+
+    Args:
+        go_mod: text of the file.
+        module: module path, such as ``k8s.io/kubernetes``.
+
+    Returns:
+        The version without the leading v.
+
+    Raises:
+        ToolchainError: the file does not require that module.
+    """
+    found = re.search(rf"^\s*(?:require\s+)?{re.escape(module)} v(\S+)", go_mod, re.MULTILINE)
+    if found is None:
+        raise ToolchainError(f"go.mod does not require {module}")
+    return found[1]
+
+
+def _kubernetes_stamps() -> tuple[str, ...]:
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    values = ("gitVersion=v{version}", "gitMajor={major}", "gitMinor={minor}", "gitTreeState=clean")
+    return tuple(f"{package}.{value}" for package in packages for value in values)
+
+
+_CONTAINERD = "github.com/containerd/containerd/v2"
+_CNI = "github.com/containernetworking/plugins/plugins"
+
+COMPONENTS: tuple[Component, ...] = (
+    Component(
+        "hyperkube",
+        pin="k8s.io/kubernetes",
+        packages=(".",),
+        programs=("hyperkube",),
+        links=KUBERNETES_PROGRAMS,
+        stamps=_kubernetes_stamps(),
+    ),
+    Component(
+        "containerd",
+        pin=_CONTAINERD,
+        packages=tuple(f"{_CONTAINERD}/cmd/{n}" for n in ("containerd", "containerd-shim-runc-v2", "ctr")),
+        programs=("containerd", "containerd-shim-runc-v2", "ctr"),
+        # Drivers for file systems that a machine never has.
+        tags=("no_btrfs", "no_devmapper", "no_zfs"),
+        stamps=(f"{_CONTAINERD}/version.Version={{version}}",),
+    ),
+    Component(
+        "runc",
+        pin="github.com/opencontainers/runc",
+        packages=("github.com/opencontainers/runc",),
+        programs=("runc",),
+        tags=("seccomp", "netgo", "osusergo"),
+        cgo=True,
+        stamps=("main.version={version}",),
+    ),
+    Component(
+        "cni",
+        pin="github.com/containernetworking/plugins",
+        packages=tuple(
+            f"{_CNI}/{n}" for n in ("ipam/host-local", "main/bridge", "main/loopback", "meta/portmap")
+        ),
+        programs=("host-local", "bridge", "loopback", "portmap"),
+        plugins=True,
+    ),
+    Component("coredns", pin="github.com/coredns/coredns", packages=(".",), programs=("coredns",)),
+    Component("whoami", pin="", packages=(".",), programs=("whoami",)),
+    Component("pause", pin="", packages=(), programs=("pause",)),
+)
+
+
+def build_command(component: Component, compiler: str, output: Path) -> tuple[str, ...]:
+    """The command that builds a component, to be run in its source folder.
+
+    Args:
+        component: what to build.
+        compiler: path of go.
+        output: existing folder for the programs.
+    """
+    if not component.packages:
+        return ("gcc", "-Os", "-static", "-s", "-o", str(output / component.programs[0]), "pause.c")
+    major, minor, *_ = (*component.version.split("."), "0")
+    facts = {"version": component.version, "major": major, "minor": minor}
+    linker = ["-s", "-w"]
+    if component.cgo:
+        linker += ["-extldflags", "-static"]
+    for stamp in component.stamps:
+        linker += ["-X", stamp.format(**facts)]
+    tags = ("-tags", " ".join(component.tags)) if component.tags else ()
+    # A folder as output names each program after its package; "." needs the name spelled out.
+    target = output / component.programs[0] if component.packages == (".",) else f"{output}/"
+    return (
+        compiler,
+        "build",
+        "-v",
+        *tags,
+        "-ldflags",
+        " ".join(linker),
+        "-o",
+        str(target),
+        *component.packages,
+    )

@@ -1,0 +1,83 @@
+"""Errors of the Kubernetes room; every message says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class KubernetesSandboxError(Exception):
+    """Root of what this package raises."""
+
+
+class ToolchainError(KubernetesSandboxError):
+    """The Kubernetes programs can't be built here."""
+
+
+class GoMissingError(ToolchainError):
+    """No usable Go compiler: none on PATH, none from PyPI.
+
+    Attributes:
+        needed: the lowest version that compiles the pinned modules.
+        reason: what was tried and how it ended.
+    """
+
+    def __init__(self, needed: str, reason: str) -> None:
+        self.needed = needed
+        self.reason = reason
+        super().__init__(
+            f"Go {needed} or newer is needed to build Kubernetes: {reason}. Install Go and put it on PATH."
+        )
+
+
+class CommandError(KubernetesSandboxError):
+    """A program that we ran failed.
+
+    Attributes:
+        command: its name and arguments.
+        status: exit status.
+        tail: the last lines that it printed.
+    """
+
+    def __init__(self, what: str, command: tuple[str, ...], status: int, tail: str) -> None:
+        self.command = command
+        self.status = status
+        self.tail = tail
+        super().__init__(f"{what} failed: {command[0]} ended with {status}:\n{tail}")
+
+
+class CommandMissingError(KubernetesSandboxError):
+    """A program that we need is not installed.
+
+    Attributes:
+        program: its name.
+        package: the Debian package that has it.
+    """
+
+    def __init__(self, program: str, package: str) -> None:
+        self.program = program
+        self.package = package
+        super().__init__(f"{program} is not installed. On Debian and Ubuntu: apt-get install {package}")
+
+
+class ImageError(KubernetesSandboxError):
+    """The machine image can't be built here."""
+
+
+class ControlPlaneError(KubernetesSandboxError):
+    """A component of the control plane did not start or ended.
+
+    Attributes:
+        component: for example ``kube-apiserver``.
+        log: its log file.
+        tail: the log's last lines.
+    """
+
+    def __init__(self, component: str, reason: str, log: Path, tail: str) -> None:
+        self.component = component
+        self.log = log
+        self.tail = tail
+        super().__init__(f"{component} {reason}. The end of {log}:\n{tail}")
+
+
+class InstallerError(KubernetesSandboxError):
+    """The k3s program that shall be served can't be read."""

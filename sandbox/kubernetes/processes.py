@@ -1,0 +1,109 @@
+"""Running a program to its end, with progress while it lasts and its last lines when it fails."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from sandbox.kubernetes.errors import CommandError, CommandMissingError
+
+Progress = Callable[[str], None]
+"""Takes one line for the person who waits."""
+
+PROGRESS_SECONDS = 5.0
+_TAIL_LINES = 15
+
+
+def require(program: str, package: str) -> str:
+    """The path of a program that the host must have.
+
+    Args:
+        program: its name.
+        package: the Debian package to name when it is missing.
+
+    Raises:
+        CommandMissingError: it is not on PATH.
+    """
+    path = shutil.which(program)
+    if path is None:
+        raise CommandMissingError(program, package)
+    return path
+
+
+def run(
+    what: str,
+    command: Sequence[str],
+    *,
+    progress: Progress,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout: float = 1800,
+) -> str:
+    """Run a program and return what it printed (both streams).
+
+    Args:
+        what: what it does, for progress and errors.
+        command: program and arguments; no shell.
+        progress: called every five seconds with the time taken and the last line printed.
+        cwd: working directory.
+        environment: whole environment; ours when None.
+        timeout: seconds after which it is killed and counts as failed.
+
+    Raises:
+        CommandError: it ended with another status than 0.
+    """
+    lines: list[str] = []
+    started = time.monotonic()
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        ended = threading.Event()
+        facts = {"lines": lines, "started": started, "process": process, "timeout": timeout, "ended": ended}
+        reporter = threading.Thread(target=_report, args=(what, progress), kwargs=facts, daemon=True)
+        reporter.start()
+        try:
+            assert process.stdout is not None
+            lines.extend(line.rstrip() for line in process.stdout)
+            status = process.wait()
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            ended.set()
+            reporter.join()
+    if status != 0:
+        raise CommandError(what, tuple(command), status, "\n".join(deque(lines, _TAIL_LINES)))
+    return "\n".join(lines)
+
+
+def _report(
+    what: str,
+    progress: Progress,
+    *,
+    lines: list[str],
+    started: float,
+    process: subprocess.Popen[str],
+    timeout: float,
+    ended: threading.Event,
+) -> None:
+    """Tell every few seconds that the program still runs; kill it when its time is over."""
+    while not ended.wait(PROGRESS_SECONDS):
+        elapsed = time.monotonic() - started
+        if elapsed > timeout:
+            lines.append(f"killed after {timeout:.0f} s")
+            process.kill()
+            return
+        last = lines[-1].strip()[:60] if lines else ""
+        progress(f"{what}: {elapsed:.0f} s, {len(lines)} steps, {last}")

@@ -1,0 +1,142 @@
+"""Upstream Kubernetes and what it needs, built from pinned Go modules into a cache that all clones share.
+
+Each component is built into a folder of its own, named by the hash of its pins, by way of a temporary folder
+and a rename: what is there is complete, an interrupted build continues with the next component, and nothing
+is done twice. ``Toolchain.bin`` is a folder of links to them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.kubernetes.components import COMPONENTS, DEBIAN_PACKAGES, Component, build_command
+from sandbox.kubernetes.go import build_environment, find_go, parallelism
+from sandbox.kubernetes.processes import Progress, require, run
+
+__all__ = ["DEBIAN_PACKAGES", "Toolchain", "ensure", "find", "locked"]
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The built programs.
+
+    Attributes:
+        directory: folder in the cache.
+    """
+
+    directory: Path
+
+    @property
+    def bin(self) -> Path:
+        """Folder with kubectl, etcd, kube-apiserver, kubelet, containerd, runc, coredns and so on."""
+        return self.directory / "bin"
+
+    @property
+    def cni(self) -> Path:
+        """Folder with the CNI plugins."""
+        return self.directory / "cni"
+
+    @property
+    def key(self) -> str:
+        """Changes when any program changes."""
+        return self.directory.name
+
+
+def find(cache: Path, components: Sequence[Component] = COMPONENTS) -> Toolchain | None:
+    """The toolchain for the current pins, or None where it has not been built."""
+    directory = cache / "toolchain" / _key(components)
+    return Toolchain(directory) if directory.is_dir() else None
+
+
+def ensure(cache: Path, progress: Progress, components: Sequence[Component] = COMPONENTS) -> Toolchain:
+    """The toolchain, built where it is missing.
+
+    Args:
+        cache: folder that clones share; the toolchain goes into ``toolchain`` below it.
+        progress: called with a line for everything that takes over two seconds.
+        components: what it consists of.
+
+    Raises:
+        GoMissingError: there is no Go compiler and none can be installed.
+        CommandMissingError: gcc is missing.
+        CommandError: a build failed.
+    """
+    found = find(cache, components)
+    if found:
+        return found
+    home = cache / "toolchain"
+    home.mkdir(parents=True, exist_ok=True)
+    with locked(home / "lock", "the toolchain", progress):
+        missing = [c for c in components if not (home / c.key).is_dir()]
+        if missing:
+            _build(home, missing, find_go(cache, progress), progress)
+        return _link(home, components)
+
+
+def _key(components: Sequence[Component]) -> str:
+    keys = "\n".join(c.key for c in components)
+    return "all-" + hashlib.sha256(keys.encode()).hexdigest()[:12]
+
+
+@contextmanager
+def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
+    """Hold a lock file, so that two clones don't do the same work; the kernel frees it when we die.
+
+    Args:
+        path: the lock file.
+        what: what is locked, for the one who waits.
+        progress: told once when another process has the lock.
+    """
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"{what}: another process is building it, waiting")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _build(home: Path, missing: Sequence[Component], go: str, progress: Progress) -> None:
+    require("gcc", "gcc")
+    parallel = parallelism(len(os.sched_getaffinity(0)), _available_memory())
+    for number, component in enumerate(missing, 1):
+        what = f"building {component.name} {component.version} ({number} of {len(missing)})"
+        progress(what)
+        temporary = home / f".{component.key}"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        # Building is background work: whoever sits at this machine goes first.
+        command = ("nice", "-n", "5", *build_command(component, go, temporary))
+        environment = build_environment(os.environ, cgo=component.cgo, parallel=parallel)
+        run(what, command, progress=progress, cwd=component.source, environment=environment)
+        for link in component.links:
+            (temporary / link).symlink_to(component.programs[0])
+        temporary.rename(home / component.key)
+
+
+def _available_memory() -> int:
+    """Bytes that programs can have without swapping."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 4 << 30
+
+
+def _link(home: Path, components: Sequence[Component]) -> Toolchain:
+    directory = home / _key(components)
+    temporary = home / f".{directory.name}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    for component in components:
+        folder = temporary / ("cni" if component.plugins else "bin")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in component.programs + component.links:
+            (folder / name).symlink_to(Path("..", "..", component.key, name))
+    temporary.rename(directory)
+    return Toolchain(directory)
