@@ -1,0 +1,126 @@
+"""A clone of this tree in a folder of its own: end-to-end tests start where a user starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sandbox import host, leftovers
+from sandbox.site import Site, open_site
+
+TREE = Path(__file__).resolve().parents[2]
+POLL_SECONDS = 0.2
+
+
+@dataclass
+class Clone:
+    """A clone and what a person can do in it."""
+
+    root: Path
+
+    def dev(
+        self, *arguments: str, seconds: float = 600, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``./dev …`` and return what it printed; both streams in one, as a person sees it."""
+        done = subprocess.run(
+            ["./dev", *arguments],
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"./dev {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}")
+        return done
+
+    def pulumi(
+        self, *arguments: str, seconds: float = 300, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``pulumi …`` with what ``./dev env`` exports."""
+        script = 'eval "$(./dev env)" && exec pulumi "$@"'
+        done = subprocess.run(
+            ["bash", "-c", script, "pulumi", *arguments],
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"pulumi {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}")
+        return done
+
+    @property
+    def site(self) -> Site:
+        """What the clone has claimed on this machine."""
+        return open_site(self.root, os.environ, host.used_ranges, host.port_is_free)
+
+    def api(self, path: str, body: object = None, method: str | None = None) -> dict:
+        """Call the clone's cloud."""
+        site = self.site
+        request = urllib.request.Request(
+            site.endpoint + path,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {site.token}", "Content-Type": "application/json"},
+            method=method,
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read() or b"{}")
+
+    def kubectl(self, *arguments: str) -> dict:
+        """Ask the cluster for JSON."""
+        return json.loads(self.dev("kubectl", *arguments, "--output=json").stdout)
+
+    def nodes(self) -> dict[str, dict]:
+        """The cluster's nodes by name."""
+        return {node["metadata"]["name"]: node for node in self.kubectl("get", "nodes")["items"]}
+
+
+def eventually(condition, seconds: float, what: str):
+    """The first true result of ``condition``; fails when the time is over."""
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(POLL_SECONDS)
+    return result
+
+
+def copy_tree(target: Path) -> Clone:
+    """A clone of the tree as it is now, uncommitted changes included."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=TREE,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in listed.stdout.splitlines():
+        if (TREE / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(TREE / name, target / name)
+    subprocess.run(["git", "init", "--quiet"], cwd=target, check=True)
+    return Clone(target)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    clone = copy_tree(tmp_path_factory.mktemp("clone"))
+    site = clone.site
+    yield clone
+    if clone.dev("down", check=False).returncode:
+        clone.dev("down", "--force")
+    assert leftovers.find(site) == []

@@ -1,0 +1,125 @@
+"""The main job: up, up again, more and fewer workers, machines that stop and vanish, down."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sandbox import leftovers
+from tests.e2e.conftest import eventually
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
+UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
+
+
+def taints(node):
+    return {taint["key"] for taint in node["spec"].get("taints", [])}
+
+
+def addresses(node):
+    return {(a["type"], a["address"]) for a in node["status"]["addresses"]}
+
+
+def ready(node):
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])
+
+
+@pytest.fixture(scope="module")
+def environment(clone):
+    clone.up_output = clone.dev("up", "--workers", "2").stdout
+    return clone
+
+
+def test_every_node_is_ready_and_known_by_its_server(environment):
+    servers = {s["name"]: s for s in environment.api("/servers")["servers"]}
+    nodes = environment.nodes()
+    assert len(nodes) == 3
+    assert nodes.keys() == servers.keys()
+    for name, node in nodes.items():
+        server, labels = servers[name], node["metadata"]["labels"]
+        assert node["spec"]["providerID"] == f"ccm-from-scratch://{server['id']}"
+        assert UNINITIALIZED not in taints(node)
+        assert ready(node)
+        assert ("ExternalIP", server["public_net"]["ipv4"]["ip"]) in addresses(node)
+        assert ("InternalIP", server["private_net"][0]["ip"]) in addresses(node)
+        assert labels["topology.kubernetes.io/region"] == server["location"]["network_zone"]
+        assert labels["topology.kubernetes.io/zone"] == server["location"]["name"]
+        assert labels["node.kubernetes.io/instance-type"] == server["server_type"]["name"]
+
+
+def test_what_a_person_sees_names_every_node_and_what_to_type_next(environment):
+    for name in environment.nodes():
+        assert name in environment.up_output
+    assert "./dev down" in environment.up_output
+
+
+def test_the_ccm_runs_as_a_pod_without_privileges(environment):
+    (pod,) = environment.kubectl(
+        "-n", "kube-system", "get", "pods", "-l", "app.kubernetes.io/name=ccm-from-scratch"
+    )["items"]
+    (container,) = pod["spec"]["containers"]
+    assert pod["spec"]["hostNetwork"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert all(status["restartCount"] == 0 for status in pod["status"]["containerStatuses"])
+
+
+def test_up_again_changes_nothing(environment):
+    before = environment.api("/../_sandbox/requests")
+    said = environment.pulumi("up", "--stack", "local", "--yes", "--skip-preview").stdout
+    after = environment.api("/../_sandbox/requests")
+    assert re.search(r"\d+ unchanged", said)
+    assert not re.search(r"\d+ (created|updated|deleted|replaced|to create|to update|to delete)", said)
+    assert writes(after) == writes(before)
+
+
+def writes(requests):
+    return {operation: n for operation, n in requests["counts"].items() if not operation.startswith("GET")}
+
+
+def test_the_secrets_of_the_environment_are_not_in_what_is_printed_or_kept_in_plain_text(environment):
+    token = environment.site.token
+    state = environment.pulumi("stack", "export", "--stack", "local").stdout
+    assert token not in environment.up_output
+    assert token not in state
+    assert "PRIVATE KEY" not in state
+
+
+def test_a_machine_that_is_off_is_tainted_and_recovers(environment):
+    name, server = worker(environment)
+    environment.api(f"/servers/{server['id']}/actions/poweroff", {})
+    eventually(lambda: SHUTDOWN in taints(environment.nodes()[name]), 120, "shutdown taint")
+    environment.api(f"/servers/{server['id']}/actions/poweron", {})
+    eventually(
+        lambda: ready(node := environment.nodes()[name]) and SHUTDOWN not in taints(node),
+        120,
+        "Ready, untainted",
+    )
+
+
+def test_fewer_workers_and_none_is_left_behind(environment):
+    environment.dev("up", "--workers", "1")
+    assert len(environment.api("/servers")["servers"]) == 2
+    eventually(lambda: len(environment.nodes()) == 2, 120, "the Node of the removed server is deleted")
+
+
+def test_a_server_that_vanished_takes_its_node_along_and_up_makes_it_again(environment):
+    name, server = worker(environment)
+    environment.api(f"/servers/{server['id']}", method="DELETE")
+    eventually(lambda: name not in environment.nodes(), 120, "the Node is deleted")
+    environment.dev("up")
+    assert environment.nodes()[name]["spec"]["providerID"] != f"ccm-from-scratch://{server['id']}"
+
+
+def worker(environment):
+    servers = {s["name"]: s for s in environment.api("/servers")["servers"]}
+    return max((name, s) for name, s in servers.items() if "worker" in name)
+
+
+def test_down_leaves_nothing(environment):
+    site = environment.site
+    said = environment.dev("down").stdout
+    assert "nothing is left" in said
+    assert leftovers.find(site) == []
