@@ -1,0 +1,126 @@
+"""Hetzner Cloud as a cloud: wires the rooms of this package together."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from ccm.errors import ConfigurationError
+from ccm.hetzner import environment as env
+from ccm.hetzner.api import HetznerApi
+from ccm.hetzner.budget import Budget, Priority
+from ccm.hetzner.description import DIALECTS, FROM_SCRATCH, DescriptionOptions, Dialect
+from ccm.hetzner.errors import Unauthorized
+from ccm.hetzner.instances import HetznerInstances
+from ccm.hetzner.metrics import ApiMetrics
+from ccm.hetzner.network import check_attached, find_network, read_attached_networks
+from ccm.hetzner.snapshot import View
+from ccm.hetzner.wire import Location, Network, Server
+
+_log = structlog.get_logger("ccm.hetzner")
+
+
+class HetznerCloud:
+    """Implements :class:`ccm.cloud.Cloud`.
+
+    Args:
+        settings: The environment.
+        dialect: What the provider is called.
+        registry: Where metrics are registered.
+        attached_networks: Reads the metadata service.
+    """
+
+    has_cluster_id = True
+    load_balancers = None
+    routes = None
+
+    def __init__(
+        self,
+        settings: env.Settings,
+        *,
+        dialect: Dialect,
+        registry: CollectorRegistry,
+        attached_networks: Callable[[], Awaitable[str]] = read_attached_networks,
+    ) -> None:
+        self.settings = settings
+        self.name = dialect.provider
+        self.network: Network | None = None
+        self._dialect = dialect
+        self._attached_networks = attached_networks
+        metrics = ApiMetrics(registry)
+        self.api = HetznerApi(
+            token=lambda: settings.token.value,
+            endpoint=settings.endpoint,
+            metrics=metrics,
+            budget=Budget(on_wait=metrics.waited.inc),
+            debug=settings.debug,
+        )
+        self.servers: View[Server] = View(
+            lambda priority: self.api.list("/servers", "servers", Server, priority=priority)
+        )
+        self._options = self._describe_options()
+        self.instances = HetznerInstances(self.api, self.servers, lambda: self._options)
+
+    async def start(self) -> None:
+        """See :meth:`ccm.cloud.Cloud.start`."""
+        for warning in self.settings.warnings:
+            _log.warning(warning)
+        try:
+            await self.api.list("/locations", "locations", Location, priority=Priority.NODES)
+            await self._find_network()
+        except Unauthorized as error:
+            raise ConfigurationError([f"HCLOUD_TOKEN: the API refuses it: {error.message}"]) from error
+
+    async def close(self) -> None:
+        """See :meth:`ccm.cloud.Cloud.close`."""
+        await self.servers.close()
+        await self.api.close()
+
+    def healthy(self) -> str | None:
+        """See :meth:`ccm.cloud.Cloud.healthy`."""
+        error = self.api.last_error
+        return f"the API refuses the token: {error.message}" if isinstance(error, Unauthorized) else None
+
+    async def _find_network(self) -> None:
+        chosen = self.settings.network
+        if not chosen.name_or_id:
+            return
+        self.network = await find_network(self.api, chosen.name_or_id)
+        self._options = self._describe_options()
+        if chosen.attached_check:
+            await check_attached(self.network, self._attached_networks)
+
+    def _describe_options(self) -> DescriptionOptions:
+        chosen = self.settings.instances
+        return DescriptionOptions(
+            dialect=self._dialect,
+            ipv4=chosen.address_family in {"ipv4", "dualstack"},
+            ipv6=chosen.address_family in {"ipv6", "dualstack"},
+            zone_label=chosen.zone_label,
+            network=self.network.id if self.network else None,
+            copied_labels=chosen.copied_labels,
+        )
+
+
+def open_cloud(
+    environment: Mapping[str, str],
+    *,
+    provider: str = FROM_SCRATCH.provider,
+    registry: CollectorRegistry | None = None,
+) -> HetznerCloud:
+    """Open Hetzner Cloud; does no I/O but reading the files that the environment names.
+
+    Args:
+        environment: The official CCM's variables.
+        provider: ``ccm-from-scratch`` or ``hcloud``.
+        registry: Where metrics are registered; None = one of its own.
+
+    Raises:
+        ConfigurationError: names everything that is wrong.
+    """
+    if provider not in DIALECTS:
+        raise ConfigurationError([f"--cloud-provider: {provider!r} is not {' or '.join(DIALECTS)}"])
+    settings = env.read(environment)
+    return HetznerCloud(settings, dialect=DIALECTS[provider], registry=registry or CollectorRegistry())

@@ -1,0 +1,214 @@
+"""Every environment variable of the official Hetzner CCM, and a few of our own.
+
+All problems are collected and reported together. What a variable means is said in
+docs/reference; the names, types and defaults are the official ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ccm.errors import ConfigurationError
+from ccm.hetzner.credentials import Secret
+from ccm.hetzner.variables import Variables
+
+DEFAULT_ENDPOINT = "https://api.hetzner.cloud/v1"
+TOKEN_LENGTH = 64
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """``HCLOUD_NETWORK…``.
+
+    Attributes:
+        name_or_id: Empty = no network.
+        attached_check: Refuse to start on a server that is not in the network.
+        routes: Offer routes.
+    """
+
+    name_or_id: str
+    attached_check: bool
+    routes: bool
+
+
+@dataclass(frozen=True)
+class InstanceSettings:
+    """``HCLOUD_INSTANCES_…`` and ``HCLOUD_SERVER_CACHE_…``.
+
+    Attributes:
+        address_family: ``ipv4``, ``ipv6`` or ``dualstack``: which public addresses are reported.
+        zone_label: Set zone labels.
+        copied_labels: Keys of server labels that Nodes get too (our own: ``HCLOUD_INSTANCES_COPY_LABELS``).
+        max_age: How old a server's data may be when a node is initialised, in seconds.
+    """
+
+    address_family: str
+    zone_label: bool
+    copied_labels: frozenset[str]
+    max_age: float
+
+
+@dataclass(frozen=True)
+class RobotSettings:
+    """``ROBOT_…``; times in seconds."""
+
+    enabled: bool
+    user: Secret | None
+    password: Secret | None
+    endpoint: str
+    cache_timeout: float
+    rate_limit_wait: float
+    forward_internal_ips: bool
+
+
+@dataclass(frozen=True)
+class LoadBalancerSettings:
+    """``HCLOUD_LOAD_BALANCERS_…``: defaults for what annotations of a Service leave open.
+
+    None and empty texts mean "not set". Times in seconds.
+    """
+
+    enabled: bool
+    location: str
+    network_zone: str
+    type: str
+    algorithm_type: str
+    disable_private_ingress: bool
+    use_private_ip: bool
+    disable_ipv6: bool
+    disable_public_network: bool | None
+    private_subnet_ip_range: str
+    uses_proxyprotocol: bool | None
+    health_check_interval: float | None
+    health_check_timeout: float | None
+    health_check_retries: int | None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The whole environment."""
+
+    token: Secret
+    endpoint: str
+    debug: bool
+    metrics_enabled: bool
+    metrics_address: str
+    network: NetworkSettings
+    instances: InstanceSettings
+    robot: RobotSettings
+    load_balancers: LoadBalancerSettings
+    warnings: tuple[str, ...] = ()
+
+
+def read(environment: Mapping[str, str]) -> Settings:
+    """Read the environment.
+
+    Raises:
+        ConfigurationError: something is wrong; names everything that is.
+    """
+    variables = Variables(environment)
+    token = variables.secret("HCLOUD_TOKEN")
+    settings = Settings(
+        token=token or Secret(""),
+        endpoint=variables.url("HCLOUD_ENDPOINT", DEFAULT_ENDPOINT),
+        debug=variables.boolean("HCLOUD_DEBUG", default=False),
+        metrics_enabled=variables.boolean("HCLOUD_METRICS_ENABLED", default=True),
+        metrics_address=variables.text("HCLOUD_METRICS_ADDRESS", ":8233"),
+        network=_network(variables),
+        instances=_instances(variables),
+        robot=_robot(variables),
+        load_balancers=_load_balancers(variables),
+        warnings=_token_warnings(token),
+    )
+    problems = [*_token_problems(token, variables.problems), *variables.problems, *_contradictions(settings)]
+    if problems:
+        raise ConfigurationError(problems)
+    return settings
+
+
+def _network(variables: Variables) -> NetworkSettings:
+    name = variables.text("HCLOUD_NETWORK")
+    return NetworkSettings(
+        name_or_id=name,
+        attached_check=not variables.boolean("HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK", default=False),
+        routes=variables.boolean("HCLOUD_NETWORK_ROUTES_ENABLED", default=True) and bool(name),
+    )
+
+
+def _instances(variables: Variables) -> InstanceSettings:
+    families = ("ipv4", "ipv6", "dualstack")
+    variables.choice("HCLOUD_SERVER_CACHE_MODE", ("all", "one", "off"), "all")
+    age = variables.duration("HCLOUD_SERVER_CACHE_MAX_AGE", 10.0)
+    labels = variables.text("HCLOUD_INSTANCES_COPY_LABELS").split(",")
+    return InstanceSettings(
+        address_family=variables.choice("HCLOUD_INSTANCES_ADDRESS_FAMILY", families, "ipv4"),
+        zone_label=variables.boolean("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED", default=True),
+        copied_labels=frozenset(label.strip() for label in labels if label.strip()),
+        max_age=10.0 if age is None else age,
+    )
+
+
+def _robot(variables: Variables) -> RobotSettings:
+    return RobotSettings(
+        enabled=variables.boolean("ROBOT_ENABLED", default=False),
+        user=variables.secret("ROBOT_USER"),
+        password=variables.secret("ROBOT_PASSWORD"),
+        endpoint=variables.url("ROBOT_ENDPOINT", "https://robot-ws.your-server.de"),
+        cache_timeout=variables.duration("ROBOT_CACHE_TIMEOUT", 300.0) or 0.0,
+        rate_limit_wait=variables.duration("ROBOT_RATE_LIMIT_WAIT_TIME", 0.0) or 0.0,
+        forward_internal_ips=variables.boolean("ROBOT_FORWARD_INTERNAL_IPS", default=True),
+    )
+
+
+def _load_balancers(variables: Variables) -> LoadBalancerSettings:
+    prefix = "HCLOUD_LOAD_BALANCERS_"
+    algorithms = ("round_robin", "least_connections")
+    return LoadBalancerSettings(
+        enabled=variables.boolean(prefix + "ENABLED", default=True),
+        location=variables.text(prefix + "LOCATION"),
+        network_zone=variables.text(prefix + "NETWORK_ZONE"),
+        type=variables.text(prefix + "TYPE"),
+        algorithm_type=variables.choice(prefix + "ALGORITHM_TYPE", algorithms, ""),
+        disable_private_ingress=variables.boolean(prefix + "DISABLE_PRIVATE_INGRESS", default=False),
+        use_private_ip=variables.boolean(prefix + "USE_PRIVATE_IP", default=False),
+        disable_ipv6=variables.boolean(prefix + "DISABLE_IPV6", default=False),
+        disable_public_network=variables.optional_boolean(prefix + "DISABLE_PUBLIC_NETWORK"),
+        private_subnet_ip_range=variables.cidr(prefix + "PRIVATE_SUBNET_IP_RANGE"),
+        uses_proxyprotocol=variables.optional_boolean(prefix + "USES_PROXYPROTOCOL"),
+        health_check_interval=variables.duration(prefix + "HEALTH_CHECK_INTERVAL", None),
+        health_check_timeout=variables.duration(prefix + "HEALTH_CHECK_TIMEOUT", None),
+        health_check_retries=variables.integer(prefix + "HEALTH_CHECK_RETRIES", None),
+    )
+
+
+def _token_problems(token: Secret | None, others: list[str]) -> list[str]:
+    if token is not None and (token.value or any(text.startswith("HCLOUD_TOKEN_FILE:") for text in others)):
+        return []
+    if token is not None:
+        return ["HCLOUD_TOKEN_FILE: the file is empty; it must contain the project's API token"]
+    return ["HCLOUD_TOKEN: not set; set it, or HCLOUD_TOKEN_FILE, to the project's API token"]
+
+
+def _token_warnings(token: Secret | None) -> tuple[str, ...]:
+    if token is None or len(token.value) in {0, TOKEN_LENGTH}:
+        return ()
+    return (f"HCLOUD_TOKEN has {len(token.value)} characters, tokens have {TOKEN_LENGTH}",)
+
+
+def _contradictions(settings: Settings) -> list[str]:
+    problems: list[str] = []
+    robot, balancers = settings.robot, settings.load_balancers
+    if balancers.location and balancers.network_zone:
+        problems.append(
+            "HCLOUD_LOAD_BALANCERS_LOCATION and HCLOUD_LOAD_BALANCERS_NETWORK_ZONE: set only one of them"
+        )
+    if balancers.use_private_ip and not settings.network.name_or_id:
+        problems.append("HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP: needs HCLOUD_NETWORK")
+    if robot.enabled and bool(robot.user) != bool(robot.password):
+        problems.append("ROBOT_USER and ROBOT_PASSWORD: set both or neither")
+    if robot.enabled and settings.network.routes:
+        problems.append(
+            "ROBOT_ENABLED: routes don't work with Robot; set HCLOUD_NETWORK_ROUTES_ENABLED=false"
+        )
+    return problems

@@ -1,0 +1,181 @@
+"""Servers as the machines of Nodes.
+
+Two ways lead to a server: a list of all (one request for 50) and a look at one. The cheaper way is not
+known in advance, so this plays the ski-rental strategy: single looks, until they have cost as much as a list
+within a short time; then a list, which also serves everybody else. It costs at most twice the optimum.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from ccm.cloud.errors import AccessDenied, CloudError, InstanceNotFound
+from ccm.cloud.instances import Instance, NodeView
+from ccm.hetzner import provider_id
+from ccm.hetzner.api import HetznerApi, Listing
+from ccm.hetzner.budget import Priority
+from ccm.hetzner.description import DescriptionOptions, describe
+from ccm.hetzner.errors import NotFound, unavailable
+from ccm.hetzner.provider_id import MachineId
+from ccm.hetzner.snapshot import Contents, View
+from ccm.hetzner.wire import Network, Server
+
+BURST = 30.0  # seconds after which single looks are forgotten: a list would not have served them together
+
+
+class RobotUnknown(CloudError):
+    """The Node is a Robot server, and we have no access to Robot: nothing may be concluded."""
+
+
+class HetznerInstances:
+    """Implements :class:`ccm.cloud.Instances`.
+
+    Args:
+        api: The API.
+        servers: The shared view of servers.
+        options: What Nodes get; asked each time because the network is known only after the start.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        api: HetznerApi,
+        servers: View[Server],
+        options: Callable[[], DescriptionOptions],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._servers = servers
+        self._options = options
+        self._clock = clock
+        self._looks = 0
+        self._looked_at = 0.0
+
+    def owns(self, provider_id_: str) -> bool:
+        """See :meth:`ccm.cloud.Instances.owns`."""
+        return provider_id.owns(provider_id_, self._scheme)
+
+    async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
+        """See :meth:`ccm.cloud.Instances.get`."""
+        machine = self._machine(node)
+        known = self._known(node, machine, accepted_age)
+        if known is None:
+            known = await self._find(node, machine, accepted_age)
+        return self._describe(known)
+
+    async def list(
+        self, nodes: Sequence[NodeView], *, accepted_age: float
+    ) -> Mapping[str, Instance | CloudError]:
+        """See :meth:`ccm.cloud.Instances.list`."""
+        if len(nodes) > self._servers.pages or self._servers.age is None:
+            contents = await self._servers.read(accepted_age, Priority.SWEEP)
+            return {node.name: self._in_list(node, contents) for node in nodes}
+        answers: dict[str, Instance | CloudError] = {}
+        for node in nodes:
+            try:
+                answers[node.name] = await self.get(node, accepted_age=accepted_age)
+            except CloudError as error:
+                answers[node.name] = error
+        return answers
+
+    @property
+    def _scheme(self) -> str:
+        return self._options().dialect.scheme
+
+    def _machine(self, node: NodeView) -> MachineId | None:
+        if not node.provider_id:
+            return None
+        machine = provider_id.parse(node.provider_id, self._scheme)
+        if machine.kind == "robot":
+            raise RobotUnknown(
+                f"node {node.name}: {node.provider_id} is a Robot server, Robot is not enabled"
+            )
+        return machine
+
+    def _known(self, node: NodeView, machine: MachineId | None, accepted_age: float) -> Server | None:
+        """What the view has, if it is fresh enough."""
+        contents = self._servers.contents
+        by_name = contents.by_name.get(node.name)
+        server = contents.by_id.get(machine.number) if machine else by_name
+        age = self._servers.item_age(server.id) if server else None
+        return server if age is not None and age <= accepted_age else None
+
+    async def _find(self, node: NodeView, machine: MachineId | None, accepted_age: float) -> Server:
+        if accepted_age > 0 and self._list_pays():
+            self._looks = 0
+            answer = self._search(node, machine, await self._servers.read(accepted_age, Priority.NODES))
+            if isinstance(answer, Server):
+                return answer
+        return await (self._look_by_id(machine.number) if machine else self._look_by_name(node.name))
+
+    def _list_pays(self) -> bool:
+        """Whether single looks have cost as much as a list by now; counts the look that follows if not."""
+        if self._servers.age is None:
+            return True
+        now = self._clock()
+        if now - self._looked_at > BURST:
+            self._looks = 0
+        self._looked_at = now
+        self._looks += 1
+        return self._looks > self._servers.pages
+
+    async def _look_by_id(self, number: int) -> Server:
+        try:
+            server = await self._api.get(f"/servers/{number}", "server", Server, priority=Priority.NODES)
+        except NotFound:
+            await self._check_project()
+            self._servers.remove(number)
+            raise InstanceNotFound(f"server {number}") from None
+        self._servers.put(server)
+        return server
+
+    async def _look_by_name(self, name: str) -> Server:
+        found: Listing[Server] = await self._api.list(
+            "/servers", "servers", Server, params={"name": name}, priority=Priority.NODES
+        )
+        if found.odd:
+            raise unavailable(f"GET /servers?name={name}", found.odd[0].problem)
+        if not found.items:
+            raise InstanceNotFound(f"server named {name}")
+        self._servers.put(found.items[0])
+        return found.items[0]
+
+    async def _check_project(self) -> None:
+        """A token of another project answers 404 for every server of ours, and for our network too.
+
+        Raises:
+            AccessDenied: the network which we know to exist is not there.
+        """
+        network = self._options().network
+        if network is None:
+            return
+        try:
+            await self._api.get(f"/networks/{network}", "network", Network, priority=Priority.NODES)
+        except NotFound:
+            raise AccessDenied(
+                f"network {network} is gone too: the token seems to belong to another project, "
+                "so the absence of servers proves nothing"
+            ) from None
+
+    def _in_list(self, node: NodeView, contents: Contents[Server]) -> Instance | CloudError:
+        try:
+            answer = self._search(node, self._machine(node), contents)
+            return self._describe(answer) if isinstance(answer, Server) else answer
+        except CloudError as error:
+            return error
+
+    @staticmethod
+    def _search(node: NodeView, machine: MachineId | None, contents: Contents[Server]) -> Server | CloudError:
+        if machine is None:
+            return contents.by_name.get(node.name) or InstanceNotFound(f"server named {node.name}")
+        if machine.number in contents.odd:
+            return unavailable("GET /servers", contents.odd[machine.number].problem)
+        return contents.by_id.get(machine.number) or InstanceNotFound(f"server {machine.number}")
+
+    def _describe(self, server: Server) -> Instance:
+        try:
+            return describe(server, self._options())
+        except ValueError as error:
+            raise unavailable(f"GET /servers/{server.id}", f"an address makes no sense: {error}") from None

@@ -1,0 +1,71 @@
+"""Provider IDs: which machine a Node runs on.
+
+``ccm-from-scratch://1`` is the tutorial's, ``hcloud://1`` the official CCM's. Robot servers have
+``hrobot://1`` under either name, and ``hcloud://bm-1`` where an older CCM wrote it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ccm.cloud.errors import CloudError, NotOurs
+
+ROBOT_SCHEME = "hrobot://"
+LEGACY_ROBOT_PREFIX = "hcloud://bm-"
+_LARGEST = 2**63 - 1
+
+
+class BadProviderId(CloudError):
+    """A provider ID of ours has no usable number in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineId:
+    """A machine.
+
+    Attributes:
+        kind: ``cloud`` or ``robot``; their numbers are unrelated.
+        number: The server's id in the Cloud API, or the server's number in Robot.
+    """
+
+    kind: Literal["cloud", "robot"]
+    number: int
+
+
+def owns(provider_id: str, scheme: str) -> bool:
+    """Whether a provider ID is ours.
+
+    Args:
+        provider_id: From a Node.
+        scheme: The Cloud API's scheme here, with ``://``.
+    """
+    return provider_id.startswith((scheme, ROBOT_SCHEME))
+
+
+def parse(provider_id: str, scheme: str) -> MachineId:
+    """Read a provider ID.
+
+    Raises:
+        NotOurs: it has another scheme.
+        BadProviderId: it has ours, but no number.
+    """
+    if provider_id.startswith(LEGACY_ROBOT_PREFIX) and scheme == "hcloud://":
+        return MachineId("robot", _number(provider_id, LEGACY_ROBOT_PREFIX))
+    if provider_id.startswith(ROBOT_SCHEME):
+        return MachineId("robot", _number(provider_id, ROBOT_SCHEME))
+    if provider_id.startswith(scheme):
+        return MachineId("cloud", _number(provider_id, scheme))
+    raise NotOurs(provider_id)
+
+
+def write(machine: MachineId, scheme: str) -> str:
+    """Write a provider ID."""
+    return f"{ROBOT_SCHEME if machine.kind == 'robot' else scheme}{machine.number}"
+
+
+def _number(provider_id: str, prefix: str) -> int:
+    text = provider_id.removeprefix(prefix)
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) <= _LARGEST:
+        raise BadProviderId(f"provider ID {provider_id!r}: {prefix!r} must be followed by a server's number")
+    return int(text)

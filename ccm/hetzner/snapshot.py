@@ -1,0 +1,189 @@
+"""One shared view of the cloud.
+
+All controllers look at the same list of servers (load balancers, …) and say how old it may be. A list is read
+by one reader while all others wait for it. What we change ourselves is put into the view at once, even while
+a list is on its way that was started before the change.
+
+A view proves that something is there. That something is *not* there it only suggests: see
+:meth:`ccm.cloud.Instances.get` with an accepted age of 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from ccm.hetzner.api import PAGE, Listing, OddItem
+from ccm.hetzner.budget import Priority
+
+
+class Resource(Protocol):
+    """Anything with an id and a name that is unique in its project."""
+
+    @property
+    def id(self) -> int:
+        """The id."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        ...
+
+
+T = TypeVar("T", bound=Resource)
+
+
+@dataclass
+class Contents(Generic[T]):
+    """What a view holds.
+
+    Attributes:
+        by_id: Every item.
+        by_name: Every item again.
+        odd: Items that exist but did not decode, by id.
+        seen: When each item was last read, on the view's clock.
+    """
+
+    by_id: dict[int, T] = field(default_factory=dict[int, T])
+    by_name: dict[str, T] = field(default_factory=dict[str, T])
+    odd: dict[int, OddItem] = field(default_factory=dict[int, OddItem])
+    seen: dict[int, float] = field(default_factory=dict[int, float])
+
+    def put(self, item: T, now: float) -> None:
+        """Have this item, in this state."""
+        self.remove(item.id)
+        self.by_id[item.id] = self.by_name[item.name] = item
+        self.seen[item.id] = now
+
+    def remove(self, number: int) -> None:
+        """Have it no more."""
+        item = self.by_id.pop(number, None)
+        if item is not None and self.by_name.get(item.name) is item:
+            del self.by_name[item.name]
+        self.odd.pop(number, None)
+        self.seen.pop(number, None)
+
+
+class View(Generic[T]):
+    """A list of one kind of resource that is read again when somebody needs it fresher.
+
+    Args:
+        fetch: Reads the complete list.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[Priority], Awaitable[Listing[T]]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._contents: Contents[T] = Contents()
+        self._taken_at: float | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._running_since = 0.0
+        self._written: dict[int, tuple[float, T | None]] = {}
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the last list was asked for; None = there is none yet."""
+        return None if self._taken_at is None else self._clock() - self._taken_at
+
+    @property
+    def pages(self) -> int:
+        """How many requests a list costs."""
+        return 1 + len(self._contents.by_id) // PAGE
+
+    @property
+    def contents(self) -> Contents[T]:
+        """What is known now, whatever its age."""
+        return self._contents
+
+    def item_age(self, number: int) -> float | None:
+        """Seconds since an item was last read; None = it is not known."""
+        seen = self._contents.seen.get(number)
+        return None if seen is None else self._clock() - seen
+
+    async def read(self, accepted_age: float, priority: Priority) -> Contents[T]:
+        """The list, not older than asked for.
+
+        Args:
+            accepted_age: In seconds.
+            priority: Of the requests, if some are needed.
+
+        Raises:
+            ApiError: it could not be read completely. What was known stays.
+        """
+        asked_at = self._clock()
+        while self._taken_at is None or asked_at - self._taken_at > accepted_age:
+            if self._running is not None and asked_at - self._running_since > accepted_age:
+                await self._join(self._running)
+            # Shielded: one reader's end must not take the list away from the others.
+            await asyncio.shield(self._running or self._start(priority))
+        return self._contents
+
+    def put(self, item: T) -> None:
+        """We changed or read this one item: it is in this state now."""
+        now = self._clock()
+        self._contents.put(item, now)
+        self._note(item.id, now, item)
+
+    def remove(self, number: int) -> None:
+        """We deleted this item, or were told that it is gone."""
+        self._contents.remove(number)
+        self._note(number, self._clock(), None)
+
+    async def close(self) -> None:
+        """Stop reading."""
+        if self._running is not None:
+            self._running.cancel()
+            await self._join(self._running)
+
+    def _note(self, number: int, now: float, item: T | None) -> None:
+        if self._running is not None:
+            self._written[number] = (now, item)
+
+    def _start(self, priority: Priority) -> asyncio.Task[None]:
+        self._running_since = self._clock()
+        self._running = asyncio.create_task(self._refresh(priority), name="hetzner-view")
+        self._running.add_done_callback(_retrieve)
+        return self._running
+
+    async def _refresh(self, priority: Priority) -> None:
+        started = self._running_since
+        try:
+            listing = await self._fetch(priority)
+            contents: Contents[T] = Contents(odd={item.id: item for item in listing.odd})
+            for item in listing.items:
+                contents.put(item, started)
+            for number, (when, written) in self._written.items():
+                if written is None:
+                    contents.remove(number)
+                else:
+                    contents.put(written, when)
+            self._contents, self._taken_at = contents, started
+        finally:
+            self._running = None
+            self._written.clear()
+
+    @staticmethod
+    async def _join(task: asyncio.Task[None]) -> None:
+        """Wait for a list that is too old for us already; its failure is not ours."""
+        await asyncio.wait([task])
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Look at a list's failure, so that asyncio does not complain if all readers have left."""
+    if not task.cancelled():
+        task.exception()
+
+
+def summary(view: View[T]) -> Mapping[str, object]:
+    """What a view holds, for debugging."""
+    return {"items": len(view.contents.by_id), "odd": len(view.contents.odd), "age": view.age}

@@ -1,0 +1,131 @@
+"""Reads environment variables and collects everything that is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from ipaddress import ip_network
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ccm.hetzner.credentials import Secret
+
+# What Go's strconv.ParseBool takes.
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+_DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_bool(text: str) -> bool | None:
+    """A boolean as Go writes it; None = it is none."""
+    if text in _TRUE:
+        return True
+    return False if text in _FALSE else None
+
+
+def parse_duration(text: str) -> float | None:
+    """A duration in seconds: Go's notation (``1m30s``) or a bare number of seconds; None = it is none."""
+    if text.isascii() and text.isdigit():
+        return float(text)
+    matches = list(_DURATION_PART.finditer(text))
+    if not matches or "".join(match.group(0) for match in matches) != text:
+        return None
+    return sum(float(match.group(1)) * _UNITS[match.group(2)] for match in matches)
+
+
+class Variables:
+    """Typed access to an environment.
+
+    Args:
+        environment: The variables.
+
+    Attributes:
+        problems: A sentence for each wrong variable.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self.problems: list[str] = []
+
+    def text(self, name: str, default: str = "") -> str:
+        """Any text; white space around it is dropped."""
+        return self._environment.get(name, "").strip() or default
+
+    def boolean(self, name: str, *, default: bool) -> bool:
+        """A boolean."""
+        value = self.optional_boolean(name)
+        return default if value is None else value
+
+    def optional_boolean(self, name: str) -> bool | None:
+        """A boolean, or None if it is not set."""
+        text = self.text(name)
+        if not text:
+            return None
+        value = parse_bool(text)
+        if value is None:
+            self._wrong(name, text, "true or false")
+        return value
+
+    def duration(self, name: str, default: float | None) -> float | None:
+        """A duration in seconds."""
+        text = self.text(name)
+        if not text:
+            return default
+        value = parse_duration(text)
+        if value is None:
+            self._wrong(name, text, "a duration like 30s or 5m")
+        return value
+
+    def integer(self, name: str, default: int | None) -> int | None:
+        """A whole number that is not negative."""
+        text = self.text(name)
+        if not text:
+            return default
+        if not (text.isascii() and text.isdigit()):
+            self._wrong(name, text, "a whole number")
+            return default
+        return int(text)
+
+    def choice(self, name: str, allowed: Collection[str], default: str) -> str:
+        """One of several words."""
+        text = self.text(name, default)
+        if text and text not in allowed:
+            self._wrong(name, text, " or ".join(allowed))
+            return default
+        return text
+
+    def cidr(self, name: str) -> str:
+        """A network in CIDR notation, or empty."""
+        text = self.text(name)
+        try:
+            if text:
+                ip_network(text, strict=False)
+        except ValueError:
+            self._wrong(name, text, "a network like 10.0.0.0/24")
+        return text
+
+    def url(self, name: str, default: str) -> str:
+        """An http or https address."""
+        text = self.text(name, default)
+        parts = urlsplit(text)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            self._wrong(name, text, "an http or https address")
+        return text
+
+    def secret(self, name: str) -> Secret | None:
+        """A secret from ``name``, or from the file that ``name_FILE`` tells; None = neither is set."""
+        value, path = self.text(name), self.text(f"{name}_FILE")
+        if value or not path:
+            return Secret(value) if value else None
+        try:
+            content = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            self._wrong(f"{name}_FILE", path, f"a readable file ({reason})")
+            return Secret("")
+        return Secret(content, Path(path))
+
+    def _wrong(self, name: str, value: str, allowed: str) -> None:
+        self.problems.append(f"{name}: {value!r} is not {allowed}")
