@@ -1,0 +1,162 @@
+"""k3s on the servers: one server, any number of agents, installed at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, Resource, UpdateResult
+
+from infra import k3s
+from infra.dynamic import Provider
+from infra.errors import InfraError
+from infra.remote import Host, connect
+from infra.server import Server, host_of
+from infra.settings import Settings
+
+_UNINSTALL_CONNECT_SECONDS = 10.0
+_UNINSTALL_SECONDS = 60.0
+_HOW_TO_REACH = ("private_key", "host_key")
+
+
+class K3sServerProvider(Provider):
+    """Installs `k3s server`."""
+
+    replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
+    unheeded = _HOW_TO_REACH
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Ends when the Kubernetes API answers on the server."""
+        flags = k3s.server_flags(
+            props["address"], props["private_ip"], props["cluster_cidr"], props["service_cidr"]
+        )
+        script = k3s.server_script(release_of(props), flags, props["token"], props["private_ip"])
+        asyncio.run(run_on(host_of(props), script, "installing the k3s server"))
+        return CreateResult(props["server_id"], dict(props))
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Only for a cluster that is made anew on the same server; otherwise the server itself is deleted."""
+        asyncio.run(uninstall(host_of(_props), "server"))
+
+
+class K3sAgentProvider(Provider):
+    """Installs `k3s agent`."""
+
+    replaced_by = ("server_id",)
+    unheeded = _HOW_TO_REACH
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Ends when the agent was started; it joins as soon as its server answers."""
+        asyncio.run(run_on(host_of(props), agent_script(props, join_again=False), "installing the k3s agent"))
+        return CreateResult(props["server_id"], dict(props))
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Installs again; joins anew when the control server is another one."""
+        moved = any(_olds.get(name) != _news[name] for name in ("cluster", "token"))
+        asyncio.run(run_on(host_of(_news), agent_script(_news, join_again=moved), "installing the k3s agent"))
+        return UpdateResult(dict(_news))
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Only for an agent whose server stays; otherwise the server itself is deleted."""
+        asyncio.run(uninstall(host_of(_props), "agent"))
+
+
+class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
+    """`k3s server` on a server."""
+
+    server_id: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(K3sServerProvider(), name, dict(props), opts)
+
+
+class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):
+    """`k3s agent` on a server."""
+
+    server_id: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(K3sAgentProvider(), name, dict(props), opts)
+
+
+class Cluster(pulumi.ComponentResource):
+    """k3s on a control server and workers.
+
+    Attributes:
+        server: the installed k3s server; the Kubernetes API answers once it is there.
+        agents: the started agents.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        control: Server,
+        workers: list[Server],
+        token: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ccm-from-scratch:index:Cluster", name, None, opts)
+        shared = {
+            "token": token,
+            "install_url": settings.k3s_install_url,
+            "channel": settings.k3s_channel,
+            "version": settings.k3s_version,
+        }
+        ranges = {"cluster_cidr": str(settings.cluster_cidr), "service_cidr": str(settings.service_cidr)}
+        self.server = K3sServer(
+            control.name, {**shared, **ranges, **_node_inputs(control)}, opts=self._on(control)
+        )
+        join = {"server_ip": control.private_ip, "cluster": control.server.id}
+        self.agents = [
+            K3sAgent(worker.name, {**shared, **join, **_node_inputs(worker)}, opts=self._on(worker))
+            for worker in workers
+        ]
+        self.register_outputs({})
+
+    def _on(self, server: Server) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(parent=self, deleted_with=server.server)
+
+
+def release_of(props: Mapping[str, Any]) -> k3s.Release:
+    """The release that the properties of a k3s resource name."""
+    return k3s.Release(props["install_url"], props["channel"], props["version"])
+
+
+def agent_script(props: Mapping[str, Any], *, join_again: bool) -> str:
+    """The script for the properties of a K3sAgent."""
+    return k3s.agent_script(
+        release_of(props),
+        k3s.agent_flags(props["address"], props["private_ip"]),
+        props["token"],
+        props["private_ip"],
+        props["server_ip"],
+        join_again=join_again,
+    )
+
+
+async def run_on(host: Host, script: str, what: str) -> None:
+    """Runs an installation script."""
+    async with connect(host) as shell:
+        await shell.run(script, what=what, timeout=k3s.INSTALL_SECONDS)
+
+
+async def uninstall(host: Host, role: str) -> None:
+    """Uninstalls k3s where the server still answers. One that doesn't has nothing that could be in the way."""
+    try:
+        async with connect(host, timeout=_UNINSTALL_CONNECT_SECONDS) as shell:
+            await shell.run(
+                k3s.uninstall_script(role), what=f"uninstalling the k3s {role}", timeout=_UNINSTALL_SECONDS
+            )
+    except InfraError as error:
+        print(f"k3s was not uninstalled: {error}")
+
+
+def _node_inputs(server: Server) -> dict[str, Any]:
+    return {**server.access.inputs(), "private_ip": server.private_ip}

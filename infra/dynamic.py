@@ -1,0 +1,63 @@
+"""What our dynamic providers have in common: when a resource changes, and errors without stack traces."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pulumi.dynamic import ConfigureRequest, DiffResult, ResourceProvider, UpdateResult
+
+from infra.errors import InfraError
+
+_STATE_KEY = "__provider"
+
+
+class Provider(ResourceProvider):
+    """A provider whose resources change when an input changes.
+
+    Subclasses name in `replaced_by` the inputs that need a new resource; every other changed input is an update,
+    which by default creates again. The old resource is always deleted before its replacement is created.
+    """
+
+    serialize_as_secret_always = False
+    replaced_by: ClassVar[tuple[str, ...]] = ()
+    unheeded: ClassVar[tuple[str, ...]] = ()
+    """Inputs that say how to reach something and change nothing by themselves."""
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Called once in the process that serves dynamic resources."""
+        del req
+        _show_our_errors_without_trace()
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Compares inputs with the state."""
+        changed = changed_inputs(_olds, _news)
+        replaces = [name for name in changed if name in self.replaced_by]
+        heeded = [name for name in changed if name not in self.unheeded]
+        return DiffResult(changes=bool(heeded), replaces=replaces, delete_before_replace=True)
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Creates again in place."""
+        return UpdateResult(self.create(_news).outs)
+
+
+def changed_inputs(olds: Mapping[str, Any], news: Mapping[str, Any]) -> list[str]:
+    """Names of the inputs whose value is not the one in the state. Absent and None are the same."""
+    return [name for name in sorted({*news}) if name != _STATE_KEY and olds.get(name) != news[name]]
+
+
+def _show_our_errors_without_trace() -> None:
+    # The SDK's provider server answers every exception with traceback.format_exc(). Our errors are complete
+    # messages to a person; only in that process we give the message alone.
+    main = sys.modules["__main__"].__spec__
+    if main is None or not main.name.startswith("pulumi.dynamic"):
+        return
+    with_trace = traceback.format_exc
+
+    def format_exc(*arguments: Any, **options: Any) -> str:
+        error = sys.exc_info()[1]
+        return str(error) if isinstance(error, InfraError) else with_trace(*arguments, **options)
+
+    traceback.format_exc = format_exc

@@ -1,0 +1,96 @@
+"""Everything that can go wrong in the Pulumi program, told to a person in one message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class InfraError(Exception):
+    """Root of the program's errors. Its text is complete: it is shown without a stack trace."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One wrong setting: the key, the value as given, and what is allowed."""
+
+    key: str
+    value: object
+    allowed: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.value!r} is not possible: {self.allowed}"
+
+
+class ConfigurationError(InfraError):
+    """The stack's configuration is wrong; holds every problem that was found, not just the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        lines = "\n".join(f"  - {problem}" for problem in self.problems)
+        super().__init__(
+            f"the configuration has {_count(len(self.problems))}; nothing was created\n{lines}\n"
+            "Change a value with: pulumi config set KEY VALUE"
+        )
+
+
+class CloudError(InfraError):
+    """The cloud's API could not be asked, or refused."""
+
+    def __init__(self, endpoint: str, what: str) -> None:
+        self.endpoint = endpoint
+        self.what = what
+        super().__init__(f"the cloud API at {endpoint} {what}")
+
+
+class UnreachableError(InfraError):
+    """No SSH connection to a server within the time allowed."""
+
+    def __init__(self, address: str, seconds: float, reason: str) -> None:
+        self.address = address
+        self.seconds = seconds
+        self.reason = reason
+        super().__init__(
+            f"no SSH connection to {address} within {seconds:.0f} s: {reason}. "
+            "Is the server running, and does a firewall let port 22 through?"
+        )
+
+
+class HostKeyError(InfraError):
+    """A server shows another host key than it did before."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(
+            f"the server at {address} shows another SSH host key than when it was created; "
+            "it was reinstalled, or somebody is in between. If you reinstalled it: pulumi up --refresh, "
+            "or replace the server with pulumi up --replace URN"
+        )
+
+
+class RemoteCommandError(InfraError):
+    """A command on a server failed or took too long; holds the last lines that it wrote."""
+
+    def __init__(self, address: str, what: str, result: str, tail: str) -> None:
+        self.address = address
+        self.what = what
+        self.result = result
+        self.tail = tail
+        output = f"; its last lines:\n{tail}" if tail else "; it wrote nothing"
+        super().__init__(f"{what} on {address} {result}{output}")
+
+
+class NodesError(InfraError):
+    """The cluster's nodes did not become ready and initialised in time."""
+
+
+class ImageBuildError(InfraError):
+    """The cloud-controller-manager's image could not be built on this machine."""
+
+
+class SweepError(InfraError):
+    """Load balancers of the cluster could not be removed."""
+
+
+def _count(number: int) -> str:
+    return "1 problem" if number == 1 else f"{number} problems"

@@ -1,0 +1,111 @@
+"""The servers of an environment, with what they share: key, placement groups, firewall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pulumi
+import pulumi_hcloud as hcloud
+
+from infra.k3s import API_PORT
+from infra.keys import KeyPair
+from infra.network import Network
+from infra.server import Server, ServerArgs
+from infra.settings import Settings
+
+GROUP_SIZE = 10
+"""More servers than that don't fit into a placement group."""
+
+
+class Servers(pulumi.ComponentResource):
+    """One control server and the workers.
+
+    Attributes:
+        control: the control server.
+        workers: the others.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        labels: Mapping[str, str],
+        network: Network,
+        key: KeyPair,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ccm-from-scratch:index:Servers", name, None, opts)
+        self._settings = settings
+        self._labels = labels
+        self._network = network
+        self._key = key
+        self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
+        self._ssh_key = hcloud.SshKey(
+            name,
+            name=f"{settings.cluster_name} dev env",
+            public_key=key.public_key,
+            labels=dict(labels),
+            opts=self._mine,
+        )
+        self._groups = [self._group(name, index) for index in range(groups_needed(settings.worker_count + 1))]
+        self._firewalls = self._firewall(name)
+        self.control = self._server(0, "control", settings.control_server_type)
+        self.workers = [
+            self._server(number, f"worker-{number}", settings.worker_server_type)
+            for number in range(1, settings.worker_count + 1)
+        ]
+        self.register_outputs({})
+
+    def _group(self, name: str, index: int) -> hcloud.PlacementGroup:
+        suffix = f"-{index + 1}" if index else ""
+        return hcloud.PlacementGroup(
+            name + suffix,
+            name=self._settings.cluster_name + suffix,
+            type="spread",
+            labels=dict(self._labels),
+            opts=self._mine,
+        )
+
+    def _firewall(self, name: str) -> list[pulumi.Input[int]]:
+        if not self._settings.ssh_allowed_cidrs:
+            return []
+        firewall = hcloud.Firewall(
+            name,
+            name=self._settings.cluster_name,
+            labels=dict(self._labels),
+            rules=firewall_rules(self._settings.ssh_allowed_cidrs),
+            opts=self._mine,
+        )
+        return [firewall.id.apply(int)]
+
+    def _server(self, number: int, role: str, server_type: str) -> Server:
+        settings = self._settings
+        arguments = ServerArgs(
+            name=f"{settings.cluster_name}-{role}",
+            server_type=server_type,
+            location=settings.location,
+            image=settings.image,
+            labels={**self._labels, "role": role.partition("-")[0]},
+            ssh_key=self._ssh_key,
+            private_key=self._key.private_key,
+            network=self._network,
+            placement_group=self._groups[number // GROUP_SIZE],
+            firewalls=self._firewalls,
+        )
+        return Server(role, arguments, opts=pulumi.ResourceOptions(parent=self))
+
+
+def groups_needed(servers: int) -> int:
+    """How many placement groups hold so many servers."""
+    return -(-servers // GROUP_SIZE)
+
+
+def firewall_rules(allowed: tuple[str, ...]) -> list[hcloud.FirewallRuleArgs]:
+    """SSH and the Kubernetes API for some, node ports and ping for everybody; the private network is not filtered."""
+    everybody = ["0.0.0.0/0", "::/0"]
+    rules = [("tcp", "22", list(allowed)), ("tcp", str(API_PORT), list(allowed))]
+    rules += [("tcp", "30000-32767", everybody), ("udp", "30000-32767", everybody), ("icmp", None, everybody)]
+    return [
+        hcloud.FirewallRuleArgs(direction="in", protocol=protocol, port=port, source_ips=sources)
+        for protocol, port, sources in rules
+    ]

@@ -1,0 +1,122 @@
+"""What is typed on a server to install k3s: flags and scripts, as pure functions."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+API_PORT = 6443
+KUBECONFIG_PATH = "/etc/rancher/k3s/k3s.yaml"
+INSTALL_SECONDS = 420.0
+
+
+@dataclass(frozen=True)
+class Release:
+    """Which k3s: from where the installer comes, and which version it shall install."""
+
+    install_url: str
+    channel: str
+    version: str
+
+    def environment(self) -> dict[str, str]:
+        """The installer's variables. An exact version beats a channel."""
+        if self.version:
+            return {"INSTALL_K3S_VERSION": self.version}
+        return {"INSTALL_K3S_CHANNEL": self.channel} if self.channel else {}
+
+
+def server_flags(public_ip: str, private_ip: str, cluster_cidr: str, service_cidr: str) -> list[str]:
+    """Flags of `k3s server` in a cluster whose cloud-controller-manager, load balancers and CNI are not k3s's own."""
+    return [
+        "--disable-cloud-controller",
+        f"--cluster-cidr={cluster_cidr}",
+        f"--service-cidr={service_cidr}",
+        "--disable=traefik,servicelb,local-storage",
+        "--flannel-backend=none",
+        "--disable-network-policy",
+        f"--tls-san={public_ip}",
+        *agent_flags(public_ip, private_ip),
+    ]
+
+
+def agent_flags(public_ip: str, private_ip: str) -> list[str]:
+    """Flags that every node gets: its addresses, and the taint until the cloud-controller-manager knows it."""
+    return [
+        "--kubelet-arg=cloud-provider=external",
+        f"--node-ip={private_ip}",
+        f"--node-external-ip={public_ip}",
+    ]
+
+
+def server_script(release: Release, flags: Sequence[str], token: str, private_ip: str) -> str:
+    """Installs or changes the server; ends when its API answers."""
+    environment = {**release.environment(), "K3S_TOKEN": token}
+    return "\n".join(
+        [
+            _PREAMBLE,
+            _wait_for_address(private_ip),
+            _fetch_installer(release.install_url),
+            _run_installer(environment, ["server", *flags]),
+        ]
+    )
+
+
+def agent_script(
+    release: Release, flags: Sequence[str], token: str, private_ip: str, server_ip: str, *, join_again: bool
+) -> str:
+    """Installs or changes an agent and starts it without waiting: it tries until its server answers.
+
+    Args:
+        join_again: the agent belonged to another server before; its certificates from there are removed first.
+    """
+    environment = {
+        **release.environment(),
+        "INSTALL_K3S_SKIP_START": "true",
+        "K3S_URL": f"https://{server_ip}:{API_PORT}",
+        "K3S_TOKEN": token,
+    }
+    return "\n".join(
+        [
+            _PREAMBLE,
+            _wait_for_address(private_ip),
+            uninstall_script("agent") if join_again else "",
+            _fetch_installer(release.install_url),
+            _run_installer(environment, ["agent", *flags]),
+            "systemctl restart --no-block k3s-agent",
+        ]
+    )
+
+
+def uninstall_script(role: str) -> str:
+    """Removes what the installer of a `server` or an `agent` made, if there is something."""
+    name = "k3s-uninstall.sh" if role == "server" else "k3s-agent-uninstall.sh"
+    path = f"/usr/local/bin/{name}"
+    return f"if [ -x {path} ]; then {path} </dev/null; fi"
+
+
+_PREAMBLE = """set -eu
+umask 077"""
+
+
+def _wait_for_address(private_ip: str) -> str:
+    # the private interface appears some seconds after the server was attached to the network
+    return f"""n=0
+until ip -4 -o address show | grep -qF ' {private_ip}/'; do
+  n=$((n + 1))
+  [ "$n" -lt 600 ] || {{ echo 'the private address {private_ip} did not appear within 60 s' >&2; exit 1; }}
+  sleep 0.1
+done"""
+
+
+def _fetch_installer(url: str) -> str:
+    address = shlex.quote(url)
+    return f"""installer=$(mktemp)
+trap 'rm -f "$installer"' EXIT
+curl -sSfL --connect-timeout 10 --max-time 60 --retry 5 -o "$installer" {address}"""
+
+
+def _run_installer(environment: Mapping[str, str], arguments: Sequence[str]) -> str:
+    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in environment.items())
+    # the installer must not read the rest of this script from standard input
+    return f'{exports}\nsh "$installer" {shlex.join(arguments)} </dev/null'

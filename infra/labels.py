@@ -1,0 +1,14 @@
+"""Labels that everything of an environment carries in the cloud, so that it can be told from everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CLUSTER = "cluster"
+MANAGED_BY = "managed-by"
+MANAGER = "ccm-from-scratch"
+
+
+def cluster_labels(cluster_name: str, stack: str, more: Mapping[str, str]) -> dict[str, str]:
+    """The person's own labels, and ours, which win."""
+    return {**more, CLUSTER: cluster_name, MANAGED_BY: MANAGER, "stack": stack}

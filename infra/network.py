@@ -1,0 +1,48 @@
+"""The private network and the servers' subnet in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pulumi
+import pulumi_hcloud as hcloud
+
+from infra.settings import Settings
+
+
+class Network(pulumi.ComponentResource):
+    """A network with one subnet of type cloud.
+
+    Attributes:
+        id: the network's id as a text, as the Secret `hcloud` wants it.
+        network: the network; what lies in it goes when it goes.
+        subnet: the subnet; servers are attached to it by its id, because without one Hetzner takes the last subnet.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        labels: Mapping[str, str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ccm-from-scratch:index:Network", name, None, opts)
+        self.network = hcloud.Network(
+            name,
+            name=settings.cluster_name,
+            ip_range=str(settings.network_cidr),
+            labels=dict(labels),
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+        )
+        self.id: pulumi.Output[str] = self.network.id
+        self.subnet = hcloud.NetworkSubnet(
+            name,
+            network_id=self.network.id.apply(int),
+            type="cloud",
+            network_zone=settings.network_zone,
+            ip_range=str(settings.subnet_cidr),
+            # Deleting a network detaches and deletes what is in it; deleting the subnet first would wait for a load
+            # balancer that somebody else left attached, for up to twenty minutes.
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.network, delete_before_replace=True),
+        )
+        self.register_outputs({"id": self.id})

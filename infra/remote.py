@@ -1,0 +1,177 @@
+"""Commands on servers over SSH: bounded retries, timeouts, and errors that show what the command said last."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from infra.errors import HostKeyError, RemoteCommandError, UnreachableError
+
+if TYPE_CHECKING:
+    import asyncssh
+
+TAIL_LINES = 15
+CONNECT_SECONDS = 180.0
+_ATTEMPT_SECONDS = 10.0
+_FIRST_PAUSE = 0.15
+_LONGEST_PAUSE = 3.0
+
+
+@dataclass(frozen=True)
+class Host:
+    """How to reach a server. Without `host_key` its first key is believed; with it, only this one."""
+
+    address: str
+    private_key: str = field(repr=False)
+    host_key: str | None = None
+    user: str = "root"
+
+
+class Shell(Protocol):
+    """A connection to a server."""
+
+    @property
+    def host_key(self) -> str:
+        """The server's public host key in OpenSSH's format."""
+        ...
+
+    async def run(self, script: str, *, what: str, timeout: float) -> str:
+        """Runs a shell script and returns what it wrote to standard output.
+
+        The script travels through standard input, so that secrets in it never stand in a process list.
+
+        Args:
+            script: for `sh`.
+            what: names the script in errors, as in "installing k3s".
+            timeout: seconds.
+
+        Raises:
+            RemoteCommandError: it ended with another code than 0, or not in time.
+        """
+        ...
+
+    async def feed(self, command: str, content: bytes, *, what: str, timeout: float) -> str:
+        """Runs a command, without secrets in it, with `content` as its standard input; otherwise as `run`."""
+        ...
+
+
+@asynccontextmanager
+async def connect(host: Host, *, timeout: float = CONNECT_SECONDS) -> AsyncIterator[Shell]:
+    """Connects, trying again until `timeout` seconds are over: a server that boots refuses at first.
+
+    Raises:
+        UnreachableError: nothing answered, or nobody let us in, in time.
+        HostKeyError: something else answered.
+    """
+    connection = await _connect(host, timeout)
+    try:
+        yield _Connection(host.address, connection)
+    finally:
+        connection.close()
+        await connection.wait_closed()
+
+
+def pauses(jitter: Callable[[], float] = random.random) -> Callable[[], float]:
+    """Growing pauses between attempts, in seconds; up to a fifth of each is chance."""
+    pause = _FIRST_PAUSE
+
+    def following() -> float:
+        nonlocal pause
+        now, pause = pause, min(pause * 1.4, _LONGEST_PAUSE)
+        return now * (0.8 + 0.2 * jitter())
+
+    return following
+
+
+def tail(text: str, lines: int = TAIL_LINES) -> str:
+    """The last lines of an output, without blank ones."""
+    return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
+
+
+async def _connect(host: Host, timeout: float) -> asyncssh.SSHClientConnection:
+    import asyncssh  # noqa: PLC0415 (half a second that the program itself need not spend)
+
+    deadline = time.monotonic() + timeout
+    pause = pauses()
+    while True:
+        try:
+            return await _attempt(host, min(_ATTEMPT_SECONDS, max(0.1, deadline - time.monotonic())))
+        except asyncssh.HostKeyNotVerifiable as error:
+            raise HostKeyError(host.address) from error
+        except (OSError, asyncssh.Error, TimeoutError) as error:
+            reason = str(error) or "no answer"
+        if time.monotonic() >= deadline:
+            raise UnreachableError(host.address, timeout, reason)
+        await asyncio.sleep(pause())
+
+
+async def _attempt(host: Host, seconds: float) -> asyncssh.SSHClientConnection:
+    import asyncssh  # noqa: PLC0415
+
+    known = asyncssh.import_known_hosts(f"{host.address} {host.host_key}\n") if host.host_key else None
+    async with asyncio.timeout(seconds):
+        return await asyncssh.connect(
+            host.address,
+            username=host.user,
+            client_keys=[asyncssh.import_private_key(host.private_key)],
+            known_hosts=known,
+            # nothing of the person's own set-up may matter
+            config=None,
+            agent_path=None,
+            preferred_auth="publickey",
+            server_host_key_algs=["ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512"] if not known else (),
+            keepalive_interval=10,
+            keepalive_count_max=3,
+        )
+
+
+class _Connection:
+    """The Shell over asyncssh."""
+
+    def __init__(self, address: str, connection: asyncssh.SSHClientConnection) -> None:
+        self._address = address
+        self._connection = connection
+
+    @property
+    def host_key(self) -> str:
+        key = self._connection.get_server_host_key()
+        assert key is not None
+        return key.export_public_key().decode().strip()
+
+    async def run(self, script: str, *, what: str, timeout: float) -> str:
+        return await self._execute("sh -s", script.encode(), what, timeout)
+
+    async def feed(self, command: str, content: bytes, *, what: str, timeout: float) -> str:
+        return await self._execute(command, content, what, timeout)
+
+    async def _execute(self, command: str, content: bytes, what: str, timeout: float) -> str:
+        import asyncssh  # noqa: PLC0415
+
+        try:
+            result = await self._connection.run(command, input=content, encoding=None, timeout=timeout)
+        except asyncssh.TimeoutError as error:
+            said = _text(error.stdout) + _text(error.stderr)
+            raise RemoteCommandError(
+                self._address, what, f"took more than {timeout:.0f} s", tail(said)
+            ) from error
+        except (OSError, asyncssh.Error) as error:
+            raise RemoteCommandError(self._address, what, f"lost its connection: {error}", "") from error
+        if result.exit_status != 0:
+            said = _text(result.stdout) + _text(result.stderr)
+            raise RemoteCommandError(self._address, what, _ending(result), tail(said))
+        return _text(result.stdout)
+
+
+def _ending(result: asyncssh.SSHCompletedProcess) -> str:
+    if result.exit_signal:
+        return f"was ended by signal {result.exit_signal[0]}"
+    return f"failed with code {result.exit_status}"
+
+
+def _text(output: object) -> str:
+    return output.decode(errors="replace") if isinstance(output, bytes) else str(output or "")

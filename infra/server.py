@@ -1,0 +1,152 @@
+"""A server: made, attached to the private network, and waited for until SSH answers and cloud-init is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_hcloud as hcloud
+from pulumi.dynamic import CreateResult, Resource
+
+from infra.dynamic import Provider
+from infra.network import Network
+from infra.remote import Host, connect
+
+CLOUD_INIT_SECONDS = 300.0
+WAIT_FOR_CLOUD_INIT = """
+command -v cloud-init >/dev/null || exit 0
+code=0
+cloud-init status --wait >/dev/null || code=$?
+# 2 is "done, with errors that it recovered from"
+[ "$code" -eq 0 ] || [ "$code" -eq 2 ] || { cloud-init status --long; exit "$code"; }
+"""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a dynamic resource needs to reach a server, as inputs of it."""
+
+    server_id: pulumi.Input[str]
+    address: pulumi.Input[str]
+    private_key: pulumi.Input[str]
+    host_key: pulumi.Input[str]
+
+    def inputs(self) -> dict[str, pulumi.Input[str]]:
+        """The four as properties."""
+        return {
+            "server_id": self.server_id,
+            "address": self.address,
+            "private_key": self.private_key,
+            "host_key": self.host_key,
+        }
+
+
+def host_of(props: Mapping[str, Any]) -> Host:
+    """The host that the properties of `Access` name."""
+    return Host(props["address"], props["private_key"], props.get("host_key"))
+
+
+class BootProvider(Provider):
+    """Waits until a new server lets us in and has set itself up."""
+
+    replaced_by = ("server_id",)
+    unheeded = ("private_key",)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Connects, waits for cloud-init, and notes the server's host key."""
+        host_key = asyncio.run(wait_for_boot(host_of(props)))
+        return CreateResult(props["server_id"], {**props, "host_key": host_key})
+
+
+async def wait_for_boot(host: Host) -> str:
+    """Returns the server's host key once it is set up."""
+    async with connect(host) as shell:
+        await shell.run(WAIT_FOR_CLOUD_INIT, what="cloud-init", timeout=CLOUD_INIT_SECONDS)
+        return shell.host_key
+
+
+class Boot(Resource, module="ccm-from-scratch", name="Boot"):
+    """A server that has booted; later connections insist on the host key seen now."""
+
+    host_key: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        server_id: pulumi.Input[str],
+        address: pulumi.Input[str],
+        private_key: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        props = {"server_id": server_id, "address": address, "private_key": private_key, "host_key": None}
+        super().__init__(BootProvider(), name, props, opts)
+
+
+@dataclass(frozen=True)
+class ServerArgs:
+    """What a server is made of.
+
+    Attributes:
+        name: its name in the cloud, its host name and its node's name.
+        ssh_key: the public key in the cloud that root accepts.
+        private_key: the other half, secret.
+        placement_group: keeps servers on different hosts.
+        firewalls: ids.
+    """
+
+    name: str
+    server_type: str
+    location: str
+    image: str
+    labels: Mapping[str, str]
+    ssh_key: hcloud.SshKey
+    private_key: pulumi.Input[str]
+    network: Network
+    placement_group: hcloud.PlacementGroup
+    firewalls: list[pulumi.Input[int]]
+
+
+class Server(pulumi.ComponentResource):
+    """A server in the private network.
+
+    Attributes:
+        server: the server in the cloud; what runs on it goes when it goes.
+        public_ip: its IPv4 address.
+        private_ip: its address in the private network, known once it is attached.
+        access: how dynamic resources reach it, known once it has booted.
+    """
+
+    def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ccm-from-scratch:index:Server", name, None, opts)
+        self.name = args.name
+        self.server = self._server(name, args)
+        self.public_ip: pulumi.Output[str] = self.server.ipv4_address
+        gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
+        attachment = hcloud.ServerNetwork(
+            name,
+            server_id=self.server.id.apply(int),
+            subnet_id=args.network.subnet.id,
+            opts=gone_with,
+        )
+        self.private_ip: pulumi.Output[str] = attachment.ip
+        boot = Boot(name, self.server.id, self.public_ip, args.private_key, opts=gone_with)
+        self.access = Access(self.server.id, self.public_ip, args.private_key, boot.host_key)
+        self.register_outputs({"public_ip": self.public_ip, "private_ip": self.private_ip})
+
+    def _server(self, name: str, args: ServerArgs) -> hcloud.Server:
+        return hcloud.Server(
+            name,
+            name=args.name,
+            server_type=args.server_type,
+            image=args.image,
+            location=args.location,
+            ssh_keys=[args.ssh_key.id],
+            labels=dict(args.labels),
+            placement_group_id=args.placement_group.id.apply(int),
+            firewall_ids=args.firewalls or None,
+            # names are unique in a project, so the old one has to go first
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+        )

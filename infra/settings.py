@@ -1,0 +1,249 @@
+"""The stack's configuration: its shape, and the rules that need no network to be checked."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from infra.errors import ConfigurationError, Problem
+
+NAMESPACE = "ccm-from-scratch"
+CNIS = ("native", "cilium")
+PROVIDERS = ("ccm-from-scratch", "hcloud")
+NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
+MOST_WORKERS = 99
+"""A Hetzner network takes 100 servers, and one of them is the control server."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the stack asks for. Defaults stand in Pulumi.yaml, and only there."""
+
+    cluster_name: str
+    location: str
+    network_zone: str
+    control_server_type: str
+    worker_server_type: str
+    worker_count: int
+    image: str
+    labels: Mapping[str, str]
+    network_cidr: ipaddress.IPv4Network
+    subnet_cidr: ipaddress.IPv4Network
+    cluster_cidr: ipaddress.IPv4Network
+    service_cidr: ipaddress.IPv4Network
+    k3s_channel: str
+    k3s_version: str
+    k3s_install_url: str
+    cni: str
+    ccm_image: str
+    cloud_provider_name: str
+    hcloud_endpoint: str
+    ssh_allowed_cidrs: tuple[str, ...]
+
+
+def key_of(field: str) -> str:
+    """The configuration key of a field: `worker_count` is `ccm-from-scratch:workerCount`."""
+    first, *rest = field.split("_")
+    return f"{NAMESPACE}:{first}{''.join(part.capitalize() for part in rest)}"
+
+
+def read_settings(raw: Mapping[str, Any]) -> Settings:
+    """Reads and checks the configuration.
+
+    Args:
+        raw: full keys (`namespace:key`) and values, as Pulumi hands them to a program: texts, structured ones as
+            JSON. Keys of other namespaces are none of our business.
+
+    Raises:
+        ConfigurationError: with every problem there is.
+    """
+    reader = _Reader(raw)
+    settings = Settings(
+        cluster_name=reader.matching(
+            "cluster_name",
+            r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
+            "give 1 to 40 lower-case letters, digits and hyphens, beginning with a letter, not ending with a hyphen",
+        ),
+        location=reader.text("location"),
+        network_zone=reader.choice("network_zone", NETWORK_ZONES),
+        control_server_type=reader.text("control_server_type"),
+        worker_server_type=reader.text("worker_server_type"),
+        worker_count=reader.number("worker_count", 0, MOST_WORKERS),
+        image=reader.text("image"),
+        labels=reader.labels("labels"),
+        network_cidr=reader.cidr("network_cidr"),
+        subnet_cidr=reader.cidr("subnet_cidr"),
+        cluster_cidr=reader.cidr("cluster_cidr"),
+        service_cidr=reader.cidr("service_cidr"),
+        k3s_channel=reader.matching(
+            "k3s_channel", r"([a-z0-9.]+)?", "give a k3s channel such as stable or v1.36"
+        ),
+        k3s_version=reader.matching(
+            "k3s_version", r"(v\d+\.\d+\.\d+[-+.\w]*)?", "give a k3s version such as v1.36.3+k3s1, or nothing"
+        ),
+        k3s_install_url=reader.url("k3s_install_url", required=True),
+        cni=reader.choice("cni", CNIS),
+        ccm_image=reader.matching(
+            "ccm_image", r"(\S+)?", "give an image reference without blanks, or nothing"
+        ),
+        cloud_provider_name=reader.choice("cloud_provider_name", PROVIDERS),
+        hcloud_endpoint=reader.url("hcloud_endpoint", required=False),
+        ssh_allowed_cidrs=reader.cidrs("ssh_allowed_cidrs"),
+    )
+    problems = [*reader.problems, *_unknown_keys(raw)]
+    if not reader.problems:
+        problems += address_problems(settings)
+    if problems:
+        raise ConfigurationError(problems)
+    return settings
+
+
+def address_problems(settings: Settings) -> list[Problem]:
+    """How the four ranges must lie to each other. Expects each of them to be a range in itself."""
+    network, subnet = settings.network_cidr, settings.subnet_cidr
+    pods, services = settings.cluster_cidr, settings.service_cidr
+    servers = settings.worker_count + 1
+    rules = [
+        ("network_cidr", network.is_private, "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
+        ("network_cidr", network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
+        ("subnet_cidr", subnet.subnet_of(network), f"it must lie inside {key_of('network_cidr')} {network}"),
+        # network address, gateway and broadcast address are taken
+        ("subnet_cidr", subnet.num_addresses >= servers + 3, f"it is too small for {servers} servers"),
+        ("cluster_cidr", pods.subnet_of(network), f"it must lie inside {key_of('network_cidr')} {network}"),
+        (
+            "cluster_cidr",
+            pods.num_addresses >= servers * 256,
+            f"it needs a /24 for each of {servers} servers",
+        ),
+        ("cluster_cidr", not pods.overlaps(subnet), f"it overlaps {key_of('subnet_cidr')} {subnet}"),
+        ("service_cidr", not services.overlaps(subnet), f"it overlaps {key_of('subnet_cidr')} {subnet}"),
+        ("service_cidr", not services.overlaps(pods), f"it overlaps {key_of('cluster_cidr')} {pods}"),
+        ("service_cidr", 12 <= services.prefixlen <= 24, "Kubernetes takes a /12 to a /24"),
+    ]
+    return [
+        Problem(key_of(field), str(getattr(settings, field)), allowed)
+        for field, holds, allowed in rules
+        if not holds
+    ]
+
+
+def _unknown_keys(raw: Mapping[str, Any]) -> list[Problem]:
+    known = [key_of(field.name) for field in fields(Settings)]
+    problems = []
+    for key in sorted(raw):
+        if key.startswith(f"{NAMESPACE}:") and key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            allowed = (
+                f"there is no such key; did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            )
+            problems.append(Problem(key, raw[key], allowed))
+    return problems
+
+
+class _Reader:
+    """Takes values out of the raw configuration and collects what is wrong with them."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self.problems: list[Problem] = []
+        self._raw = raw
+
+    def text(self, field: str) -> str:
+        return self.matching(field, r"[\w.-]+", "give a name of letters, digits, dots and hyphens")
+
+    def matching(self, field: str, pattern: str, allowed: str) -> str:
+        return self._take(field, _matcher(pattern), allowed, "")
+
+    def choice(self, field: str, choices: tuple[str, ...]) -> str:
+        return self._take(field, _chooser(choices), f"choose one of {', '.join(choices)}", choices[0])
+
+    def number(self, field: str, least: int, most: int) -> int:
+        def parse(value: Any) -> int:
+            if isinstance(value, bool) or not least <= int(value) <= most:
+                raise ValueError
+            return int(value)
+
+        return self._take(field, parse, f"give a whole number from {least} to {most}", least)
+
+    def cidr(self, field: str) -> ipaddress.IPv4Network:
+        allowed = "give an IPv4 range whose host bits are zero, such as 10.0.0.0/24"
+        return self._take(field, _range, allowed, ipaddress.IPv4Network("0.0.0.0/0"))
+
+    def cidrs(self, field: str) -> tuple[str, ...]:
+        def parse(value: Any) -> tuple[str, ...]:
+            return tuple(str(ipaddress.ip_network(_sized(item))) for item in _json(value, list))
+
+        return self._take(field, parse, 'give a JSON list of ranges, such as ["198.51.100.7/32"], or []', ())
+
+    def labels(self, field: str) -> Mapping[str, str]:
+        def parse(value: Any) -> Mapping[str, str]:
+            labels = _json(value, dict)
+            name = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+            for label, content in labels.items():
+                prefix, _, rest = label.rpartition("/")
+                good = isinstance(content, str) and name.fullmatch(content) and rest and name.fullmatch(rest)
+                if not good or prefix.startswith("hetzner.cloud"):
+                    raise ValueError
+            return labels
+
+        allowed = 'give a JSON object of texts with the syntax of Kubernetes labels, such as {"team": "shop"}'
+        return self._take(field, parse, allowed, {})
+
+    def url(self, field: str, *, required: bool) -> str:
+        pattern = r"https?://[^\s/'\"]+[^\s'\"]*"
+        allowed = "give an address that begins with https:// or http://" + (
+            "" if required else ", or nothing"
+        )
+        return self.matching(field, pattern if required else f"({pattern})?", allowed)
+
+    def _take(self, field: str, parse: Callable[[Any], T], allowed: str, fallback: T) -> T:
+        value = self._raw.get(key_of(field))
+        try:
+            if value is None:
+                raise ValueError
+            return parse(value)
+        except (ValueError, TypeError):
+            self.problems.append(Problem(key_of(field), value, allowed))
+            return fallback
+
+
+def _matcher(pattern: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
+            raise ValueError
+        return value
+
+    return parse
+
+
+def _chooser(choices: tuple[str, ...]) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ValueError
+        return value
+
+    return parse
+
+
+def _range(value: Any) -> ipaddress.IPv4Network:
+    return ipaddress.IPv4Network(_sized(value))
+
+
+def _sized(value: Any) -> str:
+    # the hcloud plugin crashes on an address without its prefix length
+    if not isinstance(value, str) or "/" not in value:
+        raise ValueError
+    return value
+
+
+def _json(value: Any, kind: type) -> Any:
+    content = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(content, kind):
+        raise TypeError
+    return content
