@@ -1,0 +1,65 @@
+"""One-layer container images from plain files, as docker-archive: no registry, no container engine."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ContainerImage:
+    """What goes into an image.
+
+    Attributes:
+        name: full reference, such as ``docker.io/library/whoami:1``.
+        files: absolute path in the image to the file on this machine; all get mode 755.
+        entrypoint: program and arguments.
+        user: numeric ``uid:gid`` to run as; root when empty.
+    """
+
+    name: str
+    files: Mapping[str, Path]
+    entrypoint: Sequence[str]
+    user: str = ""
+
+
+def write_archive(image: ContainerImage, target: Path) -> None:
+    """Write an image as ``docker save`` would; the same files give the same bytes."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        # Programs that keep temporary files, and every user, find the folder that they expect.
+        folder = tarfile.TarInfo("tmp")
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
+        tar.addfile(folder)
+        for path, source in sorted(image.files.items()):
+            _add(tar, path.lstrip("/"), source.read_bytes(), 0o755)
+    layer_digest = hashlib.sha256(layer.getvalue()).hexdigest()
+    config = json.dumps(_config(image, layer_digest), sort_keys=True).encode()
+    config_name = hashlib.sha256(config).hexdigest() + ".json"
+    layer_name = f"{layer_digest}/layer.tar"
+    manifest = [{"Config": config_name, "RepoTags": [image.name], "Layers": [layer_name]}]
+    with tarfile.open(target, "w") as tar:
+        _add(tar, config_name, config, 0o644)
+        _add(tar, layer_name, layer.getvalue(), 0o644)
+        _add(tar, "manifest.json", json.dumps(manifest).encode(), 0o644)
+
+
+def _config(image: ContainerImage, layer_digest: str) -> dict[str, object]:
+    return {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Entrypoint": list(image.entrypoint), "Env": ["PATH=/"], "User": image.user},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_digest}"]},
+        "history": [{"created_by": "ccm-from-scratch"}],
+    }
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(content), mode
+    tar.addfile(member, io.BytesIO(content))

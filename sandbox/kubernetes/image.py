@@ -1,0 +1,163 @@
+"""The machine image: a Debian root file system and a containerd store, built once and shared read-only.
+
+Three folders below ``image`` in the cache, each named by the hash of what goes into it and put there by a
+rename: plain Debian (mmdebstrap, minutes), the root file system (Debian's files by hard link plus ours, a
+second), and the container store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.kubernetes import store
+from sandbox.kubernetes.debian import PACKAGES, SUITE, build_debian
+from sandbox.kubernetes.errors import ImageError
+from sandbox.kubernetes.processes import Progress, run
+from sandbox.kubernetes.toolchain import Toolchain, locked
+
+MACHINE_FILES = Path(__file__).parent / "machine"
+PROGRAMS = Path("usr/local/lib/kubernetes/bin")
+"""Where the image has the toolchain: not on PATH, so that a genuine k3s finds a clean machine."""
+
+PLUGINS = Path("opt/cni/bin")
+
+_MASKED = (
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "console-getty.service",
+    "dev-hugepages.mount",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "getty.target",
+    "nftables.service",
+    "proc-sys-fs-binfmt_misc.automount",
+    "sys-fs-fuse-connections.mount",
+    "sys-kernel-config.mount",
+    "sys-kernel-debug.mount",
+    "sys-kernel-tracing.mount",
+    "systemd-binfmt.service",
+    "systemd-logind.service",
+    "systemd-modules-load.service",
+    "systemd-networkd.service",
+    "systemd-pstore.service",
+    "systemd-remount-fs.service",
+    "systemd-resolved.service",
+    "systemd-sysctl.service",
+    "systemd-timesyncd.service",
+    "systemd-udev-trigger.service",
+    "systemd-udevd-control.socket",
+    "systemd-udevd-kernel.socket",
+    "systemd-udevd.service",
+)
+"""Units for hardware, consoles and upkeep that a machine of the sandbox has not."""
+
+
+@dataclass(frozen=True)
+class MachineImage:
+    """What a new machine starts from; both folders must not be written to.
+
+    Attributes:
+        rootfs: root file system, to be used as the lower layer of an overlay.
+        container_store: a /var/lib/containerd that holds the images every node needs; copy it by hard links,
+            but its ``*.db`` files by content.
+    """
+
+    rootfs: Path
+    container_store: Path
+
+
+def ensure(cache: Path, toolchain: Toolchain, progress: Progress) -> MachineImage:
+    """The machine image, built where it is missing.
+
+    Args:
+        cache: folder that clones share; the image goes into ``image`` below it.
+        toolchain: its programs go into the image.
+        progress: called with a line for everything that takes over two seconds.
+
+    Raises:
+        ImageError: we are not root.
+        CommandMissingError: mmdebstrap is missing.
+        CommandError: a step of the build failed.
+    """
+    home = cache / "image"
+    debian = home / f"debian-{SUITE}-{_digest(' '.join(PACKAGES))}"
+    rootfs = (
+        home / f"rootfs-{_digest(debian.name, toolchain.key, ' '.join(_MASKED), _tree_digest(MACHINE_FILES))}"
+    )
+    images = home / f"store-{_digest(toolchain.key, store.FORMAT)}"
+    if not (rootfs.is_dir() and images.is_dir()):
+        if os.geteuid() != 0:
+            raise ImageError(
+                "building the machine image needs root: run this once as root, or without machines"
+            )
+        home.mkdir(parents=True, exist_ok=True)
+        with locked(home / "lock", "the machine image", progress):
+            _once(debian, lambda target: build_debian(target, progress))
+            _once(rootfs, lambda target: _build_rootfs(target, debian, toolchain, progress))
+            _once(images, lambda target: store.build_store(target, toolchain, progress))
+    return MachineImage(rootfs, images)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _tree_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _once(target: Path, build: Callable[[Path], None]) -> None:
+    """Build a folder under a temporary name, so that it is either complete or not there."""
+    if target.is_dir():
+        return
+    temporary = target.with_name(f".{target.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    build(temporary)
+    temporary.rename(target)
+
+
+def _build_rootfs(target: Path, debian: Path, toolchain: Toolchain, progress: Progress) -> None:
+    progress("machine image: root file system")
+    run("copying Debian", ("cp", "-a", "--link", str(debian), str(target)), progress=progress)
+    for source in sorted(MACHINE_FILES.rglob("*")):
+        if source.is_file() and "__pycache__" not in source.parts:
+            install(source, target / source.relative_to(MACHINE_FILES), 0o644)
+    _install_folder(toolchain.bin, target / PROGRAMS)
+    _install_folder(toolchain.cni, target / PLUGINS)
+    for unit in _MASKED:
+        link = target / "etc/systemd/system" / unit
+        link.unlink(missing_ok=True)
+        link.symlink_to("/dev/null")
+    # A dangling link as it is after an installation would hide what the machine's owner writes.
+    for name, text in (("etc/machine-id", ""), ("etc/hostname", "machine\n"), ("etc/resolv.conf", "")):
+        (target / name).unlink(missing_ok=True)
+        (target / name).write_text(text)
+
+
+def install(source: Path, target: Path, mode: int) -> None:
+    """Copy a file into a tree whose files may be hard links: replace, never write into."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(mode)
+
+
+def _install_folder(programs: Path, target: Path) -> None:
+    """Copy programs; a link to a program beside it stays a link."""
+    target.mkdir(parents=True, exist_ok=True)
+    for program in sorted(programs.iterdir()):
+        real = program.resolve()
+        if real.name == program.name:
+            install(real, target / program.name, 0o755)
+        else:
+            (target / program.name).symlink_to(real.name)

@@ -1,0 +1,1 @@
+"""What a machine of the sandbox has instead of firmware."""

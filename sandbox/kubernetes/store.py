@@ -1,0 +1,113 @@
+"""The container store of the machine image: a /var/lib/containerd with the images that every node needs.
+
+The host's containerd unpacks them once, so that a new machine has them without an import. It runs for a second
+in a mount namespace of its own, without the Kubernetes plugin, on sockets in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from sandbox.kubernetes.archive import ContainerImage, write_archive
+from sandbox.kubernetes.errors import CommandError, ImageError
+from sandbox.kubernetes.k3s.versions import COREDNS_IMAGE, PAUSE_IMAGE
+from sandbox.kubernetes.processes import Progress, run
+from sandbox.kubernetes.toolchain import Toolchain
+
+FORMAT = f"1 {PAUSE_IMAGE} {COREDNS_IMAGE}"
+"""Changes when the store's content changes without the toolchain's."""
+
+WHOAMI_IMAGE = "docker.io/library/whoami:1"
+"""The workload of the examples: answers with its host name, the client's address and the headers."""
+
+_START_SECONDS = 20.0
+
+
+def images(toolchain: Toolchain) -> tuple[ContainerImage, ...]:
+    """The images that a node finds in its store."""
+    return (
+        ContainerImage(PAUSE_IMAGE, {"/pause": toolchain.bin / "pause"}, ["/pause"], "65535:65535"),
+        ContainerImage(COREDNS_IMAGE, {"/coredns": toolchain.bin / "coredns"}, ["/coredns"]),
+        ContainerImage(WHOAMI_IMAGE, {"/whoami": toolchain.bin / "whoami"}, ["/whoami"], "65532:65532"),
+    )
+
+
+def containerd_config(root: Path, state: Path) -> str:
+    """Configuration of a containerd that only imports images."""
+    return (
+        "version = 3\n"
+        f"root = {str(root)!r}\n"
+        f"state = {str(state)!r}\n"
+        "disabled_plugins = ['io.containerd.cri.v1.runtime', 'io.containerd.cri.v1.images', "
+        "'io.containerd.grpc.v1.cri', 'io.containerd.nri.v1.nri']\n"
+        f"[grpc]\naddress = {str(state / 'containerd.sock')!r}\n"
+        f"[ttrpc]\naddress = {str(state / 'containerd.sock.ttrpc')!r}\n"
+    )
+
+
+def build_store(target: Path, toolchain: Toolchain, progress: Progress) -> None:
+    """Make the store.
+
+    Args:
+        target: folder that does not exist.
+        toolchain: has containerd and the programs of the images.
+        progress: told what happens.
+
+    Raises:
+        ImageError: containerd does not start.
+        CommandError: an import failed.
+    """
+    progress("machine image: container store")
+    # A socket's path must be short, so the state is not kept beside the store.
+    with tempfile.TemporaryDirectory(prefix="ccmfs-store-") as folder:
+        work = Path(folder)
+        config = work / "config.toml"
+        config.write_text(containerd_config(target, work / "state"))
+        with (work / "log").open("wb") as log:
+            containerd = subprocess.Popen(
+                ["unshare", "--mount", str(toolchain.bin / "containerd"), "--config", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={"PATH": f"{toolchain.bin}:/usr/sbin:/usr/bin:/sbin:/bin"},
+            )
+            try:
+                ctr = (str(toolchain.bin / "ctr"), "-a", str(work / "state/containerd.sock"), "-n", "k8s.io")
+                _wait_for(containerd, ctr, work / "log")
+                _import_all(toolchain, ctr, work, progress)
+            finally:
+                containerd.terminate()
+                containerd.wait(timeout=20)
+    for leftover in target.glob("io.containerd.*/**/ingest/*"):
+        shutil.rmtree(leftover)
+
+
+def _wait_for(containerd: subprocess.Popen[bytes], ctr: tuple[str, ...], log: Path) -> None:
+    end = time.monotonic() + _START_SECONDS
+    while subprocess.run([*ctr, "version"], capture_output=True, check=False, timeout=10).returncode != 0:
+        if containerd.poll() is not None or time.monotonic() > end:
+            tail = "\n".join(log.read_text().splitlines()[-10:])
+            raise ImageError(f"containerd does not start to prepare the container store:\n{tail}")
+        time.sleep(0.05)
+
+
+def _import_all(toolchain: Toolchain, ctr: tuple[str, ...], work: Path, progress: Progress) -> None:
+    for image in images(toolchain):
+        archive = work / "image.tar"
+        write_archive(image, archive)
+        run(
+            f"import of {image.name}",
+            (*ctr, "images", "import", str(archive)),
+            progress=progress,
+            timeout=120,
+        )
+    listed = subprocess.run(
+        [*ctr, "images", "ls", "-q"], capture_output=True, text=True, check=True, timeout=20
+    )
+    missing = {image.name for image in images(toolchain)} - set(listed.stdout.split())
+    if missing:
+        raise CommandError("import", ("ctr",), 0, f"not in the store: {', '.join(sorted(missing))}")
