@@ -1,7 +1,7 @@
 """Kubernetes Events, for the people who watch our work with kubectl.
 
-Reporting must never disturb working: `event` only puts a note into a short queue, `run` sends, and what can't be
-sent is dropped with a line in the log. How repetition is folded stands in `correlation`.
+Reporting must never disturb working: `event` only puts a note into a short queue, `run` sends, and what can't
+be sent is dropped with a line in the log. How repetition is folded stands in `correlation`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class EventRecorder:
         self._transport = transport
 
     def for_component(self, component: str) -> EventRecorder:
-        """A recorder that reports as another component through the same queue; this one's `run` sends for both."""
+        """A recorder for another component; it shares this one's queue, and this one's `run` sends."""
         return EventRecorder(self._transport, component, now=self._now, outbox=self._outbox)
 
     def event(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002

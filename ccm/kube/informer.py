@@ -8,8 +8,8 @@ The promises (client-go's reflector and shared informer, without threads):
 - pauses grow from 0.8 to 30 seconds with jitter: an API server that comes back is not run over;
 - an object that can't be decoded is kept as it was last known. It is never taken for deleted.
 
-Handlers are plain functions `(old, new)`: old is None for a new object, new is None for a deleted one. They run
-on the event loop and must not block; usually they add a key to a work queue.
+Handlers are plain functions `(old, new)`: old is None for a new object, new is None for a deleted one. They
+run on the event loop and must not block; usually they add a key to a work queue.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Informer(Generic[T]):
         return self._objects.get(key)
 
     def items(self) -> list[T]:
-        """All objects, in no particular order. The list is the caller's, the objects are shared and frozen."""
+        """All objects, in no particular order. The list is the caller's, the objects are shared."""
         return list(self._objects.values())
 
     def keys(self) -> list[str]:
@@ -113,7 +113,7 @@ class Informer(Generic[T]):
         return list(self._objects)
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Have a function called as `handler(old, new)` for every object there is and every change from now on."""
+        """Call `handler(old, new)` for every object that is there and for every change from now on."""
         self._handlers.append(handler)
         for item in self.items():
             self._call(handler, None, item)
@@ -141,7 +141,7 @@ class Informer(Generic[T]):
             except Gone as error:
                 # Nothing is wrong with the connection: list again at once, but not in a tight loop.
                 self._version = ""
-                await self._pause(error, listed_again=True)
+                await self._pause(error, relist=True)
             except KubernetesError as error:
                 await self._pause(error)
 
@@ -219,7 +219,7 @@ class Informer(Generic[T]):
     def _well(self) -> None:
         self._statistics.failing_since = None
 
-    async def _pause(self, error: KubernetesError, *, listed_again: bool = False) -> None:
+    async def _pause(self, error: KubernetesError, *, relist: bool = False) -> None:
         now = asyncio.get_running_loop().time()
         statistics = self._statistics
         statistics.failures += 1
@@ -227,9 +227,7 @@ class Informer(Generic[T]):
         if statistics.failing_since is None:
             statistics.failing_since = now
         pause = max(self._backoff.next(now, self._random()), error.retry_after or 0.0)
-        log.warning(
-            "watch_failed", path=self.path, error=str(error), pause=round(pause, 1), relist=listed_again
-        )
+        log.warning("watch_failed", path=self.path, error=str(error), pause=round(pause, 1), relist=relist)
         await asyncio.sleep(pause)
 
     async def _resync_loop(self) -> None:

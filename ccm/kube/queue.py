@@ -1,15 +1,15 @@
 """The work queue of a controller, with client-go's semantics.
 
-A key is a reminder to look at an object, not a message about it; so equal keys collapse. Three promises follow
-from the two sets below:
+A key is a reminder to look at an object, not a message about it; so equal keys collapse. Three promises
+follow from the two sets below:
 
 - a key that waits is in the queue once, however often it was added (`_dirty`);
 - a key that is being processed is never handed to a second worker (`_processing`);
-- a key that was added while it was being processed is processed once more afterwards: no change is ever missed.
+- a key that was added while it was being processed is processed once more afterwards: no change is missed.
 
 Failed keys come back through `add_rate_limited`: 5 ms, doubled with each failure up to 1000 s, and all keys
-together never faster than 10 a second beyond a burst of 100. Time is the event loop's, so tests run on a virtual
-clock.
+together never faster than 10 a second beyond a burst of 100. Time is the event loop's, so tests run on a
+virtual clock.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class WorkQueue:
             self._offer(key)
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Have this key processed in so many seconds; of several such wishes for one key the earliest holds."""
+        """Have this key processed in so many seconds; the earliest of several such wishes holds."""
         if self._shut_down:
             return
         if seconds <= 0:

@@ -78,8 +78,8 @@ class RetryLimiter:
 class Backoff:
     """Pauses between failed attempts at one thing: jittered, growing from `base` to `cap`, healing with time.
 
-    client-go's reflector: 0.8 s to 30 s, doubled, each pause stretched by up to as much again, and back to the
-    start when the last failure is two minutes ago.
+    client-go's reflector: 0.8 s to 30 s, doubled, each pause stretched by up to as much again, and back to
+    the start when the last failure is two minutes ago.
 
     Args:
         base: seconds of the first pause, without jitter.

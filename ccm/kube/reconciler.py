@@ -1,8 +1,9 @@
 """Workers: take a key from the queue, reconcile it, decide when it comes back.
 
 `reconcile(key)` reads the world and makes it right; it does not know why it was called. It returns None (all
-done), or a `Result` (look again after a time), or raises (a failure: the key comes back, later each time; an error
-with `retry_after` seconds, anywhere in its chain of causes, comes back exactly then and does not count as one).
+done), or a `Result` (look again after a time), or raises (a failure: the key comes back, later each time). An
+error with `retry_after` seconds, anywhere in its chain of causes, has the key come back exactly then and is
+not counted as a failure.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from ccm.errors import CcmError
 from ccm.kube.queue import QueueShutDown, WorkQueue
 
 log = structlog.stdlib.get_logger(__name__)
@@ -61,20 +63,21 @@ async def process(queue: WorkQueue, reconcile: Reconcile, key: str) -> None:
     """Reconcile one key and see to it that it comes back when it should."""
     try:
         result = await reconcile(key)
-    except Exception as error:  # noqa: BLE001 - whatever went wrong with one key, all others go on
+    except Exception as error:
         wait = retry_after(error)
         if wait is None:
             queue.add_rate_limited(key)
         else:
             queue.forget(key)
             queue.add_after(key, wait)
-        log.error(
+        log.error(  # noqa: TRY400 - the stack of an error that we foresaw helps nobody
             "reconcile_failed",
             queue=queue.name,
             key=key,
             failures=queue.failures(key),
             error=f"{type(error).__name__}: {error}",
             retry_after=wait,
+            exc_info=not isinstance(error, CcmError),
         )
         return
     queue.forget(key)

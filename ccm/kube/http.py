@@ -1,0 +1,225 @@
+"""Kubernetes' REST API over HTTP: verbs, lists by pages, watches, errors.
+
+Knows nothing of configuration and credentials: those are the `Connection`'s (see `transport`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import aiohttp
+import msgspec
+
+from ccm.kube.errors import ConnectionFailed, KubernetesError, Unauthorized
+from ccm.kube.objects import decode
+from ccm.kube.protocol import MERGE_PATCH, Body, Page, PatchType, WatchEvent
+from ccm.kube.ratelimit import TokenBucket
+from ccm.kube.wire import LineSplitter, decode_error, decode_event, decode_page
+
+T = TypeVar("T")
+JSON = "application/json"
+# A watch that is silent for this long after it should have ended is taken for a dead connection.
+WATCH_GRACE = 15.0
+_TOTAL = 60.0
+_CONNECT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `body` is sent as JSON; `timeout` is aiohttp's."""
+
+    verb: str
+    path: str
+    query: Mapping[str, str]
+    body: Body | None
+    content_type: str
+    timeout: aiohttp.ClientTimeout
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request as it went, for metrics.
+
+    Attributes:
+        verb: HTTP method.
+        status: HTTP status code, or `<error>` when none came.
+        seconds: until the answer's head was there.
+    """
+
+    verb: str
+    status: str
+    seconds: float
+
+
+class Connection(Protocol):
+    """Sends requests with our credentials."""
+
+    async def send(self, request: Request) -> aiohttp.ClientResponse:
+        """Send and return as soon as the head of the answer is there. Raises what aiohttp raises."""
+        ...
+
+    async def renew(self) -> bool:
+        """Read the credentials again after the server refused them; whether they changed."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class HttpTransport:
+    """A `Transport` over HTTP.
+
+    Args:
+        connection: sends requests.
+        limiter: at most so many requests a second; None leaves that to the server's own flow control.
+        observe: learns of each request.
+        grace: seconds that a watch may stay silent after it should have ended.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        limiter: TokenBucket | None = None,
+        observe: Callable[[Call], None] = lambda _: None,
+        grace: float = WATCH_GRACE,
+    ) -> None:
+        self._connection = connection
+        self._limiter = limiter
+        self._observe = observe
+        self._grace = grace
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._connection.close()
+
+    async def get(self, path: str, kind: type[T]) -> T:
+        """One object; see `Transport`."""
+        return _object(await self._read("GET", path), kind)
+
+    async def list_pages(
+        self, path: str, kind: type[T], *, limit: int = 500
+    ) -> AsyncGenerator[Page[T], None]:
+        """All objects of a collection, page by page; see `Transport`."""
+        query = {"limit": str(limit)}
+        while True:
+            page, more = decode_page(await self._read("GET", path, query=query), kind)
+            yield page
+            if not more:
+                return
+            query["continue"] = more
+
+    async def watch(
+        self, path: str, kind: type[T], resource_version: str, *, timeout: float
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Changes of a collection; see `Transport`."""
+        query = {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(max(1, round(timeout))),
+        }
+        silence = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=timeout + self._grace)
+        splitter = LineSplitter()
+        async with self._open(Request("GET", path, query, None, JSON, silence)) as response:
+            chunks = response.content.iter_any()
+            while chunk := await _next_chunk(chunks):
+                for line in splitter.feed(chunk):
+                    event = decode_event(line, kind)
+                    if event is not None:
+                        yield event
+
+    async def patch(
+        self, path: str, body: Body, kind: type[T], *, content_type: PatchType = MERGE_PATCH
+    ) -> T:
+        """Change an object; see `Transport`."""
+        return _object(await self._read("PATCH", path, body=body, content_type=content_type), kind)
+
+    async def create(self, path: str, body: Body, kind: type[T]) -> T:
+        """Create an object; see `Transport`."""
+        return _object(await self._read("POST", path, body=body), kind)
+
+    async def update(self, path: str, body: Body, kind: type[T]) -> T:
+        """Replace an object; see `Transport`."""
+        return _object(await self._read("PUT", path, body=body), kind)
+
+    async def delete(self, path: str, *, uid: str | None = None) -> None:
+        """Delete an object; see `Transport`."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        await self._read("DELETE", path, body=options)
+
+    async def text(self, path: str) -> str:
+        """What the server answers to a GET, as it is; for `/healthz` and the like."""
+        return (await self._read("GET", path)).decode("utf-8", "replace")
+
+    async def _read(
+        self,
+        verb: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        content_type: str = JSON,
+    ) -> bytes:
+        timeout = aiohttp.ClientTimeout(total=_TOTAL, sock_connect=_CONNECT)
+        request = Request(verb, path, query or {}, body, content_type, timeout)
+        async with self._open(request) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def _open(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """Send; yield the answer if it is a success; turn everything that can go wrong into our errors."""
+        try:
+            try:
+                response = await self._attempt(request)
+            except Unauthorized:
+                # Tokens of service accounts are replaced while they are valid, but a slow clock may lag.
+                if not await self._connection.renew():
+                    raise
+                response = await self._attempt(request)
+            async with response:
+                yield response
+        except TimeoutError as error:
+            raise ConnectionFailed(message=f"{request.verb} {request.path} timed out") from error
+        except (aiohttp.ClientError, OSError) as error:
+            text = f"{request.verb} {request.path}: {error or type(error).__name__}"
+            raise ConnectionFailed(message=text) from error
+
+    async def _attempt(self, request: Request) -> aiohttp.ClientResponse:
+        loop = asyncio.get_running_loop()
+        if self._limiter is not None:
+            await asyncio.sleep(self._limiter.reserve(loop.time()))
+        started = loop.time()
+        status = "<error>"
+        try:
+            response = await self._connection.send(request)
+            status = str(response.status)
+        finally:
+            self._observe(Call(request.verb, status, loop.time() - started))
+        if response.ok:
+            return response
+        async with response:
+            raise decode_error(response.status, response.headers, await response.read())
+
+
+def _object(data: bytes, kind: type[T]) -> T:
+    try:
+        return decode(data, kind)
+    except msgspec.DecodeError as error:
+        text = f"the API server sent something else than expected: {error}"
+        raise KubernetesError(reason="BadAnswer", message=text) from error
+
+
+async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes:
+    """The next bytes; none at the end."""
+    try:
+        return await anext(chunks)
+    except StopAsyncIteration:
+        return b""

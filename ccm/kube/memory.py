@@ -1,0 +1,395 @@
+"""A small Kubernetes API server in this process, for tests of controllers and for users of the framework.
+
+What it keeps to is what a controller can notice: resource versions that grow with every change, optimistic
+locking, the status subresource, the three kinds of patch, finalizers, UID preconditions, paged lists of one
+moment, watches with bookmarks and their end, and 410 for what was forgotten. It does not validate objects,
+default fields or check permissions.
+
+Failures are injected by rule (`fail`), all watches can be cut (`disconnect`), history can be dropped
+(`compact`), and every request is noted in `requests`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar, cast
+
+import msgspec
+
+from ccm.kube import patching
+from ccm.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    ConnectionFailed,
+    Gone,
+    Invalid,
+    KubernetesError,
+    NotFound,
+)
+from ccm.kube.objects import to_wire
+from ccm.kube.protocol import JSON_PATCH, MERGE_PATCH, Body, EventType, Page, PatchType, WatchEvent
+from ccm.kube.resource import Resource, parse
+from ccm.kube.wire import decode_event, decode_page
+
+T = TypeVar("T")
+Object = dict[str, Any]
+Verb = Literal["get", "list", "watch", "patch", "create", "update", "delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request that arrived."""
+
+    verb: Verb
+    path: str
+    body: Any = None
+
+
+@dataclass(slots=True)
+class _Fault:
+    verb: Verb | None
+    prefix: str
+    error: KubernetesError
+    times: int
+    after: bool
+
+    def hits(self, verb: Verb, path: str) -> bool:
+        return self.times > 0 and self.verb in (None, verb) and path.startswith(self.prefix)
+
+
+@dataclass(slots=True)
+class _Change:
+    version: int
+    type: EventType
+    resource: Resource
+    object: Object
+
+
+@dataclass(slots=True)
+class _Watcher:
+    resource: Resource
+    changes: asyncio.Queue[_Change | KubernetesError] = field(
+        default_factory=asyncio.Queue["_Change | KubernetesError"]
+    )
+
+
+class MemoryTransport:
+    """A `Transport` onto objects in memory.
+
+    Args:
+        now: wall clock, for timestamps that the server sets.
+        new_uid: makes UIDs.
+
+    Attributes:
+        requests: all requests so far, in order. Clear it at will.
+        latency: seconds that each request takes before it has its effect.
+    """
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self.requests: list[Request] = []
+        self.latency = 0.0
+        self._now = now
+        self._new_uid = new_uid
+        self._objects: dict[Resource, Object] = {}
+        self._version = 1
+        self._forgotten = 0
+        self._history: list[_Change] = []
+        self._watchers: list[_Watcher] = []
+        self._faults: list[_Fault] = []
+        self._answers: dict[str, Callable[[Object], Object]] = {}
+
+    # For tests: what people and other components do to the cluster.
+
+    def put(self, path: str, item: object) -> Object:
+        """Create or replace an object at once, whatever it was, and return it as stored.
+
+        Args:
+            path: its collection, like `/api/v1/nodes` or `/api/v1/namespaces/shop/services`.
+            item: a struct of `objects`, or its JSON form.
+        """
+        body: Object = copy.deepcopy(cast("Object", item)) if isinstance(item, dict) else to_wire(item)
+        resource = parse(path).named(str(body.get("metadata", {}).get("name", "")))
+        old = self._objects.get(resource)
+        if old is None:
+            return self._insert(resource, body)
+        identity = {name: old["metadata"][name] for name in ("uid", "creationTimestamp")}
+        body["metadata"] = {**body.get("metadata", {}), **identity}
+        return self._store(resource, body)
+
+    def read(self, path: str) -> Object:
+        """A copy of the stored object at a path. Raises NotFound."""
+        return copy.deepcopy(self._find(parse(path)))
+
+    def all(self, path: str) -> list[Object]:
+        """Copies of all objects of a collection, by key."""
+        return [copy.deepcopy(item) for _, item in self._members(parse(path))]
+
+    def remove(self, path: str) -> None:
+        """Delete an object as a person would: finalizers hold it back. Raises NotFound."""
+        resource = parse(path)
+        self._delete(resource, self._find(resource))
+
+    def fail(
+        self,
+        error: KubernetesError,
+        *,
+        verb: Verb | None = None,
+        prefix: str = "",
+        times: int = 1,
+        after: bool = False,
+    ) -> None:
+        """Have the next requests fail.
+
+        Args:
+            error: what they raise.
+            verb: only requests of this verb.
+            prefix: only requests to paths that begin so.
+            times: how many.
+            after: whether they have their effect all the same.
+        """
+        self._faults.append(_Fault(verb, prefix, error, times, after))
+
+    def answer(self, path: str, function: Callable[[Object], Object]) -> None:
+        """Answer creations at a path with a function of the body, for reviews that are never stored."""
+        self._answers[path] = function
+
+    def disconnect(self, error: KubernetesError | None = None) -> None:
+        """Cut all open watches with an error."""
+        for watcher in self._watchers:
+            watcher.changes.put_nowait(error or ConnectionFailed(message="connection reset"))
+
+    def bookmark(self) -> None:
+        """Send a bookmark to all open watches."""
+        for watcher in self._watchers:
+            watcher.changes.put_nowait(self._bookmark(watcher.resource))
+
+    def compact(self) -> None:
+        """Forget the history: watches from versions before now are Gone."""
+        self._forgotten = self._version
+        self._history.clear()
+
+    @property
+    def watches(self) -> int:
+        """How many watches are open."""
+        return len(self._watchers)
+
+    # What a Transport offers.
+
+    async def get(self, path: str, kind: type[T]) -> T:
+        """One object; see `Transport`."""
+        fault = await self._begin("get", path)
+        item = self._find(parse(path))
+        return self._end(fault, item, kind)
+
+    async def list_pages(
+        self, path: str, kind: type[T], *, limit: int = 500
+    ) -> AsyncGenerator[Page[T], None]:
+        """All objects of a collection as of the first page; see `Transport`."""
+        resource, version, members = parse(path), 0, list[Object]()
+        start = 0
+        while True:
+            fault = await self._begin("list", path)
+            if start == 0:
+                version = self._version
+                members = [item for _, item in self._members(resource)]
+            elif self._forgotten > version:
+                raise Gone(410, "Expired", "The provided continue parameter is too old")
+            if fault is not None:
+                raise fault.error
+            answer = {"metadata": {"resourceVersion": str(version)}, "items": members[start : start + limit]}
+            page, _ = decode_page(msgspec.json.encode(answer), kind)
+            yield page
+            start += limit
+            if start >= len(members):
+                return
+
+    async def watch(
+        self, path: str, kind: type[T], resource_version: str, *, timeout: float
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Changes of a collection; see `Transport`."""
+        fault = await self._begin("watch", path)
+        if fault is not None:
+            raise fault.error
+        since = int(resource_version or "0")
+        if since < self._forgotten:
+            raise Gone(410, "Expired", f"too old resource version: {since} ({self._forgotten})")
+        watcher = _Watcher(parse(path))
+        for change in self._history:
+            if change.version > since and watcher.resource.contains(change.resource):
+                watcher.changes.put_nowait(change)
+        self._watchers.append(watcher)
+        ends = asyncio.get_running_loop().time() + timeout
+        try:
+            while change := await self._next_change(watcher, ends):
+                if isinstance(change, KubernetesError):
+                    raise change
+                line = msgspec.json.encode({"type": change.type, "object": change.object})
+                event = decode_event(line, kind)
+                if event is not None:
+                    yield event
+        finally:
+            self._watchers.remove(watcher)
+
+    async def patch(
+        self, path: str, body: Body, kind: type[T], *, content_type: PatchType = MERGE_PATCH
+    ) -> T:
+        """Change an object; see `Transport`."""
+        fault = await self._begin("patch", path, body)
+        resource = parse(path)
+        old = self._find(resource)
+        if content_type == JSON_PATCH:
+            new = patching.json_patch(old, body)
+        else:
+            apply = patching.merge if content_type == MERGE_PATCH else patching.strategic_merge
+            self._check_version(old, cast("Object", body))
+            new = apply(old, body)
+        return self._end(fault, self._change(resource, old, new), kind)
+
+    async def create(self, path: str, body: Body, kind: type[T]) -> T:
+        """Create an object; see `Transport`."""
+        fault = await self._begin("create", path, body)
+        item = copy.deepcopy(dict(cast("Object", body)))
+        if path in self._answers:
+            return self._end(fault, self._answers[path](item), kind)
+        name = item.get("metadata", {}).get("name")
+        if not name:
+            raise Invalid(422, "Invalid", "metadata.name: Required value")
+        resource = parse(path).named(name)
+        if resource in self._objects:
+            raise AlreadyExists(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
+        return self._end(fault, self._insert(resource, item), kind)
+
+    async def update(self, path: str, body: Body, kind: type[T]) -> T:
+        """Replace an object; see `Transport`."""
+        fault = await self._begin("update", path, body)
+        resource = parse(path)
+        old = self._find(resource)
+        new = copy.deepcopy(dict(cast("Object", body)))
+        self._check_version(old, new)
+        return self._end(fault, self._change(resource, old, new), kind)
+
+    async def delete(self, path: str, *, uid: str | None = None) -> None:
+        """Delete an object; see `Transport`."""
+        fault = await self._begin("delete", path)
+        resource = parse(path)
+        item = self._find(resource)
+        if uid is not None and item["metadata"]["uid"] != uid:
+            raise Conflict(409, "Conflict", f"the UID in the precondition ({uid}) does not match")
+        self._delete(resource, item)
+        if fault is not None:
+            raise fault.error
+
+    # The server's inside.
+
+    async def _begin(self, verb: Verb, path: str, body: Any = None) -> _Fault | None:
+        """Note the request; raise a fault that comes before the effect, return one that comes after it."""
+        self.requests.append(Request(verb, path, copy.deepcopy(body)))
+        await asyncio.sleep(self.latency)
+        fault = next((rule for rule in self._faults if rule.hits(verb, path)), None)
+        if fault is None:
+            return None
+        fault.times -= 1
+        if not fault.after:
+            raise fault.error
+        return fault
+
+    def _end(self, fault: _Fault | None, item: Object, kind: type[T]) -> T:
+        if fault is not None:
+            raise fault.error
+        page, _ = decode_page(msgspec.json.encode({"items": [item]}), kind)
+        if not page.items:
+            raise KubernetesError(reason="BadAnswer", message="the API server sent something odd")
+        return page.items[0]
+
+    def _find(self, resource: Resource) -> Object:
+        item = self._objects.get(resource.main)
+        if item is None:
+            raise NotFound(404, "NotFound", f'{resource.plural} "{resource.name}" not found')
+        return item
+
+    def _members(self, collection: Resource) -> Iterator[tuple[Resource, Object]]:
+        members = [(key, item) for key, item in self._objects.items() if collection.contains(key)]
+        return iter(sorted(members, key=lambda member: (member[0].namespace, member[0].name)))
+
+    def _insert(self, resource: Resource, item: Object) -> Object:
+        metadata: Object = {"uid": self._new_uid(), **item.get("metadata", {})}
+        metadata["creationTimestamp"] = metadata.get("creationTimestamp") or _stamp(self._now())
+        if resource.namespace:
+            metadata["namespace"] = resource.namespace
+        item["metadata"] = metadata
+        return self._store(resource, item)
+
+    def _change(self, resource: Resource, old: Object, new: Object) -> Object:
+        """Store what a write made of an object, within what this endpoint may change."""
+        fixed = ("uid", "name", "namespace", "creationTimestamp", "deletionTimestamp", "resourceVersion")
+        identity = {name: old["metadata"][name] for name in fixed if name in old["metadata"]}
+        new = {**new, "metadata": {**new.get("metadata", {}), **identity}}
+        for part in resource.read_only_parts:
+            new.pop(part, None)
+            if part in old:
+                new[part] = old[part]
+        if new == old:
+            return old
+        if "deletionTimestamp" in identity and not new["metadata"].get("finalizers"):
+            return self._vanish(resource.main, new)
+        return self._store(resource.main, new)
+
+    def _delete(self, resource: Resource, item: Object) -> None:
+        if not item["metadata"].get("finalizers"):
+            self._vanish(resource.main, item)
+        elif "deletionTimestamp" not in item["metadata"]:
+            metadata = {**item["metadata"], "deletionTimestamp": _stamp(self._now())}
+            self._store(resource.main, {**item, "metadata": metadata})
+
+    def _store(self, resource: Resource, item: Object) -> Object:
+        event: EventType = "MODIFIED" if resource in self._objects else "ADDED"
+        self._objects[resource] = self._publish(event, resource, item)
+        return self._objects[resource]
+
+    def _vanish(self, resource: Resource, item: Object) -> Object:
+        del self._objects[resource]
+        return self._publish("DELETED", resource, item)
+
+    def _publish(self, event: EventType, resource: Resource, item: Object) -> Object:
+        self._version += 1
+        item = {**item, "metadata": {**item["metadata"], "resourceVersion": str(self._version)}}
+        change = _Change(self._version, event, resource, item)
+        self._history.append(change)
+        for watcher in self._watchers:
+            if watcher.resource.contains(resource):
+                watcher.changes.put_nowait(change)
+        return item
+
+    def _bookmark(self, resource: Resource) -> _Change:
+        metadata = {"resourceVersion": str(self._version)}
+        return _Change(self._version, "BOOKMARK", resource, {"metadata": metadata})
+
+    async def _next_change(self, watcher: _Watcher, ends: float) -> _Change | KubernetesError | None:
+        try:
+            async with asyncio.timeout_at(ends):
+                return await watcher.changes.get()
+        except TimeoutError:
+            return None
+
+    def _check_version(self, old: Object, new: Object) -> None:
+        metadata = cast("Object", new.get("metadata") or {})
+        wanted = metadata.get("resourceVersion")
+        if wanted and wanted != old["metadata"]["resourceVersion"]:
+            text = (
+                "the object has been modified; please apply your changes to the latest version and try again"
+            )
+            raise Conflict(409, "Conflict", text)
+
+
+def _stamp(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

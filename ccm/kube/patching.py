@@ -1,0 +1,165 @@
+"""The three ways to patch an object, as the API server does them. Pure; nothing given is changed.
+
+Of strategic merge we know the lists that matter to a cloud-controller-manager; all others are replaced whole,
+which is what Kubernetes does with lists that declare no merge key (taints, podCIDRs, ingress).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from ccm.kube.errors import Invalid
+
+Json = Any
+Object = dict[str, Any]
+
+_MERGE_KEYS = {"conditions": "type", "addresses": "type", "ports": "port", "ownerReferences": "uid"}
+_MERGED_SETS = {"finalizers"}
+_DIRECTIVE = "$patch"
+_DELETE_FROM = "$deleteFromPrimitiveList/"
+_IGNORED = ("$setElementOrder/", "$retainKeys")
+
+
+def merge(original: Json, patch: Json) -> Json:
+    """JSON merge patch (RFC 7386): null removes, objects merge, everything else replaces."""
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = _object(original)
+    for name, value in cast("Mapping[str, Json]", patch).items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge(merged.get(name), value)
+    return merged
+
+
+def strategic_merge(original: Json, patch: Json) -> Any:
+    """Kubernetes' strategic merge patch: like a merge patch, but some lists merge by a key."""
+    if not isinstance(patch, Mapping):
+        return patch
+    changes = dict(cast("Mapping[str, Json]", patch))
+    directive = changes.pop(_DIRECTIVE, None)
+    if directive == "delete":
+        return {}
+    merged: Object = {} if directive == "replace" else _object(original)
+    for name, value in changes.items():
+        if name.startswith(_DELETE_FROM):
+            field = name.removeprefix(_DELETE_FROM)
+            known = cast("list[Json]", merged.get(field) or [])
+            merged[field] = [item for item in known if item not in value]
+        elif name.startswith(_IGNORED):
+            continue
+        elif value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merge_field(name, merged.get(name), value)
+    return merged
+
+
+def _merge_field(name: str, original: Json, value: Json) -> Json:
+    if not isinstance(value, list):
+        return strategic_merge(original, value)
+    items = cast("list[Json]", value)
+    if name in _MERGED_SETS:
+        known = cast("list[Json]", original or [])
+        return known + [item for item in items if item not in known]
+    if name in _MERGE_KEYS:
+        known = cast("list[Object]", original or [])
+        return _merge_list(_MERGE_KEYS[name], known, cast("list[Object]", items))
+    return items
+
+
+def _merge_list(key: str, original: list[Object], patch: list[Object]) -> list[Object]:
+    if any(item.get(_DIRECTIVE) == "replace" and key not in item for item in patch):
+        return [item for item in patch if _DIRECTIVE not in item]
+    merged: list[Object] = list(original)
+    for item in patch:
+        value = item.get(key)
+        if value is None:
+            raise Invalid(422, "Invalid", f"map: {item} does not contain declared merge key: {key}")
+        position = next((index for index, old in enumerate(merged) if old.get(key) == value), None)
+        if item.get(_DIRECTIVE) == "delete":
+            merged = [old for old in merged if old.get(key) != value]
+        elif position is None:
+            merged.append(item)
+        else:
+            merged[position] = cast("Object", strategic_merge(merged[position], item))
+    return merged
+
+
+def json_patch(original: Json, operations: Json) -> Json:
+    """JSON patch (RFC 6902): add, remove, replace, test.
+
+    Raises:
+        Invalid: an operation is unknown, its place does not exist, or a test failed.
+    """
+    document: Json = original
+    for operation in cast("Sequence[Mapping[str, Json]]", operations):
+        apply = _OPERATIONS.get(str(operation.get("op")))
+        if apply is None:
+            raise Invalid(422, "Invalid", f"JSON patch: operation {operation.get('op')!r} is not supported")
+        document = _at(document, _pointer(str(operation.get("path", ""))), apply, operation.get("value"))
+    return document
+
+
+def _pointer(path: str) -> list[str]:
+    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
+
+
+def _copy(document: Json) -> Json:
+    return list(cast("list[Json]", document)) if isinstance(document, list) else _object(document)
+
+
+Apply = Callable[[Json, str, Json], None]
+
+
+def _at(document: Json, parts: list[str], apply: Apply, value: Json) -> Json:
+    """A copy of the document with an operation applied at the place that `parts` name."""
+    copy = _copy(document)
+    head, *rest = parts
+    try:
+        if rest:
+            position = _position(copy, head)
+            copy[position] = _at(copy[position], rest, apply, value)
+        else:
+            apply(copy, head, value)
+    except (KeyError, IndexError, ValueError) as error:
+        raise Invalid(422, "Invalid", f"JSON patch: there is nothing at {'/'.join(parts)!r}") from error
+    return copy
+
+
+def _add(container: Json, place: str, value: Json) -> None:
+    if not isinstance(container, list):
+        container[place] = value
+    elif place == "-":
+        cast("list[Json]", container).append(value)
+    else:
+        cast("list[Json]", container).insert(int(place), value)
+
+
+def _position(container: Json, place: str) -> Json:
+    return int(place) if isinstance(container, list) else place
+
+
+def _remove(container: Json, place: str, _value: Json) -> None:
+    del container[_position(container, place)]
+
+
+def _replace(container: Json, place: str, value: Json) -> None:
+    position = _position(container, place)
+    container[position]  # must exist
+    container[position] = value
+
+
+def _test(container: Json, place: str, value: Json) -> None:
+    found: Json = container[_position(container, place)]
+    if found != value:
+        raise Invalid(422, "Invalid", f"JSON patch: test failed, {place} is {found!r} and not {value!r}")
+
+
+_OPERATIONS: dict[str, Apply] = {"add": _add, "remove": _remove, "replace": _replace, "test": _test}
+
+
+def _object(value: Json) -> Object:
+    return dict(cast("Object", value)) if isinstance(value, dict) else {}
