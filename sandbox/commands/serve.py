@@ -1,0 +1,44 @@
+"""``./dev serve``: the sandbox process in the foreground; ``./dev up`` starts it in the background."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from sandbox import daemon, host
+from sandbox.cloud.config import ACTION_MODES
+from sandbox.errors import SandboxError
+from sandbox.serve import ServeOptions, serve
+from sandbox.site import Site
+
+HELP = "run the emulated Hetzner Cloud API (and its machines) in the foreground"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to listen and how the cloud behaves."""
+    parser.add_argument("--port", type=int, help="on 127.0.0.1; default: the clone's own")
+    parser.add_argument("--backend", choices=["auto", "machines", "records"], default="auto")
+    parser.add_argument("--actions", choices=ACTION_MODES, default="instant", help="how long actions take")
+    parser.add_argument("--rate-limit", type=int, default=3600, metavar="N", help="requests an hour; 0: none")
+    parser.add_argument(
+        "--k3s", type=Path, metavar="FILE", help="serve this genuine k3s binary to the machines"
+    )
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    running = daemon.find(site)
+    if running:
+        raise SandboxError(f"the sandbox of this clone runs already (process {running.pid})")
+    if arguments.k3s and not arguments.k3s.is_file():
+        raise SandboxError(f"--k3s {arguments.k3s}: there is no such file")
+    port = arguments.port or site.port
+    if not host.port_is_free(port):
+        raise SandboxError(f"port {port} on 127.0.0.1 is in use; choose another one with --port")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    options = ServeOptions(port, arguments.backend, arguments.actions, arguments.rate_limit, arguments.k3s)
+    asyncio.run(serve(replace(site, port=port), options, lambda text: print(text, flush=True)))
+    return 0

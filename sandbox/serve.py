@@ -1,0 +1,116 @@
+"""The sandbox process: one application on several sockets.
+
+The API, the metadata service, the k3s installer and the admin calls are one aiohttp application. The host
+reaches it on 127.0.0.1; machines reach it at 169.254.169.254, on a socket that lives inside their router's
+namespace, so that these addresses are the same in every clone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from sandbox.cloud.app import create_app
+from sandbox.cloud.backend import Backend, RecordsBackend
+from sandbox.cloud.config import ActionMode, CloudConfig
+from sandbox.errors import SandboxError
+from sandbox.kubernetes import image, installer
+from sandbox.machines import availability
+from sandbox.machines.backend import MachinesBackend
+from sandbox.site import Site
+
+PROJECT = "ccm-from-scratch"
+SHUTDOWN_SECONDS = 2
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What can be chosen when the process starts.
+
+    Attributes:
+        port: TCP port on 127.0.0.1.
+        backend: ``auto``, ``machines`` or ``records``.
+        actions: how long actions take.
+        rate_limit: requests an hour; 0 switches the limit off.
+        k3s: a genuine k3s binary to serve instead of the stand-in.
+    """
+
+    port: int
+    backend: str
+    actions: ActionMode
+    rate_limit: int
+    k3s: Path | None
+
+
+def choose_backend(site: Site, wanted: str, say: Callable[[str], None]) -> Backend:
+    """The world below the API.
+
+    Raises:
+        SandboxError: machines were asked for and can't run here, or their image has not been built.
+    """
+    reason = availability.reason_against() if wanted != "records" else "records were asked for"
+    if reason is None:
+        built = image.find(site.cache)
+        if built is None:
+            raise SandboxError("the machine image has not been built yet; './dev setup' builds it")
+        return MachinesBackend(site.id, site.state, site.public_range, built)
+    if wanted == "machines":
+        raise SandboxError(f"machines can't run here: {reason}")
+    say(f"servers are records, not machines: {reason}")
+    return RecordsBackend()
+
+
+async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Args:
+        site: this clone's.
+        options: what was chosen.
+        say: told the addresses once they answer.
+
+    Raises:
+        SandboxError: the port is in use, or the backend can't start.
+    """
+    backend = choose_backend(site, options.backend, say)
+    app = create_app(_config(site, options), backend)
+    app.add_routes(installer.routes(options.k3s))
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    record = site.state / "serve.json"
+    try:
+        await runner.setup()
+        await _listen(runner, options.port, backend)
+        record.write_text(json.dumps({"pid": os.getpid(), "backend": backend.name}))
+        say(f"Hetzner Cloud API  http://127.0.0.1:{options.port}/v1 ({backend.name} backend)")
+        await stopped.wait()
+    finally:
+        await runner.cleanup()
+        record.unlink(missing_ok=True)
+
+
+async def _listen(runner: web.AppRunner, port: int, backend: Backend) -> None:
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+    except OSError as error:
+        raise SandboxError(f"port {port} on 127.0.0.1 can't be listened on: {error.strerror}") from error
+    if isinstance(backend, MachinesBackend):
+        await web.SockSite(runner, backend.metadata_socket()).start()
+
+
+def _config(site: Site, options: ServeOptions) -> CloudConfig:
+    return CloudConfig(
+        tokens={site.token: PROJECT},
+        state_file=site.state / "cloud.sqlite",
+        public_ipv4=site.public_range,
+        actions=options.actions,
+        rate_limit=options.rate_limit,
+    )
