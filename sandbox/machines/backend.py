@@ -1,0 +1,343 @@
+"""The cloud's servers, networks and load balancers as real machines on this host."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Coroutine, Mapping, Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import TypeVar
+
+from sandbox.cloud.backend import (
+    BackendError,
+    GuestEvent,
+    LoadBalancerSpec,
+    MachineSpec,
+    NetworkSpec,
+    PrivateInterface,
+)
+from sandbox.machines import capacity, cgroups, cleanup, machine, namespaces, processes, records, runner
+from sandbox.machines.disk import Image
+from sandbox.machines.errors import GuestSilent, InotifyExhausted, UnknownMachine
+from sandbox.machines.fabric import Fabric
+from sandbox.machines.machine import Machine
+from sandbox.machines.names import Names
+from sandbox.machines.watcher import Watcher
+
+T = TypeVar("T")
+
+SIGRTMIN = 34  # as systemd counts; the C library keeps the two before it
+POWEROFF_SIGNAL = SIGRTMIN + 4
+REBOOT_SIGNAL = SIGRTMIN + 5
+REBOOT_DEADLINE = 60.0  # seconds; a guest with a cluster's Pods takes a while to stop them
+
+log = logging.getLogger(__name__)
+
+
+class MachinesBackend:
+    """Makes servers Linux machines of their own; see :class:`sandbox.cloud.backend.Backend`.
+
+    Args:
+        site_id: six hexadecimal digits, in the name of everything that is made on the host.
+        state: folder on a plain disk; machines live in ``machines/`` below it.
+        public_range: addresses for servers and load balancers, without its first four.
+        image: what servers are made from.
+        run: runs programs of the host.
+    """
+
+    name = "machines"
+
+    def __init__(
+        self,
+        site_id: str,
+        state: Path,
+        public_range: IPv4Network,
+        image: Image,
+        run: runner.Runner = runner.run,
+    ) -> None:
+        self._names = Names(site_id)
+        self._state = state.resolve()
+        self._image = image
+        self._fabric = Fabric(self._names, public_range, run)
+        self._host = cgroups.discover()
+        self._machines: dict[int, Machine] = {}
+        self._networks: dict[int, NetworkSpec] = {}
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._restarts: dict[int, asyncio.Event] = {}
+        self._watcher = Watcher(self._ended)
+        self._events: GuestEvent = lambda _server, _state: None
+
+    def metadata_socket(self) -> socket.socket:
+        """A listening TCP socket at 169.254.169.254:80 inside the router; call it after :meth:`start`."""
+        return self._fabric.metadata_socket()
+
+    async def start(
+        self, networks: Sequence[NetworkSpec], machines: Mapping[MachineSpec, bool], events: GuestEvent
+    ) -> None:
+        """Make reality equal this: adopt what runs, start what should, remove what nobody knows.
+
+        Raises:
+            BackendError: the first thing that can't be made.
+        """
+        self._events = events
+        await self._fabric.ensure_router()
+        await self._remove_unknown({n.id for n in networks}, {m.id for m in machines})
+        for network in networks:
+            await self.put_network(network)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_caught(self._heal(spec, on))) for spec, on in machines.items()]
+        failures = [error for task in tasks if (error := task.result())]
+        if failures:
+            raise failures[0]
+
+    async def _remove_unknown(self, networks: set[int], servers: set[int]) -> None:
+        """Remove machines and networks that a crash or a lost state left behind."""
+        found = {int(d.name) for d in self._folder.glob("[0-9]*")} if self._folder.is_dir() else set()
+        known = networks | servers
+        for namespace in namespaces.listing():
+            kind, number = self._names.parse(namespace) or ("", 0)
+            if kind == "srv":
+                found.add(number)
+            elif kind == "net" and number not in known:
+                await self._fabric.delete_network(number)
+        for server_id in sorted(found - servers):
+            await self.delete_machine(server_id)
+
+    @property
+    def _folder(self) -> Path:
+        return self._state / "machines"
+
+    async def _heal(self, spec: MachineSpec, powered_on: bool) -> None:  # noqa: FBT001  as in the contract
+        async with self._lock(spec.id):
+            known = await self._create(spec)
+            keeper = known.keeper
+            if keeper is None:
+                ended_by_itself = known.run is not None and records.read_end(known.directory / "ended")
+                await self._clear(spec.id)
+                if powered_on and ended_by_itself == records.POWEROFF:
+                    self._events(spec.id, "off")
+                elif powered_on:
+                    await self._boot(known)
+            elif powered_on:
+                self._watcher.watch(spec.id, keeper)
+                await self._replug(known)
+            else:
+                await self._pull_plug(known)
+
+    async def _replug(self, known: Machine) -> None:
+        """Finish the plugging of interfaces that a crash cut short."""
+        spec = known.spec
+        for interface in spec.private:
+            if not await self._fabric.plugged(f"s{spec.id}", interface.network_id):
+                network = self._networks[interface.network_id]
+                await self._fabric.plug(spec, interface, network, known.slots[interface.network_id])
+
+    async def stop(self) -> None:
+        """Stop watching; machines stay up and are found again by :meth:`start`."""
+        await self._watcher.close()
+
+    async def remove_all(self) -> None:
+        """Leave nothing of this site on the host.
+
+        Raises:
+            StillThere: something could not be removed.
+        """
+        await self.stop()
+        await asyncio.to_thread(cleanup.remove_all, self._names.site, self._state)
+        self._machines.clear()
+        self._networks.clear()
+
+    async def put_network(self, network: NetworkSpec) -> None:
+        """Create a network's namespace or change its kernel routes."""
+        await self._fabric.ensure_network(network)
+        self._networks[network.id] = network
+
+    async def delete_network(self, network_id: int) -> None:
+        """Remove a network's namespace."""
+        await self._fabric.delete_network(network_id)
+        self._networks.pop(network_id, None)
+
+    async def create_machine(self, machine: MachineSpec) -> None:
+        """Make the disk of a machine.
+
+        Raises:
+            DiskFull: no space left.
+        """
+        async with self._lock(machine.id):
+            await self._create(machine)
+
+    async def _create(self, spec: MachineSpec) -> Machine:
+        directory = self._folder / str(spec.id)
+        known = await asyncio.to_thread(machine.create, directory, spec, self._image, self._names.site)
+        self._machines[spec.id] = known
+        return known
+
+    async def power_on(self, server_id: int) -> None:
+        """Start a machine; one that runs is left alone.
+
+        Raises:
+            InotifyExhausted: the kernel's limit doesn't allow one more machine.
+        """
+        async with self._lock(server_id):
+            known = self._known(server_id)
+            if known.keeper is None:
+                await self._boot(known)
+
+    async def _boot(self, known: Machine) -> None:
+        spec = known.spec
+        await asyncio.to_thread(self._check_capacity, spec.id)
+        await self._clear(spec.id)
+        await self._fabric.create_server(spec, known.slots, self._networks)
+        instructions = await asyncio.to_thread(machine.boot, known, self._image, self._names, self._host)
+        await asyncio.to_thread(machine.spawn, known, instructions)
+        run = known.run
+        assert run is not None, "a start program that reported has left its record"
+        self._watcher.watch(spec.id, run.keeper)
+
+    def _check_capacity(self, server_id: int) -> None:
+        inits = [run.init for m in self._machines.values() if (run := m.run) and m.spec.id != server_id]
+        own = {n for init in inits if init and (n := capacity.process_namespace(init.pid))}
+        limit = capacity.inotify_limit()
+        needed = capacity.inotify_needed(len(own) + 1, capacity.inotify_used(own))
+        if needed > limit:
+            raise InotifyExhausted(limit, needed)
+
+    async def power_off(self, server_id: int) -> None:
+        """Pull the plug."""
+        async with self._lock(server_id):
+            await self._pull_plug(self._known(server_id))
+
+    async def _pull_plug(self, known: Machine) -> None:
+        self._watcher.forget(known.spec.id)
+        await asyncio.to_thread(machine.kill, known)
+        await self._clear(known.spec.id)
+
+    async def _clear(self, server_id: int) -> None:
+        """Leave nothing of a machine but its disk."""
+        await asyncio.to_thread(machine.clear, server_id, self._names, self._host)
+        await self._fabric.delete_server(server_id, list(self._networks))
+        (self._folder / str(server_id) / "run.json").unlink(missing_ok=True)
+
+    async def shutdown(self, server_id: int) -> None:
+        """Ask the guest to power off; the event comes when it has."""
+        self._signal(server_id, POWEROFF_SIGNAL)
+
+    def _signal(self, server_id: int, number: int) -> bool:
+        run = self._known(server_id).run
+        return bool(run and run.init and processes.send(run.init, number))
+
+    async def reboot(self, server_id: int) -> None:
+        """Ask the guest to reboot and wait until it starts again; a machine that is off stays off.
+
+        Raises:
+            GuestSilent: it does not.
+        """
+        restarted = self._restarts.setdefault(server_id, asyncio.Event())
+        restarted.clear()
+        if not self._signal(server_id, REBOOT_SIGNAL):
+            return
+        try:
+            async with asyncio.timeout(REBOOT_DEADLINE):
+                await restarted.wait()
+        except TimeoutError:
+            raise GuestSilent(server_id, "reboot", REBOOT_DEADLINE) from None
+
+    async def reset(self, server_id: int) -> None:
+        """Pull the plug and start again."""
+        async with self._lock(server_id):
+            known = self._known(server_id)
+            await self._pull_plug(known)
+            await self._boot(known)
+
+    async def attach(self, server_id: int, interface: PrivateInterface, network: NetworkSpec) -> None:
+        """Plug a machine into a network while it runs, or note it for its next start."""
+        async with self._lock(server_id):
+            known = self._known(server_id)
+            if network.id not in self._networks:
+                await self.put_network(network)
+            before = known.interface(network.id)
+            same = before and (before.ip, before.mac_address) == (interface.ip, interface.mac_address)
+            after = known.with_interface(interface)
+            after.save()
+            self._machines[server_id] = after
+            if known.keeper is None:
+                return
+            if before and same and await self._fabric.plugged(f"s{server_id}", network.id):
+                await self._fabric.change_aliases(before.alias_ips, interface)
+                return
+            if before:
+                await self._fabric.unplug(known.spec, before)
+            await self._fabric.plug(after.spec, interface, network, after.slots[network.id])
+
+    async def detach(self, server_id: int, network_id: int) -> None:
+        """Unplug a machine from a network."""
+        async with self._lock(server_id):
+            known = self._known(server_id)
+            interface = known.interface(network_id)
+            if interface:
+                await self._fabric.unplug(known.spec, interface)
+            after = known.without_interface(network_id)
+            after.save()
+            self._machines[server_id] = after
+
+    async def delete_machine(self, server_id: int) -> None:
+        """Remove a machine with its disk; one that is gone is fine."""
+        async with self._lock(server_id):
+            directory = self._folder / str(server_id)
+            known = self._machines.get(server_id) or machine.load(directory)
+            self._watcher.forget(server_id)
+            if known:
+                await asyncio.to_thread(machine.kill, known)
+            await self._clear(server_id)
+            if directory.exists():
+                await asyncio.to_thread(machine.delete, directory)
+            self._machines.pop(server_id, None)
+        self._restarts.pop(server_id, None)
+
+    def _known(self, server_id: int) -> Machine:
+        try:
+            return self._machines[server_id]
+        except KeyError:
+            raise UnknownMachine(server_id) from None
+
+    def _lock(self, server_id: int) -> asyncio.Lock:
+        return self._locks.setdefault(server_id, asyncio.Lock())
+
+    async def _ended(self, server_id: int, keeper: processes.Identity) -> None:
+        """A machine ended that nobody here ended: its guest powered off, rebooted or died."""
+        async with self._lock(server_id):
+            known = self._machines.get(server_id)
+            if known is None or known.run is None or known.run.keeper != keeper:
+                return  # power_off, reset or delete came first
+            end = records.read_end(known.directory / "ended")
+            try:
+                await self._clear(server_id)
+                if end == records.REBOOT:
+                    await self._boot(known)
+            except BackendError as error:
+                log.error("server %s ended (%s) and: %s", known.spec.name, end, error)  # noqa: TRY400
+                end = records.KILLED
+        self._events(server_id, "running" if end == records.REBOOT else "off")
+        if end == records.REBOOT:
+            self._restarts.setdefault(server_id, asyncio.Event()).set()
+
+    async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
+        """Create a load balancer or change it without cutting connections that can stay."""
+
+    async def delete_load_balancer(self, load_balancer_id: int) -> None:
+        """Remove a load balancer."""
+
+    def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
+        """Health by (target address, listen port) as haproxy sees it."""
+        return {}
+
+
+async def _caught(work: Coroutine[None, None, None]) -> BackendError | None:
+    """Let one machine's failure not stop the others; it is returned."""
+    try:
+        await work
+    except BackendError as error:
+        return error
+    return None

@@ -1,0 +1,144 @@
+"""Removing everything of a site from its names and files alone, whatever a crash left; needs no sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sandbox.machines import cgroups, libc, namespaces
+from sandbox.machines.errors import CommandFailed, StillThere
+from sandbox.machines.names import Names
+from sandbox.machines.runner import run_blocking
+
+FOLDERS = ("machines", "load-balancers")
+DEADLINE = 15.0
+
+
+def remove_all(site_id: str, state: Path) -> list[str]:
+    """Remove every process, namespace, link, route, mount, cgroup and file of a site. Blocks.
+
+    Args:
+        site_id: six hexadecimal digits.
+        state: the site's folder; only what this room keeps in it goes.
+
+    Returns:
+        What was removed, in words; empty when nothing was there.
+
+    Raises:
+        StillThere: with everything that could not be removed; the rest is gone.
+    """
+    names, state = Names(site_id), state.resolve()
+    removed: list[str] = []
+    left: list[str] = []
+    for part in (_processes, _link, _namespaces, _cgroups):
+        for thing, gone in part(names):
+            (removed if gone else left).append(thing)
+    for part in (_mounts, _files):
+        for thing, gone in part(state):
+            (removed if gone else left).append(thing)
+    if left:
+        raise StillThere(left)
+    return removed
+
+
+def _processes(names: Names) -> Iterator[tuple[str, bool]]:
+    folders = cgroups.find(names.cgroup)
+    numbers = cgroups.members(folders)
+    stubborn = cgroups.kill_members(folders, DEADLINE)
+    for namespace in _own_namespaces(names):
+        found, busy = _kill_inside(namespace)
+        numbers |= found
+        stubborn |= busy
+    for pid in sorted(numbers):
+        yield f"process {pid}", pid not in stubborn
+
+
+def _kill_inside(namespace: str) -> tuple[set[int], set[int]]:
+    """Kill all processes in a network namespace; those found, and those that survive."""
+    if not namespaces.exists(namespace):
+        return set(), set()
+    inode, found, deadline = namespaces.inode(namespace), set(), time.monotonic() + DEADLINE
+    while True:
+        left = {pid for pid in _all_processes() if _network_inode(pid) == inode} - {os.getpid()}
+        found |= left
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if not left or time.monotonic() > deadline:
+            return found, left
+        time.sleep(0.01)
+
+
+def _all_processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _network_inode(pid: int) -> int | None:
+    try:
+        return Path(f"/proc/{pid}/ns/net").stat().st_ino
+    except OSError:
+        return None
+
+
+def _own_namespaces(names: Names) -> list[str]:
+    return [name for name in namespaces.listing() if name.startswith(names.prefix)]
+
+
+def _link(names: Names) -> Iterator[tuple[str, bool]]:
+    link = names.host_link
+    if Path("/sys/class/net", link).exists():
+        yield f"link {link} and its routes", _tried(lambda: run_blocking(["ip", "link", "del", link]))
+
+
+def _namespaces(names: Names) -> Iterator[tuple[str, bool]]:
+    for name in _own_namespaces(names):
+        # Interfaces go at once with one end deleted; with the namespace they would go some time later.
+        if namespaces.exists(name):
+            links = json.loads(
+                run_blocking(["ip", "-n", name, "-json", "link", "show", "type", "veth"]) or "[]"
+            )
+            batch = "".join(f"link del {link['ifname']}\n" for link in links)
+            _tried(
+                lambda name=name, batch=batch: run_blocking(
+                    ["ip", "-n", name, "-force", "-batch", "-"], batch
+                )
+            )
+        yield f"namespace {name}", _tried(lambda name=name: namespaces.delete(name))
+
+
+def _cgroups(names: Names) -> Iterator[tuple[str, bool]]:
+    folders = cgroups.find(names.cgroup)
+    busy = cgroups.remove(folders)
+    for folder in folders:
+        yield f"cgroup {folder}", folder not in busy
+
+
+def _mounts(state: Path) -> Iterator[tuple[str, bool]]:
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for point in sorted(points, reverse=True):
+        path = Path(point.encode().decode("unicode_escape"))  # spaces are written as octal numbers
+        if any(path.is_relative_to(state / folder) for folder in FOLDERS):
+            yield f"mount {path}", _tried(lambda path=path: libc.unmount(path, libc.MNT_DETACH))
+
+
+def _files(state: Path) -> Iterator[tuple[str, bool]]:
+    for folder in FOLDERS:
+        path = state / folder
+        if path.exists():
+            yield f"folder {path}", _tried(lambda path=path: shutil.rmtree(path))
+
+
+def _tried(work: Callable[[], object]) -> bool:
+    """Do something; False where it failed, which is then reported by name with all that is left."""
+    try:
+        work()
+    except (OSError, CommandFailed):
+        return False
+    return True

@@ -1,0 +1,136 @@
+"""The disk of a machine: what it writes over the shared image, and folders on the plain disk."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from sandbox.machines.errors import BackendError, DiskFull
+
+# An overlay can't lie on an overlay, as container runtimes want; databases like the plain disk too.
+VOLUMES = ("var/lib/containerd", "var/lib/kubelet", "var/lib/etcd", "var/lib/rancher", "var/log")
+STORE = "var/lib/containerd"
+RESOLVER = (
+    '# No name server here: an answer "refused" at once instead of a timeout.\nnameserver 169.254.169.254\n'
+)
+
+
+class Image(Protocol):
+    """What machines are made from; never written to."""
+
+    @property
+    def rootfs(self) -> Path:
+        """A Debian root with systemd, sshd and cloud-init."""
+        ...
+
+    @property
+    def container_store(self) -> Path:
+        """A prepared /var/lib/containerd."""
+        ...
+
+
+def create(directory: Path, image: Image, hostname: str, identity: str) -> None:
+    """Make the disk of a new machine; a whole one is kept, half of one is made anew.
+
+    Args:
+        directory: the machine's folder.
+        image: what it starts from.
+        hostname: its first host name.
+        identity: text that belongs to this machine alone, for its machine id.
+
+    Raises:
+        DiskFull: no space left.
+        BackendError: the folder can't be written.
+    """
+    if (directory / "disk").exists():
+        return
+    with explained(directory):
+        new = directory / "disk.new"
+        shutil.rmtree(new, ignore_errors=True)
+        _write(new / "upper", hostname, identity)
+        for volume in VOLUMES:
+            _fill(new / "data" / volume, volume, image)
+        (new / "work").mkdir()
+        (new / "root").mkdir()
+        new.rename(directory / "disk")
+
+
+def _write(upper: Path, hostname: str, identity: str) -> None:
+    etc = upper / "etc"
+    etc.mkdir(parents=True)
+    upper.chmod(0o755)
+    (etc / "hostname").write_text(hostname + "\n")
+    (etc / "resolv.conf").write_text(RESOLVER)
+    # systemd takes a machine without an id for a first boot, which is slower
+    (etc / "machine-id").write_text(hashlib.sha256(identity.encode()).hexdigest()[:32] + "\n")
+
+
+def _fill(target: Path, volume: str, image: Image) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if volume == STORE and image.container_store.is_dir():
+        copy(image.container_store, target, share=True)
+    elif (image.rootfs / volume).is_dir():
+        copy(image.rootfs / volume, target, share=False)
+    else:
+        target.mkdir()
+
+
+def copy(source: Path, target: Path, *, share: bool) -> None:
+    """Copy a folder with owners, modes and times.
+
+    Args:
+        source: the folder.
+        target: must not exist.
+        share: make hard links of what is never written again, and real copies of the databases (``*.db``);
+            on another file system, where hard links are impossible, everything is copied.
+    """
+    for path, folders, files in os.walk(source):
+        here = target / os.path.relpath(path, source)
+        here.mkdir(exist_ok=True)
+        _take_over(Path(path), here)
+        for name in files + [folder for folder in folders if Path(path, folder).is_symlink()]:
+            if share and not name.endswith(".db"):
+                share = _linked(Path(path, name), here / name)
+                if share:
+                    continue
+            shutil.copy2(Path(path, name), here / name, follow_symlinks=False)
+            _take_over(Path(path, name), here / name)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Make a hard link; False where the file systems don't allow it."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            return False
+        raise
+    return True
+
+
+def _take_over(source: Path, target: Path) -> None:
+    facts = source.lstat()
+    os.chown(target, facts.st_uid, facts.st_gid, follow_symlinks=False)
+    shutil.copystat(source, target, follow_symlinks=False)
+
+
+@contextmanager
+def explained(directory: Path) -> Iterator[None]:
+    """Turns what the file system says into an error that tells what to do."""
+    try:
+        yield
+    except shutil.Error as error:  # many files' errors in one; the first tells enough
+        first = error.args[0][0]
+        if os.strerror(errno.ENOSPC) in str(first[2]):
+            raise DiskFull(directory.parent) from error
+        raise BackendError(f"could not copy {first[0]} to {first[1]}: {first[2]}") from error
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise DiskFull(directory.parent) from error
+        raise BackendError(f"could not make the disk in {directory}: {error}") from error

@@ -1,0 +1,124 @@
+"""Errors of the machines room: each is a BackendError whose text says what to do.
+
+BackendError
+├── CommandFailed     a program that we ran ended with an error
+├── Unavailable       machines can't run here at all
+├── AddressesInUse    the host already uses the range of public addresses
+├── DiskFull          no space left where machines keep their disks
+├── InotifyExhausted  the kernel's limit doesn't allow one more machine
+├── UnknownMachine    no machine of that id was created
+├── StillThere        something of ours could not be removed
+└── GuestSilent       the guest did not do what it was asked
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from sandbox.cloud.backend import BackendError
+
+
+class CommandFailed(BackendError):
+    """A program that we ran ended with an error.
+
+    Attributes:
+        command: its name and arguments.
+        status: exit status; negative for a signal.
+        output: the last lines that it printed.
+    """
+
+    def __init__(self, command: Sequence[str], status: int, output: str) -> None:
+        self.command, self.status, self.output = tuple(command), status, output
+        super().__init__(f"'{' '.join(command)}' ended with {status}: {output.strip()[-500:]}")
+
+
+class Unavailable(BackendError):
+    """Machines can't run here at all."""
+
+
+class AddressesInUse(BackendError):
+    """The host already uses the range of public addresses.
+
+    Attributes:
+        public_range: the range that we were given.
+        user: what has it, in the host's words.
+    """
+
+    def __init__(self, public_range: IPv4Network, user: str) -> None:
+        self.public_range, self.user = public_range, user
+        super().__init__(
+            f"the range {public_range} for the servers' public addresses is already in use on this host "
+            f"({user}); run './dev down --force' in the clone that uses it, or remove that route or address"
+        )
+
+
+class DiskFull(BackendError):
+    """No space left where machines keep their disks.
+
+    Attributes:
+        path: a folder on that file system.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"no space left on the disk of {path}; free some (see 'df -h {path}') and try again")
+
+
+class InotifyExhausted(BackendError):
+    """The kernel's limit doesn't allow one more machine.
+
+    Attributes:
+        limit: of inotify instances of one user.
+        needed: how many there would be.
+    """
+
+    def __init__(self, limit: int, needed: int) -> None:
+        self.limit, self.needed = limit, needed
+        super().__init__(
+            f"one more machine needs about {needed} inotify instances, the host allows {limit} "
+            "(fs.inotify.max_user_instances); delete a server, or allow more with: "
+            f"sudo sysctl -w fs.inotify.max_user_instances={max(1024, 2 * needed)}"
+        )
+
+
+class UnknownMachine(BackendError):
+    """No machine of that id was created.
+
+    Attributes:
+        server_id: the id.
+    """
+
+    def __init__(self, server_id: int) -> None:
+        self.server_id = server_id
+        super().__init__(f"server {server_id} has no machine; delete the server and create it again")
+
+
+class StillThere(BackendError):
+    """Something of ours could not be removed.
+
+    Attributes:
+        what: each thing, in words.
+    """
+
+    def __init__(self, what: Sequence[str]) -> None:
+        self.what = tuple(what)
+        super().__init__(
+            "could not remove " + ", ".join(what) + "; end what uses it and run './dev down --force'"
+        )
+
+
+class GuestSilent(BackendError):
+    """The guest did not do what it was asked.
+
+    Attributes:
+        server_id: the server.
+        asked: what was asked.
+    """
+
+    def __init__(self, server_id: int, asked: str, seconds: float) -> None:
+        self.server_id, self.asked = server_id, asked
+        super().__init__(
+            f"server {server_id} did not {asked} within {seconds:g} s; look into its journal or use reset"
+        )

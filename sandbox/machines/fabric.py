@@ -1,0 +1,211 @@
+"""The machines' network made real: namespaces, links and routes by iproute2, as topology plans them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
+from sandbox.machines import namespaces, topology
+from sandbox.machines.errors import AddressesInUse, CommandFailed
+from sandbox.machines.names import Names
+from sandbox.machines.runner import Runner
+
+BACKLOG = 256
+
+
+class Fabric:
+    """Router, networks and the ends of machines in them.
+
+    Args:
+        names: of the site.
+        public_range: the public addresses; the first four belong to the link with the host.
+        run: runs programs.
+    """
+
+    def __init__(self, names: Names, public_range: IPv4Network, run: Runner) -> None:
+        self._names = names
+        self._range = public_range
+        self._run = run
+        self._ipv6 = Path("/proc/sys/net/ipv6").is_dir()
+
+    async def ensure_router(self) -> None:
+        """Make the router and its link to the host; what is whole stays as it is.
+
+        Raises:
+            AddressesInUse: the host uses the range of public addresses itself.
+        """
+        link, router = self._names.host_link, self._names.router
+        addresses = await self._show(None, "-4 addr show")
+        routes = await self._show(None, "-4 route show table all")
+        user = topology.range_in_use(self._range, link, addresses, routes)
+        if user:
+            raise AddressesInUse(self._range, user)
+        connected = any(route.get("dev") == link and route["dst"] == str(self._range) for route in routes)
+        if connected and namespaces.exists(router) and await self._has_link(router, "uplink"):
+            await self._ip(router, topology.router_lines(self._range))
+            return
+        await self._delete_link(None, link)
+        await asyncio.to_thread(self._make_namespace, router)
+        await self._delete_link(router, "uplink")
+        await self._ip(None, topology.host_lines(link, router, self._range))
+        await self._ip(router, topology.router_lines(self._range))
+
+    def _make_namespace(self, name: str) -> None:
+        namespaces.create(name)
+        v6 = topology.FORWARDING_V6 if self._ipv6 else {}
+        namespaces.set_kernel(name, topology.FORWARDING | v6)
+
+    async def ensure_network(self, network: NetworkSpec) -> None:
+        """Make a network or turn it into the wanted one."""
+        name = self._names.network(network.id)
+        if not (namespaces.exists(name) and await self._has_link(name, "meta")):
+            await self.delete_network(network.id)
+            await asyncio.to_thread(self._make_namespace, name)
+            await self._ip(name, topology.network_link_lines(network.id, self._names.router))
+            await asyncio.to_thread(namespaces.set_kernel, name, {"ipv4/conf/meta/proxy_arp": "1"})
+            await self._ip(self._names.router, [f"link set n{network.id} up"])
+        addresses = await self._show(name, "addr show dev br0")
+        routes = await self._show(name, "-4 route show")
+        await self._ip(name, topology.network_changes(network, addresses, routes))
+
+    async def delete_network(self, network_id: int) -> None:
+        """Remove a network with all that is plugged into it."""
+        await self._delete_link(self._names.router, f"n{network_id}")
+        await asyncio.to_thread(namespaces.delete, self._names.network(network_id))
+
+    async def create_server(
+        self, machine: MachineSpec, slots: Mapping[int, int], networks: Mapping[int, NetworkSpec]
+    ) -> None:
+        """Make a machine's namespace anew, with all its interfaces.
+
+        Args:
+            machine: whose.
+            slots: its interface numbers by network.
+            networks: all networks.
+        """
+        name = self._names.server(machine.id)
+        await self.delete_server(machine.id, slots)
+        await asyncio.to_thread(self._make_server_namespace, name)
+        await self._ip(name, ["link set lo up"])
+        if topology.has_public(machine):
+            ipv6 = machine.public_ipv6 if self._ipv6 else None
+            mac = topology.public_mac(machine.id)
+            await self.plug_public(f"p{machine.id}", name, mac, machine.public_ipv4, ipv6)
+        for interface in machine.private:
+            await self.plug(machine, interface, networks[interface.network_id], slots[interface.network_id])
+
+    def _make_server_namespace(self, name: str) -> None:
+        namespaces.create(name)
+        namespaces.set_kernel(name, topology.MACHINE)
+
+    async def plug_public(
+        self, port: str, namespace: str, mac: str, ipv4: str | None, ipv6: str | None
+    ) -> None:
+        """Connect a namespace to the router with its public addresses."""
+        await self._ip(self._names.router, topology.public_port_lines(port, namespace, mac, ipv4, ipv6))
+        await self._ip(namespace, topology.public_end_lines(ipv4, ipv6))
+
+    async def plug(
+        self, machine: MachineSpec, interface: PrivateInterface, network: NetworkSpec, slot: int
+    ) -> None:
+        """Connect a machine's namespace, running or not, to a network."""
+        metadata = not topology.has_public(machine)
+        port, name = topology.port(machine.id), self._names.server(machine.id)
+        await self.plug_private(
+            port, name, topology.private_device(slot), interface, network, metadata=metadata
+        )
+
+    async def plug_private(
+        self,
+        port: str,
+        namespace: str,
+        device: str,
+        interface: PrivateInterface,
+        network: NetworkSpec,
+        *,
+        metadata: bool,
+    ) -> None:
+        """Connect a namespace to a network; a port that a crash left behind is replaced."""
+        inside = self._names.network(network.id)
+        if await self._has_link(inside, port):
+            await self._delete_link(inside, port)
+        await self._ip(inside, topology.private_port_lines(port, namespace, device, interface))
+        await self._ip(
+            namespace, topology.private_end_lines(device, interface.ip, network, metadata=metadata)
+        )
+        if metadata:
+            await self._ip(self._names.router, [f"route replace {interface.ip}/32 dev n{network.id}"])
+        await self._ip(inside, [f"link set dev {port} alias {topology.PLUGGED}"])
+
+    async def plugged(self, port: str, network_id: int) -> bool:
+        """Whether a port in a network was connected to its end."""
+        links = await self._show(self._names.network(network_id), "link show")
+        return any(link["ifname"] == port and link.get("ifalias") == topology.PLUGGED for link in links)
+
+    async def change_aliases(self, before: Iterable[str], interface: PrivateInterface) -> None:
+        """Lead other alias addresses to a member."""
+        await self._ip(self._names.network(interface.network_id), topology.alias_lines(before, interface))
+
+    async def unplug(self, machine: MachineSpec, interface: PrivateInterface) -> None:
+        """Disconnect a machine from a network; a machine that is not connected is fine."""
+        network = self._names.network(interface.network_id)
+        await self._delete_link(network, topology.port(machine.id))
+        if namespaces.exists(network):
+            none = PrivateInterface(interface.network_id, interface.ip, (), interface.mac_address)
+            await self._try(network, topology.alias_lines(interface.alias_ips, none))
+        if not topology.has_public(machine):
+            await self._try(self._names.router, [f"route del {interface.ip}/32 dev n{interface.network_id}"])
+
+    async def delete_server(self, server_id: int, networks: Iterable[int]) -> None:
+        """Remove a machine's namespace and its ports in the router and in networks."""
+        await self._delete_link(self._names.router, f"p{server_id}")
+        for network_id in networks:
+            await self._delete_link(self._names.network(network_id), topology.port(server_id))
+        await asyncio.to_thread(namespaces.delete, self._names.server(server_id))
+
+    async def delete_link(self, namespace: str, link: str) -> None:
+        """Remove an interface; one that is not there is fine."""
+        await self._delete_link(namespace, link)
+
+    def metadata_socket(self) -> socket.socket:
+        """A listening socket at 169.254.169.254:80 in the router; blocks for a moment."""
+
+        def listen() -> socket.socket:
+            return socket.create_server((topology.METADATA, 80), backlog=BACKLOG)
+
+        return namespaces.inside(self._names.router, listen)
+
+    async def _ip(self, namespace: str | None, lines: Sequence[str]) -> None:
+        if lines:
+            where = ["-n", namespace] if namespace else []
+            await self._run(["ip", *where, "-batch", "-"], "\n".join(lines) + "\n")
+
+    async def _try(self, namespace: str, lines: Sequence[str]) -> None:
+        """Run commands whose objects may be gone already: each is tried, none may stop the others."""
+        for line in lines:
+            try:
+                await self._ip(namespace, [line])
+            except CommandFailed as error:
+                if not any(
+                    text in error.output for text in ("No such process", "No such file", "Cannot find")
+                ):
+                    raise
+
+    async def _show(self, namespace: str | None, what: str) -> list[dict[str, Any]]:
+        where = ["-n", namespace] if namespace else []
+        return json.loads(await self._run(["ip", *where, "-json", *what.split()], "") or "[]")
+
+    async def _has_link(self, namespace: str | None, link: str) -> bool:
+        return any(entry["ifname"] == link for entry in await self._show(namespace, "link show"))
+
+    async def _delete_link(self, namespace: str | None, link: str) -> None:
+        if namespace is not None and not namespaces.exists(namespace):
+            return
+        if await self._has_link(namespace, link):
+            await self._ip(namespace, [f"link del {link}"])

@@ -1,0 +1,91 @@
+"""The system calls that Python 3.11 lacks, with errors as OSError."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+MS_REMOUNT = 0x20
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+MS_SHARED = 0x100000
+
+MNT_DETACH = 2
+
+CAP_SYS_MODULE = 16
+CAP_SYS_RAWIO = 17
+CAP_SYS_TIME = 25
+
+_PR_SET_PDEATHSIG = 1
+_PR_CAPBSET_DROP = 24
+_SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, call: str, subject: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{call}: {os.strerror(number)}", subject)
+
+
+def setns(descriptor: int, kind: int) -> None:
+    """Move the calling thread into the namespace behind a file descriptor."""
+    _check(_libc.setns(descriptor, kind), "setns", str(descriptor))
+
+
+def unshare(flags: int) -> None:
+    """Give the calling thread (for some flags: process) namespaces of its own."""
+    _check(_libc.unshare(flags), "unshare", hex(flags))
+
+
+def mount(source: str, target: Path, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """Attach a file system, as mount(2) does. An empty ``kind`` or ``options`` is passed as NULL."""
+    result = _libc.mount(
+        source.encode(),
+        os.fsencode(target),
+        kind.encode() or None,
+        ctypes.c_ulong(flags),
+        options.encode() or None,
+    )
+    _check(result, "mount", str(target))
+
+
+def unmount(target: Path, flags: int = 0) -> None:
+    """Take a file system off, as umount2(2) does."""
+    _check(_libc.umount2(os.fsencode(target), flags), "umount2", str(target))
+
+
+def pivot_root(new_root: str, put_old: str) -> None:
+    """Make ``new_root`` the root of the mount namespace; glibc has no wrapper for this call."""
+    number = _SYS_PIVOT_ROOT[os.uname().machine]
+    _check(_libc.syscall(number, new_root.encode(), put_old.encode()), "pivot_root", new_root)
+
+
+def set_hostname(name: str) -> None:
+    """Set the host name of the calling process's UTS namespace."""
+    raw = name.encode()
+    _check(_libc.sethostname(raw, len(raw)), "sethostname", name)
+
+
+def die_with_parent(signal: int) -> None:
+    """Let the kernel send ``signal`` to this process when the thread that forked it ends."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "prctl", "PR_SET_PDEATHSIG")
+
+
+def drop_bounding_capability(capability: int) -> None:
+    """Take a capability away from this process's future programs for good."""
+    _check(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "prctl", f"PR_CAPBSET_DROP {capability}")

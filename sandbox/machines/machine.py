@@ -1,0 +1,212 @@
+"""One machine: its folder, its record on disk, its processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from sandbox.cloud.backend import BackendError, MachineSpec, PrivateInterface
+from sandbox.machines import cgroups, disk, processes, records, topology
+from sandbox.machines.errors import StillThere
+from sandbox.machines.names import NAMESPACES, Names
+
+PACKAGES = Path(__file__).resolve().parents[2]
+START_DEADLINE = 20.0  # seconds until the guest's init runs; it takes a tenth
+KILL_DEADLINE = 15.0  # seconds; a busy disk can hold a killed process for a while
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is known of a machine.
+
+    Attributes:
+        directory: its folder.
+        spec: what the cloud wants of it.
+        slots: interface numbers (0 is ens10) by network, kept as long as it is plugged.
+    """
+
+    directory: Path
+    spec: MachineSpec
+    slots: Mapping[int, int] = field(default_factory=dict)
+
+    def with_interface(self, interface: PrivateInterface) -> Machine:
+        """The same with one more private interface, or with another in its place."""
+        slots = dict(self.slots)
+        slots.setdefault(interface.network_id, topology.free_slot(slots))
+        others = self.without_interface(interface.network_id).spec.private
+        return replace(self, spec=replace(self.spec, private=(*others, interface)), slots=slots)
+
+    def without_interface(self, network_id: int) -> Machine:
+        """The same without the interface in a network."""
+        private = tuple(i for i in self.spec.private if i.network_id != network_id)
+        slots = {network: slot for network, slot in self.slots.items() if network != network_id}
+        return replace(self, spec=replace(self.spec, private=private), slots=slots)
+
+    def interface(self, network_id: int) -> PrivateInterface | None:
+        """The interface in a network."""
+        return next((i for i in self.spec.private if i.network_id == network_id), None)
+
+    @property
+    def run(self) -> records.Run | None:
+        """The processes of its last start."""
+        return records.read_run(self.directory / "run.json")
+
+    @property
+    def keeper(self) -> processes.Identity | None:
+        """Its start program while it runs."""
+        run = self.run
+        return run.keeper if run and processes.alive(run.keeper) else None
+
+    def save(self) -> None:
+        """Write the record."""
+        record = {"spec": asdict(self.spec), "slots": self.slots}
+        with disk.explained(self.directory):
+            records.write(self.directory / "machine.json", json.dumps(record))
+
+
+def load(directory: Path) -> Machine | None:
+    """A machine from its folder; None when its making was cut short before the record was written."""
+    try:
+        raw = json.loads((directory / "machine.json").read_text())
+    except FileNotFoundError:
+        return None
+    private = tuple(
+        PrivateInterface(**{**i, "alias_ips": tuple(i["alias_ips"])}) for i in raw["spec"].pop("private")
+    )
+    slots = {int(network): slot for network, slot in raw["slots"].items()}
+    return Machine(directory, MachineSpec(private=private, **raw["spec"]), slots)
+
+
+def create(directory: Path, spec: MachineSpec, image: disk.Image, site: str) -> Machine:
+    """Make a machine's folder with its disk and record. Blocks.
+
+    Raises:
+        BackendError: the disk is full or can't be written.
+    """
+    known = load(directory)
+    slots = known.slots if known else {}
+    machine = Machine(directory, replace(spec, private=()), {})
+    for interface in spec.private:
+        kept = {interface.network_id: slots[interface.network_id]} if interface.network_id in slots else {}
+        machine = replace(machine, slots={**machine.slots, **kept}).with_interface(interface)
+    with disk.explained(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    disk.create(directory, image, spec.name, f"{site}/{spec.id}")
+    machine.save()
+    return machine
+
+
+def boot(machine: Machine, image: disk.Image, names: Names, host: Sequence[cgroups.Mounted]) -> Path:
+    """Make a machine's cgroups and the instructions for its start program; blocks for a moment."""
+    spec, directory = machine.spec, machine.directory
+    member = f"srv-{spec.id}"
+    try:
+        hierarchies = cgroups.create(names.cgroup, member, host, spec.cores, spec.memory)
+        keeper = cgroups.create_keeper(names.cgroup, f"{member}.keeper", host)
+    except OSError as error:
+        raise BackendError(f"could not make the cgroups of server {spec.name}: {error}") from error
+    with disk.explained(directory):
+        for file in ("run.json", "ended"):
+            (directory / file).unlink(missing_ok=True)
+        records.write_json(
+            directory / "boot.json",
+            records.Boot(
+                name=spec.name,
+                serial=str(spec.id),
+                directory=str(directory),
+                lower=str(image.rootfs),
+                namespace=str(NAMESPACES / names.server(spec.id)),
+                keeper_cgroup=keeper,
+                hierarchies=hierarchies,
+                volumes=disk.VOLUMES,
+            ),
+        )
+    return directory / "boot.json"
+
+
+def spawn(machine: Machine, instructions: Path) -> int:
+    """Start the start program in a session of its own and wait until the guest's init runs. Blocks.
+
+    Returns:
+        Its process id; the caller collects its exit status.
+
+    Raises:
+        BackendError: the machine's root could not be built.
+    """
+    console = machine.directory / "console.log"
+    readable, writable = os.pipe()
+    try:
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-s", "-S", "-P", "-B", "-m", "sandbox.machines.guest", str(instructions), "3"],
+            {"PYTHONPATH": str(PACKAGES), "PATH": os.environ.get("PATH", "")},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(console), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+                (os.POSIX_SPAWN_DUP2, writable, 3),
+            ],
+            setsid=True,
+        )
+    finally:
+        os.close(writable)
+    reason = _report(readable)
+    run = machine.run
+    if reason or run is None or run.init is None:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        why = reason or "its start program failed"
+        raise BackendError(f"server {machine.spec.name} did not start: {why} (see {console})")
+    return pid
+
+
+def _report(readable: int) -> str:
+    """What a start program says when its guest's init runs: nothing, or why it does not."""
+    with os.fdopen(readable) as pipe:
+        if not select.select([pipe], [], [], START_DEADLINE)[0]:
+            return f"its start program said nothing for {START_DEADLINE:g} s"
+        return pipe.read()
+
+
+def kill(machine: Machine) -> None:
+    """Pull the plug: no process of the machine is left. Blocks."""
+    run = machine.run
+    if run:
+        processes.send(run.init or run.keeper, signal.SIGKILL)
+        if not processes.wait_gone(run.keeper, KILL_DEADLINE):
+            processes.send(run.keeper, signal.SIGKILL)  # its death takes the guest's init along
+        processes.reap(run.keeper.pid)
+
+
+def clear(server_id: int, names: Names, host: Sequence[cgroups.Mounted]) -> None:
+    """Kill what is left in a machine's cgroups and remove them. Blocks.
+
+    Raises:
+        StillThere: a process survives, for it hangs in the kernel.
+    """
+    member = f"srv-{server_id}"
+    directories = [m.base / names.cgroup / name for m in host for name in (member, f"{member}.keeper")]
+    left = cgroups.kill_members(directories, KILL_DEADLINE)
+    if left:
+        raise StillThere([f"process {pid}" for pid in sorted(left)])
+    busy = cgroups.remove([directory for directory in directories if directory.exists()])
+    if busy:
+        raise StillThere([f"cgroup {directory}" for directory in busy])
+
+
+def delete(directory: Path) -> None:
+    """Remove a machine's folder; its record goes last, so that a crash leaves a machine to be removed."""
+    shutil.rmtree(directory / "disk", ignore_errors=False, onerror=_gone_is_fine)
+    shutil.rmtree(directory, onerror=_gone_is_fine)
+
+
+def _gone_is_fine(_function: object, _path: str, failure: tuple[type, BaseException, object]) -> None:
+    if not isinstance(failure[1], FileNotFoundError):
+        raise failure[1]

@@ -1,0 +1,60 @@
+"""Names of everything that a site makes on the host; whatever bears them may be removed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+NAMESPACES = Path("/run/netns")
+
+Kind = Literal["net", "srv", "lb"]
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of one site.
+
+    Attributes:
+        site: the site's id, six hexadecimal digits.
+    """
+
+    site: str
+
+    @property
+    def prefix(self) -> str:
+        """What every namespace of the site begins with."""
+        return f"ccmfs-{self.site}-"
+
+    @property
+    def router(self) -> str:
+        """The namespace that has the public addresses' routes."""
+        return f"{self.prefix}router"
+
+    def network(self, network_id: int) -> str:
+        """The namespace of a private network."""
+        return f"{self.prefix}net-{network_id}"
+
+    def server(self, server_id: int) -> str:
+        """The namespace of a server."""
+        return f"{self.prefix}srv-{server_id}"
+
+    def load_balancer(self, load_balancer_id: int) -> str:
+        """The namespace of a load balancer."""
+        return f"{self.prefix}lb-{load_balancer_id}"
+
+    @property
+    def host_link(self) -> str:
+        """The one network interface in the host's own namespace; at most 15 characters."""
+        return f"cfs{self.site}"
+
+    @property
+    def cgroup(self) -> str:
+        """The folder in every cgroup hierarchy."""
+        return f"ccmfs-{self.site}"
+
+    def parse(self, namespace: str) -> tuple[Kind, int] | None:
+        """Kind and id of a namespace of this site; None for the router and for what is not ours."""
+        match = re.fullmatch(re.escape(self.prefix) + r"(net|srv|lb)-(\d+)", namespace)
+        return (match[1], int(match[2])) if match else None  # type: ignore[return-value]

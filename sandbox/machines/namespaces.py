@@ -1,0 +1,111 @@
+"""Network namespaces below /run/netns, and doing something inside one.
+
+They are what ``ip netns add`` makes, without its side effect of a shared mount on /run/netns that would
+outlive us. A thread may enter a network namespace alone; it must never be one that is used again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from sandbox.machines import libc
+from sandbox.machines.names import NAMESPACES
+
+T = TypeVar("T")
+
+
+def listing() -> list[str]:
+    """Names of all network namespaces of the host."""
+    return sorted(entry.name for entry in NAMESPACES.iterdir()) if NAMESPACES.is_dir() else []
+
+
+def exists(name: str) -> bool:
+    """Whether there is a namespace behind a name; a file that a crash left behind is none."""
+    path = NAMESPACES / name
+    try:
+        # A name that is no mount of a namespace has another file system than the proc entry below it.
+        return path.stat().st_dev == Path("/proc/self/ns/net").stat().st_dev
+    except FileNotFoundError:
+        return False
+
+
+def inode(name: str) -> int:
+    """The number by which /proc/PID/ns/net names a namespace."""
+    return (NAMESPACES / name).stat().st_ino
+
+
+def create(name: str) -> None:
+    """Make a namespace; one of that name is left as it is.
+
+    Raises:
+        OSError: not permitted or not possible here.
+    """
+    if exists(name):
+        return
+    path = NAMESPACES / name
+    NAMESPACES.mkdir(mode=0o755, exist_ok=True)
+    path.touch(mode=0o444)
+
+    def make() -> None:
+        libc.unshare(libc.CLONE_NEWNET)
+        libc.mount("/proc/thread-self/ns/net", path, flags=libc.MS_BIND)
+
+    try:
+        _in_thread(make)
+    except OSError:
+        path.unlink()
+        raise
+
+
+def delete(name: str) -> None:
+    """Remove a namespace's name; the namespace ends with its last process. One that is gone is fine."""
+    path = NAMESPACES / name
+    if exists(name):
+        libc.unmount(path, libc.MNT_DETACH)
+    path.unlink(missing_ok=True)
+
+
+def inside(name: str, work: Callable[[], T]) -> T:
+    """Run something short in a thread of its own that has entered a namespace. Blocks.
+
+    Raises:
+        OSError: the namespace is gone, or what ``work`` raises.
+    """
+
+    def entered() -> T:
+        with (NAMESPACES / name).open() as file:
+            libc.setns(file.fileno(), libc.CLONE_NEWNET)
+        return work()
+
+    return _in_thread(entered)
+
+
+def set_kernel(name: str, settings: dict[str, str]) -> None:
+    """Set network settings (paths below /proc/sys/net) of one namespace, never of the host."""
+
+    def work() -> None:
+        for key, value in settings.items():
+            Path("/proc/sys/net", key).write_text(value)
+
+    inside(name, work)
+
+
+def _in_thread(work: Callable[[], T]) -> T:
+    result: list[T] = []
+    failure: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            result.append(work())
+        except BaseException as error:  # noqa: BLE001  handed to the caller below
+            failure.append(error)
+
+    thread = threading.Thread(target=body, name="namespace")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]

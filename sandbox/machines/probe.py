@@ -1,0 +1,80 @@
+"""Whether machines can run on this host, found out by trying what they need."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from sandbox.machines import cgroups, libc, runner
+
+PROGRAMS = ("ip", "haproxy")
+ARCHITECTURES = ("x86_64", "aarch64")
+
+
+def available(state: Path) -> str | None:
+    """Why machines can't run here, in words for a person; None when they can.
+
+    Args:
+        state: an existing folder on the disk that would hold the machines.
+    """
+    if sys.platform != "linux" or os.uname().machine not in ARCHITECTURES:
+        return f"machines need Linux on {' or '.join(ARCHITECTURES)}"
+    if os.geteuid() != 0:
+        return "machines need root (run './dev' with sudo)"
+    for program in PROGRAMS:
+        if not runner.installed(program):
+            return runner.missing(program)
+    return _namespaces(state) or _cgroups()
+
+
+def _namespaces(state: Path) -> str | None:
+    """Try namespaces and an overlay in a child, so that nothing of it outlives the question."""
+    with tempfile.TemporaryDirectory(prefix="probe-", dir=state) as folder:
+        for name in ("lower", "upper", "work", "root"):
+            Path(folder, name).mkdir()
+        readable, writable = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writable, _attempt(folder).encode())
+            os._exit(0)
+        os.close(writable)
+        with os.fdopen(readable) as pipe:
+            reason = pipe.read()
+        os.waitpid(child, 0)
+    return reason or None
+
+
+def _attempt(folder: str) -> str:
+    kinds = libc.CLONE_NEWNS | libc.CLONE_NEWUTS | libc.CLONE_NEWIPC | libc.CLONE_NEWCGROUP
+    try:
+        libc.unshare(kinds | libc.CLONE_NEWPID | libc.CLONE_NEWNET)
+        libc.mount("none", Path("/"), flags=libc.MS_REC | libc.MS_PRIVATE)
+    except OSError as error:
+        return f"machines need to make Linux namespaces: {error.strerror} (a container needs --privileged)"
+    try:
+        os.chdir(folder)
+        libc.mount("overlay", Path("root"), "overlay", options="lowerdir=lower,upperdir=upper,workdir=work")
+        os.mknod("root/null", 0o020666, os.makedev(1, 3))
+        with Path("root/null").open("wb"):
+            return ""
+    except OSError as error:
+        return (
+            f"machines need a disk that overlays and device nodes can lie on, {folder} is none: "
+            f"{error.strerror} (in a container, keep the clone on a volume)"
+        )
+
+
+def _cgroups() -> str | None:
+    hierarchies = cgroups.discover()
+    if not hierarchies:
+        return f"machines need cgroups, and none are mounted below {cgroups.ROOT}"
+    for hierarchy in hierarchies:
+        folder = hierarchy.base / f"ccmfs-probe-{os.getpid()}"
+        try:
+            folder.mkdir()
+            folder.rmdir()
+        except OSError as error:
+            return f"machines need to make cgroups in {hierarchy.base}: {error.strerror}"
+    return None

@@ -1,0 +1,98 @@
+"""Processes by identity, so that a number which the kernel gave to somebody else is never signalled."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One process, distinguished from later ones with the same number.
+
+    Attributes:
+        pid: its number.
+        start_time: in clock ticks since the host's boot.
+        boot_id: of the host's boot.
+    """
+
+    pid: int
+    start_time: int
+    boot_id: str
+
+
+def boot_id() -> str:
+    """The id of the host's current boot."""
+    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def parse_stat(text: str) -> tuple[str, int]:
+    """State letter and start time from /proc/PID/stat; the name in parentheses may hold anything."""
+    fields = text.rpartition(")")[2].split()
+    return fields[0], int(fields[19])
+
+
+def identify(pid: int) -> Identity | None:
+    """The identity of a living process; None when it is gone or a zombie."""
+    try:
+        state, start_time = parse_stat((PROC / str(pid) / "stat").read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state in "ZX" else Identity(pid, start_time, boot_id())
+
+
+def alive(process: Identity) -> bool:
+    """Whether this very process still runs."""
+    return identify(process.pid) == process
+
+
+def open_process(process: Identity) -> int | None:
+    """A pidfd of this very process, for the caller to close; None when it is gone."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    if alive(process):  # checked after opening: from here on the number can't change hands
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def send(process: Identity, number: int) -> bool:
+    """Signal this very process; False when it is gone."""
+    descriptor = open_process(process)
+    if descriptor is None:
+        return False
+    try:
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def wait_gone(process: Identity, timeout: float) -> bool:
+    """Wait until this very process has ended; False after ``timeout`` seconds. Blocks."""
+    descriptor = open_process(process)
+    if descriptor is None:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(timeout * 1000))
+    finally:
+        os.close(descriptor)
+
+
+def reap(pid: int) -> None:
+    """Collect the exit status of a child that has ended; a process that is not our child is left alone."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return

@@ -1,0 +1,110 @@
+"""What a machine keeps on disk, as files that are always whole: written aside, then renamed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox.machines.processes import Identity
+
+POWEROFF = "poweroff"
+REBOOT = "reboot"
+KILLED = "killed"
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """One cgroup hierarchy as a machine uses it.
+
+    Attributes:
+        directory: the machine's cgroup as a folder of the host.
+        kind: ``cgroup`` or ``cgroup2``.
+        name: where the machine mounts it below /sys/fs/cgroup; empty for that folder itself.
+        options: of the mount.
+    """
+
+    directory: str
+    kind: str
+    name: str
+    options: str
+
+
+@dataclass(frozen=True)
+class Boot:
+    """Everything that a machine's start program must know.
+
+    Attributes:
+        name: first host name.
+        serial: the server's id as text, what DMI would say.
+        directory: the machine's folder; its ``disk`` has upper, work, root and data.
+        lower: the image's root, read-only.
+        namespace: path of the network namespace.
+        keeper_cgroup: folder whose member the start program becomes.
+        hierarchies: the machine's cgroups.
+        volumes: folders of the guest that lie on the plain disk, without leading slash.
+        init: the guest's first program.
+    """
+
+    name: str
+    serial: str
+    directory: str
+    lower: str
+    namespace: str
+    keeper_cgroup: str
+    hierarchies: tuple[Hierarchy, ...]
+    volumes: tuple[str, ...]
+    init: tuple[str, ...] = ("/sbin/init",)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The processes of a machine that was started.
+
+    Attributes:
+        keeper: the start program.
+        init: the guest's first process; None until its root is built.
+    """
+
+    keeper: Identity
+    init: Identity | None
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file in one step, so that a reader or a crash never meets half of it."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(text)
+    new.replace(path)
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Replace a file with a dataclass as JSON."""
+    write(path, json.dumps(asdict(record)))
+
+
+def read_boot(path: Path) -> Boot:
+    """The instructions for a machine's start program."""
+    raw = json.loads(path.read_text())
+    hierarchies = tuple(Hierarchy(**h) for h in raw.pop("hierarchies"))
+    return Boot(
+        hierarchies=hierarchies, **{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
+    )
+
+
+def read_run(path: Path) -> Run | None:
+    """The processes of a machine; None when it was never started or its plug was pulled."""
+    try:
+        raw = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    init = raw["init"]
+    return Run(Identity(**raw["keeper"]), Identity(**init) if init else None)
+
+
+def read_end(path: Path) -> str:
+    """How the machine ended: ``poweroff``, ``reboot``, or else ``killed``."""
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        return KILLED

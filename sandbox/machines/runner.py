@@ -1,0 +1,56 @@
+"""Running programs of the host with a deadline; what fails is a CommandFailed."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Awaitable, Callable, Sequence
+
+from sandbox.machines.errors import CommandFailed, Unavailable
+
+DEADLINE = 30.0
+PACKAGES = {"ip": "iproute2", "haproxy": "haproxy", "cp": "coreutils"}
+
+Runner = Callable[[Sequence[str], str], Awaitable[str]]
+"""Runs a program with a text on its standard input and returns what it prints."""
+
+
+def run_blocking(command: Sequence[str], text: str = "") -> str:
+    """Run a program and return its standard output.
+
+    Args:
+        command: program and arguments.
+        text: for its standard input.
+
+    Raises:
+        CommandFailed: it ended with an error or took longer than 30 seconds.
+        Unavailable: it is not installed.
+    """
+    try:
+        done = subprocess.run(
+            list(command), input=text, capture_output=True, text=True, timeout=DEADLINE, check=False
+        )
+    except FileNotFoundError:
+        raise Unavailable(missing(command[0])) from None
+    except subprocess.TimeoutExpired as error:
+        raise CommandFailed(command, -9, f"no end after {DEADLINE:g} s") from error
+    if done.returncode != 0:
+        raise CommandFailed(command, done.returncode, done.stderr or done.stdout)
+    return done.stdout
+
+
+async def run(command: Sequence[str], text: str = "") -> str:
+    """Like :func:`run_blocking` without holding up the event loop."""
+    return await asyncio.to_thread(run_blocking, command, text)
+
+
+def missing(program: str) -> str:
+    """What to do about a program that is not installed."""
+    package = PACKAGES.get(program, program)
+    return f"{program} is not installed. On Debian and Ubuntu: sudo apt-get install {package}"
+
+
+def installed(program: str) -> bool:
+    """Whether a program is on PATH."""
+    return shutil.which(program) is not None

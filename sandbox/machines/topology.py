@@ -1,0 +1,267 @@
+"""The machines' network as commands of iproute2: pure functions from what is wanted to ``ip -batch``.
+
+::
+
+    host ── cfs<site> ══ uplink ── router ── p<server> ══ eth0 ── server ── ens10 ══ s<server> ── network
+                                     │                                                              │
+                                     └─────────────── n<network> ══ meta (metadata only) ───────────┘
+
+Public addresses are /32 on eth0 with the gateway 172.31.1.1 on link, private ones /32 on ens10 with the
+network's range through its first address, both as at Hetzner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any
+
+from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
+
+METADATA = "169.254.169.254"
+GATEWAY = "172.31.1.1"
+GATEWAY_V6 = "fe80::1"
+PRIVATE_MTU = 1450
+FIRST_PRIVATE_SLOT = 10  # ens10, ens11, …
+PLUGGED = "plugged"  # the alias of a port whose plugging was finished
+
+# What a namespace that forwards needs; never set for the host.
+FORWARDING = {
+    "ipv4/ip_forward": "1",
+    "ipv4/conf/all/rp_filter": "0",
+    "ipv4/conf/default/rp_filter": "0",
+    "ipv4/conf/all/send_redirects": "0",
+    "ipv4/conf/default/send_redirects": "0",
+}
+FORWARDING_V6 = {"ipv6/conf/all/forwarding": "1", "ipv6/conf/default/accept_dad": "0"}
+MACHINE = {"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0"}
+
+
+@dataclass(frozen=True)
+class Uplink:
+    """The addresses of the link between host and router, the first of the public range."""
+
+    host: str
+    router: str
+    prefix: int
+
+    @staticmethod
+    def of(public_range: IPv4Network) -> Uplink:
+        """The link's addresses in a range of public addresses."""
+        return Uplink(str(public_range[1]), str(public_range[2]), 30)
+
+
+def public_mac(server_id: int) -> str:
+    """The hardware address of a server's eth0."""
+    return _mac(0x9600, server_id)
+
+
+def _mac(prefix: int, number: int) -> str:
+    digits = f"{prefix:04x}{number & 0xFFFFFFFF:08x}"
+    return ":".join(digits[i : i + 2] for i in range(0, 12, 2))
+
+
+def network_gateway(ip_range: str) -> str:
+    """The first address of a network, through which its members reach each other."""
+    return str(ip_network(ip_range)[1])
+
+
+def host_lines(link: str, router: str, public_range: IPv4Network) -> list[str]:
+    """In the host's namespace: the one link, and the route to the public addresses."""
+    uplink = Uplink.of(public_range)
+    return [
+        f"link add {link} type veth peer name uplink netns {router}",
+        f"addr add {uplink.host}/{uplink.prefix} dev {link}",
+        f"link set {link} up",
+        f"route add {public_range} via {uplink.router} dev {link}",
+    ]
+
+
+def router_lines(public_range: IPv4Network) -> list[str]:
+    """In the router's namespace, after the link was made."""
+    uplink = Uplink.of(public_range)
+    return [
+        "link set lo up",
+        f"addr replace {METADATA}/32 dev lo",
+        f"addr replace {uplink.router}/{uplink.prefix} dev uplink",
+        "link set uplink up",
+    ]
+
+
+def public_port_lines(port: str, peer: str, mac: str, ipv4: str | None, ipv6: str | None) -> list[str]:
+    """In the router: the port of a server's or load balancer's eth0, with the routes to its addresses."""
+    lines = [f"link add {port} type veth peer name eth0 address {mac} netns {peer}"]
+    if ipv4:
+        lines.append(f"addr add {GATEWAY}/32 dev {port}")
+    if ipv6:
+        lines.append(f"addr add {GATEWAY_V6}/64 dev {port} nodad")
+    lines.append(f"link set {port} up")
+    if ipv4:
+        lines.append(f"route replace {ipv4}/32 dev {port}")
+    if ipv6:
+        lines.append(f"route replace {ipv6_network(ipv6)} dev {port}")
+    return lines
+
+
+def public_end_lines(ipv4: str | None, ipv6: str | None) -> list[str]:
+    """In a server or load balancer: its eth0."""
+    lines = []
+    if ipv4:
+        lines.append(f"addr add {ipv4}/32 dev eth0")
+    if ipv6:
+        network = ipv6_network(ipv6)
+        lines.append(f"addr add {network[1]}/{network.prefixlen} dev eth0 nodad")
+    lines.append("link set eth0 up")
+    if ipv4:
+        lines += [f"route add {GATEWAY} dev eth0", f"route add default via {GATEWAY} dev eth0"]
+    if ipv6:
+        lines.append(f"route add default via {GATEWAY_V6} dev eth0")
+    return lines
+
+
+def ipv6_network(text: str) -> IPv6Network:
+    """The /64 of a server, from a network or from one address in it."""
+    return IPv6Network(text if "/" in text else f"{text}/64", strict=False)
+
+
+def network_link_lines(network_id: int, router: str) -> list[str]:
+    """In a new network's namespace: its bridge, and the link to the router that only carries metadata."""
+    return [
+        "link set lo up",
+        "link add br0 type bridge",
+        "link set br0 up",
+        f"link add meta type veth peer name n{network_id} netns {router}",
+        "link set meta up",
+        f"route add {METADATA}/32 dev meta",
+    ]
+
+
+def private_port_lines(port: str, peer: str, device: str, interface: PrivateInterface) -> list[str]:
+    """In a network: the port of a member. Members talk through the gateway only, hence isolated."""
+    end = f"name {device} address {interface.mac_address} mtu {PRIVATE_MTU} netns {peer}"
+    return [
+        f"link add {port} mtu {PRIVATE_MTU} type veth peer {end}",
+        f"link set {port} master br0",
+        f"link set {port} type bridge_slave isolated on",
+        f"link set {port} up",
+        *alias_lines((), interface),
+    ]
+
+
+def alias_lines(before: Iterable[str], interface: PrivateInterface) -> list[str]:
+    """In a network: alias addresses lead to their member without its doing."""
+    gone = sorted(set(before) - set(interface.alias_ips))
+    return [f"neigh del {ip} dev br0" for ip in gone] + [
+        f"neigh replace {ip} lladdr {interface.mac_address} dev br0 nud permanent"
+        for ip in interface.alias_ips
+    ]
+
+
+def private_end_lines(device: str, ip: str, network: NetworkSpec, *, metadata: bool) -> list[str]:
+    """In a member: its private interface.
+
+    Args:
+        device: ens10 and so on.
+        ip: its address.
+        network: where it is plugged in.
+        metadata: whether the metadata service is reached this way, for want of a public interface.
+    """
+    gateway = network_gateway(network.ip_range)
+    lines = [
+        f"addr replace {ip}/32 dev {device}",
+        f"link set {device} up",
+        f"route replace {gateway} dev {device} scope link",
+        f"route replace {network.ip_range} via {gateway} dev {device}",
+    ]
+    return lines + [f"route replace {METADATA} via {gateway} dev {device}"] * metadata
+
+
+def port(server_id: int) -> str:
+    """The name of a server's port in a network and, with another letter, in the router."""
+    return f"s{server_id}"
+
+
+def private_device(slot: int) -> str:
+    """The guest's name of the interface in a slot."""
+    return f"ens{FIRST_PRIVATE_SLOT + slot}"
+
+
+def free_slot(slots: Mapping[int, int]) -> int:
+    """The first slot that no network of a machine uses."""
+    return next(slot for slot in range(len(slots) + 1) if slot not in slots.values())
+
+
+def has_public(machine: MachineSpec) -> bool:
+    """Whether a machine has an eth0."""
+    return machine.public_ipv4 is not None or machine.public_ipv6 is not None
+
+
+def network_changes(
+    network: NetworkSpec, addresses: Sequence[Mapping[str, Any]], routes: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """What turns a network's kernel routes and gateway address into the wanted ones.
+
+    Args:
+        network: what is wanted.
+        addresses: what ``ip -json addr show dev br0`` says.
+        routes: what ``ip -json -4 route show`` says.
+    """
+    gateway = network_gateway(network.ip_range)
+    present = {a["local"] for link in addresses for a in link["addr_info"] if a["family"] == "inet"}
+    on_link, through = _kernel_routes(routes)
+    subnets = {ip_network(subnet) for subnet in network.subnets}
+    wanted = {ip_network(route.destination): route.gateway for route in network.routes}
+    lines = [f"addr del {ip}/32 dev br0" for ip in sorted(present - {gateway})]
+    lines += [f"addr add {gateway}/32 dev br0"] * (gateway not in present)
+    lines += [f"route del {route} via {through[route]}" for route in through if route not in wanted]
+    lines += [f"route del {subnet} dev br0" for subnet in on_link - subnets]
+    lines += [f"route add {subnet} dev br0" for subnet in sorted(subnets - on_link, key=str)]
+    return lines + [
+        f"route replace {destination} via {via} dev br0 onlink"
+        for destination, via in wanted.items()
+        if through.get(destination) != via
+    ]
+
+
+def _kernel_routes(
+    routes: Sequence[Mapping[str, Any]],
+) -> tuple[set[IPv4Network], dict[IPv4Network, str]]:
+    """The routes on br0: those on the link, and those through a member by destination."""
+    on_link, through = set(), {}
+    for route in routes:
+        if route.get("dev") != "br0" or route.get("protocol") == "kernel":
+            continue
+        destination = IPv4Network("0.0.0.0/0" if route["dst"] == "default" else route["dst"])
+        if "gateway" in route:
+            through[destination] = route["gateway"]
+        else:
+            on_link.add(destination)
+    return on_link, through
+
+
+def range_in_use(
+    public_range: IPv4Network,
+    own_link: str,
+    addresses: Sequence[Mapping[str, Any]],
+    routes: Sequence[Mapping[str, Any]],
+) -> str | None:
+    """Who on the host uses the range of public addresses, or None.
+
+    Args:
+        public_range: the range.
+        own_link: our interface, which may use it.
+        addresses: what ``ip -json -4 addr show`` says.
+        routes: what ``ip -json -4 route show table all`` says.
+    """
+    for link in addresses:
+        for address in link["addr_info"]:
+            if link["ifname"] != own_link and IPv4Network(f"{address['local']}/32").subnet_of(public_range):
+                return f"address {address['local']} on {link['ifname']}"
+    for route in routes:
+        device, destination = route.get("dev"), route["dst"]
+        if device == own_link or destination == "default" or "/" not in destination:
+            continue
+        if IPv4Network(destination, strict=False).overlaps(public_range) and destination != "0.0.0.0/0":
+            return f"route {destination} dev {device}"
+    return None
