@@ -13,7 +13,7 @@ from typing import Literal
 
 from sandbox import daemon, packages
 from sandbox.kubernetes import image, toolchain
-from sandbox.machines import availability
+from sandbox.machines import probe
 from sandbox.site import Site
 
 GIB = 1 << 30
@@ -49,7 +49,7 @@ def examine(site: Site) -> Iterator[Check]:
     yield _space("disk for state", site.state, FREE_DISK_GIB)
     yield _space("disk for the cache", site.cache, FREE_DISK_GIB)
     yield _memory()
-    yield _machines()
+    yield _machines(site)
     yield _kept("Kubernetes toolchain", toolchain.find(site.cache) is not None, "≈ 10 min")
     yield _kept("machine image", image.find(site.cache) is not None, "≈ 3 min")
     yield _pulumi(site)
@@ -90,8 +90,8 @@ def _memory() -> Check:
     )
 
 
-def _machines() -> Check:
-    reason = availability.reason_against()
+def _machines(site: Site) -> Check:
+    reason = probe.available(site.state)
     if reason is None:
         return Check("ok", "machines", "can run here")
     return Check("note", "machines", reason, "the sandbox keeps servers as records instead: ./dev up says so")

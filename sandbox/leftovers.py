@@ -27,9 +27,9 @@ CGROUPS = Path("/sys/fs/cgroup")
 def remove(site: Site) -> None:
     """Remove machines, networks, mounts and cgroups that carry the site's id."""
     if os.geteuid() == 0:
-        from sandbox.machines.cleanup import remove_site  # noqa: PLC0415 - only where machines can be
+        from sandbox.machines.cleanup import remove_all  # noqa: PLC0415 - only where machines can be
 
-        remove_site(site.id, site.state)
+        remove_all(site.id, site.state)
 
 
 def find(site: Site) -> list[str]:

@@ -22,7 +22,7 @@ from sandbox.cloud.backend import Backend, RecordsBackend
 from sandbox.cloud.config import ActionMode, CloudConfig
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import image, installer
-from sandbox.machines import availability
+from sandbox.machines import probe
 from sandbox.machines.backend import MachinesBackend
 from sandbox.site import Site
 
@@ -55,7 +55,7 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None]) -> Backe
     Raises:
         SandboxError: machines were asked for and can't run here, or their image has not been built.
     """
-    reason = availability.reason_against() if wanted != "records" else "records were asked for"
+    reason = probe.available(site.state) if wanted != "records" else "records were asked for"
     if reason is None:
         built = image.find(site.cache)
         if built is None:
