@@ -20,7 +20,6 @@ from ccm.cloud.errors import (
     QuotaExhausted,
     Rejected,
     RetryAfter,
-    retry_after,
 )
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, Instances, NodeView
 from ccm.cloud.load_balancers import Ingress, LoadBalancerResult, LoadBalancers, ServicePort, ServiceView
@@ -57,5 +56,4 @@ __all__ = [
     "Routes",
     "ServicePort",
     "ServiceView",
-    "retry_after",
 ]

@@ -38,7 +38,6 @@ __all__ = [
     "QuotaExhausted",
     "Rejected",
     "RetryAfter",
-    "retry_after",
 ]
 
 
@@ -80,15 +79,15 @@ class ImplementedElsewhere(CloudError):
 
 
 class RetryAfter(CloudError):
-    """Ask again after a fixed time; no failure is counted.
+    """Ask again after a fixed time; no failure is counted. It may also be the cause of another error.
 
     Attributes:
-        seconds: How long to wait.
+        retry_after: Seconds to wait.
     """
 
-    def __init__(self, message: str, seconds: float, *, notices: Sequence[Notice] = ()) -> None:
+    def __init__(self, message: str, retry_after: float, *, notices: Sequence[Notice] = ()) -> None:
         super().__init__(message, notices=notices)
-        self.seconds = seconds
+        self.retry_after = retry_after
 
 
 class CloudUnavailable(CloudError):
@@ -113,17 +112,3 @@ class Rejected(CloudError):
 
 class Protected(Rejected):
     """The resource is protected against deletion."""
-
-
-def retry_after(error: BaseException) -> float | None:
-    """Find a :class:`RetryAfter` along the chain of causes.
-
-    Returns:
-        The seconds to wait, or None if nothing in the chain asks for a fixed delay.
-    """
-    current: BaseException | None = error
-    while current is not None:
-        if isinstance(current, RetryAfter):
-            return current.seconds
-        current = current.__cause__
-    return None

@@ -1,0 +1,97 @@
+"""Which addresses a Node gets. Pure.
+
+The cloud lists what the machine has. If the kubelet was started with ``--node-ip``, it says so in an
+annotation, and these addresses come first: for their types they are then the only ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from ccm.cloud import HOSTNAME, Address
+from ccm.controllers.names import PROVIDED_NODE_IP
+from ccm.errors import CcmError
+from ccm.kube.objects import Node
+
+
+class ProvidedNodeIpInvalid(CcmError):
+    """The kubelet's ``--node-ip`` can't be met.
+
+    Attributes:
+        node: The Node's name.
+        provided: The annotation's value.
+        offered: The addresses that the cloud has.
+    """
+
+    def __init__(self, node: str, provided: str, offered: Sequence[Address], why: str) -> None:
+        super().__init__(f'provided node ip for node "{node}" is not valid: {why}')
+        self.node = node
+        self.provided = provided
+        self.offered = tuple(offered)
+
+
+def wanted_addresses(node: Node, offered: Sequence[Address]) -> list[Address]:
+    """The addresses that the Node's status should have.
+
+    Args:
+        node: The Node with its annotations and present addresses.
+        offered: What the cloud has; not empty.
+
+    Raises:
+        ProvidedNodeIpInvalid: the annotation asks for something else.
+    """
+    addresses = list(offered)
+    if not any(address.type == HOSTNAME for address in addresses):
+        # A cloud that knows no host name leaves the kubelet's.
+        present = node.status.addresses
+        addresses += [Address(HOSTNAME, kept.address) for kept in present if kept.type == HOSTNAME]
+    provided = node.metadata.annotations.get(PROVIDED_NODE_IP)
+    if provided is None:
+        return addresses
+    return prefer(node.metadata.name, addresses, provided)
+
+
+def prefer(name: str, addresses: Sequence[Address], provided: str) -> list[Address]:
+    """Put the provided addresses first and drop others of their types.
+
+    Args:
+        name: The Node's name, for the error.
+        addresses: What there is.
+        provided: One IP, or two of different families with a comma in between.
+
+    Raises:
+        ProvidedNodeIpInvalid: it is neither, or one of them is not there.
+    """
+    try:
+        wanted = _parse(provided)
+    except ValueError as error:
+        raise ProvidedNodeIpInvalid(name, provided, addresses, str(error)) from None
+    first: list[Address] = []
+    enforced: set[str] = set()
+    for ip in wanted:
+        matches = [address for address in addresses if _as_ip(address.address) == ip]
+        if not matches:
+            why = f"failed to get node address from cloud provider that matches ip: {ip}"
+            raise ProvidedNodeIpInvalid(name, provided, addresses, why)
+        first += matches
+        enforced |= {address.type for address in matches}
+    return first + [address for address in addresses if address.type not in enforced]
+
+
+def _parse(provided: str) -> list[IPv4Address | IPv6Address]:
+    ips = [ip_address(text) for text in provided.split(",")]
+    if len(ips) > 2:
+        raise ValueError(f"{provided!r} has more than two addresses")
+    if len(ips) == 2 and ips[0].version == ips[1].version:
+        raise ValueError(f"{provided!r} must be of different families")
+    if len(ips) == 2 and any(ip.is_unspecified for ip in ips):
+        raise ValueError(f"{provided!r} has an unspecified address")
+    return ips
+
+
+def _as_ip(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None  # a host name

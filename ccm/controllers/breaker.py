@@ -1,0 +1,67 @@
+"""Keeps a wrong view of the cloud from deleting the cluster. Pure.
+
+One machine that vanishes is ordinary. All of them at once is not: then the token belongs to another project, or
+the cloud answers nonsense with a straight face. If the machines of other Nodes are still found, the view is
+the right one, because ids are never given out twice; but if most are gone, it costs little to look for
+longer.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Verdict(enum.Enum):
+    """What may be done about machines that are absent."""
+
+    DELETE = "delete"
+    WAIT = "wait"  # most are gone: look for longer
+    STOP = "stop"  # all are gone: a person has to say that this is true
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerOptions:
+    """What the owner may choose.
+
+    Attributes:
+        enabled: Off = believe everything, as upstream does. Meant for taking a cluster down.
+        share: Share of the Nodes that may vanish at once without a wait.
+        patience: How long more than that must stay absent before it is believed, in seconds.
+    """
+
+    enabled: bool = True
+    share: float = 0.5
+    patience: float = 300.0
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Judges disappearances, and remembers since when they have lasted."""
+
+    options: BreakerOptions
+    tripped_at: float | None = None
+    verdict: Verdict = Verdict.DELETE
+
+    def judge(self, *, total: int, absent: int, now: float) -> Verdict:
+        """Say what may be done.
+
+        Args:
+            total: How many Nodes have a machine of this cloud, as far as their provider IDs say.
+            absent: How many of these machines were not found.
+            now: Seconds of a steady clock.
+        """
+        self.verdict = self._judge(total, absent, now)
+        return self.verdict
+
+    def _judge(self, total: int, absent: int, now: float) -> Verdict:
+        everything = absent == total and total > 1
+        many = absent > 2 and absent > total * self.options.share
+        if not self.options.enabled or not (everything or many):
+            self.tripped_at = None
+            return Verdict.DELETE
+        if self.tripped_at is None:
+            self.tripped_at = now
+        if everything:
+            return Verdict.STOP
+        return Verdict.DELETE if now - self.tripped_at >= self.options.patience else Verdict.WAIT

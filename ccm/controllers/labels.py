@@ -1,0 +1,60 @@
+"""Which labels a Node gets. Pure: every function returns the labels to set, none if all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ccm.cloud import Instance
+from ccm.controllers.names import (
+    BETA_INSTANCE_TYPE,
+    BETA_REGION,
+    BETA_ZONE,
+    INSTANCE_TYPE,
+    LABEL_PAIRS,
+    REGION,
+    RESERVED_LABEL,
+    ZONE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelChanges:
+    """What to set, and which labels of the cloud were left out and why."""
+
+    set: Mapping[str, str]
+    skipped: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def topology_labels(instance: Instance) -> dict[str, str]:
+    """Type, zone and region under both of their names; what the cloud leaves empty is left out."""
+    values = {
+        INSTANCE_TYPE: instance.type,
+        BETA_INSTANCE_TYPE: instance.type,
+        ZONE: instance.zone,
+        BETA_ZONE: instance.zone,
+        REGION: instance.region,
+        BETA_REGION: instance.region,
+    }
+    return {key: value for key, value in values.items() if value}
+
+
+def labels_for(instance: Instance, present: Mapping[str, str]) -> LabelChanges:
+    """Labels for a Node: topology overwrites, the cloud's own only where the key is free."""
+    wanted = topology_labels(instance)
+    skipped: dict[str, str] = {}
+    for key, value in instance.labels.items():
+        if RESERVED_LABEL.search(key):
+            skipped[key] = "its domain is reserved for Kubernetes"
+        elif present.get(key, value) != value:
+            skipped[key] = f"the Node has it with another value, {present[key]!r}"
+        else:
+            wanted[key] = value
+    return LabelChanges({key: value for key, value in wanted.items() if present.get(key) != value}, skipped)
+
+
+def promoted_labels(present: Mapping[str, str]) -> dict[str, str]:
+    """Labels under their present name that lack or contradict the same label under its older name."""
+    return {
+        new: present[old] for old, new in LABEL_PAIRS if old in present and present.get(new) != present[old]
+    }

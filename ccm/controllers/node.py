@@ -1,0 +1,328 @@
+"""The node controller: introduces new Nodes to the cloud, and keeps what it told them true.
+
+A new Node carries the taint *uninitialized*, so that no ordinary Pod lands on it. The controller finds its
+machine, writes the addresses into the status, then provider ID and labels, and takes the taint away with the
+same write: whoever sees the Node without the taint sees it complete.
+
+A second loop looks at all Nodes every few minutes, with one list of the machines, and repairs addresses and
+labels. It also brings back Nodes whose taint somebody removed by hand before they had a provider ID.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from prometheus_client import CollectorRegistry, Histogram
+
+from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, NotOurs
+from ccm.controllers.addresses import ProvidedNodeIpInvalid, wanted_addresses
+from ccm.controllers.labels import labels_for, promoted_labels
+from ccm.controllers.names import UNINITIALIZED_TAINT
+from ccm.controllers.nodes import (
+    has_taint,
+    patch_addresses,
+    patch_labels,
+    reference,
+    remove_taints,
+    report,
+    update_node,
+    view_of,
+)
+from ccm.errors import CcmError
+from ccm.kube.errors import KubernetesError, NotFound
+from ccm.kube.events import Recorder
+from ccm.kube.informer import Informer
+from ccm.kube.objects import Node
+from ccm.kube.protocol import Transport
+from ccm.kube.queue import WorkQueue
+from ccm.kube.reconciler import run_workers
+
+COMPONENT = "cloud-node-controller"
+QUEUE = "Nodes"
+_BUCKETS = (1, 4, 16, 64, 256, 1024)
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class NodeNotInitialized(CcmError):
+    """A Node could not be initialised; it keeps its taint and is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What the owner may choose.
+
+    Attributes:
+        concurrent_syncs: ``--concurrent-node-syncs``.
+        concurrent_status_updates: ``--concurrent-node-status-updates``; 0 = as many as syncs.
+        status_update_frequency: ``--node-status-update-frequency``, in seconds between two runs.
+        accepted_age: How old the cloud's answer may be when a Node is initialised, in seconds.
+        refresh_labels: Keep type, zone and region true when a machine changes; off = as upstream.
+    """
+
+    concurrent_syncs: int = 1
+    concurrent_status_updates: int = 0
+    status_update_frequency: float = 300.0
+    accepted_age: float = 10.0
+    refresh_labels: bool = True
+
+    @property
+    def status_workers(self) -> int:
+        """How many Nodes are refreshed at the same time."""
+        return self.concurrent_status_updates or self.concurrent_syncs
+
+
+class NodeMetrics:
+    """Upstream's metrics of this controller."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.taint_removal_delay = Histogram(
+            "node_controller_cloud_provider_taint_removal_delay_seconds",
+            "Number of seconds after node creation when NodeController removed the cloud-provider taint of a "
+            "single node.",
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.initial_sync_delay = Histogram(
+            "node_controller_initial_node_sync_delay_seconds",
+            "Number of seconds after node creation when NodeController finished the initial synchronization "
+            "of a single node.",
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+
+
+class NodeController:
+    """See the module.
+
+    Args:
+        instances: The cloud's machines.
+        transport: The API server.
+        nodes: All Nodes, kept current by somebody else.
+        recorder: Takes Events, for the component :data:`COMPONENT`.
+        options: What the owner chose.
+        registry: Where metrics are registered.
+        queue: Keys are Nodes' names.
+        now: The wall clock.
+    """
+
+    def __init__(
+        self,
+        instances: Instances,
+        transport: Transport,
+        nodes: Informer[Node],
+        recorder: Recorder,
+        options: NodeOptions | None = None,
+        *,
+        registry: CollectorRegistry | None = None,
+        queue: WorkQueue | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.queue = queue or WorkQueue(QUEUE)
+        self._instances = instances
+        self._transport = transport
+        self._nodes = nodes
+        self._recorder = recorder
+        self._options = options or NodeOptions()
+        self._metrics = NodeMetrics(registry or CollectorRegistry())
+        self._now = now
+        self._status_failing_since: float | None = None
+        nodes.add_handler(self._on_node)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._nodes.synced.wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._status_loop(), name="node-status")
+            group.create_task(run_workers(self.queue, self.reconcile, self._options.concurrent_syncs))
+
+    def healthy(self) -> str | None:
+        """What is wrong, or None."""
+        if not self._nodes.synced.is_set():
+            return "the list of nodes is not complete yet"
+        since = self._status_failing_since
+        if since is None or _clock() - since < 2 * self._options.status_update_frequency:
+            return None
+        return f"machines could not be listed for {_clock() - since:.0f} s"
+
+    async def reconcile(self, name: str) -> None:
+        """Make one Node right.
+
+        Raises:
+            NodeNotInitialized: it could not be initialised.
+            KubernetesError: the API server refused or failed.
+        """
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        try:
+            if has_taint(node, UNINITIALIZED_TAINT):
+                await self._initialize(node)
+            elif not node.spec.provider_id:
+                await self._repair(node)
+            else:
+                await self._promote_labels(node)
+        except NotFound:
+            log.info("node_vanished", node=name)
+
+    async def _initialize(self, node: Node) -> None:
+        name = node.metadata.name
+        try:
+            instance = await self._instances.get(view_of(node), accepted_age=self._options.accepted_age)
+        except NotOurs as error:
+            report(self._recorder, reference(node), error.notices)
+            log.info("node_not_ours", node=name, provider_id=node.spec.provider_id)
+            return
+        except CloudError as error:
+            report(self._recorder, reference(node), error.notices)
+            raise NodeNotInitialized(f"failed to get instance metadata for node {name}: {error}") from error
+        if await self._introduce(node, instance):
+            self._observe_initialized(node)
+            self._recorder.event(reference(node), "Normal", "Synced", "Node synced successfully")
+
+    async def _repair(self, node: Node) -> None:
+        """Bring in a Node that lost its taint before it got a provider ID; a stranger is left alone."""
+        try:
+            instance = await self._instances.get(view_of(node), accepted_age=self._options.accepted_age)
+        except (NotOurs, InstanceNotFound):
+            await self._promote_labels(node)
+            return
+        if await self._introduce(node, instance):
+            self._recorder.event(reference(node), "Normal", "Synced", "Node synced successfully")
+
+    async def _introduce(self, node: Node, instance: Instance) -> bool:
+        """Write all that the cloud knows of a Node, addresses first; False = it was all there."""
+        report(self._recorder, reference(node), instance.notices)
+        name = node.metadata.name
+        if not (node.spec.provider_id or instance.provider_id):
+            raise NodeNotInitialized(f"cloud provider does not set node provider ID for node {name}")
+        try:
+            addresses = wanted_addresses(node, instance.addresses)
+        except ProvidedNodeIpInvalid as error:
+            self._explain_mismatch(node, error)
+            raise NodeNotInitialized(f"failed to get node modifiers from cloud provider: {error}") from error
+        if instance.addresses:
+            node = await patch_addresses(self._transport, node, addresses) or node
+        changed = await update_node(self._transport, node, lambda fresh: introduction(fresh, instance))
+        for label, why in labels_for(instance, node.metadata.labels).skipped.items():
+            log.warning("label_skipped", node=name, label=label, why=why)
+        return changed is not None
+
+    def _explain_mismatch(self, node: Node, error: ProvidedNodeIpInvalid) -> None:
+        offered = ", ".join(f"{address.type} {address.address}" for address in error.offered) or "none"
+        self._recorder.event(
+            reference(node),
+            "Warning",
+            "ProvidedNodeIPInvalid",
+            f"The kubelet was started with --node-ip={error.provided}, the cloud has: {offered}. Start the "
+            "kubelet with one of these addresses, or attach the machine to the network that the cloud "
+            "provider uses.",
+        )
+
+    async def _promote_labels(self, node: Node) -> None:
+        labels = promoted_labels(node.metadata.labels)
+        if labels:
+            await patch_labels(self._transport, node, labels)
+
+    def _observe_initialized(self, node: Node) -> None:
+        created = node.metadata.creation_timestamp
+        if created is not None:
+            delay = max(0.0, (self._now() - created).total_seconds())
+            self._metrics.taint_removal_delay.observe(delay)
+            self._metrics.initial_sync_delay.observe(delay)
+
+    async def _status_loop(self) -> None:
+        while True:
+            await self.refresh_all()
+            await asyncio.sleep(self._options.status_update_frequency)
+
+    async def refresh_all(self) -> None:
+        """Refresh every initialised Node once, with one look at the cloud."""
+        nodes = [node for node in self._nodes.items() if self._is_ours_to_refresh(node)]
+        try:
+            age = self._options.status_update_frequency / 2
+            answers = await self._instances.list([view_of(node) for node in nodes], accepted_age=age)
+        except CloudError as error:
+            self._status_failing_since = self._status_failing_since or _clock()
+            log.error("nodes_not_refreshed", error=str(error))  # noqa: TRY400 - foreseen, no stack needed
+            return
+        self._status_failing_since = None
+        turn = asyncio.Semaphore(self._options.status_workers)
+
+        async def refresh(node: Node) -> None:
+            async with turn:
+                await self._refresh(node, answers.get(node.metadata.name))
+
+        async with asyncio.TaskGroup() as group:
+            for node in nodes:
+                group.create_task(refresh(node))
+
+    def _is_ours_to_refresh(self, node: Node) -> bool:
+        provider_id = node.spec.provider_id
+        if has_taint(node, UNINITIALIZED_TAINT):
+            return False
+        return not provider_id or self._instances.owns(provider_id)
+
+    async def _refresh(self, node: Node, answer: Instance | CloudError | None) -> None:
+        """Refresh one Node; whatever is wrong with it must not stop the others."""
+        name = node.metadata.name
+        if not isinstance(answer, Instance):
+            log.info("node_not_refreshed", node=name, why=str(answer))
+            return
+        if not node.spec.provider_id:
+            self.queue.add(name)
+            return
+        try:
+            if answer.addresses:
+                addresses = wanted_addresses(node, answer.addresses)
+                await patch_addresses(self._transport, node, addresses)
+            labels = dict(labels_for(answer, node.metadata.labels).set)
+            if labels and self._options.refresh_labels:
+                await patch_labels(self._transport, node, labels)
+        except (ProvidedNodeIpInvalid, KubernetesError) as error:
+            log.error(  # noqa: TRY400 - foreseen, no stack needed
+                "node_not_refreshed",
+                node=name,
+                why=f'Failed to update node addresses for node "{name}": {error}',
+            )
+
+    def _on_node(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            self.queue.forget(old.metadata.name if old else "")
+        elif old is None or _relevant(old) != _relevant(new):
+            self.queue.add(new.metadata.name)
+        elif has_taint(new, UNINITIALIZED_TAINT) and not self.queue.failures(new.metadata.name):
+            # It was left alone the last time. A failed one comes back by its back-off, not by heartbeats.
+            self.queue.add(new.metadata.name)
+
+
+def introduction(node: Node, instance: Instance) -> dict[str, Any] | None:
+    """The patch that completes a Node: provider ID, labels, and the taint's end. Pure."""
+    spec: dict[str, Any] = {}
+    if not node.spec.provider_id:
+        spec["providerID"] = instance.provider_id
+    untaint = remove_taints(node, lambda taint: taint.key == UNINITIALIZED_TAINT)
+    if untaint:
+        spec.update(untaint["spec"])
+    labels = dict(labels_for(instance, node.metadata.labels).set)
+    body: dict[str, Any] = {}
+    if spec:
+        body["spec"] = spec
+    if labels:
+        body["metadata"] = {"labels": labels}
+    return body or None
+
+
+def _relevant(node: Node) -> tuple[object, ...]:
+    """What the controller looks at; heartbeats change none of it."""
+    metadata = node.metadata
+    return metadata.uid, metadata.labels, metadata.annotations, node.spec.provider_id, node.spec.taints
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()

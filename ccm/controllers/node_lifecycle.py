@@ -1,0 +1,333 @@
+"""The node lifecycle controller: removes Nodes whose machine is gone, marks those whose machine is off.
+
+A Node that is Ready needs no look at the cloud. One that is not is looked at soon, and then less and less often
+while nothing changes. It is deleted only when the cloud has said twice, asked directly and some time apart,
+that its machine does not exist, when the breaker has nothing against it, and when the Node is still the same
+object. A Node of another cloud, or one that never got a provider ID, is never deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, NotOurs
+from ccm.controllers.breaker import Breaker, BreakerOptions, Verdict
+from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT
+from ccm.controllers.nodes import (
+    add_taint,
+    has_taint,
+    is_ready,
+    node_path,
+    reference,
+    remove_taints,
+    report,
+    update_node,
+    view_of,
+)
+from ccm.kube.errors import Conflict, KubernetesError, NotFound
+from ccm.kube.events import Recorder
+from ccm.kube.informer import Informer
+from ccm.kube.objects import Node, Taint
+from ccm.kube.protocol import Transport
+
+COMPONENT = "cloud-node-lifecycle-controller"
+SHUTDOWN = Taint(key=SHUTDOWN_TAINT, effect="NoSchedule")
+OUT_OF_SERVICE = Taint(key=OUT_OF_SERVICE_TAINT, value="nodeshutdown", effect="NoExecute")
+CENSUS_AGE = 30.0  # seconds: how old the list may be that the breaker looks at
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLifecycleOptions:
+    """What the owner may choose.
+
+    Attributes:
+        monitor_period: ``--node-monitor-period``, in seconds between two runs.
+        longest_interval: Seconds after which a Node that is not Ready is looked at again at the latest.
+        confirmations: How often the cloud must deny a machine, asked directly, before its Node is deleted.
+        delete_without_provider_id: Also delete Nodes that no machine was ever found for, as upstream does.
+        out_of_service: Also set the taint that frees a shut-down Node's volumes and Pods.
+        concurrent_syncs: ``--concurrent-node-lifecycle-syncs``.
+        breaker: When to stop believing.
+    """
+
+    monitor_period: float = 5.0
+    longest_interval: float = 60.0
+    confirmations: int = 2
+    delete_without_provider_id: bool = False
+    out_of_service: bool = False
+    concurrent_syncs: int = 1
+    breaker: BreakerOptions = field(default_factory=BreakerOptions)
+
+
+class NodeLifecycleMetrics:
+    """Upstream's metrics of this controller, and one of ours."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.duration = Histogram(
+            "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds",
+            "Duration in seconds of one run over all nodes.",
+            buckets=[0.001 * 2**power for power in range(15)],
+            registry=registry,
+        )
+        self.calls = Counter(
+            "cloud_node_lifecycle_controller_cloud_provider_calls_total",
+            "Questions to the cloud provider by operation and result.",
+            ["operation", "result"],
+            registry=registry,
+        )
+        self.paused = Gauge(
+            "ccm_node_lifecycle_deletions_paused",
+            "1 while nodes are not deleted because too many machines vanished at once.",
+            registry=registry,
+        )
+
+
+@dataclass(slots=True)
+class _Suspect:
+    """A Node that is not Ready.
+
+    Attributes:
+        uid: Of the Node; another one of the same name starts anew.
+        due: When it is looked at next.
+        interval: Seconds until the look after that.
+        denials: How often the cloud has denied its machine.
+    """
+
+    uid: str
+    due: float
+    interval: float
+    denials: int = 0
+
+
+class NodeLifecycleController:
+    """See the module.
+
+    Args:
+        instances: The cloud's machines.
+        transport: The API server.
+        nodes: All Nodes, kept current by somebody else.
+        recorder: Takes Events, for the component :data:`COMPONENT`.
+        options: What the owner chose.
+        registry: Where metrics are registered.
+    """
+
+    def __init__(
+        self,
+        instances: Instances,
+        transport: Transport,
+        nodes: Informer[Node],
+        recorder: Recorder,
+        options: NodeLifecycleOptions | None = None,
+        *,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self._instances = instances
+        self._transport = transport
+        self._nodes = nodes
+        self._recorder = recorder
+        self._options = options or NodeLifecycleOptions()
+        self._metrics = NodeLifecycleMetrics(registry or CollectorRegistry())
+        self._breaker = Breaker(self._options.breaker)
+        self._suspects: dict[str, _Suspect] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        # Upstream does not wait; but an incomplete list of Nodes must not look like a small cluster.
+        await self._nodes.synced.wait()
+        while True:
+            await self.monitor()
+            await asyncio.sleep(self._options.monitor_period)
+
+    def healthy(self) -> str | None:
+        """What is wrong, or None."""
+        if not self._nodes.synced.is_set():
+            return "the list of nodes is not complete yet"
+        if self._breaker.verdict is Verdict.STOP:
+            return (
+                "no node's machine exists in this project: deletion of nodes is paused; is the token right?"
+            )
+        return None
+
+    async def monitor(self) -> None:
+        """Look once at every Node."""
+        started = _clock()
+        due: list[Node] = []
+        names: set[str] = set()
+        for node in self._nodes.items():
+            names.add(node.metadata.name)
+            if is_ready(node):
+                self._suspects.pop(node.metadata.name, None)
+                await self._welcome_back(node)
+            elif self._is_due(node):
+                due.append(node)
+        self._suspects = {name: one for name, one in self._suspects.items() if name in names}
+        absent = await self._examine(due)
+        if absent:
+            await self._remove(absent)
+        elif not any(suspect.denials for suspect in self._suspects.values()):
+            self._set_verdict(self._breaker.judge(total=0, absent=0, now=_clock()))
+        self._metrics.duration.observe(_clock() - started)
+
+    def _is_due(self, node: Node) -> bool:
+        name, uid = node.metadata.name, node.metadata.uid
+        provider_id = node.spec.provider_id
+        if provider_id and not self._instances.owns(provider_id):
+            return False
+        suspect = self._suspects.get(name)
+        if suspect is None or suspect.uid != uid:
+            self._suspects[name] = _Suspect(uid, _clock(), self._options.monitor_period)
+            return True
+        return suspect.due <= _clock()
+
+    async def _examine(self, nodes: Sequence[Node]) -> list[Node]:
+        """Ask the cloud about Nodes that are not Ready, and return those whose deletion is confirmed."""
+        if not nodes:
+            return []
+        answers = await self._ask(nodes)
+        absent: list[Node] = []
+        for node in nodes:
+            suspect = self._suspects[node.metadata.name]
+            answer = answers.get(node.metadata.name)
+            if isinstance(answer, InstanceNotFound):
+                if await self._is_denied(node, suspect):
+                    absent.append(node)
+                continue
+            suspect.denials = 0
+            suspect.due = _clock() + suspect.interval
+            suspect.interval = min(suspect.interval * 2, self._options.longest_interval)
+            if isinstance(answer, Instance):
+                await self._mark(node, answer)
+        return absent
+
+    async def _ask(self, nodes: Sequence[Node]) -> dict[str, Instance | CloudError]:
+        """What the cloud says of Nodes, from a recent list; errors are logged."""
+        views = [view_of(node) for node in nodes]
+        answers: dict[str, Instance | CloudError]
+        try:
+            answers = dict(await self._instances.list(views, accepted_age=self._options.monitor_period))
+        except CloudError as error:
+            answers = dict.fromkeys((view.name for view in views), error)
+        tally: Tally[str] = Tally()
+        for name, answer in answers.items():
+            tally[_result(answer)] += 1
+            if isinstance(answer, CloudError) and not isinstance(answer, InstanceNotFound | NotOurs):
+                log.error(
+                    "node_not_checked", node=name, why=f"error checking if node {name} exists: {answer}"
+                )
+        for result, count in tally.items():
+            self._metrics.calls.labels("instance_exists", result).inc(count)
+        return answers
+
+    async def _is_denied(self, node: Node, suspect: _Suspect) -> bool:
+        """Ask directly for one machine; True when the cloud has denied it often enough."""
+        suspect.due = _clock() + self._options.monitor_period
+        suspect.interval = self._options.monitor_period
+        if not node.spec.provider_id and not self._options.delete_without_provider_id:
+            # Nobody ever found its machine: it may be another cloud's that is not initialised yet.
+            suspect.interval = self._options.longest_interval
+            suspect.due = _clock() + suspect.interval
+            return False
+        name = node.metadata.name
+        try:
+            await self._instances.get(view_of(node), accepted_age=0)
+        except InstanceNotFound as error:
+            report(self._recorder, reference(node), error.notices)
+            suspect.denials += 1
+            self._metrics.calls.labels("instance_exists", "instance_not_found").inc()
+        except CloudError as error:
+            # A proof of absence is not to be had now; what was proven before is as good as nothing.
+            suspect.denials = 0
+            log.error("node_not_checked", node=name, why=f"error checking if node {name} exists: {error}")  # noqa: TRY400
+        else:
+            suspect.denials = 0
+        return suspect.denials >= max(1, self._options.confirmations)
+
+    async def _mark(self, node: Node, instance: Instance) -> None:
+        """Taint a Node whose machine is off. It is untainted when it is Ready again, not before."""
+        if not instance.shut_down:
+            return
+        wanted = [SHUTDOWN, OUT_OF_SERVICE] if self._options.out_of_service else [SHUTDOWN]
+        for taint in wanted:
+            await self._write(node, "taint", lambda fresh, taint=taint: add_taint(fresh, taint))
+
+    async def _welcome_back(self, node: Node) -> None:
+        if has_taint(node, SHUTDOWN_TAINT):
+            await self._write(node, "untaint", lambda fresh: remove_taints(fresh, _is_shutdown_taint))
+
+    async def _write(self, node: Node, what: str, change: Callable[[Node], dict[str, Any] | None]) -> None:
+        """Change a Node; a failure is logged and made good by a later run."""
+        try:
+            await update_node(self._transport, node, change)
+        except KubernetesError as error:
+            log.error("node_not_changed", node=node.metadata.name, what=what, why=str(error))  # noqa: TRY400
+
+    async def _remove(self, nodes: Sequence[Node]) -> None:
+        verdict = await self._census()
+        self._set_verdict(verdict)
+        for node in nodes:
+            if verdict is Verdict.DELETE:
+                await self._delete(node)
+            else:
+                self._recorder.event(reference(node), "Warning", "NodeDeletionPaused", _PAUSED[verdict])
+
+    async def _census(self) -> Verdict:
+        """Look at the machines of all Nodes, Ready or not, and let the breaker judge."""
+        ours = [node for node in self._nodes.items() if self._instances.owns(node.spec.provider_id)]
+        try:
+            answers = await self._instances.list([view_of(node) for node in ours], accepted_age=CENSUS_AGE)
+        except CloudError as error:
+            log.error("census_failed", why=str(error))  # noqa: TRY400 - foreseen, no stack needed
+            return Verdict.WAIT
+        absent = sum(isinstance(answer, InstanceNotFound) for answer in answers.values())
+        return self._breaker.judge(total=len(ours), absent=absent, now=_clock())
+
+    def _set_verdict(self, verdict: Verdict) -> None:
+        self._metrics.paused.set(0 if verdict is Verdict.DELETE else 1)
+
+    async def _delete(self, node: Node) -> None:
+        name = node.metadata.name
+        about = reference(node)
+        message = f"Deleting node {name} because it does not exist in the cloud provider"
+        self._recorder.event(about, "Normal", "DeletingNode", message)
+        try:
+            await self._transport.delete(node_path(name), uid=node.metadata.uid or None)
+        except NotFound:
+            log.info("node_vanished", node=name)
+        except Conflict:
+            log.info("node_replaced", node=name)
+        except KubernetesError as error:
+            message = f"Failed deleting node {name}: {error}"
+            self._recorder.event(about, "Warning", "DeletingNodeFailed", message)
+            return
+        self._suspects.pop(name, None)
+
+
+_PAUSED = {
+    Verdict.WAIT: "Its machine does not exist, but neither do those of most other nodes, or they could not be "
+    "checked; waiting before it is deleted",
+    Verdict.STOP: "Its machine does not exist, but neither does that of any node: the token may belong to "
+    "another project, so no node is deleted. Delete it by hand if this is true",
+}
+
+
+def _is_shutdown_taint(taint: Taint) -> bool:
+    return (taint.key, taint.effect) == (SHUTDOWN.key, SHUTDOWN.effect) or taint == OUT_OF_SERVICE
+
+
+def _result(answer: Instance | CloudError) -> str:
+    if isinstance(answer, Instance):
+        return "success"
+    return "instance_not_found" if isinstance(answer, InstanceNotFound) else "error"
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()

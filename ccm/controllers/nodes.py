@@ -1,0 +1,144 @@
+"""Reading and patching Nodes, for all controllers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ccm.cloud import Address, NodeView, Notice
+from ccm.kube.errors import Conflict, NotFound
+from ccm.kube.events import Recorder
+from ccm.kube.objects import Node, ObjectReference, Taint, reference_to, to_wire
+from ccm.kube.protocol import Transport
+
+TRIES = 20
+PAUSE = 0.05  # seconds, and up to as much again
+
+
+def node_path(name: str, subresource: str = "") -> str:
+    """Where a Node stands in the API."""
+    return f"/api/v1/nodes/{name}" + (f"/{subresource}" if subresource else "")
+
+
+def view_of(node: Node) -> NodeView:
+    """What a cloud gets to see of a Node."""
+    return NodeView(
+        name=node.metadata.name,
+        provider_id=node.spec.provider_id,
+        uid=node.metadata.uid,
+        labels=node.metadata.labels,
+        annotations=node.metadata.annotations,
+        addresses=addresses_of(node),
+    )
+
+
+def addresses_of(node: Node) -> tuple[Address, ...]:
+    """The addresses in a Node's status."""
+    return tuple(Address(address.type, address.address) for address in node.status.addresses)
+
+
+def has_taint(node: Node, key: str) -> bool:
+    """Whether a Node has a taint of this key, whatever its value and effect."""
+    return any(taint.key == key for taint in node.spec.taints)
+
+
+def is_ready(node: Node) -> bool:
+    """Whether a Node's condition Ready is True; no condition counts as unknown."""
+    return any(
+        condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions
+    )
+
+
+def reference(node: Node) -> ObjectReference:
+    """The reference for Events about a Node."""
+    return reference_to(node)
+
+
+def report(recorder: Recorder, about: ObjectReference, notices: Iterable[Notice]) -> None:
+    """Make Events of a cloud's notices."""
+    for notice in notices:
+        recorder.event(about, "Warning" if notice.warning else "Normal", notice.reason, notice.message)
+
+
+async def patch_addresses(transport: Transport, node: Node, addresses: Sequence[Address]) -> Node | None:
+    """Give a Node exactly these addresses, in this order; None = it has them already.
+
+    A JSON merge patch replaces the whole list. Kubernetes' own strategic merge would merge it by type, which
+    mangles lists with two addresses of one type.
+    """
+    if tuple(addresses) == addresses_of(node):
+        return None
+    body = {"status": {"addresses": [{"type": one.type, "address": one.address} for one in addresses]}}
+    return await transport.patch(node_path(node.metadata.name, "status"), body, Node)
+
+
+async def patch_labels(transport: Transport, node: Node, labels: dict[str, str]) -> Node:
+    """Set labels of a Node."""
+    return await transport.patch(node_path(node.metadata.name), {"metadata": {"labels": labels}}, Node)
+
+
+async def update_node(
+    transport: Transport, node: Node, change: Callable[[Node], dict[str, Any] | None]
+) -> Node | None:
+    """Change a Node that others change as well.
+
+    The patch carries the version that the change was computed from; if somebody was faster, it is computed
+    again from a fresh read.
+
+    Args:
+        transport: The API server.
+        node: As last seen.
+        change: Computes a merge patch; None = nothing to do.
+
+    Returns:
+        The changed Node, or None if nothing was to be done.
+
+    Raises:
+        Conflict: others were faster, many times.
+        NotFound: the Node is gone, or another one has its name.
+        KubernetesError: the API server refused or failed.
+    """
+    uid = node.metadata.uid
+    for attempt in range(TRIES):
+        body = change(node)
+        if body is None:
+            return None
+        metadata = {**body.get("metadata", {}), "resourceVersion": node.metadata.resource_version}
+        path = node_path(node.metadata.name)
+        try:
+            return await transport.patch(path, {**body, "metadata": metadata}, Node)
+        except Conflict:
+            if attempt == TRIES - 1:
+                raise
+        # Not security: jitter keeps two writers apart.
+        await asyncio.sleep(PAUSE * (1 + random.random()))  # noqa: S311
+        node = await transport.get(path, Node)
+        if node.metadata.uid != uid:
+            raise NotFound(404, "NotFound", f"node {node.metadata.name} is another one by now")
+    raise AssertionError  # the last attempt returns or raises
+
+
+def taints_patch(taints: Sequence[Taint]) -> list[dict[str, Any]] | None:
+    """Taints as a merge patch has them; None removes the field."""
+    return [to_wire(taint) for taint in taints] or None
+
+
+def add_taint(node: Node, taint: Taint) -> dict[str, Any] | None:
+    """The patch that gives a Node a taint; one of the same key and effect is replaced in place."""
+    same = [old for old in node.spec.taints if (old.key, old.effect) == (taint.key, taint.effect)]
+    if any(old.value == taint.value for old in same):
+        return None
+    if not same:
+        return {"spec": {"taints": taints_patch([*node.spec.taints, taint])}}
+    replaced = [taint if old in same else old for old in node.spec.taints]
+    return {"spec": {"taints": taints_patch(replaced)}}
+
+
+def remove_taints(node: Node, drop: Callable[[Taint], bool]) -> dict[str, Any] | None:
+    """The patch that takes taints from a Node."""
+    kept = [taint for taint in node.spec.taints if not drop(taint)]
+    if len(kept) == len(node.spec.taints):
+        return None
+    return {"spec": {"taints": taints_patch(kept)}}
