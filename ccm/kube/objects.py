@@ -319,6 +319,11 @@ def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
         return msgspec.convert(_without_nulls(msgspec.json.decode(data)), kind)
 
 
+def decode_object(value: dict[str, Any], kind: type[T]) -> T:
+    """One object from its JSON form. Raises msgspec.ValidationError."""
+    return msgspec.convert(_without_nulls(value), kind)
+
+
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()

@@ -1,0 +1,311 @@
+"""Leader election by a Lease: of all replicas at most one works at any time.
+
+The holder writes the Lease every `retry_period`. A candidate takes it over when it has seen it unchanged for
+the duration that is written in it, on the candidate's own monotonic clock: no two clocks are ever compared. The
+holder stops by itself when it could not write for `renew_deadline`, which is shorter; what lies between the two
+is the time that its work has to end. A write whose answer is lost never lengthens that: the deadline counts from
+before the last write that surely succeeded was sent.
+
+When the work ends or we are told to stop, the Lease is given back, but only after the work has really ended; the
+next replica then starts at once instead of after `duration`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as randomness
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol, cast
+
+import structlog
+
+from ccm.kube.errors import AlreadyExists, Conflict, KubernetesError, LeaseLost, NotFound
+from ccm.kube.events import Recorder
+from ccm.kube.objects import LeaseSpec, ObjectReference, decode_object
+from ccm.kube.protocol import Transport
+
+_API_VERSION = "coordination.k8s.io/v1"
+_JITTER = 1.2
+_RELEASE_TIMEOUT = 5.0
+_HEALTH_GRACE = 20.0
+
+log = structlog.stdlib.get_logger(__name__)
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """The three durations, in seconds.
+
+    Attributes:
+        duration: for which others leave an unchanged Lease alone.
+        renew_deadline: after which a holder that can't write gives up; shorter than `duration`.
+        retry_period: between two writes, and between two tries to get it.
+        stop_grace: that the work has to end when we are told to stop; the Lease is kept meanwhile.
+    """
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+    stop_grace: float = 15.0
+
+
+class LeaseObserver(Protocol):
+    """Learns of leadership, for metrics."""
+
+    def leading(self, leading: bool) -> None:  # noqa: FBT001 - the only fact
+        """Whether we lead changed."""
+        ...
+
+    def slow_path(self) -> None:
+        """A renewal had to read the Lease again."""
+        ...
+
+
+class LeaderElector:
+    """Holds a Lease while some work runs.
+
+    Args:
+        transport: the API server.
+        identity: who we are; unique among all replicas and all restarts.
+        namespace: of the Lease.
+        name: of the Lease.
+        times: see `LeaseTimes`.
+        recorder: gets the events "became leader" and "stopped leading".
+        observer: learns of leadership.
+        clock: monotonic seconds, best of a clock that goes on while the machine sleeps; default: the loop's.
+        now: wall clock, only for the times that people read in the Lease.
+        random: numbers in [0, 1).
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        identity: str,
+        namespace: str = "kube-system",
+        name: str = "cloud-controller-manager",
+        times: LeaseTimes | None = None,
+        recorder: Recorder | None = None,
+        observer: LeaseObserver | None = None,
+        clock: Callable[[], float] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        random: Callable[[], float] = randomness.random,
+    ) -> None:
+        self.identity = identity
+        self.is_leader = False
+        self.holder = ""
+        self._transport = transport
+        self._namespace = namespace
+        self._name = name
+        self._collection = f"/apis/{_API_VERSION}/namespaces/{namespace}/leases"
+        self._path = f"{self._collection}/{name}"
+        self._times = times or LeaseTimes()
+        self._recorder = recorder
+        self._observer = observer
+        self._clock = clock or (lambda: asyncio.get_running_loop().time())
+        self._now = now
+        self._random = random
+        self._lease: Object | None = None
+        self._observed: LeaseSpec | None = None
+        self._observed_at = 0.0
+        self._renewed_at = 0.0
+
+    def healthy(self) -> str | None:
+        """What is wrong: we lead and have not renewed for much too long. None if nothing is."""
+        silence = self._clock() - self._renewed_at
+        if self.is_leader and silence > self._times.duration + _HEALTH_GRACE:
+            return f"failed election to renew leadership on lease {self._name}: {silence:.0f} s ago"
+        return None
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Wait until we lead, work, and give the Lease back when the work ends or we are cancelled.
+
+        Args:
+            work: is cancelled as soon as we don't lead any more.
+
+        Raises:
+            LeaseLost: we lost the Lease. The process should end.
+        """
+        await self._acquire()
+        self._lead(leading=True)
+        working = asyncio.create_task(work(), name="leader-work")
+        renewing = asyncio.create_task(self._renew_until_lost(), name="lease-renewal")
+        lost = False
+        try:
+            await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            lost = renewing.done() and not working.done()
+        finally:
+            grace = self._times.duration - self._times.renew_deadline if lost else self._times.stop_grace
+            ended = await _stop(working, grace)
+            still_ours = not renewing.done()
+            await _stop(renewing, _RELEASE_TIMEOUT)
+            self._lead(leading=False)
+            if ended and still_ours:
+                await self._release()
+        if lost:
+            cause = None if renewing.cancelled() else renewing.exception()
+            raise LeaseLost(f"{self._namespace}/{self._name}", self.identity) from cause
+        working.result()
+
+    async def _acquire(self) -> None:
+        log.info("waiting_for_lease", lease=self._path, identity=self.identity)
+        while True:
+            started = self._clock()
+            try:
+                async with asyncio.timeout(self._times.renew_deadline):
+                    if await self._try():
+                        self._renewed_at = started
+                        return
+            except (KubernetesError, TimeoutError) as error:
+                log.warning("lease_not_read", lease=self._path, error=_text(error))
+            await asyncio.sleep(self._times.retry_period * (1 + _JITTER * self._random()))
+
+    async def _renew_until_lost(self) -> None:
+        while True:
+            await asyncio.sleep(self._times.retry_period)
+            remaining = self._renewed_at + self._times.renew_deadline - self._clock()
+            if remaining <= 0:
+                log.error("lease_lost", lease=self._path, why="not renewed in time")
+                return
+            started = self._clock()
+            try:
+                async with asyncio.timeout(min(remaining, self._times.renew_deadline / 2)):
+                    if not await self._try():
+                        log.error("lease_lost", lease=self._path, why="another holds it", holder=self.holder)
+                        return
+            except (KubernetesError, TimeoutError) as error:
+                log.warning("lease_not_renewed", lease=self._path, error=_text(error))
+            else:
+                self._renewed_at = started
+
+    async def _try(self) -> bool:
+        """Write ourselves into the Lease if that is allowed; whether we hold it now."""
+        if self.is_leader and self._lease is not None:
+            try:
+                return await self._write(self._lease)
+            except (Conflict, NotFound):
+                if self._observer:
+                    self._observer.slow_path()
+        try:
+            lease = await self._transport.get(self._path, Object)
+        except NotFound:
+            return await self._create()
+        self._observe(lease)
+        if not self._may_take():
+            return False
+        try:
+            return await self._write(lease)
+        except Conflict:
+            return False
+
+    def _may_take(self) -> bool:
+        if self.is_leader:
+            # Whoever took it from us may be gone again, but our work was unprotected meanwhile.
+            return self.holder == self.identity
+        return self.holder in ("", self.identity) or self._expired()
+
+    async def _create(self) -> bool:
+        body: Object = {
+            "apiVersion": _API_VERSION,
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": {**self._spec(LeaseSpec()), "leaseTransitions": 0},
+        }
+        try:
+            self._observe(await self._transport.create(self._collection, body, Object))
+        except AlreadyExists:
+            return False
+        return True
+
+    async def _write(self, lease: Object) -> bool:
+        spec = {**lease.get("spec", {}), **self._spec(_spec_of(lease))}
+        self._observe(await self._transport.update(self._path, {**lease, "spec": spec}, Object))
+        return True
+
+    def _spec(self, before: LeaseSpec) -> Object:
+        ours = before.holder_identity == self.identity
+        stamp = micro_time(self._now())
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": round(self._times.duration),
+            "acquireTime": before.acquire_time if ours else stamp,
+            "renewTime": stamp,
+            "leaseTransitions": before.lease_transitions + (0 if ours else 1),
+        }
+
+    def _observe(self, lease: Object) -> None:
+        """Remember the Lease, and when we saw it change."""
+        spec = _spec_of(lease)
+        self._lease = lease
+        if spec == self._observed:
+            return
+        self._observed = spec
+        self._observed_at = self._clock()
+        if spec.holder_identity != self.holder:
+            self.holder = spec.holder_identity
+            log.info("leader_changed", lease=self._path, leader=self.holder)
+
+    def _expired(self) -> bool:
+        assert self._observed is not None
+        return self._clock() >= self._observed_at + self._observed.lease_duration_seconds
+
+    async def _release(self) -> None:
+        """Let another replica take over at once. Whatever fails here only costs it the waiting time."""
+        try:
+            async with asyncio.timeout(_RELEASE_TIMEOUT):
+                lease = await self._transport.get(self._path, Object)
+                if _spec_of(lease).holder_identity == self.identity:
+                    stamp = micro_time(self._now())
+                    empty = {
+                        "holderIdentity": "",
+                        "leaseDurationSeconds": 1,
+                        "renewTime": stamp,
+                        "acquireTime": stamp,
+                    }
+                    body = {**lease, "spec": {**lease["spec"], **empty}}
+                    await self._transport.update(self._path, body, Object)
+        except (KubernetesError, TimeoutError) as error:
+            log.warning("lease_not_released", lease=self._path, error=_text(error))
+        else:
+            log.info("lease_released", lease=self._path)
+
+    def _lead(self, *, leading: bool) -> None:
+        self.is_leader = leading
+        if self._observer:
+            self._observer.leading(leading)
+        text = "became leader" if leading else "stopped leading"
+        log.info(text.replace(" ", "_"), lease=self._path, identity=self.identity)
+        if self._recorder:
+            reference = ObjectReference(
+                api_version=_API_VERSION,
+                kind="Lease",
+                namespace=self._namespace,
+                name=self._name,
+                uid=str((self._lease or {}).get("metadata", {}).get("uid", "")),
+            )
+            self._recorder.event(reference, "Normal", "LeaderElection", f"{self.identity} {text}")
+
+
+def micro_time(at: datetime) -> str:
+    """RFC 3339 with exactly six digits after the second, which is all that Kubernetes' MicroTime accepts."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _spec_of(lease: Object) -> LeaseSpec:
+    return decode_object(cast("Object", lease.get("spec") or {}), LeaseSpec)
+
+
+def _text(error: Exception) -> str:
+    return str(error) or "timed out"
+
+
+async def _stop(task: asyncio.Task[None], grace: float) -> bool:
+    """Cancel a task and wait for its end; whether it ended within `grace` seconds."""
+    task.cancel()
+    _, pending = await asyncio.wait({task}, timeout=grace)
+    if pending:
+        log.error("task_does_not_stop", task=task.get_name(), grace=grace)
+    return not pending
