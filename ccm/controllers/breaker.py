@@ -1,8 +1,8 @@
 """Keeps a wrong view of the cloud from deleting the cluster. Pure.
 
-One machine that vanishes is ordinary. All of them at once is not: then the token belongs to another project, or
-the cloud answers nonsense with a straight face. If the machines of other Nodes are still found, the view is
-the right one, because ids are never given out twice; but if most are gone, it costs little to look for
+One machine that vanishes is ordinary. All of them at once is not: then the token belongs to another project,
+or the cloud answers nonsense with a straight face. If the machines of other Nodes are still found, the view
+is the right one, because ids are never given out twice; but if most are gone, it costs little to look for
 longer.
 """
 

@@ -1,15 +1,14 @@
 """The node lifecycle controller: removes Nodes whose machine is gone, marks those whose machine is off.
 
-A Node that is Ready needs no look at the cloud. One that is not is looked at soon, and then less and less often
-while nothing changes. It is deleted only when the cloud has said twice, asked directly and some time apart,
-that its machine does not exist, when the breaker has nothing against it, and when the Node is still the same
-object. A Node of another cloud, or one that never got a provider ID, is never deleted.
+A Node that is Ready needs no look at the cloud. One that is not is looked at soon, and then less and less
+often while nothing changes. It is deleted only when the breaker has nothing against it, when the cloud has
+said twice, asked directly and some time apart, that its machine does not exist, and when the Node is still
+the same object. A Node of another cloud, or one that never got a provider ID, is never deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,12 +98,14 @@ class _Suspect:
         uid: Of the Node; another one of the same name starts anew.
         due: When it is looked at next.
         interval: Seconds until the look after that.
-        denials: How often the cloud has denied its machine.
+        absent: Whether the last look did not find its machine.
+        denials: How often the cloud, asked directly, has denied its machine.
     """
 
     uid: str
     due: float
     interval: float
+    absent: bool = False
     denials: int = 0
 
 
@@ -173,7 +174,7 @@ class NodeLifecycleController:
         absent = await self._examine(due)
         if absent:
             await self._remove(absent)
-        elif not any(suspect.denials for suspect in self._suspects.values()):
+        elif not any(suspect.absent for suspect in self._suspects.values()):
             self._set_verdict(self._breaker.judge(total=0, absent=0, now=_clock()))
         self._metrics.duration.observe(_clock() - started)
 
@@ -189,7 +190,7 @@ class NodeLifecycleController:
         return suspect.due <= _clock()
 
     async def _examine(self, nodes: Sequence[Node]) -> list[Node]:
-        """Ask the cloud about Nodes that are not Ready, and return those whose deletion is confirmed."""
+        """Look at Nodes that are not Ready, and return those whose machines seem to be gone."""
         if not nodes:
             return []
         answers = await self._ask(nodes)
@@ -197,16 +198,27 @@ class NodeLifecycleController:
         for node in nodes:
             suspect = self._suspects[node.metadata.name]
             answer = answers.get(node.metadata.name)
-            if isinstance(answer, InstanceNotFound):
-                if await self._is_denied(node, suspect):
-                    absent.append(node)
+            suspect.absent = isinstance(answer, InstanceNotFound) and self._may_delete(node)
+            if suspect.absent:
+                absent.append(node)
                 continue
             suspect.denials = 0
-            suspect.due = _clock() + suspect.interval
-            suspect.interval = min(suspect.interval * 2, self._options.longest_interval)
+            self._look_later(suspect)
             if isinstance(answer, Instance):
                 await self._mark(node, answer)
         return absent
+
+    def _may_delete(self, node: Node) -> bool:
+        """A Node without provider ID may be another cloud's that is not initialised yet."""
+        return bool(node.spec.provider_id) or self._options.delete_without_provider_id
+
+    def _look_later(self, suspect: _Suspect) -> None:
+        suspect.due = _clock() + suspect.interval
+        suspect.interval = min(suspect.interval * 2, self._options.longest_interval)
+
+    def _look_soon(self, suspect: _Suspect) -> None:
+        suspect.due = _clock() + self._options.monitor_period
+        suspect.interval = self._options.monitor_period
 
     async def _ask(self, nodes: Sequence[Node]) -> dict[str, Instance | CloudError]:
         """What the cloud says of Nodes, from a recent list; errors are logged."""
@@ -227,26 +239,21 @@ class NodeLifecycleController:
             self._metrics.calls.labels("instance_exists", result).inc(count)
         return answers
 
-    async def _is_denied(self, node: Node, suspect: _Suspect) -> bool:
+    async def _is_confirmed(self, node: Node, suspect: _Suspect) -> bool:
         """Ask directly for one machine; True when the cloud has denied it often enough."""
-        suspect.due = _clock() + self._options.monitor_period
-        suspect.interval = self._options.monitor_period
-        if not node.spec.provider_id and not self._options.delete_without_provider_id:
-            # Nobody ever found its machine: it may be another cloud's that is not initialised yet.
-            suspect.interval = self._options.longest_interval
-            suspect.due = _clock() + suspect.interval
-            return False
         name = node.metadata.name
+        self._look_soon(suspect)
         try:
             await self._instances.get(view_of(node), accepted_age=0)
         except InstanceNotFound as error:
             report(self._recorder, reference(node), error.notices)
             suspect.denials += 1
-            self._metrics.calls.labels("instance_exists", "instance_not_found").inc()
+            self._count(error)
         except CloudError as error:
             # A proof of absence is not to be had now; what was proven before is as good as nothing.
             suspect.denials = 0
-            log.error("node_not_checked", node=name, why=f"error checking if node {name} exists: {error}")  # noqa: TRY400
+            self._count(error)
+            log.error("node_not_checked", node=name, why=_why_unknown(name, error))  # noqa: TRY400
         else:
             suspect.denials = 0
         return suspect.denials >= max(1, self._options.confirmations)
@@ -271,13 +278,16 @@ class NodeLifecycleController:
             log.error("node_not_changed", node=node.metadata.name, what=what, why=str(error))  # noqa: TRY400
 
     async def _remove(self, nodes: Sequence[Node]) -> None:
+        """Delete Nodes, if the breaker allows it and asking directly confirms it."""
         verdict = await self._census()
         self._set_verdict(verdict)
         for node in nodes:
-            if verdict is Verdict.DELETE:
-                await self._delete(node)
-            else:
+            suspect = self._suspects[node.metadata.name]
+            if verdict is not Verdict.DELETE:
+                self._look_later(suspect)
                 self._recorder.event(reference(node), "Warning", "NodeDeletionPaused", _PAUSED[verdict])
+            elif await self._is_confirmed(node, suspect):
+                await self._delete(node)
 
     async def _census(self) -> Verdict:
         """Look at the machines of all Nodes, Ready or not, and let the breaker judge."""
@@ -312,11 +322,15 @@ class NodeLifecycleController:
 
 
 _PAUSED = {
-    Verdict.WAIT: "Its machine does not exist, but neither do those of most other nodes, or they could not be "
-    "checked; waiting before it is deleted",
+    Verdict.WAIT: "Its machine does not exist, but neither do those of most other nodes, or they could not "
+    "be checked; waiting before it is deleted",
     Verdict.STOP: "Its machine does not exist, but neither does that of any node: the token may belong to "
     "another project, so no node is deleted. Delete it by hand if this is true",
 }
+
+
+def _why_unknown(name: str, error: CloudError) -> str:
+    return f"error checking if node {name} exists: {error}"
 
 
 def _is_shutdown_taint(taint: Taint) -> bool:
