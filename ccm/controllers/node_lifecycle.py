@@ -228,16 +228,14 @@ class NodeLifecycleController:
             answers = dict(await self._instances.list(views, accepted_age=self._options.monitor_period))
         except CloudError as error:
             answers = dict.fromkeys((view.name for view in views), error)
-        tally: Tally[str] = Tally()
         for name, answer in answers.items():
-            tally[_result(answer)] += 1
+            self._count(answer)
             if isinstance(answer, CloudError) and not isinstance(answer, InstanceNotFound | NotOurs):
-                log.error(
-                    "node_not_checked", node=name, why=f"error checking if node {name} exists: {answer}"
-                )
-        for result, count in tally.items():
-            self._metrics.calls.labels("instance_exists", result).inc(count)
+                log.error("node_not_checked", node=name, why=_why_unknown(name, answer))
         return answers
+
+    def _count(self, answer: Instance | CloudError) -> None:
+        self._metrics.calls.labels("instance_exists", _result(answer)).inc()
 
     async def _is_confirmed(self, node: Node, suspect: _Suspect) -> bool:
         """Ask directly for one machine; True when the cloud has denied it often enough."""
