@@ -1,0 +1,176 @@
+"""The file backend: stacks in a folder, laid out as the genuine Pulumi does it.
+
+    .pulumi/meta.yaml
+    .pulumi/stacks/<project>/<stack>.json       the checkpoint; .json.bak is the one before the last run
+    .pulumi/locks/organization/<project>/<stack>/<id>.json
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from sandbox.engine.errors import LockedError, StateError, UnsupportedError, UsageError
+from sandbox.engine.project import Project
+
+
+def open_backend(project: Project, environment: Mapping[str, str], home: Path) -> Backend:
+    """The backend of a project: PULUMI_BACKEND_URL wins over Pulumi.yaml.
+
+    Raises:
+        UsageError: Neither names one.
+        UnsupportedError: It is no file backend.
+    """
+    url = environment.get("PULUMI_BACKEND_URL") or project.backend_url
+    if not url:
+        raise UsageError("no backend is configured: set PULUMI_BACKEND_URL=file://FOLDER or backend.url in Pulumi.yaml")
+    parsed = urlparse(url)
+    if parsed.scheme != "file":
+        raise UnsupportedError(f"the backend {url}", instead="use a file:// backend or install the Pulumi CLI")
+    path = unquote(parsed.netloc + parsed.path)
+    folder = home / path[1:].lstrip("/") if path.startswith("~") else Path(path)
+    return Backend(project.root / folder, project.name)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Checkpoints of one project's stacks below a folder."""
+
+    folder: Path
+    project: str
+
+    @property
+    def _stacks(self) -> Path:
+        return self.folder / ".pulumi" / "stacks" / self.project
+
+    def checkpoint(self, stack: str) -> Path:
+        """The file that holds a stack's state."""
+        return self._stacks / f"{stack}.json"
+
+    def stacks(self) -> list[str]:
+        """Names of all stacks, sorted."""
+        return sorted(path.stem for path in self._stacks.glob("*.json")) if self._stacks.is_dir() else []
+
+    def load(self, stack: str) -> dict[str, Any] | None:
+        """A stack's deployment, empty for a new stack; None where there is no such stack.
+
+        Raises:
+            StateError: The file is damaged or of an unknown version.
+        """
+        path = self.checkpoint(stack)
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise StateError(f"{path}: can't be read: {error}; {path}.bak is the state before the last run") from error
+        if data.get("version") != 3:
+            raise StateError(f"{path}: state of version {data.get('version')} is unknown (wanted: 3)")
+        return data["checkpoint"].get("latest") or {}
+
+    def save(self, stack: str, deployment: Mapping[str, Any] | None) -> None:
+        """Write a stack's deployment atomically.
+
+        Raises:
+            StateError: It can't be written (full disk, permissions).
+        """
+        path = self.checkpoint(stack)
+        checkpoint: dict[str, Any] = {"stack": f"organization/{self.project}/{stack}"}
+        if deployment is not None:
+            checkpoint["latest"] = deployment
+        temporary = path.with_name(path.name + ".tmp")
+        try:
+            self._prepare(path.parent)
+            with temporary.open("w", encoding="utf-8") as file:
+                os.fchmod(file.fileno(), 0o600)
+                json.dump({"version": 3, "checkpoint": checkpoint}, file, indent=4)
+            os.replace(temporary, path)
+        except OSError as error:
+            raise StateError(f"{path}: the state can't be written: {error.strerror}") from error
+
+    def keep_backup(self, stack: str) -> None:
+        """Copy the checkpoint beside itself, before a run changes it."""
+        path = self.checkpoint(stack)
+        with contextlib.suppress(FileNotFoundError):
+            content = path.read_bytes()
+            backup = path.with_name(path.name + ".bak")
+            backup.write_bytes(content)
+            backup.chmod(0o600)
+
+    def remove(self, stack: str) -> None:
+        """Delete a stack's files; the configuration is not touched."""
+        for suffix in ("", ".bak", ".attrs"):
+            path = self.checkpoint(stack)
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self, stack: str) -> Iterator[None]:
+        """Hold the stack's lock; a lock of a dead process of this machine is taken over.
+
+        Raises:
+            LockedError: Another run holds it.
+        """
+        folder = self.folder / ".pulumi" / "locks" / "organization" / self.project / stack
+        own = folder / f"{uuid.uuid4()}.json"
+        try:
+            self._prepare(folder)
+            own.write_text(json.dumps(_holder()), encoding="utf-8")
+        except OSError as error:
+            raise StateError(f"{own}: the stack can't be locked: {error.strerror}") from error
+        try:
+            for other in sorted(folder.glob("*.json")):
+                if other != own:
+                    _check_lock(stack, other)
+            yield
+        finally:
+            own.unlink(missing_ok=True)
+
+    def _prepare(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        meta = self.folder / ".pulumi" / "meta.yaml"
+        if not meta.exists():
+            meta.write_text("version: 1\n", encoding="utf-8")
+
+
+def _holder() -> dict[str, Any]:
+    return {
+        "pid": os.getpid(),
+        "username": getpass.getuser(),
+        "hostname": socket.gethostname(),
+        "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _check_lock(stack: str, path: Path) -> None:
+    try:
+        holder = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return  # just released, or just being written by a run that will see our lock
+    if holder.get("hostname") == socket.gethostname() and not _is_alive(int(holder.get("pid", 0))):
+        path.unlink(missing_ok=True)
+        return
+    who = f"process {holder.get('pid')} of {holder.get('username')}@{holder.get('hostname')}"
+    raise LockedError(stack, f"{who} since {holder.get('timestamp')}", path)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] != "Z"
+    except (OSError, IndexError):
+        return True

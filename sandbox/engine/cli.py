@@ -1,0 +1,158 @@
+"""The command line: the part of the Pulumi CLI's that the engine has; everything else is an error that names it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from sandbox.engine.errors import UsageError
+
+BANNER = "Embedded engine of ccm-from-scratch (this is not the Pulumi CLI)"
+_KNOWN_ELSEWHERE = "the embedded engine has no {what}; the Pulumi CLI may have it (put it on PATH and it is used)"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors become our own, and name what was not understood."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments: "):
+            argument = message.removeprefix("unrecognized arguments: ").split()[0]
+            message = _KNOWN_ELSEWHERE.format(what=f"argument '{argument}' for '{self.prog}'")
+        elif "invalid choice: " in message:
+            given = message.split("invalid choice: ")[1].split(" ")[0]
+            message = _KNOWN_ELSEWHERE.format(what=f"command {given} in '{self.prog}'") + f"; try '{self.prog} --help'"
+        raise UsageError(message)
+
+
+def _common() -> argparse.ArgumentParser:
+    common = _Parser(add_help=False)
+    common.add_argument("-s", "--stack", help="the stack to work on")
+    common.add_argument("-C", "--cwd", default=".", help="work as if started in this folder")
+    common.add_argument("--non-interactive", action="store_true", help="never ask")
+    common.add_argument("-v", "--verbose", nargs="?", const=1, default=0, type=int, help="show debug messages")
+    common.add_argument("--color", choices=("auto", "always", "never", "raw"), default="auto", help="colors")
+    common.add_argument("--logtostderr", action="store_true", help=argparse.SUPPRESS)
+    return common
+
+
+def _operation(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    shared = _Parser(add_help=False, parents=[common])
+    shared.add_argument("-p", "--parallel", type=int, default=16, help="operations at once")
+    shared.add_argument("--show-secrets", action="store_true", help="show secret outputs")
+    shared.add_argument("-t", "--target", action="append", help=argparse.SUPPRESS)
+    shared.add_argument("-r", "--refresh", nargs="?", const="true", default="false", choices=("true", "false"), help="refresh first")
+    shared.add_argument("-d", "--diff", action="store_true", help=argparse.SUPPRESS)
+    shared.add_argument("--suppress-outputs", action="store_true", help="don't print the stack's outputs")
+    shared.add_argument("-m", "--message", help=argparse.SUPPRESS)
+    shared.add_argument("-c", "--config", action="append", default=[], help=argparse.SUPPRESS)
+    return shared
+
+
+def _changing(parent: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    changing = _Parser(add_help=False, parents=[parent])
+    changing.add_argument("-y", "--yes", action="store_true", help="don't ask")
+    changing.add_argument("-f", "--skip-preview", action="store_true", help="don't show a preview first")
+    return changing
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    common = _common()
+    operation = _operation(common)
+    changing = _changing(operation)
+    root = _Parser(prog="pulumi", description=BANNER)
+    commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands.add_parser("up", aliases=["update"], parents=[changing], help="create or change the stack's resources")
+    commands.add_parser("preview", aliases=["pre"], parents=[operation], help="show what 'up' would do")
+    commands.add_parser("refresh", aliases=["ref"], parents=[changing], help="compare the state with what is there")
+    destroy = commands.add_parser("destroy", aliases=["down"], parents=[changing], help="delete all of the stack's resources")
+    destroy.add_argument("--remove", action="store_true", help="remove the stack afterwards")
+    commands.add_parser("version", help="print the version of the SDK that the engine serves")
+    _stack_commands(commands.add_parser("stack", parents=[common], help="work with stacks"), common)
+    _config_commands(commands.add_parser("config", parents=[common], help="work with configuration"), common)
+    return root
+
+
+def _stack_commands(stack: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
+    commands = stack.add_subparsers(dest="action", metavar="COMMAND")
+    output = commands.add_parser("output", parents=[common], help="print the stack's outputs")
+    output.add_argument("name", nargs="?")
+    output.add_argument("-j", "--json", action="store_true")
+    output.add_argument("--show-secrets", action="store_true")
+    listing = commands.add_parser("ls", parents=[common], help="list the stacks")
+    listing.add_argument("-j", "--json", action="store_true")
+    export = commands.add_parser("export", parents=[common], help="print the state")
+    export.add_argument("--file")
+    export.add_argument("--show-secrets", action="store_true")
+    importing = commands.add_parser("import", parents=[common], help="replace the state")
+    importing.add_argument("--file")
+    init = commands.add_parser("init", parents=[common], help="make a stack")
+    init.add_argument("name", nargs="?")
+    init.add_argument("--no-select", action="store_true")
+    init.add_argument("--secrets-provider", default="passphrase", choices=("passphrase", "default"))
+    select = commands.add_parser("select", parents=[common], help="make a stack the current one")
+    select.add_argument("name", nargs="?")
+    select.add_argument("-c", "--create", action="store_true")
+    remove = commands.add_parser("rm", parents=[common], help="remove a stack")
+    remove.add_argument("name", nargs="?")
+    remove.add_argument("-y", "--yes", action="store_true")
+    remove.add_argument("-f", "--force", action="store_true")
+    remove.add_argument("--preserve-config", action="store_true")
+
+
+def _config_commands(config: argparse.ArgumentParser, common: argparse.ArgumentParser) -> None:
+    config.add_argument("-j", "--json", action="store_true")
+    config.add_argument("--show-secrets", action="store_true")
+    commands = config.add_subparsers(dest="action", metavar="COMMAND")
+    setting = commands.add_parser("set", parents=[common], help="set a value")
+    setting.add_argument("key")
+    setting.add_argument("value", nargs="?")
+    setting.add_argument("--secret", action="store_true")
+    setting.add_argument("--plaintext", action="store_true")
+    setting.add_argument("--path", action="store_true")
+    getting = commands.add_parser("get", parents=[common], help="print a value")
+    getting.add_argument("key")
+    getting.add_argument("-j", "--json", action="store_true")
+    getting.add_argument("--path", action="store_true")
+    removing = commands.add_parser("rm", parents=[common], help="remove a value")
+    removing.add_argument("key")
+    removing.add_argument("--path", action="store_true")
+
+
+def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+    """Run a command line; the exit status.
+
+    Raises:
+        EngineError: With one clear message.
+    """
+    parsed = parser().parse_args(list(arguments))
+    environment = os.environ if environment is None else environment
+    if getattr(parsed, "target", None):
+        raise UsageError(_KNOWN_ELSEWHERE.format(what="argument '--target'"))
+    if getattr(parsed, "config", None):
+        raise UsageError(_KNOWN_ELSEWHERE.format(what="argument '--config' (use 'pulumi config set')"))
+    if parsed.command == "version":
+        from importlib.metadata import version  # noqa: PLC0415
+
+        print(f"v{version('pulumi')}")
+        print(BANNER, file=sys.stderr)
+        return 0
+    return _command(parsed.command)(parsed, Path(parsed.cwd), environment)
+
+
+def _command(name: str) -> Callable[[argparse.Namespace, Path, Mapping[str, str]], int]:
+    if name == "stack":
+        from sandbox.engine.commands import stacks  # noqa: PLC0415  each command loads only what it needs
+
+        return stacks.run
+    if name == "config":
+        from sandbox.engine.commands import configuration  # noqa: PLC0415
+
+        return configuration.run
+    from sandbox.engine.commands import operations  # noqa: PLC0415
+
+    return operations.run

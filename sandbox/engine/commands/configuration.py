@@ -1,0 +1,133 @@
+"""`pulumi config …`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sandbox.engine import paths
+from sandbox.engine.cli import BANNER
+from sandbox.engine.config import StackFile, full_key, is_sealed, open_value
+from sandbox.engine.errors import ConfigError, UsageError
+from sandbox.engine.values import parts, transform
+from sandbox.engine.workspace import Workspace, open_workspace
+
+
+def run(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, str]) -> int:
+    """Run a config command; the exit status."""
+    workspace = open_workspace(folder, environment)
+    print(BANNER, file=sys.stderr)
+    stack = workspace.stack_name(arguments.stack)
+    file = workspace.stack_file(stack)
+    actions = {None: _list, "set": _set, "get": _get, "rm": _remove}
+    actions[arguments.action](arguments, workspace, file)
+    return 0
+
+
+def _stored_key(workspace: Workspace, file: StackFile, key: str) -> tuple[str, str]:
+    """The key in the file and the whole key that was asked for."""
+    name = full_key(workspace.project.name, key)
+    short = name.removeprefix(f"{workspace.project.name}:")
+    return (short if short in file.config else name), name
+
+
+def _open(workspace: Workspace, file: StackFile, value: Any) -> str:
+    if not any(is_sealed(part) for part in parts(value)):
+        return open_value(value, None)[0]  # type: ignore[arg-type]  nothing to decrypt
+    return open_value(value, workspace.crypter(file.salt))[0]
+
+
+def _list(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -> None:
+    shown = {}
+    for key, value in sorted(file.config.items()):
+        name = full_key(workspace.project.name, key)
+        secret = any(is_sealed(part) for part in parts(value))
+        text = _open(workspace, file, value) if not secret or arguments.show_secrets else None
+        shown[name] = {"value": text, "secret": secret} if text is not None else {"secret": secret}
+    if arguments.json:
+        print(json.dumps(shown, indent=2))
+        return
+    print(f"{'KEY':32}VALUE")
+    for name, item in shown.items():
+        print(f"{name.removeprefix(workspace.project.name + ':'):32}{item.get('value', '[secret]')}")
+
+
+def _get(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -> None:
+    path = paths.parse(arguments.key) if arguments.path else (arguments.key,)
+    stored, name = _stored_key(workspace, file, str(path[0]))
+    schema = workspace.project.config.get(str(path[0]))
+    value = file.config.get(stored)
+    if value is None and isinstance(schema, dict):
+        value = schema.get("default", schema.get("value"))
+    value = paths.get(value, path[1:])
+    if value is None:
+        raise ConfigError(name if not arguments.path else arguments.key, "is not set in this stack")
+    text = _open(workspace, file, value)
+    if arguments.json:
+        secret = any(is_sealed(part) for part in parts(value))
+        print(json.dumps({"name": name, "value": text, "secret": secret}, indent=2))
+    else:
+        print(text)
+
+
+def _set(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -> None:
+    text = arguments.value if arguments.value is not None else _typed_in(arguments)
+    path = paths.parse(arguments.key) if arguments.path else (arguments.key,)
+    stored, _ = _stored_key(workspace, file, str(path[0]))
+    value: Any = _scalar(text) if arguments.path else text
+    if arguments.secret:
+        crypter = workspace.crypter(file.salt)
+        file.salt = crypter.salt
+        value = {"secure": crypter.encrypt(text)}
+    file.config[stored] = _placed(file.config.get(stored), path[1:], value)
+    file.save()
+
+
+def _typed_in(arguments: argparse.Namespace) -> str:
+    if arguments.non_interactive and sys.stdin.isatty():
+        raise UsageError(f"config value for '{arguments.key}' must be given in non-interactive mode")
+    if sys.stdin.isatty():
+        from getpass import getpass  # noqa: PLC0415
+
+        return getpass("value: ") if arguments.secret else input("value: ")
+    return sys.stdin.read().removesuffix("\n")
+
+
+def _scalar(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.lstrip("-").isdecimal() and str(int(text)) == text else text
+
+
+def _placed(tree: Any, path: tuple[paths.Segment, ...], value: Any) -> Any:
+    """A copy of a tree with a value at a path; missing mappings and lists are made."""
+    if not path:
+        return value
+    key, rest = path[0], path[1:]
+    if isinstance(key, int):
+        items = list(tree or [])
+        if key > len(items):
+            raise UsageError(f"index {key} is beyond the end of the list (it has {len(items)} items)")
+        items[key : key + 1] = [_placed(items[key] if key < len(items) else None, rest, value)]
+        return items
+    mapping = dict(tree or {})
+    mapping[key] = _placed(mapping.get(key), rest, value)
+    return mapping
+
+
+def _remove(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -> None:
+    path = paths.parse(arguments.key) if arguments.path else (arguments.key,)
+    stored, name = _stored_key(workspace, file, str(path[0]))
+    if stored not in file.config:
+        raise ConfigError(name, "is not set in this stack")
+    if len(path) == 1:
+        del file.config[stored]
+    else:
+        file.config[stored] = transform(
+            paths.ignore({}, {stored: file.config[stored]}, (stored, *path[1:]))[stored], lambda part: part
+        )
+    file.save()

@@ -1,0 +1,126 @@
+"""`pulumi up`, `preview`, `refresh` and `destroy`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from sandbox.engine.cli import BANNER
+from sandbox.engine.display import Display
+from sandbox.engine.errors import UsageError
+from sandbox.engine.host import ProgramHost
+from sandbox.engine.secrets import passphrase
+from sandbox.engine.session import Options, Session
+from sandbox.engine.workspace import Workspace, open_workspace
+
+_TITLES = {
+    "up": "Updating",
+    "update": "Updating",
+    "preview": "Previewing update",
+    "pre": "Previewing update",
+    "refresh": "Refreshing",
+    "ref": "Refreshing",
+    "destroy": "Destroying",
+    "down": "Destroying",
+}
+_UP = ("up", "update", "preview", "pre")
+_PREVIEW = ("preview", "pre")
+_REFRESH = ("refresh", "ref")
+
+
+def run(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, str]) -> int:
+    """Run an operation on a stack; 0, or 1 where it failed."""
+    if arguments.parallel < 1:
+        raise UsageError(f"--parallel: {arguments.parallel} is not allowed (at least 1)")
+    workspace = open_workspace(folder, environment)
+    stack = workspace.stack_name(arguments.stack)
+    passphrase(environment)
+    if arguments.command not in _PREVIEW and not _agreed(arguments, workspace, stack):
+        print("nothing was changed")
+        return 1
+    return _operate(arguments, workspace, stack, arguments.command)
+
+
+def _agreed(arguments: argparse.Namespace, workspace: Workspace, stack: str) -> bool:
+    """Show a preview and ask, unless the command line says yes."""
+    if arguments.yes or arguments.skip_preview:
+        return True
+    interactive = sys.stdin.isatty() and sys.stdout.isatty() and not arguments.non_interactive
+    if not interactive:
+        raise UsageError("--yes or --skip-preview must be passed in to proceed when running in non-interactive mode")
+    if arguments.command in _UP and _operate(arguments, workspace, stack, "preview"):
+        return False
+    if arguments.command in ("destroy", "down"):
+        count = len(workspace.deployment(stack).get("resources") or [])
+        print(f"This deletes all {count} resources of the stack '{stack}'.")
+    answer = input(f"Do you want to perform this {arguments.command} on '{stack}'? Type yes: ")
+    return answer.strip().lower() in ("yes", "y")
+
+
+def _operate(arguments: argparse.Namespace, workspace: Workspace, stack: str, command: str) -> int:
+    preview = command in _PREVIEW
+    print(f"{BANNER}. {_TITLES[command]} ({workspace.project.name}/{stack}):", flush=True)
+    live = sys.stdout.isatty() and not arguments.non_interactive
+    display = Display(preview=preview, live=live, verbose=bool(arguments.verbose))
+    host = _program(workspace, display) if command in _UP else None
+    try:
+        with workspace.backend.locked(stack):
+            session = _session(arguments, workspace, stack, display, preview=preview)
+            if not preview:
+                workspace.backend.keep_backup(stack)
+            _start(session, command, host)
+            failed = session.run.failed is not None
+            if not failed and not preview and getattr(arguments, "remove", False):
+                workspace.backend.remove(stack)
+    except BaseException:
+        display.abort()
+        raise
+    finally:
+        if host is not None:
+            host.kill()
+    outputs = {} if arguments.suppress_outputs or command not in _UP else session.outputs()
+    display.close(outputs, failed=failed, show_secrets=arguments.show_secrets)
+    return 1 if failed else 0
+
+
+def _program(workspace: Workspace, display: Display) -> ProgramHost:
+    def output(line: str) -> None:
+        display.diagnostic("info", line)
+
+    return ProgramHost(workspace.project.program, workspace.environment, output)
+
+
+def _session(
+    arguments: argparse.Namespace, workspace: Workspace, stack: str, display: Display, *, preview: bool
+) -> Session:
+    deployment = workspace.deployment(stack)
+    file = workspace.stack_file(stack)
+    state_crypter, file_crypter = workspace.crypters(deployment, file)
+    configuration = workspace.configuration(file, file_crypter)
+    options = Options(
+        parallel=arguments.parallel, refresh=arguments.refresh == "true", environment=workspace.environment
+    )
+    return Session(
+        workspace.project,
+        stack,
+        configuration,
+        state_crypter,
+        workspace.backend,
+        deployment,
+        display,
+        options,
+        preview=preview,
+    )
+
+
+def _start(session: Session, command: str, host: ProgramHost | None) -> None:
+    if command in _REFRESH:
+        session.refresh()
+    elif host is None:
+        session.destroy()
+    else:
+        session.up(host)
+
+

@@ -1,0 +1,215 @@
+"""`pulumi stack …`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sandbox.engine.cli import BANNER
+from sandbox.engine.display import format_value, hide
+from sandbox.engine.errors import StackNotFoundError, StateError, UsageError
+from sandbox.engine.resource import STACK_TYPE
+from sandbox.engine.snapshot import salt_of
+from sandbox.engine.values import SIGNATURE, is_secret, transform
+from sandbox.engine.workspace import Workspace, open_workspace
+
+
+def run(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, str]) -> int:
+    """Run a stack command; the exit status."""
+    workspace = open_workspace(folder, environment)
+    print(BANNER, file=sys.stderr)
+    actions = {
+        None: _show,
+        "output": _output,
+        "ls": _list,
+        "export": _export,
+        "import": _import,
+        "init": _init,
+        "select": _select,
+        "rm": _remove,
+    }
+    actions[arguments.action](arguments, workspace)
+    return 0
+
+
+def _name(arguments: argparse.Namespace, workspace: Workspace) -> str:
+    return workspace.stack_name(getattr(arguments, "name", None) or arguments.stack)
+
+
+def _root_outputs(deployment: Mapping[str, Any]) -> dict[str, Any]:
+    roots = [item for item in deployment.get("resources") or [] if item["type"] == STACK_TYPE]
+    return (roots[0].get("outputs") or {}) if roots else {}
+
+
+def _show(arguments: argparse.Namespace, workspace: Workspace) -> None:
+    stack = workspace.stack_name(arguments.stack)
+    deployment = workspace.deployment(stack)
+    resources = deployment.get("resources") or []
+    print(f"Current stack is {stack}:\n    Managed by {workspace.backend.folder}")
+    if deployment.get("manifest"):
+        print(f"    Last updated: {deployment['manifest']['time']}")
+    print(f"Current stack resources ({len(resources)}):")
+    for resource in resources:
+        print(f"    {resource['type']}  {resource['urn'].split('::', 3)[3]}")
+    if deployment.get("pending_operations"):
+        print(f"{len(deployment['pending_operations'])} operations were interrupted; 'pulumi up' picks them up")
+
+
+def _output(arguments: argparse.Namespace, workspace: Workspace) -> None:
+    stack = workspace.stack_name(arguments.stack)
+    deployment = workspace.deployment(stack)
+    outputs = _root_outputs(deployment)
+    wanted = arguments.name
+    if wanted is not None and wanted not in outputs:
+        raise UsageError(f"the stack '{stack}' has no output '{wanted}' (it has: {', '.join(sorted(outputs)) or 'none'})")
+    show = arguments.show_secrets or wanted is not None
+    if show and any(_sealed(value) for key, value in outputs.items() if wanted in (None, key)):
+        outputs = workspace.crypter(salt_of(deployment)).open(outputs, "")
+    if arguments.json:
+        shown = {key: hide(value, show_secrets=show) for key, value in outputs.items() if wanted in (None, key)}
+        print(json.dumps(shown if wanted is None else shown[wanted], indent=2))
+    elif wanted is not None:
+        value = hide(outputs[wanted], show_secrets=True)
+        print(value if isinstance(value, str) else json.dumps(value))
+    else:
+        print(f"Current stack outputs ({len(outputs)}):")
+        for key in sorted(outputs):
+            print(f"    {key}: {format_value(outputs[key], show_secrets=show)}")
+
+
+def _sealed(value: Any) -> bool:
+    found: list[Any] = []
+    transform(value, lambda part: found.append(part) or part if is_secret(part) else part)
+    return bool(found)
+
+
+def _list(arguments: argparse.Namespace, workspace: Workspace) -> None:
+    rows = []
+    for stack in workspace.backend.stacks():
+        deployment = workspace.backend.load(stack) or {}
+        updated = (deployment.get("manifest") or {}).get("time")
+        rows.append({"name": stack, "lastUpdate": updated, "resourceCount": len(deployment.get("resources") or [])})
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return
+    print(f"{'NAME':24}{'LAST UPDATE':36}RESOURCE COUNT")
+    for row in rows:
+        print(f"{row['name']:24}{row['lastUpdate'] or 'n/a':36}{row['resourceCount']}")
+
+
+def _export(arguments: argparse.Namespace, workspace: Workspace) -> None:
+    deployment = workspace.deployment(workspace.stack_name(arguments.stack))
+    if arguments.show_secrets:
+        crypter = workspace.crypter(salt_of(deployment))
+
+        def reveal(value: Any) -> Any:
+            if not is_secret(value):
+                return value
+            return {SIGNATURE: value[SIGNATURE], "plaintext": crypter.decrypt(value["ciphertext"])}
+
+        deployment = transform(deployment, reveal)
+    text = json.dumps({"version": 3, "deployment": deployment}, indent=4)
+    if arguments.file:
+        Path(arguments.file).write_text(text + "\n", encoding="utf-8")
+    else:
+        print(text)
+
+
+def _import(arguments: argparse.Namespace, workspace: Workspace) -> None:
+    stack = workspace.stack_name(arguments.stack)
+    current = workspace.deployment(stack)
+    try:
+        text = Path(arguments.file).read_text(encoding="utf-8") if arguments.file else sys.stdin.read()
+        data = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise StateError(f"{arguments.file or 'the input'}: can't be read: {error}") from error
+    if not isinstance(data, dict) or data.get("version") != 3 or "deployment" not in data:
+        raise StateError(f"{arguments.file or 'the input'} is no export of format 3")
+    deployment = _resealed(workspace, stack, data["deployment"], current)
+    for resource in deployment.get("resources") or []:
+        if resource["urn"].split("::")[0] != f"urn:pulumi:{stack}":
+            raise StateError(f"the resource '{resource['urn']}' belongs to another stack than '{stack}'")
+    with workspace.backend.locked(stack):
+        workspace.backend.keep_backup(stack)
+        workspace.backend.save(stack, deployment)
+    print("Import complete.")
+
+
+def _resealed(
+    workspace: Workspace, stack: str, deployment: dict[str, Any], current: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Encrypt what an export with --show-secrets has in plain text."""
+    plaintext: list[Any] = []
+    transform(deployment, lambda part: plaintext.append(part) or part if is_secret(part) and "plaintext" in part else part)
+    if not plaintext:
+        return deployment
+    salt = salt_of(deployment) or salt_of(current) or workspace.stack_file(stack).salt
+    crypter = workspace.crypter(salt)
+
+    def reseal(part: Any) -> Any:
+        if not is_secret(part) or "plaintext" not in part:
+            return part
+        return {SIGNATURE: part[SIGNATURE], "ciphertext": crypter.encrypt(part["plaintext"])}
+
+    sealed = transform(deployment, reseal)
+    sealed["secrets_providers"] = {"type": "passphrase", "state": {"salt": crypter.salt}}
+    return sealed
+
+
+def _init(arguments: argparse.Namespace, workspace: Workspace) -> None:
+    given = arguments.name or arguments.stack
+    if not given:
+        raise UsageError("missing stack name: pulumi stack init NAME")
+    create(workspace, workspace.check_name(given))
+    if not arguments.no_select:
+        workspace.select(workspace.check_name(given))
+    print(f"Created stack '{given}'")
+
+
+def create(workspace: Workspace, stack: str) -> None:
+    """Make an empty stack, and its salt in the stack file.
+
+    Raises:
+        UsageError: It exists.
+    """
+    if workspace.backend.load(stack) is not None:
+        raise UsageError(f"stack '{stack}' already exists")
+    file = workspace.stack_file(stack)
+    crypter = workspace.crypter(file.salt)
+    if file.salt is None:
+        file.salt = crypter.salt
+        file.save()
+    elif file.config:
+        crypter.encrypt("")  # tells a wrong passphrase before the stack is there
+    workspace.backend.save(stack, None)
+
+
+def _select(arguments: argparse.Namespace, workspace: Workspace) -> None:
+    stack = _name(arguments, workspace)
+    if workspace.backend.load(stack) is None:
+        if not arguments.create:
+            raise StackNotFoundError(stack)
+        create(workspace, stack)
+    workspace.select(stack)
+
+
+def _remove(arguments: argparse.Namespace, workspace: Workspace) -> None:
+    stack = _name(arguments, workspace)
+    resources = workspace.deployment(stack).get("resources") or []
+    if resources and not arguments.force:
+        raise UsageError(f"stack '{stack}' still has {len(resources)} resources; run 'pulumi destroy' first, or pass --force")
+    if not arguments.yes:
+        if not sys.stdin.isatty() or arguments.non_interactive:
+            raise UsageError("--yes must be passed in to remove a stack when running in non-interactive mode")
+        if input(f"This removes the stack '{stack}'. Type its name: ").strip() != stack:
+            raise UsageError("the name does not match; nothing was removed")
+    with workspace.backend.locked(stack):
+        workspace.backend.remove(stack)
+    if not arguments.preserve_config and not arguments.force:
+        workspace.project.stack_file(stack).unlink(missing_ok=True)
+    workspace.deselect(stack)
+    print(f"Stack '{stack}' has been removed!")

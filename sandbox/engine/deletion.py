@@ -1,0 +1,107 @@
+"""Deleting: dependents before what they depend on, in parallel where the graph allows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+
+from sandbox.engine import graph
+from sandbox.engine.errors import ClusterUnreachableError, EngineError, ProtectedError, StoppedError
+from sandbox.engine.providers.base import Provider
+from sandbox.engine.resource import Resource
+from sandbox.engine.run import Run
+from sandbox.engine.steps import Op
+
+Providers = Callable[[Resource], Provider]
+Hooks = Callable[[str, Resource], None]
+
+
+def check_protected(resources: Sequence[Resource]) -> None:
+    """Refuse before anything is deleted.
+
+    Raises:
+        ProtectedError: One of the resources is protected.
+    """
+    for resource in resources:
+        if resource.protect:
+            raise ProtectedError(resource.urn, "deleted")
+
+
+def delete_one(
+    run: Run, resource: Resource, provider_of: Providers, going: Collection[str], op: Op, hooks: Hooks | None = None
+) -> None:
+    """Delete one resource and forget it.
+
+    Args:
+        run: The run.
+        resource: What to delete.
+        provider_of: Finds the provider.
+        going: URNs that this run deletes as a whole, for `deleted_with`.
+        op: DELETE or DELETE_REPLACED.
+        hooks: Called with `BeforeDelete` and `AfterDelete`.
+
+    Raises:
+        EngineError: It could not be deleted; it stays in the state.
+    """
+    if resource.protect:
+        raise ProtectedError(resource.urn, "deleted")
+    run.check()
+    kept = resource.retain_on_delete or resource.deleted_with in going
+    if not resource.is_managed or kept:
+        run.unchanged(resource.urn, Op.DISCARD if kept or resource.external else op)
+    else:
+        with run.operation(op, resource):
+            if not run.preview:
+                if hooks:
+                    hooks("BeforeDelete", resource)
+                _provider_delete(run, resource, provider_of(resource))
+                if hooks:
+                    hooks("AfterDelete", resource)
+    run.snapshot.forget(resource)
+
+
+def _provider_delete(run: Run, resource: Resource, provider: Provider) -> None:
+    try:
+        provider.delete(resource, resource.custom_timeouts.get("delete"))
+    except ClusterUnreachableError as error:
+        if not getattr(provider, "delete_unreachable", False):
+            raise
+        run.listener.diagnostic("warning", f"removed from the state only: {error.args[0].split('. ')[0]}", resource.urn)
+
+
+def delete_all(
+    run: Run, resources: Sequence[Resource], provider_of: Providers, hooks: Hooks | None = None
+) -> None:
+    """Delete resources in parallel, dependents first; a failure stops new deletions.
+
+    The failure is in `run.failed` afterwards.
+    """
+    going = {resource.urn for resource in resources if not resource.delete}
+    left = {id(resource): resource for resource in resources}
+    running: set[int] = set()
+    changed = threading.Condition()
+
+    def work(resource: Resource) -> None:
+        op = Op.DELETE_REPLACED if resource.delete else Op.DELETE
+        try:
+            delete_one(run, resource, provider_of, going, op, hooks)
+        except StoppedError:
+            pass
+        except EngineError as error:
+            run.fail(str(error), resource.urn)
+        finally:
+            with changed:
+                left.pop(id(resource))
+                running.discard(id(resource))
+                changed.notify_all()
+
+    with changed:
+        while left and not (run.failed and not running):
+            ready = [] if run.failed else graph.deletable(left.values(), running)
+            for resource in ready:
+                running.add(id(resource))
+                threading.Thread(target=work, args=(resource,), daemon=True).start()
+            if not running:
+                run.fail("the resources of the state depend on each other in a circle: " + next(iter(left.values())).urn)
+                return
+            changed.wait()

@@ -1,0 +1,46 @@
+"""What a run tells the person who watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sandbox.engine.steps import Op
+
+
+class Listener(Protocol):
+    """Receives what happens, from several threads."""
+
+    def started(self, urn: str, op: Op, keys: Sequence[str] = ()) -> None:
+        """An operation on a resource begins; `keys` are the paths that change."""
+
+    def finished(self, urn: str, op: Op) -> None:
+        """The operation is done."""
+
+    def failed(self, urn: str, op: Op) -> None:
+        """The operation failed; a diagnostic says why."""
+
+    def diagnostic(self, severity: str, message: str, urn: str = "") -> None:
+        """Tell a message of severity `debug`, `info`, `warning` or `error`."""
+
+    def status(self, urn: str, message: str) -> None:
+        """Tell what a running operation waits for."""
+
+
+class Silence:
+    """A listener that hears nothing."""
+
+    def started(self, urn: str, op: Op, keys: Sequence[str] = ()) -> None:
+        """Ignore it."""
+
+    def finished(self, urn: str, op: Op) -> None:
+        """Ignore it."""
+
+    def failed(self, urn: str, op: Op) -> None:
+        """Ignore it."""
+
+    def diagnostic(self, severity: str, message: str, urn: str = "") -> None:
+        """Ignore it."""
+
+    def status(self, urn: str, message: str) -> None:
+        """Ignore it."""

@@ -1,0 +1,111 @@
+"""URNs, aliases, and the order in which resources can be deleted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from sandbox.engine.resource import STACK_TYPE, Resource, provider_urn
+
+
+def urn_of(stack: str, project: str, kind: str, name: str, parent: str = "") -> str:
+    """The URN of a resource; the parent's types are part of it unless the parent is the stack."""
+    return f"urn:pulumi:{stack}::{project}::{qualified_type(parent)}{kind}::{name}"
+
+
+def qualified_type(parent: str) -> str:
+    """What a parent's URN adds before a child's type."""
+    if not parent:
+        return ""
+    chain = parent.split("::")[2]
+    return "" if chain == STACK_TYPE else f"{chain}$"
+
+
+def type_of(urn: str) -> str:
+    """The resource's own type in a URN."""
+    return urn.split("::")[2].split("$")[-1]
+
+
+def name_of(urn: str) -> str:
+    """The resource's name in a URN."""
+    return urn.split("::", 3)[3]
+
+
+@dataclass(frozen=True)
+class Alias:
+    """What a resource was called before; an empty part means: as now."""
+
+    urn: str = ""
+    name: str = ""
+    type: str = ""
+    stack: str = ""
+    project: str = ""
+    parent: str = ""
+    no_parent: bool = False
+
+
+def alias_urn(alias: Alias, urn: str, parent: str) -> str:
+    """The URN that an alias stands for, seen from a resource with this URN and parent."""
+    if alias.urn:
+        return alias.urn
+    head, project = urn.split("::")[:2]
+    stack = head.removeprefix("urn:pulumi:")
+    above = "" if alias.no_parent else alias.parent or parent
+    return urn_of(
+        alias.stack or stack, alias.project or project, alias.type or type_of(urn), alias.name or name_of(urn), above
+    )
+
+
+def needs(resource: Resource) -> set[str]:
+    """URNs of everything that must exist as long as this resource does."""
+    urns = set(resource.dependencies) | {resource.parent, resource.deleted_with}
+    for dependencies in resource.property_dependencies.values():
+        urns.update(dependencies)
+    if resource.provider:
+        urns.add(provider_urn(resource.provider))
+    return urns - {"", resource.urn}
+
+
+def deletable(resources: Iterable[Resource], running: Collection[int] = ()) -> list[Resource]:
+    """Those resources which nothing else of the given ones needs.
+
+    Args:
+        resources: What is still to be deleted, those being deleted included.
+        running: `id()` of those that are being deleted at the moment; they are not returned.
+    """
+    left = list(resources)
+    needed: dict[str, int] = {}
+    for resource in left:
+        for urn in needs(resource):
+            needed[urn] = needed.get(urn, 0) + 1
+    return [resource for resource in left if id(resource) not in running and not needed.get(resource.urn)]
+
+
+def without_dangling(resource: Resource, known: Collection[str]) -> bool:
+    """Drop references to resources that are gone, in place; tell whether anything was dropped."""
+    changed = False
+    kept = [urn for urn in resource.dependencies if urn in known]
+    if kept != resource.dependencies:
+        resource.dependencies, changed = kept, True
+    for key, urns in resource.property_dependencies.items():
+        kept = [urn for urn in urns if urn in known]
+        if kept != urns:
+            resource.property_dependencies[key], changed = kept, True
+    if resource.deleted_with and resource.deleted_with not in known:
+        resource.deleted_with, changed = "", True
+    return changed
+
+
+def dependents(urn: str, resources: Iterable[Resource]) -> list[tuple[Resource, list[str]]]:
+    """Resources whose properties depend directly on a URN, with those property names."""
+    found = []
+    for resource in resources:
+        keys = [key for key, urns in resource.property_dependencies.items() if urn in urns]
+        if keys:
+            found.append((resource, keys))
+    return found
+
+
+def find_old(urn: str, aliases: Iterable[str], olds: Mapping[str, Resource]) -> Resource | None:
+    """The state of a resource under its URN or the first alias that has one."""
+    return next((olds[candidate] for candidate in (urn, *aliases) if candidate in olds), None)

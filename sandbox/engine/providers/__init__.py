@@ -1,0 +1,1 @@
+"""What creates, changes and deletes resources."""

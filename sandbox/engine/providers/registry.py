@@ -1,0 +1,162 @@
+"""Finds the provider for a reference, makes default providers, and compares configurations."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandbox.engine.config import Configuration
+from sandbox.engine.errors import EngineError, UnsupportedError
+from sandbox.engine.events import Listener
+from sandbox.engine.providers.base import Diff, Provider, UnconfiguredProvider, is_configured
+from sandbox.engine.resource import Resource, provider_urn
+from sandbox.engine.snapshot import Snapshot
+from sandbox.engine.values import UNKNOWN, Properties, changed_keys, plain, secret, without_internal
+
+PACKAGES = ("hcloud", "kubernetes", "pulumi-python")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What providers need to know about where they run.
+
+    Attributes:
+        program: The program's folder, working directory of the dynamic providers.
+        project: Name of the project.
+        stack: Name of the stack.
+        environment: Environment variables.
+        cache: Folder for things that can be made again (Kubernetes discovery).
+        stopping: Tells that waiting should end.
+    """
+
+    program: Path
+    project: str
+    stack: str
+    environment: Mapping[str, str]
+    listener: Listener
+    stopping: threading.Event
+    cache: Path
+    dynamic: Callable[[], Provider] | None = field(default=None, repr=False)
+
+
+class Registry:
+    """All providers of a run, each made once, when it is first needed."""
+
+    def __init__(self, snapshot: Snapshot, configuration: Configuration, surroundings: Surroundings) -> None:
+        self._snapshot = snapshot
+        self._configuration = configuration
+        self._surroundings = surroundings
+        self._providers: dict[str, Provider] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, reference: str) -> Provider:
+        """The provider of a reference (URN and id).
+
+        Raises:
+            EngineError: There is no such provider, or it can't start.
+        """
+        with self._lock:
+            lock = self._locks.setdefault(reference, threading.Lock())
+        with lock:
+            if reference not in self._providers:
+                inputs = self.configuration(reference)
+                if inputs is None:
+                    raise EngineError(f"unknown provider '{reference}'")
+                package = provider_urn(reference).split("::")[2].split("$")[-1].rsplit(":", 1)[-1]
+                self._providers[reference] = self._make(package, inputs)
+            return self._providers[reference]
+
+    def configuration(self, reference: str) -> Properties | None:
+        """The inputs of a provider, from this run or from the state."""
+        urn, identity = reference.rsplit("::", 1)
+        candidates = [self._snapshot.news.get(urn), *self._snapshot.olds]
+        for state in candidates:
+            if state is not None and state.urn == urn and identity in (state.id, UNKNOWN):
+                return without_internal(state.inputs)
+        return None
+
+    def check_config(self, kind: str, inputs: Properties) -> None:
+        """Refuse providers and settings that the engine does not have.
+
+        Raises:
+            EngineError: With the package or the key.
+        """
+        package = kind.rsplit(":", 1)[-1]
+        if package == "hcloud":
+            from sandbox.engine.providers.hcloud.provider import check_config  # noqa: PLC0415  loaded when needed
+        elif package == "kubernetes":
+            from sandbox.engine.providers.kubernetes.provider import check_config  # noqa: PLC0415
+        elif package in PACKAGES:
+            return
+        else:
+            raise _unknown_package(package)
+        check_config(plain(inputs))
+
+    def default_inputs(self, package: str, version: str) -> Properties:
+        """The inputs of a package's default provider: what the stack's configuration says about it.
+
+        Raises:
+            UnsupportedError: The engine has no such package.
+        """
+        if package not in PACKAGES:
+            raise _unknown_package(package)
+        inputs = {}
+        for key in sorted(self._configuration.values):
+            value = self._configuration.values[key]
+            value = secret(value) if key in self._configuration.secret_keys else value
+            if package == "pulumi-python":
+                inputs[key] = value
+            elif key.startswith(f"{package}:"):
+                inputs[key.split(":", 1)[1]] = value
+        return inputs | ({"version": version} if version else {})
+
+    def close(self) -> None:
+        """Close all providers."""
+        for provider in self._providers.values():
+            provider.close()
+
+    def cancel(self) -> None:
+        """Ask all providers to end early."""
+        for provider in self._providers.values():
+            provider.cancel()
+
+    def _make(self, package: str, inputs: Properties) -> Provider:
+        if not is_configured(inputs):
+            return UnconfiguredProvider()
+        around = self._surroundings
+        if package == "pulumi-python":
+            from sandbox.engine.providers.dynamic import DynamicProvider  # noqa: PLC0415  loads gRPC
+
+            return DynamicProvider(inputs, around)
+        if package == "hcloud":
+            from sandbox.engine.providers.hcloud.provider import HcloudProvider  # noqa: PLC0415
+
+            return HcloudProvider(plain(inputs), around)
+        if package == "kubernetes":
+            from sandbox.engine.providers.kubernetes.provider import KubernetesProvider  # noqa: PLC0415
+
+            return KubernetesProvider(plain(inputs), around)
+        raise _unknown_package(package)
+
+
+def _unknown_package(package: str) -> UnsupportedError:
+    return UnsupportedError(f"the provider package '{package}' (it has: {', '.join(PACKAGES)})")
+
+
+def config_diff(package: str, old: Properties, new: Properties) -> Diff:
+    """Compare two configurations of a provider; `replaces` means that it now talks to another system."""
+    keys = [key for key in changed_keys(old, new) if key != "version"]
+    replaces: list[str] = []
+    if package == "kubernetes":
+        from sandbox.engine.providers.kubernetes.cluster import moved  # noqa: PLC0415
+
+        replaces = moved(plain(old), plain(new))
+    return Diff(changes=bool(keys), replaces=replaces, keys=keys)
+
+
+def reference_of(provider: Resource) -> str:
+    """How resources refer to a provider."""
+    return provider.reference

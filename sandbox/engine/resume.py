@@ -1,0 +1,54 @@
+"""After a killed run: what it was doing is noticed, explained and picked up."""
+
+from __future__ import annotations
+
+from sandbox.engine.clock import timestamp
+from sandbox.engine.providers.base import Request
+from sandbox.engine.providers.registry import Registry
+from sandbox.engine.resource import replaced
+from sandbox.engine.run import Run
+from sandbox.engine.snapshot import Pending
+from sandbox.engine.values import mark_keys, mark_like
+
+
+def resume(run: Run, registry: Registry) -> None:
+    """Pick up the operations that the state says were going on.
+
+    Finished or half-finished creations become part of the old state, if their provider can find them; everything else
+    is compared and done again by the run itself. A preview only tells.
+
+    Raises:
+        EngineError: The provider of such a resource does not answer.
+    """
+    for pending in list(run.snapshot.interrupted):
+        urn = pending.resource.urn
+        text = f"an earlier run was interrupted while {pending.kind} this resource"
+        if pending.kind != "creating":
+            run.listener.diagnostic("warning", f"{text}; it is compared and done again", urn)
+            run.snapshot.resolve_interrupted(pending)
+        elif run.preview:
+            run.listener.diagnostic("warning", f"{text}; 'pulumi up' will look for it first", urn)
+        else:
+            run.listener.diagnostic("warning", f"{text}; {_adopt(run, registry, pending)}", urn)
+
+
+def _adopt(run: Run, registry: Registry, pending: Pending) -> str:
+    resource = pending.resource
+    if any(old.urn == resource.urn and not old.delete for old in run.snapshot.olds):
+        run.snapshot.resolve_interrupted(pending)
+        return "its predecessor is still there and is replaced again"
+    if resource.package == "pulumi-python":
+        run.snapshot.resolve_interrupted(pending)
+        return "a dynamic provider can't tell how far it came, so it is created again"
+    provider = registry.get(resource.provider)
+    timeout = resource.custom_timeouts.get("create")
+    made = provider.adopt(Request(resource.urn, resource.type, resource.inputs, timeout))
+    if made is None:
+        run.snapshot.resolve_interrupted(pending)
+        return "nothing of it was found"
+    outputs = made.outputs if provider.accept_secrets else mark_like(resource.inputs, made.outputs)
+    outputs = mark_keys(resource.additional_secret_outputs, outputs)
+    now = timestamp()
+    adopted = replaced(resource, id=made.id, outputs=outputs, created=now, modified=now)
+    run.snapshot.resolve_interrupted(pending, adopted)
+    return "it was found and taken over"

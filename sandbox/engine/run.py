@@ -1,0 +1,111 @@
+"""One run of the engine: its limits, its end, and the bookkeeping around every operation."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sandbox.engine.errors import StoppedError
+from sandbox.engine.events import Listener
+from sandbox.engine.resource import Resource
+from sandbox.engine.snapshot import Snapshot
+from sandbox.engine.steps import Op
+
+_PENDING = {
+    Op.CREATE: "creating",
+    Op.REPLACE: "creating",
+    Op.UPDATE: "updating",
+    Op.DELETE: "deleting",
+    Op.DELETE_REPLACED: "deleting",
+    Op.READ: "reading",
+    Op.IMPORT: "importing",
+}
+
+
+@dataclass
+class Run:
+    """What all parts of a run share.
+
+    Attributes:
+        stack: Name of the stack.
+        project: Name of the project.
+        snapshot: The state.
+        listener: Hears what happens.
+        preview: Nothing is changed.
+        parallel: At most so many operations at once.
+        failed: The first failure; no new operation starts after it.
+        stopping: Set when the run is to end early.
+    """
+
+    stack: str
+    project: str
+    snapshot: Snapshot
+    listener: Listener
+    preview: bool = False
+    parallel: int = 16
+    failed: str | None = None
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._slots = threading.Semaphore(self.parallel)
+        self._idle = threading.Condition()
+        self._busy = 0
+        self._told: set[str] = set()
+
+    def fail(self, message: str, urn: str = "") -> None:
+        """Report a failure and start nothing new; the same message is told once."""
+        with self._idle:
+            first = message not in self._told
+            self._told.add(message)
+            self.failed = self.failed or message
+        self.stopping.set()
+        if first:
+            self.listener.diagnostic("error", message, urn)
+
+    def check(self) -> None:
+        """Refuse to go on in a run that is ending.
+
+        Raises:
+            StoppedError: It is.
+        """
+        if self.failed is not None:
+            raise StoppedError("the run is ending")
+
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """Count a piece of work that the end of the run waits for."""
+        with self._idle:
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._busy -= 1
+                self._idle.notify_all()
+
+    def wait_idle(self) -> None:
+        """Wait until no piece of work is going on."""
+        with self._idle:
+            self._idle.wait_for(lambda: self._busy == 0)
+
+    @contextlib.contextmanager
+    def operation(self, op: Op, resource: Resource, keys: Sequence[str] = ()) -> Iterator[None]:
+        """Surround an operation: one of the parallel slots, the pending operation in the state, the display."""
+        with self._slots, self.busy():
+            self.check()
+            self.listener.started(resource.urn, op, keys)
+            pending = contextlib.nullcontext() if self.preview else self.snapshot.pending(_PENDING[op], resource)
+            try:
+                with pending:
+                    yield
+            except BaseException:
+                self.listener.failed(resource.urn, op)
+                raise
+            self.listener.finished(resource.urn, op)
+
+    def unchanged(self, urn: str, op: Op = Op.SAME) -> None:
+        """Show an operation that needs no provider."""
+        self.listener.started(urn, op)
+        self.listener.finished(urn, op)

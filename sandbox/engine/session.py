@@ -1,0 +1,236 @@
+"""One command on one stack: opens everything, runs it, writes the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from concurrent import futures
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from sandbox.engine import deletion, refreshing, resume
+from sandbox.engine.backend import Backend
+from sandbox.engine.config import Configuration
+from sandbox.engine.errors import EngineError
+from sandbox.engine.events import Listener
+from sandbox.engine.host import ProgramHost
+from sandbox.engine.project import Project
+from sandbox.engine.providers.registry import Registry, Surroundings
+from sandbox.engine.resource import STACK_TYPE, Resource
+from sandbox.engine.run import Run
+from sandbox.engine.secrets import Crypter
+from sandbox.engine.snapshot import Snapshot
+
+_SERVER_THREADS = 256  # the SDK blocks one of its threads for every resource that is being registered
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    parallel: int = 16
+    refresh: bool = False
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+class Session:
+    """A run of the engine on one stack, whose lock the caller holds.
+
+    Args:
+        project: The project.
+        stack: Name of the stack.
+        configuration: Its configuration.
+        crypter: Its secrets.
+        backend: Where its state is.
+        deployment: Its state.
+        listener: Hears what happens.
+        options: What the command line asks for.
+        preview: Change nothing.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        stack: str,
+        configuration: Configuration,
+        crypter: Crypter,
+        backend: Backend,
+        deployment: Mapping[str, Any],
+        listener: Listener,
+        options: Options,
+        *,
+        preview: bool,
+    ) -> None:
+        self._project = project
+        self._configuration = configuration
+        self._options = options
+        self._host: ProgramHost | None = None
+        write = None if preview else lambda data: backend.save(stack, data)
+        self.snapshot = Snapshot(deployment, crypter, version("pulumi"), write)
+        self.run = Run(stack, project.name, self.snapshot, listener, preview=preview, parallel=options.parallel)
+        around = Surroundings(
+            program=project.program,
+            project=project.name,
+            stack=stack,
+            environment=options.environment,
+            listener=listener,
+            stopping=self.run.stopping,
+            cache=backend.folder / ".pulumi" / "cache",
+        )
+        self.registry = Registry(self.snapshot, configuration, around)
+
+    # --- commands; each returns when the state is written
+
+    def up(self, host: ProgramHost) -> None:
+        """Run the program and make the stack what it says; also the preview of that."""
+        self._guarded(lambda: self._up(host))
+
+    def destroy(self) -> None:
+        """Delete everything."""
+
+        def work() -> None:
+            resume.resume(self.run, self.registry)
+            self._refresh_if_wanted()
+            self.run.check()
+            resources = self.snapshot.remaining()
+            deletion.check_protected(resources)
+            deletion.delete_all(self.run, resources, self._provider_of)
+
+        self._guarded(work)
+
+    def refresh(self) -> None:
+        """Make the state what is really there."""
+
+        def work() -> None:
+            resume.resume(self.run, self.registry)
+            refreshing.refresh(self.run, self.registry)
+
+        self._guarded(work)
+
+    def outputs(self) -> dict[str, Any]:
+        """The stack's outputs, with secret marks."""
+        root = next((item for item in self.snapshot.resources() if item.type == STACK_TYPE), None)
+        return root.outputs if root else {}
+
+    def interrupt(self) -> None:
+        """Start nothing new; the operations that run are finished and saved."""
+        self.run.fail("update canceled: running operations are finished first (interrupt again to leave at once)")
+        if self._host is not None:
+            self._host.kill()
+
+    # --- inside
+
+    def _guarded(self, work: Any) -> None:
+        with _interrupts(self):
+            try:
+                work()
+            except EngineError as error:
+                self.run.fail(str(error), getattr(error, "urn", ""))
+            finally:
+                self.run.wait_idle()
+                self.registry.close()
+                self.snapshot.save()
+
+    def _refresh_if_wanted(self) -> None:
+        if self._options.refresh or self._project.refresh_always:
+            refreshing.refresh(self.run, self.registry)
+
+    def _provider_of(self, resource: Resource) -> Any:
+        return self.registry.get(resource.provider)
+
+    def _up(self, host: ProgramHost) -> None:
+        import grpc  # noqa: PLC0415  slow to load; while it loads, so does the program's process
+        from pulumi.runtime.proto import engine_pb2_grpc, resource_pb2_grpc  # noqa: PLC0415
+
+        from sandbox.engine.engine_service import EngineService  # noqa: PLC0415
+        from sandbox.engine.hooks import HookTable  # noqa: PLC0415
+        from sandbox.engine.monitor import ResourceMonitor  # noqa: PLC0415
+        from sandbox.engine.providers.dynamic import OPTIONS  # noqa: PLC0415
+        from sandbox.engine.registration import Registrar  # noqa: PLC0415
+
+        self._host = host
+        resume.resume(self.run, self.registry)
+        self._refresh_if_wanted()
+        self.run.check()
+        hooks = HookTable(preview=self.run.preview)
+        registrar = Registrar(self.run, self.registry, hooks.run)
+
+        def finish() -> None:
+            self.run.check()
+            leftover = registrar.unregistered()
+            deletion.check_protected([item for item in leftover if not item.delete])
+            deletion.delete_all(self.run, leftover, self._provider_of, hooks.run)
+
+        monitor = ResourceMonitor(
+            self.run, registrar, self.registry, hooks, self._configuration, self._project.root, finish
+        )
+        server = grpc.server(futures.ThreadPoolExecutor(_SERVER_THREADS), options=OPTIONS)
+        resource_pb2_grpc.add_ResourceMonitorServicer_to_server(monitor, server)
+        engine_pb2_grpc.add_EngineServicer_to_server(EngineService(self.run), server)
+        address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        server.start()
+        try:
+            host.start(self._settings(address))
+            self._wait(host)
+            self.run.wait_idle()
+        finally:
+            host.kill()
+            server.stop(0)
+        self._finish_outputs(registrar.old_stack_outputs)
+
+    def _settings(self, address: str) -> dict[str, Any]:
+        return {
+            "config": dict(self._configuration.values),
+            "secret_keys": list(self._configuration.secret_keys),
+            "settings": {
+                "project": self._project.name,
+                "stack": self.run.stack,
+                "monitor": address,
+                "engine": address,
+                "parallel": self.run.parallel,
+                "dry_run": self.run.preview,
+                "organization": "organization",
+                "root_directory": str(self._project.root),
+            },
+        }
+
+    def _wait(self, host: ProgramHost) -> None:
+        status = host.wait()
+        if status and not self.run.failed:
+            self.run.fail(f"the program ended with exit status {status}")
+
+    def _finish_outputs(self, before: dict[str, Any]) -> None:
+        """After a failure the program's outputs are incomplete: old ones stay beside the new ones."""
+        root = next((item for item in self.snapshot.news.values() if item.type == STACK_TYPE), None)
+        if root is not None and self.run.failed:
+            root.outputs = {**before, **root.outputs}
+            self.snapshot.complete(root, None, save=False)
+
+
+class _interrupts:  # noqa: N801  a context manager
+    """Ctrl-C and SIGTERM end a session in order; the second one ends it at once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._before: dict[int, Any] = {}
+        self._count = 0
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, *_: object) -> None:
+        self._count += 1
+        if self._count > 1:
+            os._exit(1)
+        # not in the signal handler itself: it may interrupt a thread that holds one of the locks that this needs
+        threading.Thread(target=self._session.interrupt, daemon=True).start()
+

@@ -1,0 +1,176 @@
+"""The planner: what has to be done to one resource. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sandbox.engine import paths
+from sandbox.engine.errors import ProtectedError, UnsupportedError
+from sandbox.engine.graph import Alias
+from sandbox.engine.providers.base import Diff
+from sandbox.engine.resource import Resource
+from sandbox.engine.values import Properties, plain
+
+
+class Op(StrEnum):
+    """What is done to a resource."""
+
+    SAME = "same"
+    CREATE = "create"
+    UPDATE = "update"
+    REPLACE = "replace"
+    DELETE = "delete"
+    DELETE_REPLACED = "delete-replaced"
+    DISCARD = "discard"
+    READ = "read"
+    IMPORT = "import"
+    REFRESH = "refresh"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the program wants one resource to be.
+
+    Attributes as in Pulumi's resource options; `provider` is a reference (URN and id), `delete_before_replace` is None
+    where the program leaves it to the provider, timeouts are seconds.
+    """
+
+    urn: str
+    type: str
+    name: str
+    custom: bool
+    inputs: Properties
+    parent: str = ""
+    remote: bool = False
+    provider: str = ""
+    providers: dict[str, str] = field(default_factory=dict)
+    version: str = ""
+    dependencies: tuple[str, ...] = ()
+    property_dependencies: dict[str, list[str]] = field(default_factory=dict)
+    protect: bool = False
+    ignore_changes: tuple[str, ...] = ()
+    replace_on_changes: tuple[str, ...] = ()
+    replace_with: tuple[str, ...] = ()
+    replacement_trigger: Any = None
+    delete_before_replace: bool | None = None
+    retain_on_delete: bool = False
+    deleted_with: str = ""
+    additional_secret_outputs: tuple[str, ...] = ()
+    aliases: tuple[Alias, ...] = ()
+    custom_timeouts: dict[str, float] = field(default_factory=dict)
+    import_id: str = ""
+    source_position: str = ""
+    hooks: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do, and why.
+
+    Attributes:
+        op: SAME, CREATE, UPDATE, REPLACE or IMPORT.
+        delete_first: For REPLACE: the old one goes before the new one comes.
+        keys: Paths that change.
+        replaces: Paths that can't be changed in place.
+    """
+
+    op: Op
+    delete_first: bool = False
+    keys: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
+
+
+def merge_ignored(goal: Goal, old: Resource | None) -> Properties:
+    """The program's inputs, with old values where `ignore_changes` says so."""
+    inputs = goal.inputs
+    if old is not None:
+        for path in goal.ignore_changes:
+            inputs = paths.ignore(old.inputs, inputs, paths.parse(path))
+    return inputs
+
+
+def forced_replacements(
+    goal: Goal, old: Resource, news: Properties, *, provider_replaced: bool, replaced: Collection[str]
+) -> list[str]:
+    """Reasons for a replacement that don't come from the provider.
+
+    Args:
+        goal: What the program wants.
+        old: What is.
+        news: The checked inputs.
+        provider_replaced: The resource's provider now talks to another system.
+        replaced: URNs that this run has replaced.
+    """
+    reasons = [path for path in goal.replace_on_changes if paths.differ(old.inputs, news, paths.parse(path))]
+    if old.replacement_trigger is not None and plain(old.replacement_trigger) != plain(goal.replacement_trigger):
+        reasons.append("replacementTrigger")
+    if provider_replaced:
+        reasons.append("provider")
+    if any(urn in replaced for urn in goal.replace_with):
+        reasons.append("replaceWith")
+    return reasons
+
+
+def decide(goal: Goal, old: Resource | None, diff: Diff | None, forced: Sequence[str] = ()) -> Decision:
+    """Choose the operation for a resource.
+
+    Args:
+        goal: What the program wants.
+        old: What is, or None.
+        diff: The provider's comparison; not looked at where there is nothing to compare.
+        forced: From `forced_replacements`.
+
+    Raises:
+        ProtectedError: A protected resource would be replaced.
+    """
+    if goal.import_id and old is None:
+        return Decision(Op.IMPORT)
+    if goal.import_id and old is not None and goal.import_id not in (old.id, old.import_id):
+        raise UnsupportedError(f"importing '{goal.import_id}' over the existing resource '{goal.urn}'")
+    if old is None or old.external or old.delete:
+        return Decision(Op.CREATE)
+    reasons = tuple(dict.fromkeys([*(diff.replaces if diff else ()), *forced]))
+    if reasons:
+        return _replacement(goal, old, diff, reasons)
+    if (diff and diff.changes) or old.init_errors:
+        return Decision(Op.UPDATE, keys=tuple(diff.keys if diff else ()))
+    return Decision(Op.SAME)
+
+
+def _replacement(goal: Goal, old: Resource, diff: Diff | None, reasons: tuple[str, ...]) -> Decision:
+    if old.protect:
+        raise ProtectedError(goal.urn, "replaced")
+    from_provider = bool(diff and diff.delete_before_replace)
+    delete_first = from_provider if goal.delete_before_replace is None else goal.delete_before_replace
+    keys = tuple(dict.fromkeys([*(diff.keys if diff else ()), *reasons]))
+    return Decision(Op.REPLACE, delete_first=delete_first, keys=keys, replaces=reasons)
+
+
+def new_state(goal: Goal, inputs: Properties, outputs: Properties, identity: str) -> Resource:
+    """The state that a goal leads to; the caller adds times."""
+    return Resource(
+        urn=goal.urn,
+        type=goal.type,
+        custom=goal.custom,
+        id=identity,
+        inputs=inputs,
+        outputs=outputs,
+        parent=goal.parent,
+        dependencies=list(goal.dependencies),
+        property_dependencies={key: list(urns) for key, urns in goal.property_dependencies.items()},
+        provider=goal.provider,
+        protect=goal.protect,
+        retain_on_delete=goal.retain_on_delete,
+        deleted_with=goal.deleted_with,
+        additional_secret_outputs=list(goal.additional_secret_outputs),
+        custom_timeouts=dict(goal.custom_timeouts),
+        ignore_changes=list(goal.ignore_changes),
+        replace_on_changes=list(goal.replace_on_changes),
+        replacement_trigger=goal.replacement_trigger,
+        resource_hooks={key: list(names) for key, names in goal.hooks.items()},
+        import_id=goal.import_id,
+        source_position=goal.source_position,
+    )
