@@ -46,4 +46,5 @@ def declare(settings: Settings) -> None:
     pulumi.export("kubeconfig", kubeconfig.kubeconfig)
 
 
-main()
+if __name__ == "__main__":
+    main()
