@@ -69,7 +69,7 @@ def _is_of(name: str, suite: str) -> bool:
 
 
 def host_sources(folder: Path = Path("/etc/apt")) -> str:
-    """The host's entries for our suite; empty on another distribution: mmdebstrap's own default serves there."""
+    """The host's entries for our suite; empty on another distribution, where mmdebstrap's default serves."""
     files = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("*.sources"))]
     texts = [suite_sources(path.read_text(), SUITE) for path in files if path.is_file()]
     return "\n".join(text for text in texts if text)

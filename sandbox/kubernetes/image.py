@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.kubernetes import store
+from sandbox.kubernetes import store, toolchain
 from sandbox.kubernetes.debian import PACKAGES, SUITE, build_debian
 from sandbox.kubernetes.errors import ImageError
 from sandbox.kubernetes.processes import Progress, run
@@ -73,12 +73,28 @@ class MachineImage:
     container_store: Path
 
 
-def ensure(cache: Path, toolchain: Toolchain, progress: Progress) -> MachineImage:
+@dataclass(frozen=True)
+class _Folders:
+    debian: Path
+    rootfs: Path
+    store: Path
+
+
+def find(cache: Path) -> MachineImage | None:
+    """The image for the current toolchain and files, or None where it has not been built."""
+    built = toolchain.find(cache)
+    if built is None:
+        return None
+    folders = _folders(cache, built)
+    return MachineImage(folders.rootfs, folders.store) if _complete(folders) else None
+
+
+def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage:
     """The machine image, built where it is missing.
 
     Args:
         cache: folder that clones share; the image goes into ``image`` below it.
-        toolchain: its programs go into the image.
+        programs: the toolchain that goes into the image.
         progress: called with a line for everything that takes over two seconds.
 
     Raises:
@@ -86,23 +102,30 @@ def ensure(cache: Path, toolchain: Toolchain, progress: Progress) -> MachineImag
         CommandMissingError: mmdebstrap is missing.
         CommandError: a step of the build failed.
     """
-    home = cache / "image"
-    debian = home / f"debian-{SUITE}-{_digest(' '.join(PACKAGES))}"
-    rootfs = (
-        home / f"rootfs-{_digest(debian.name, toolchain.key, ' '.join(_MASKED), _tree_digest(MACHINE_FILES))}"
-    )
-    images = home / f"store-{_digest(toolchain.key, store.FORMAT)}"
-    if not (rootfs.is_dir() and images.is_dir()):
+    folders = _folders(cache, programs)
+    if not _complete(folders):
         if os.geteuid() != 0:
             raise ImageError(
                 "building the machine image needs root: run this once as root, or without machines"
             )
+        home = folders.rootfs.parent
         home.mkdir(parents=True, exist_ok=True)
         with locked(home / "lock", "the machine image", progress):
-            _once(debian, lambda target: build_debian(target, progress))
-            _once(rootfs, lambda target: _build_rootfs(target, debian, toolchain, progress))
-            _once(images, lambda target: store.build_store(target, toolchain, progress))
-    return MachineImage(rootfs, images)
+            _once(folders.debian, lambda target: build_debian(target, progress))
+            _once(folders.rootfs, lambda target: _build_rootfs(target, folders.debian, programs, progress))
+            _once(folders.store, lambda target: store.build_store(target, programs, progress))
+    return MachineImage(folders.rootfs, folders.store)
+
+
+def _folders(cache: Path, programs: Toolchain) -> _Folders:
+    home = cache / "image"
+    debian = home / f"debian-{SUITE}-{_digest(*PACKAGES)}"
+    content = _digest(debian.name, programs.key, *_MASKED, _tree_digest(MACHINE_FILES))
+    return _Folders(debian, home / f"rootfs-{content}", home / f"store-{_digest(programs.key, store.FORMAT)}")
+
+
+def _complete(folders: _Folders) -> bool:
+    return folders.rootfs.is_dir() and folders.store.is_dir()
 
 
 def _digest(*parts: str) -> str:
@@ -126,14 +149,14 @@ def _once(target: Path, build: Callable[[Path], None]) -> None:
     temporary.rename(target)
 
 
-def _build_rootfs(target: Path, debian: Path, toolchain: Toolchain, progress: Progress) -> None:
+def _build_rootfs(target: Path, debian: Path, programs: Toolchain, progress: Progress) -> None:
     progress("machine image: root file system")
     run("copying Debian", ("cp", "-a", "--link", str(debian), str(target)), progress=progress)
     for source in sorted(MACHINE_FILES.rglob("*")):
         if source.is_file() and "__pycache__" not in source.parts:
             install(source, target / source.relative_to(MACHINE_FILES), 0o644)
-    _install_folder(toolchain.bin, target / PROGRAMS)
-    _install_folder(toolchain.cni, target / PLUGINS)
+    _install_folder(programs.bin, target / PROGRAMS)
+    _install_folder(programs.cni, target / PLUGINS)
     for unit in _MASKED:
         link = target / "etc/systemd/system" / unit
         link.unlink(missing_ok=True)
@@ -152,10 +175,10 @@ def install(source: Path, target: Path, mode: int) -> None:
     target.chmod(mode)
 
 
-def _install_folder(programs: Path, target: Path) -> None:
+def _install_folder(source: Path, target: Path) -> None:
     """Copy programs; a link to a program beside it stays a link."""
     target.mkdir(parents=True, exist_ok=True)
-    for program in sorted(programs.iterdir()):
+    for program in sorted(source.iterdir()):
         real = program.resolve()
         if real.name == program.name:
             install(real, target / program.name, 0o755)

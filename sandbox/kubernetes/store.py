@@ -1,7 +1,7 @@
 """The container store of the machine image: a /var/lib/containerd with the images that every node needs.
 
-The host's containerd unpacks them once, so that a new machine has them without an import. It runs for a second
-in a mount namespace of its own, without the Kubernetes plugin, on sockets in a temporary folder.
+The toolchain's containerd unpacks them once, so that a new machine has them without an import. It runs for a
+second in a mount namespace of its own, without the Kubernetes plugin, on sockets in a temporary folder.
 """
 
 from __future__ import annotations

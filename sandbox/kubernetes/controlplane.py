@@ -1,0 +1,228 @@
+"""A real control plane on loopback, without machines: etcd, API server, controller manager.
+
+For the records backend, and for tests::
+
+    async with ControlPlane(toolchain, directory) as cluster:
+        ... cluster.kubeconfig ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sandbox.kubernetes.errors import ControlPlaneError
+from sandbox.kubernetes.k3s import control_plane, kubeconfig, pki
+from sandbox.kubernetes.k3s.api import ApiClient
+from sandbox.kubernetes.k3s.certificates import write_secret
+from sandbox.kubernetes.k3s.control_plane import Ports
+from sandbox.kubernetes.k3s.pki import Pki, serving_names
+from sandbox.kubernetes.toolchain import Toolchain
+
+START_SECONDS = 60.0
+STOP_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+_DEATH_SIGNAL = 1
+"""Option of prctl: the signal that a process gets when its parent dies."""
+
+
+class ControlPlane:
+    """Starts on entry, ends on exit; what it stored is there when it starts again in the same directory.
+
+    Attributes:
+        directory: data, certificates, logs.
+        kubeconfig: file with an administrator's access; there once it has started.
+        url: of the API server.
+    """
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        directory: Path,
+        *,
+        cluster_cidr: str = "10.244.0.0/16",
+        service_cidr: str = "10.43.0.0/16",
+        scheduler: bool = False,
+        serving: Sequence[str] = (),
+    ) -> None:
+        """Nothing happens before the start.
+
+        Args:
+            toolchain: has the programs.
+            directory: kept between runs; its own for each control plane.
+            cluster_cidr: addresses of Pods; the controller manager gives each node a part.
+            service_cidr: addresses of Services.
+            scheduler: whether Pods are to be bound to nodes.
+            serving: further names in the API server's certificate.
+        """
+        self.directory = directory
+        self.kubeconfig = directory / "kubeconfig.yaml"
+        self.url = ""
+        self._toolchain = toolchain
+        self._cluster_cidr = cluster_cidr
+        self._service_cidr = service_cidr
+        self._serving = tuple(serving)
+        self._scheduler = scheduler
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Start everything and wait until the API server is ready (three to four seconds).
+
+        Raises:
+            ControlPlaneError: a component ended or took over a minute; the message has the end of its log.
+            CertificateError: openssl is missing.
+        """
+        wanted = await asyncio.to_thread(self._prepare)
+        commands = control_plane.commands(wanted)
+        if not self._scheduler:
+            del commands["kube-scheduler"]
+        api = self.api()
+        try:
+            await self._spawn("etcd", commands.pop("etcd"))
+            await self._spawn("kube-apiserver", commands.pop("kube-apiserver"))
+            await self._until(api, "kube-apiserver")
+            for name, command in commands.items():
+                await self._spawn(name, command)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End everything; returns when no process is left."""
+        # Only etcd has something to lose; the API server would wait a minute for the end of open watches.
+        for name, process in self._processes.items():
+            _signal(process, signal.SIGTERM if name == "etcd" else signal.SIGKILL)
+        waiting = [process.wait() for process in self._processes.values()]
+        try:
+            await asyncio.wait_for(asyncio.gather(*waiting), STOP_SECONDS)
+        except TimeoutError:
+            for process in self._processes.values():
+                _signal(process, signal.SIGKILL)
+            await asyncio.gather(*(process.wait() for process in self._processes.values()))
+        self._processes.clear()
+
+    def failed(self) -> str | None:
+        """The name of a component that has ended by itself, or None."""
+        ended = (name for name, process in self._processes.items() if process.returncode is not None)
+        return next(ended, None)
+
+    def api(self) -> ApiClient:
+        """A small synchronous client with an administrator's rights."""
+        certificates = Pki(self.directory / "tls")
+        return ApiClient(
+            self.url,
+            certificates.server_authority.certificate,
+            certificates.certificate(pki.ADMIN),
+            certificates.key(pki.ADMIN),
+        )
+
+    def _prepare(self) -> control_plane.ControlPlane:
+        """Ports, certificates and files; runs in a thread."""
+        certificates = Pki(self.directory / "tls")
+        wanted = control_plane.ControlPlane(
+            data=self.directory,
+            pki=certificates,
+            bind_address="127.0.0.1",
+            advertise_address="127.0.0.1",
+            cluster_cidr=self._cluster_cidr,
+            service_cidr=self._service_cidr,
+            ports=_ports(self.directory / "ports.json"),
+            # There is one API server; without this it would keep an endpoint for 127.0.0.1, which is refused.
+            extra={"kube-apiserver": {"endpoint-reconciler-type": "none"}},
+        )
+        service_ip = control_plane.nth_address(self._service_cidr, 1)
+        certificates.ensure(serving_names(service_ip, self._serving))
+        control_plane.write_kubeconfigs(wanted)
+        self.url = wanted.url
+        authority = certificates.server_authority.certificate
+        user = (certificates.certificate(pki.ADMIN), certificates.key(pki.ADMIN))
+        write_secret(self.kubeconfig, kubeconfig.embedded(wanted.url, authority, *user))
+        (self.directory / "logs").mkdir(exist_ok=True)
+        return wanted
+
+    async def _spawn(self, name: str, command: Sequence[str]) -> None:
+        with self._log(name).open("wb") as log:
+            self._processes[name] = await asyncio.create_subprocess_exec(
+                self._toolchain.bin / command[0],
+                *command[1:],
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_die_with_parent,
+                start_new_session=True,
+            )
+
+    async def _until(self, api: ApiClient, component: str) -> None:
+        end = time.monotonic() + START_SECONDS
+        while not await asyncio.to_thread(api.is_up):
+            if ended := self.failed():
+                raise self._error(ended, "ended")
+            if time.monotonic() > end:
+                raise self._error(component, f"is not ready after {START_SECONDS:.0f} s")
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _log(self, name: str) -> Path:
+        return self.directory / "logs" / f"{name}.log"
+
+    def _error(self, component: str, reason: str) -> ControlPlaneError:
+        log = self._log(component)
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+        return ControlPlaneError(component, reason, log, tail)
+
+
+def _ports(file: Path) -> Ports:
+    """The ports of the last run when they are still free, so that a kubeconfig stays valid; else new ones."""
+    if file.exists():
+        kept = Ports(**json.loads(file.read_text()))
+        if all(_is_free(port) for port in asdict(kept).values()):
+            return kept
+    with contextlib.ExitStack() as stack:
+        # All are held until all are known, so that none is given twice.
+        sockets = [stack.enter_context(socket.socket()) for _ in range(5)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        ports = Ports(*(one.getsockname()[1] for one in sockets))
+    write_secret(file, json.dumps(asdict(ports)))
+    return ports
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _die_with_parent() -> None:
+    """In the child before it becomes the program: the kernel ends it when we die, however that happens."""
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def _signal(process: asyncio.subprocess.Process, number: int) -> None:
+    if process.returncode is None:
+        # It leads its own session, so that what it started ends with it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)

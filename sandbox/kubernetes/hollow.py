@@ -1,0 +1,274 @@
+"""Hollow nodes: Node objects that live as if a kubelet stood behind each, for a cluster without machines.
+
+A hollow node registers as a kubelet with ``--cloud-provider=external`` does (the uninitialized taint, its
+node IP as an annotation), keeps Ready and its Lease fresh, and gets its podCIDR from the controller manager.
+It acts as the user ``system:node:NAME`` by impersonation, so it may do what a kubelet may do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+
+from sandbox.kubernetes.k3s import pki
+from sandbox.kubernetes.k3s.pki import Pki
+from sandbox.kubernetes.k3s.versions import VERSION
+
+HEARTBEAT_SECONDS = 10.0
+LEASE_SECONDS = 40
+_TIMEOUT = aiohttp.ClientTimeout(total=10)
+_MERGE = {"Content-Type": "application/merge-patch+json"}
+_STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
+
+
+@dataclass(frozen=True)
+class HollowNode:
+    """What a node is registered with.
+
+    Attributes:
+        name: of the node and, as on real servers, of the cloud's server.
+        node_ip: what ``--node-ip`` would say; empty for none.
+        cores: processors.
+        memory_mib: memory in MiB.
+        labels: further labels.
+    """
+
+    name: str
+    node_ip: str = ""
+    cores: int = 2
+    memory_mib: int = 4096
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def node_object(node: HollowNode, now: datetime) -> dict[str, Any]:
+    """The Node that a kubelet would create."""
+    annotations = {
+        "node.alpha.kubernetes.io/ttl": "0",
+        "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+    }
+    if node.node_ip:
+        annotations["alpha.kubernetes.io/provided-node-ip"] = node.node_ip
+    labels = {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": node.name,
+        "kubernetes.io/os": "linux",
+        **node.labels,
+    }
+    taint = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node.name, "labels": labels, "annotations": annotations},
+        "spec": {"taints": [taint]},
+        "status": _status(node, now),
+    }
+
+
+def _status(node: HollowNode, now: datetime) -> dict[str, Any]:
+    resources = {
+        "cpu": str(node.cores),
+        "memory": f"{node.memory_mib}Mi",
+        "pods": "110",
+        "ephemeral-storage": "40Gi",
+    }
+    addresses = [{"type": "Hostname", "address": node.name}]
+    if node.node_ip:
+        addresses.insert(0, {"type": "InternalIP", "address": node.node_ip})
+    return {
+        "addresses": addresses,
+        "allocatable": resources,
+        "capacity": resources,
+        "conditions": conditions(now, now),
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": {
+            "architecture": "amd64",
+            "bootID": "hollow",
+            "containerRuntimeVersion": "hollow://1",
+            "kernelVersion": "hollow",
+            "kubeProxyVersion": "",
+            "kubeletVersion": VERSION,
+            "machineID": "hollow",
+            "operatingSystem": "linux",
+            "osImage": "hollow node",
+            "systemUUID": "hollow",
+        },
+    }
+
+
+def conditions(now: datetime, since: datetime) -> list[dict[str, str]]:
+    """The conditions of a node in good health.
+
+    Args:
+        now: time of this heartbeat.
+        since: when they last changed.
+    """
+    healthy = [
+        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+    ]
+    times = {"lastHeartbeatTime": _seconds(now), "lastTransitionTime": _seconds(since)}
+    return [{"type": t, "status": s, "reason": r, "message": m, **times} for t, s, r, m in healthy]
+
+
+def lease_object(name: str, now: datetime) -> dict[str, Any]:
+    """The Lease by which the node lifecycle sees that the node lives."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": "kube-node-lease"},
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "renewTime": now.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        },
+    }
+
+
+def _seconds(time: datetime) -> str:
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class HollowNodes:
+    """Keeps any number of hollow nodes alive in this process.
+
+    Use as an async context manager; on exit heartbeats end and the Node objects stay, as after a power-off.
+    """
+
+    def __init__(self, url: str, certificates: Path, *, heartbeat: float = HEARTBEAT_SECONDS) -> None:
+        """Nothing happens before entry.
+
+        Args:
+            url: of the API server.
+            certificates: a control plane's folder ``tls``; its administrator impersonates the nodes.
+            heartbeat: seconds between heartbeats.
+        """
+        self._url = url
+        self._heartbeat = heartbeat
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        keys = Pki(certificates)
+        self._tls = ssl.create_default_context(cafile=str(keys.server_authority.certificate))
+        self._tls.load_cert_chain(keys.certificate(pki.ADMIN), keys.key(pki.ADMIN))
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            self._url, connector=aiohttp.TCPConnector(ssl=self._tls, limit=20), timeout=_TIMEOUT
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for name in list(self._tasks):
+            await self.power_off(name)
+        if self._session:
+            await self._session.close()
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes that have a heartbeat."""
+        return sorted(self._tasks)
+
+    async def power_on(self, node: HollowNode) -> None:
+        """Register a node, or take up its heartbeat again; returns when it is Ready.
+
+        Raises:
+            aiohttp.ClientError: the API server refuses or can't be reached.
+        """
+        if node.name in self._tasks:
+            return
+        await self._register(node)
+        self._tasks[node.name] = asyncio.create_task(self._live(node), name=f"hollow node {node.name}")
+
+    async def power_off(self, name: str) -> None:
+        """End a node's heartbeat; the Node object stays and becomes NotReady in time, as on a real machine."""
+        task = self._tasks.pop(name, None)
+        if task:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _register(self, node: HollowNode) -> None:
+        created = await self._send(
+            "POST", node.name, "/api/v1/nodes", node_object(node, _now()), accepted={409}
+        )
+        if not created:
+            await self._beat(node, _now())
+        await self._renew(node.name)
+
+    async def _live(self, node: HollowNode) -> None:
+        since = _now()
+        while True:
+            await asyncio.sleep(self._heartbeat)
+            try:
+                # A kubelet whose Node was deleted does not come back by itself until it restarts.
+                await self._beat(node, since)
+                await self._renew(node.name)
+            except (aiohttp.ClientError, TimeoutError):
+                # The API server is away for a moment; the next beat tries again, as a kubelet does.
+                continue
+
+    async def _beat(self, node: HollowNode, since: datetime) -> None:
+        body = {"status": {"conditions": conditions(_now(), since)}}
+        path = f"/api/v1/nodes/{node.name}/status"
+        await self._send("PATCH", node.name, path, body, headers=_STRATEGIC, accepted={404})
+
+    async def _renew(self, name: str) -> None:
+        leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+        lease = lease_object(name, _now())
+        spec = {"spec": lease["spec"]}
+        if not await self._send("PATCH", name, f"{leases}/{name}", spec, headers=_MERGE, accepted={404}):
+            await self._send("POST", name, leases, lease, accepted={409})
+
+    async def _send(
+        self,
+        method: str,
+        name: str,
+        path: str,
+        body: Any,
+        *,
+        headers: Mapping[str, str] | None = None,
+        accepted: set[int],
+    ) -> bool:
+        """Send a request as a node; False when it ended with one of the accepted error statuses."""
+        assert self._session is not None, "used outside of its context"
+        user = {"Impersonate-User": f"system:node:{name}", "Impersonate-Group": "system:nodes"}
+        async with self._session.request(
+            method, path, json=body, headers={**user, **(headers or {})}
+        ) as answer:
+            if answer.status in accepted:
+                return False
+            if answer.status >= 400:
+                text = await answer.text()
+                raise aiohttp.ClientResponseError(
+                    answer.request_info, answer.history, status=answer.status, message=text[:300]
+                )
+            return True
+
+
+@contextlib.asynccontextmanager
+async def hollow_nodes(url: str, certificates: Path, *nodes: HollowNode) -> AsyncIterator[HollowNodes]:
+    """Hollow nodes for the time of a block.
+
+    Args:
+        url: of the API server.
+        certificates: a control plane's folder ``tls``.
+        nodes: to power on first.
+    """
+    async with HollowNodes(url, certificates) as running:
+        await asyncio.gather(*(running.power_on(node) for node in nodes))
+        yield running

@@ -1,0 +1,221 @@
+"""Certificates by the openssl command: the standard library has no X.509.
+
+A certificate is described by a value; ``Authority.ensure`` makes it once, and anew when the description
+changes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+DAYS = 3650
+_TIMEOUT_SECONDS = 20
+_CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+
+
+class CertificateError(Exception):
+    """Openssl refused.
+
+    Attributes:
+        what: the certificate or request.
+        reason: what openssl printed.
+    """
+
+    def __init__(self, what: str, reason: str) -> None:
+        self.what = what
+        self.reason = reason
+        super().__init__(f"certificate {what}: {reason.strip()}")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a certificate says.
+
+    Attributes:
+        name: file name without suffix.
+        common_name: the user name, for Kubernetes.
+        organization: the group, for Kubernetes; empty for none.
+        server: names and addresses for which it serves; none for a mere client.
+        client: whether it identifies a client.
+    """
+
+    name: str
+    common_name: str
+    organization: str = ""
+    server: tuple[str, ...] = ()
+    client: bool = True
+
+
+def subject(common_name: str, organization: str = "") -> str:
+    """A subject in openssl's notation."""
+    parts = [("O", organization)] if organization else []
+    parts.append(("CN", common_name))
+    return "".join(f"/{key}={value.replace('/', chr(92) + '/')}" for key, value in parts)
+
+
+def alternative_names(names: Sequence[str]) -> str:
+    """The value of subjectAltName for host names and addresses, in their order, each once."""
+    return ",".join(f"{'IP' if _is_address(name) else 'DNS'}:{name}" for name in dict.fromkeys(names))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def extensions(*, server: Sequence[str], client: bool) -> list[str]:
+    """X.509 extensions of a leaf certificate, one ``name=value`` each."""
+    usages = [*(["serverAuth"] if server else []), *(["clientAuth"] if client else [])]
+    result = [
+        "basicConstraints=critical,CA:FALSE",
+        "keyUsage=critical,digitalSignature",
+        f"extendedKeyUsage={','.join(usages)}",
+    ]
+    return result + ([f"subjectAltName={alternative_names(server)}"] if server else [])
+
+
+def new_request(common_name: str, organization: str, key: Path) -> str:
+    """A certificate request; its private key is made when the file is not there yet.
+
+    Args:
+        common_name: user name.
+        organization: group.
+        key: the private key's file.
+    """
+    if not key.exists():
+        key.parent.mkdir(parents=True, exist_ok=True)
+        curve = ("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+        write_secret(key, _openssl(common_name, *curve))
+    return _openssl(common_name, "req", "-new", "-key", str(key), "-subj", subject(common_name, organization))
+
+
+def request_subject(request: str) -> str:
+    """The subject of a request whose signature holds, as RFC 2253 text such as ``CN=a,O=b``.
+
+    Raises:
+        CertificateError: it is no request, or its signature is wrong.
+    """
+    text = _openssl("request", "req", "-noout", "-verify", "-subject", "-nameopt", "RFC2253", stdin=request)
+    return text.strip().removeprefix("subject=")
+
+
+def write_secret(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a file that is complete or absent, and was never readable by others."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    temporary.chmod(mode)
+    temporary.replace(path)
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority whose files are in one folder.
+
+    Attributes:
+        folder: where certificates and keys go.
+        name: file name of its own certificate, without suffix.
+    """
+
+    folder: Path
+    name: str
+
+    @property
+    def certificate(self) -> Path:
+        """Its own certificate."""
+        return self.folder / f"{self.name}.crt"
+
+    @property
+    def key(self) -> Path:
+        """Its private key."""
+        return self.folder / f"{self.name}.key"
+
+    def create(self) -> None:
+        """Make the authority; keeps one that is there."""
+        if self.certificate.exists():
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        # A second of making them must have its own name: equal names with unequal keys confuse caches.
+        common_name = f"{self.name}@{secrets.token_hex(4)}"
+        certificate = _openssl(
+            self.name, "req", "-x509", *_CURVE, "-keyout", str(self.key), "-days", str(DAYS),
+            "-subj", subject(common_name), "-addext", "basicConstraints=critical,CA:TRUE",
+            "-addext", "keyUsage=critical,digitalSignature,keyEncipherment,keyCertSign",
+        )  # fmt: skip
+        write_secret(self.certificate, certificate, 0o644)
+
+    def ensure(self, wanted: Certificate) -> None:
+        """Make a certificate and its key, unless they are there with this very description."""
+        description = self.folder / f"{wanted.name}.json"
+        text = json.dumps([wanted.common_name, wanted.organization, wanted.server, wanted.client])
+        if description.exists() and description.read_text() == text:
+            return
+        key = self.folder / f"{wanted.name}.key"
+        certificate = _openssl(
+            wanted.name, "req", "-x509", *_CURVE, "-keyout", str(key), "-CA", str(self.certificate),
+            "-CAkey", str(self.key), "-days", str(DAYS), "-set_serial", str(secrets.randbits(63)),
+            "-subj", subject(wanted.common_name, wanted.organization),
+            *_added(extensions(server=wanted.server, client=wanted.client)),
+        )  # fmt: skip
+        write_secret(self.folder / f"{wanted.name}.crt", certificate, 0o644)
+        write_secret(description, text)
+
+    def sign(self, request: str, *, server: Sequence[str] = (), client: bool = True) -> str:
+        """Sign a request.
+
+        Args:
+            request: its PEM text; the caller has checked its subject.
+            server: names and addresses for which the certificate shall serve.
+            client: whether it shall identify a client.
+
+        Raises:
+            CertificateError: openssl refused.
+        """
+        return _openssl(
+            "request", "req", "-x509", "-in", "/dev/stdin", "-CA", str(self.certificate),
+            "-CAkey", str(self.key),
+            "-days", str(DAYS), "-set_serial", str(secrets.randbits(63)),
+            *_added(extensions(server=server, client=client)), stdin=request,
+        )  # fmt: skip
+
+
+def create_signing_key(private: Path, public: Path) -> None:
+    """The key pair with which service account tokens are signed; keeps one that is there."""
+    if public.exists():
+        return
+    curve = ("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+    write_secret(private, _openssl(private.name, *curve))
+    write_secret(public, _openssl(public.name, "pkey", "-in", str(private), "-pubout"), 0o644)
+
+
+def _added(values: Sequence[str]) -> list[str]:
+    return [word for value in values for word in ("-addext", value)]
+
+
+def _openssl(what: str, *arguments: str, stdin: str = "") -> str:
+    try:
+        done = subprocess.run(
+            ["openssl", *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT_SECONDS,
+        )
+    except FileNotFoundError as error:
+        raise CertificateError(what, "openssl is not installed") from error
+    if done.returncode != 0:
+        raise CertificateError(what, done.stderr[-400:])
+    return done.stdout

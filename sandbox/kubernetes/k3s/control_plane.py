@@ -1,0 +1,213 @@
+"""Command lines of etcd, API server, controller manager and scheduler: pure functions of what is wanted."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandbox.kubernetes.k3s import pki
+from sandbox.kubernetes.k3s.certificates import write_secret
+from sandbox.kubernetes.k3s.kubeconfig import by_path
+from sandbox.kubernetes.k3s.pki import Pki
+
+Flags = Mapping[str, str]
+"""Flag names without dashes, to values."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the components listen."""
+
+    api: int = 6443
+    etcd: int = 2379
+    etcd_peer: int = 2380
+    controller_manager: int = 10257
+    scheduler: int = 10259
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """What the command lines are made of.
+
+    Attributes:
+        data: folder for etcd's data and kubeconfigs.
+        pki: the certificates.
+        bind_address: where the API server listens.
+        advertise_address: where Pods find it, behind the service ``kubernetes``.
+        cluster_cidr: addresses of Pods.
+        service_cidr: addresses of Services.
+        ports: where the components listen.
+        extra: flags of the user by component; they win.
+    """
+
+    data: Path
+    pki: Pki
+    bind_address: str
+    advertise_address: str
+    cluster_cidr: str
+    service_cidr: str
+    ports: Ports = Ports()
+    extra: Mapping[str, Flags] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        """The API server, from this machine."""
+        return f"https://127.0.0.1:{self.ports.api}"
+
+
+def nth_address(cidr: str, number: int) -> str:
+    """The n-th address of the first range in a (dual-stack) list of ranges."""
+    return str(ipaddress.ip_network(cidr.split(",", 1)[0])[number])
+
+
+def arguments(flags: Flags) -> list[str]:
+    """Flags as a command line."""
+    return [f"--{name}={value}" for name, value in flags.items()]
+
+
+def parse_flags(words: Sequence[str]) -> dict[str, str]:
+    """``name=value`` words, as in ``--kubelet-arg``; a name without a value is a switch.
+
+    A name that is given again wins over the first, except feature gates, which add up.
+    """
+    result: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.lstrip("-").partition("=")
+        if name == "feature-gates" and name in result:
+            value = f"{result[name]},{value}"
+        result[name] = value if equals else "true"
+    return result
+
+
+def commands(wanted: ControlPlane) -> dict[str, list[str]]:
+    """The command line of every component, in the order in which they start."""
+    flags = {
+        "etcd": etcd(wanted),
+        "kube-apiserver": api_server(wanted),
+        "kube-controller-manager": controller_manager(wanted),
+        "kube-scheduler": scheduler(wanted),
+    }
+    extra = wanted.extra
+    return {name: [name, *arguments({**own, **extra.get(name, {})})] for name, own in flags.items()}
+
+
+def etcd(wanted: ControlPlane) -> Flags:
+    """Flags of etcd.
+
+    Its writes are not flushed to the disk: a machine's power-off ends processes, but the pages that they
+    wrote are the host's and stay; only a crash of the host itself could lose them.
+    """
+    client = f"https://127.0.0.1:{wanted.ports.etcd}"
+    peer = f"https://127.0.0.1:{wanted.ports.etcd_peer}"
+    authority = str(wanted.pki.etcd_authority.certificate)
+    own, key = str(wanted.pki.certificate(pki.ETCD_SERVER)), str(wanted.pki.key(pki.ETCD_SERVER))
+    return {
+        "name": "default",
+        "data-dir": str(wanted.data / "db" / "etcd"),
+        "listen-client-urls": client,
+        "advertise-client-urls": client,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": f"default={peer}",
+        "client-cert-auth": "true",
+        "trusted-ca-file": authority,
+        "cert-file": own,
+        "key-file": key,
+        "peer-client-cert-auth": "true",
+        "peer-trusted-ca-file": authority,
+        "peer-cert-file": own,
+        "peer-key-file": key,
+        "unsafe-no-fsync": "true",
+        "log-level": "warn",
+    }
+
+
+def api_server(wanted: ControlPlane) -> Flags:
+    """Flags of the API server."""
+    p = wanted.pki
+    return {
+        "advertise-address": wanted.advertise_address,
+        "bind-address": wanted.bind_address,
+        "secure-port": str(wanted.ports.api),
+        "allow-privileged": "true",
+        "anonymous-auth": "false",
+        "authorization-mode": "Node,RBAC",
+        "enable-admission-plugins": "NodeRestriction",
+        "client-ca-file": str(p.client_authority.certificate),
+        "etcd-servers": f"https://127.0.0.1:{wanted.ports.etcd}",
+        "etcd-cafile": str(p.etcd_authority.certificate),
+        "etcd-certfile": str(p.certificate(pki.ETCD_CLIENT)),
+        "etcd-keyfile": str(p.key(pki.ETCD_CLIENT)),
+        "kubelet-certificate-authority": str(p.server_authority.certificate),
+        "kubelet-client-certificate": str(p.certificate(pki.API_SERVER)),
+        "kubelet-client-key": str(p.key(pki.API_SERVER)),
+        "kubelet-preferred-address-types": "InternalIP,ExternalIP,Hostname",
+        "proxy-client-cert-file": str(p.certificate(pki.FRONT_PROXY)),
+        "proxy-client-key-file": str(p.key(pki.FRONT_PROXY)),
+        "requestheader-allowed-names": "system:auth-proxy",
+        "requestheader-client-ca-file": str(p.front_proxy_authority.certificate),
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-username-headers": "X-Remote-User",
+        "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
+        "service-account-key-file": str(p.service_account_public_key),
+        "service-account-signing-key-file": str(p.service_account_key),
+        "service-cluster-ip-range": wanted.service_cidr,
+        "tls-cert-file": str(p.certificate(pki.SERVING)),
+        "tls-private-key-file": str(p.key(pki.SERVING)),
+    }
+
+
+def controller_manager(wanted: ControlPlane) -> Flags:
+    """Flags of the controller manager: what concerns the cloud is left to the cloud-controller-manager."""
+    p, kubeconfig = wanted.pki, str(wanted.data / "controller.kubeconfig")
+    return {
+        "kubeconfig": kubeconfig,
+        "authentication-kubeconfig": kubeconfig,
+        "authorization-kubeconfig": kubeconfig,
+        "bind-address": "127.0.0.1",
+        "secure-port": str(wanted.ports.controller_manager),
+        "cloud-provider": "external",
+        "allocate-node-cidrs": "true",
+        "configure-cloud-routes": "false",
+        "cluster-cidr": wanted.cluster_cidr,
+        "service-cluster-ip-range": wanted.service_cidr,
+        "client-ca-file": str(p.client_authority.certificate),
+        "requestheader-client-ca-file": str(p.front_proxy_authority.certificate),
+        "cluster-signing-kube-apiserver-client-cert-file": str(p.client_authority.certificate),
+        "cluster-signing-kube-apiserver-client-key-file": str(p.client_authority.key),
+        "cluster-signing-kubelet-client-cert-file": str(p.client_authority.certificate),
+        "cluster-signing-kubelet-client-key-file": str(p.client_authority.key),
+        "cluster-signing-kubelet-serving-cert-file": str(p.server_authority.certificate),
+        "cluster-signing-kubelet-serving-key-file": str(p.server_authority.key),
+        "root-ca-file": str(p.server_authority.certificate),
+        "service-account-private-key-file": str(p.service_account_key),
+        "use-service-account-credentials": "true",
+        "leader-elect": "false",
+        "profiling": "false",
+    }
+
+
+def scheduler(wanted: ControlPlane) -> Flags:
+    """Flags of the scheduler."""
+    kubeconfig = str(wanted.data / "scheduler.kubeconfig")
+    return {
+        "kubeconfig": kubeconfig,
+        "authentication-kubeconfig": kubeconfig,
+        "authorization-kubeconfig": kubeconfig,
+        "bind-address": "127.0.0.1",
+        "secure-port": str(wanted.ports.scheduler),
+        "leader-elect": "false",
+        "profiling": "false",
+    }
+
+
+def write_kubeconfigs(wanted: ControlPlane) -> None:
+    """Write the files that the command lines name."""
+    authority = wanted.pki.server_authority.certificate
+    for name, user in (("controller", pki.CONTROLLER_MANAGER), ("scheduler", pki.SCHEDULER)):
+        config = by_path(wanted.url, authority, wanted.pki.certificate(user), wanted.pki.key(user))
+        write_secret(wanted.data / f"{name}.kubeconfig", json.dumps(config))

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sandbox.kubernetes import toolchain
+
+
+@pytest.fixture(scope="session")
+def cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ccm-from-scratch"
+
+
+@pytest.fixture(scope="session")
+def programs(cache: Path) -> toolchain.Toolchain:
+    built = toolchain.find(cache)
+    if built is None:
+        pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
+    return built

@@ -1,0 +1,103 @@
+"""A real control plane on loopback, and hollow nodes in it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.kubernetes.errors import ControlPlaneError
+from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from sandbox.kubernetes.toolchain import Toolchain
+
+UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
+
+
+async def eventually(cluster: ControlPlane, path: str, wanted: Callable[[Any], bool]) -> Any:
+    async with asyncio.timeout(20):
+        while True:
+            found = await asyncio.to_thread(cluster.api().get, path)
+            if found is not None and wanted(found):
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def test_hollow_nodes_register_like_a_kubelet_with_an_external_cloud(
+    programs: Toolchain, tmp_path: Path
+) -> None:
+    async with (
+        ControlPlane(programs, tmp_path) as cluster,
+        HollowNodes(cluster.url, tmp_path / "tls") as nodes,
+    ):
+        await asyncio.gather(
+            nodes.power_on(HollowNode("a", node_ip="10.0.0.2")), nodes.power_on(HollowNode("b"))
+        )
+        node = await eventually(cluster, "/api/v1/nodes/a", lambda n: n["spec"].get("podCIDR"))
+        lease = cluster.api().get("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/a")
+
+    assert UNINITIALIZED in {taint["key"] for taint in node["spec"]["taints"]}
+    assert node["spec"]["podCIDR"].startswith("10.244.")
+    assert node["metadata"]["annotations"]["alpha.kubernetes.io/provided-node-ip"] == "10.0.0.2"
+    assert {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"] == "True"
+    assert "providerID" not in node["spec"]
+    assert lease["spec"]["holderIdentity"] == "a"
+
+
+async def test_a_hollow_node_may_do_no_more_than_a_kubelet(programs: Toolchain, tmp_path: Path) -> None:
+    async with (
+        ControlPlane(programs, tmp_path) as cluster,
+        HollowNodes(cluster.url, tmp_path / "tls") as nodes,
+    ):
+        await nodes.power_on(HollowNode("a"))
+        stranger = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
+        with pytest.raises(aiohttp.ClientResponseError, match="403"):
+            await nodes._send("POST", "b", "/api/v1/nodes", stranger, accepted=set())
+
+
+async def test_what_was_stored_is_there_after_a_restart(programs: Toolchain, tmp_path: Path) -> None:
+    async with ControlPlane(programs, tmp_path) as cluster:
+        url = cluster.url
+        cluster.api().request("POST", "/api/v1/namespaces", {"metadata": {"name": "kept"}})
+    assert not running_below(tmp_path)
+
+    started = time.monotonic()
+    async with ControlPlane(programs, tmp_path) as cluster:
+        assert cluster.api().get("/api/v1/namespaces/kept")["metadata"]["name"] == "kept"
+        assert cluster.url == url, "a kubeconfig that was given away must stay valid"
+        assert cluster.failed() is None
+        command = [programs.bin / "kubectl", f"--kubeconfig={cluster.kubeconfig}", "version"]
+        version = await asyncio.to_thread(subprocess.check_output, command, text=True)
+    assert "Server Version: v1.36.3" in version
+    assert time.monotonic() - started < 30
+    assert cluster.kubeconfig.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_component_that_ends_is_named_with_the_end_of_its_log(
+    programs: Toolchain, tmp_path: Path
+) -> None:
+    (tmp_path / "db").mkdir()
+    (tmp_path / "db" / "etcd").write_text("a file where etcd wants a folder")
+    with pytest.raises(ControlPlaneError, match="etcd ended") as caught:
+        await ControlPlane(programs, tmp_path).start()
+    assert caught.value.component == "etcd"
+    assert caught.value.tail
+    assert not running_below(tmp_path)
+
+
+def running_below(directory: Path) -> list[str]:
+    found = []
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = command.read_bytes()
+        except OSError:
+            continue
+        if str(directory).encode() in text:
+            found.append(text.decode(errors="replace"))
+    return found
