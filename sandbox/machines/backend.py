@@ -28,9 +28,6 @@ from sandbox.machines.watcher import Watcher
 
 T = TypeVar("T")
 
-SIGRTMIN = 34  # as systemd counts; the C library keeps the two before it
-POWEROFF_SIGNAL = SIGRTMIN + 4
-REBOOT_SIGNAL = SIGRTMIN + 5
 REBOOT_DEADLINE = 60.0  # seconds; a guest with a cluster's Pods takes a while to stop them
 
 log = logging.getLogger(__name__)
@@ -111,6 +108,7 @@ class MachinesBackend:
 
     async def _heal(self, spec: MachineSpec, powered_on: bool) -> None:  # noqa: FBT001  as in the contract
         async with self._lock(spec.id):
+            before = machine.load(self._folder / str(spec.id))
             known = await self._create(spec)
             keeper = known.keeper
             if keeper is None:
@@ -122,13 +120,16 @@ class MachinesBackend:
                     await self._boot(known)
             elif powered_on:
                 self._watcher.watch(spec.id, keeper)
-                await self._replug(known)
+                await self._replug(before or known, known)
             else:
                 await self._pull_plug(known)
 
-    async def _replug(self, known: Machine) -> None:
-        """Finish the plugging of interfaces that a crash cut short."""
+    async def _replug(self, before: Machine, known: Machine) -> None:
+        """Finish the plugging and unplugging of interfaces that a crash cut short."""
         spec = known.spec
+        for interface in before.spec.private:
+            if interface not in spec.private:
+                await self._fabric.unplug(spec, interface)
         for interface in spec.private:
             if not await self._fabric.plugged(f"s{spec.id}", interface.network_id):
                 network = self._networks[interface.network_id]
@@ -222,7 +223,7 @@ class MachinesBackend:
 
     async def shutdown(self, server_id: int) -> None:
         """Ask the guest to power off; the event comes when it has."""
-        self._signal(server_id, POWEROFF_SIGNAL)
+        self._signal(server_id, records.POWEROFF_SIGNAL)
 
     def _signal(self, server_id: int, number: int) -> bool:
         run = self._known(server_id).run
@@ -236,7 +237,7 @@ class MachinesBackend:
         """
         restarted = self._restarts.setdefault(server_id, asyncio.Event())
         restarted.clear()
-        if not self._signal(server_id, REBOOT_SIGNAL):
+        if not self._signal(server_id, records.REBOOT_SIGNAL):
             return
         try:
             async with asyncio.timeout(REBOOT_DEADLINE):

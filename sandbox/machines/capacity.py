@@ -35,7 +35,8 @@ def inotify_used(except_in: Collection[int], proc: Path = Path("/proc")) -> int:
         try:
             if (process / "ns/pid").stat().st_ino in except_in:
                 continue
-            used += sum(os.readlink(fd) == INOTIFY for fd in os.scandir(process / "fd"))  # noqa: PTH115  no path
+            fds = process / "fd"
+            used += sum(os.readlink(fds / fd) == INOTIFY for fd in os.listdir(fds))  # noqa: PTH115, PTH208
         except OSError:  # ended meanwhile
             continue
     return used

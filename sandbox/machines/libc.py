@@ -53,7 +53,7 @@ def unshare(flags: int) -> None:
 
 
 def mount(source: str, target: Path, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Attach a file system, as mount(2) does. An empty ``kind`` or ``options`` is passed as NULL."""
+    """Attach a file system. An empty ``kind`` or ``options`` is passed to the kernel as NULL."""
     result = _libc.mount(
         source.encode(),
         os.fsencode(target),

@@ -13,6 +13,10 @@ POWEROFF = "poweroff"
 REBOOT = "reboot"
 KILLED = "killed"
 
+SIGRTMIN = 34  # as systemd counts; the C library keeps the two before it
+POWEROFF_SIGNAL = SIGRTMIN + 4
+REBOOT_SIGNAL = SIGRTMIN + 5
+
 
 @dataclass(frozen=True)
 class Hierarchy:

@@ -80,6 +80,8 @@ def _become_guest(boot: records.Boot, failure: int) -> None:
             libc.drop_bounding_capability(capability)
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
+        # Requests to power off or reboot that come before systemd listens wait until it does.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {records.POWEROFF_SIGNAL, records.REBOOT_SIGNAL})
         os.execve(boot.init[0], boot.init, ENVIRONMENT)  # noqa: S606
     except OSError as error:
         os.write(failure, f"{error.strerror or error} ({error.filename})".encode())

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from sandbox.cloud.backend import NetworkSpec, Route
+from sandbox.machines.errors import UnknownMachine
+
+pytestmark = pytest.mark.machines
+
+PANIC = Path("/proc/sys/kernel/panic")
+
+
+async def test_a_machine_is_reached_by_key_at_its_public_address_and_obeys_its_user_data(world, backend):
+    world.user_data = (
+        "#cloud-config\nwrite_files:\n- {path: /root/hello, content: hi}\nruncmd: [touch /root/ran]\n"
+    )
+    await backend.put_network(world.network)
+    await backend.create_machine(world.machine(1, memory=0.5))
+    began = time.monotonic()
+    await backend.power_on(1)
+    assert await world.ssh(1, "hostname") == "m1"
+    assert time.monotonic() - began < 10  # 1.2 s on an idle host
+    assert await world.ssh(1, "cloud-init status --wait >/root/status; cat /root/hello; ls /root/ran") == (
+        "hi/root/ran"
+    )
+    assert await world.ssh(
+        1, "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max"
+    ) in {
+        "536870912\ncat: /sys/fs/cgroup/memory.max: No such file or directory",
+        "cat: /sys/fs/cgroup/memory/memory.limit_in_bytes: No such file or directory\n536870912",
+    }
+    routes = await world.ssh(1, "ip -br -4 addr; ip route")
+    assert f"{world.range[11]}/32" in routes
+    assert "default via 172.31.1.1 dev eth0" in routes
+    assert "10.0.0.0/8 via 10.0.0.1 dev ens10" in routes
+    assert await world.ssh(1, "cat /run/ccmfs/sys_vendor /run/ccmfs/product_serial") == "Hetzner\n1"
+
+
+async def test_a_guest_can_not_change_the_kernel_of_its_host(world, backend):
+    panic = PANIC.read_text()  # noqa: ASYNC240
+    await backend.create_machine(world.machine(1, private=False))
+    await backend.power_on(1)
+    attempts = {
+        "echo 1 > /proc/sys/kernel/threads-max": "Read-only file system",
+        "echo 1 > /proc/sys/vm/drop_caches": "Read-only file system",
+        "test -w /proc/sysrq-trigger || echo protected": "protected",
+        "mkdir /sys/kernel/x": "Read-only file system",
+        "date -s @1": "Operation not permitted",
+        "dmesg -n 1; cat /proc/sys/kernel/panic": "10",
+        "ls -d /old /.old /root/.old; mount | grep -c ' on /home '": "0",
+        "echo 1 > /proc/sys/net/ipv4/ip_forward; cat /proc/sys/net/ipv4/ip_forward": "1",
+    }
+    for command, answer in attempts.items():
+        assert answer in await world.ssh(1, command), command
+    assert PANIC.read_text() == panic  # noqa: ASYNC240
+
+
+async def test_three_machines_start_at_once_and_private_traffic_flows(world, backend):
+    await backend.put_network(world.network)
+    for number in (1, 2, 3):
+        await backend.create_machine(world.machine(number))
+    began = time.monotonic()
+    await asyncio.gather(*(backend.power_on(number) for number in (1, 2, 3)))
+    await asyncio.gather(*(world.ssh(number, "true") for number in (1, 2, 3)))
+    assert time.monotonic() - began < 20  # 2.6 s on an idle host
+    for address in ("10.0.0.3", "10.0.0.4", "2001:db8:0:2::1", str(world.range[12])):
+        assert "1 received" in await world.ssh(1, f"ping -c1 -W2 {address}")
+
+
+async def test_a_route_of_the_api_is_a_kernel_route(world, backend):
+    await backend.put_network(world.network)
+    for number in (1, 2):
+        await backend.create_machine(world.machine(number))
+        await backend.power_on(number)
+    await world.ssh(2, "ip addr add 10.244.1.1/32 dev lo")
+    assert " 0 received" in await world.ssh(1, "ping -c1 -W1 10.244.1.1")
+    await backend.put_network(
+        NetworkSpec(1, "n", "10.0.0.0/8", ("10.0.0.0/24",), (Route("10.244.1.0/24", "10.0.0.3"),))
+    )
+    assert " 1 received" in await world.ssh(1, "ping -c1 -W2 10.244.1.1")
+    await backend.put_network(world.network)
+    assert " 0 received" in await world.ssh(1, "ping -c1 -W1 10.244.1.1")
+
+
+async def test_networks_are_plugged_and_unplugged_while_a_machine_runs(world, backend):
+    await backend.put_network(world.network)
+    for number in (1, 2):
+        await backend.create_machine(world.machine(number, private=False))
+        await backend.power_on(number)
+    await asyncio.gather(*(world.ssh(number, "true") for number in (1, 2)))
+    for number in (1, 2):
+        await backend.attach(number, world.interface(number), world.network)
+    assert " 1 received" in await world.ssh(1, "ping -c1 -W2 10.0.0.3")
+    await backend.attach(2, world.interface(2, "10.0.0.99"), world.network)
+    await world.ssh(2, "ip addr add 10.0.0.99/32 dev ens10")
+    assert " 1 received" in await world.ssh(1, "ping -c1 -W2 10.0.0.99")
+    await backend.detach(2, 1)
+    assert "ens10" not in await world.ssh(2, "ip link")
+    assert " 0 received" in await world.ssh(1, "ping -c1 -W1 10.0.0.3")
+    await backend.attach(2, world.interface(2), world.network)
+    assert " 1 received" in await world.ssh(1, "ping -c1 -W2 10.0.0.3")
+
+
+async def test_a_machine_without_public_address_gets_its_metadata_through_its_network(world, backend):
+    await backend.put_network(world.network)
+    await backend.create_machine(world.machine(1))
+    await backend.create_machine(world.machine(2, public=False))
+    await backend.power_on(1)
+    await backend.power_on(2)
+    assert "10.0.0.0/8 via 10.0.0.1" in await world.ssh(1, "ip route")
+    seen = await world.ssh(
+        1, "for i in $(seq 100); do ssh-keyscan -T1 -t ed25519 10.0.0.3 && break; done 2>&1"
+    )
+    assert "10.0.0.3 ssh-ed25519" in seen
+    assert "m2" in (world.state / "machines/2/disk/upper/etc/hosts").read_text()  # written by cloud-init
+
+
+async def test_what_was_never_created_is_named(backend):
+    with pytest.raises(UnknownMachine, match="server 7 has no machine"):
+        await backend.power_on(7)
