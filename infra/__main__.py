@@ -3,45 +3,95 @@
 from __future__ import annotations
 
 import pulumi
+import pulumi_kubernetes as kubernetes
 
 from infra.cluster import Cluster
+from infra.cni import Cilium
+from infra.controller_manager import ControllerManager, ControllerManagerArgs
 from infra.errors import InfraError
+from infra.image import CcmImage, ImportedImage
 from infra.inventory import Servers
 from infra.keys import KeyPair, SharedSecret
 from infra.kubeconfig import Kubeconfig
 from infra.labels import cluster_labels
 from infra.network import Network
+from infra.nodes import ReadyNodes
+from infra.oci.build import read_source
 from infra.preflight import all_configuration, check_everything, stack_label
+from infra.server import Server
 from infra.settings import Settings
+from infra.sweep import Sweep
 
 
 def main() -> None:
     """Checks everything, then declares everything."""
     try:
-        settings, _cloud = check_everything(all_configuration())
+        settings, cloud = check_everything(all_configuration())
     except InfraError as error:
         raise pulumi.RunError(str(error)) from None
-    declare(settings)
+    declare(settings, cloud.token)
 
 
-def declare(settings: Settings) -> None:
+def declare(settings: Settings, cloud_token: str) -> None:
     """Declares the environment's resources and outputs."""
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
     network = Network("network", settings, labels)
     servers = Servers("servers", settings, labels, network, key)
-    token = SharedSecret("k3s-token")
-    cluster = Cluster("cluster", settings, servers.control, servers.workers, token.value)
+    control = servers.control
+    k3s_token = SharedSecret("k3s-token")
+    cluster = Cluster("cluster", settings, control, servers.workers, k3s_token.value)
+    gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
     kubeconfig = Kubeconfig(
-        "kubeconfig",
-        settings.cluster_name,
-        servers.control,
-        cluster.server.server_id,
-        opts=pulumi.ResourceOptions(deleted_with=servers.control.server),
+        "kubeconfig", settings.cluster_name, control, cluster.server.server_id, opts=gone_with_control
     )
+    in_cluster = options_in_cluster(kubeconfig, control)
+    if settings.cni == "cilium":
+        Cilium("cni", settings, in_cluster)
+    image = ccm_image(settings, control, cluster)
+    arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
+    manager = ControllerManager("ccm", arguments, in_cluster)
+    after_manager = pulumi.ResourceOptions(depends_on=[manager.deployment, *cluster.agents])
+    Sweep("sweep", control, settings.cluster_name, network.id, opts=after_manager)
+    ReadyNodes(
+        "nodes",
+        control,
+        [control, *servers.workers],
+        settings.cni,
+        opts=pulumi.ResourceOptions.merge(after_manager, gone_with_control),
+    )
+    export(settings, control, servers.workers, network, kubeconfig)
+
+
+def options_in_cluster(kubeconfig: Kubeconfig, control: Server) -> pulumi.ResourceOptions:
+    """Options of every object in the cluster: gone with the control server, so a dead cluster never blocks destroy."""
+    provider = kubernetes.Provider(
+        "kubernetes",
+        kubeconfig=kubeconfig.kubeconfig,
+        # a changed kubeconfig of the same cluster must not replace everything in it
+        cluster_identifier=control.server.id,
+        delete_unreachable=True,
+        opts=pulumi.ResourceOptions(deleted_with=control.server),
+    )
+    return pulumi.ResourceOptions(provider=provider, deleted_with=control.server)
+
+
+def ccm_image(settings: Settings, control: Server, cluster: Cluster) -> pulumi.Input[str]:
+    """The configured image, or the one of this tree once it is on the control server."""
+    if settings.ccm_image:
+        return settings.ccm_image
+    built = CcmImage("ccm-image", read_source().keys.image)
+    options = pulumi.ResourceOptions(depends_on=[cluster.server], deleted_with=control.server)
+    return ImportedImage("ccm-image", control, built.reference, opts=options).reference
+
+
+def export(
+    settings: Settings, control: Server, workers: list[Server], network: Network, kubeconfig: Kubeconfig
+) -> None:
+    """What a person or another program wants to know."""
     pulumi.export("clusterName", settings.cluster_name)
-    pulumi.export("controlIp", servers.control.public_ip)
-    pulumi.export("workerIps", [worker.public_ip for worker in servers.workers])
+    pulumi.export("controlIp", control.public_ip)
+    pulumi.export("workerIps", [worker.public_ip for worker in workers])
     pulumi.export("networkId", network.id)
     pulumi.export("kubeconfig", kubeconfig.kubeconfig)
 

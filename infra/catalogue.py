@@ -127,7 +127,8 @@ def call(endpoint: str, token: str, method: str, path: str, timeout: float = _TI
         if error.code == 401:
             problem = Problem(TOKEN_KEY, "(not shown)", f"{endpoint} does not accept this token")
             raise ConfigurationError([problem]) from error
-        raise CloudError(endpoint, f"answered {method} {path} with {error.code} {error.reason}") from error
+        what = f"answered {method} {path} with {error.code} {error.reason}"
+        raise CloudError(endpoint, what, error.code) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise CloudError(

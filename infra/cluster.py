@@ -111,11 +111,11 @@ class Cluster(pulumi.ComponentResource):
         }
         ranges = {"cluster_cidr": str(settings.cluster_cidr), "service_cidr": str(settings.service_cidr)}
         self.server = K3sServer(
-            control.name, {**shared, **ranges, **_node_inputs(control)}, opts=self._on(control)
+            control.role, {**shared, **ranges, **_node_inputs(control)}, opts=self._on(control)
         )
         join = {"server_ip": control.private_ip, "cluster": control.server.id}
         self.agents = [
-            K3sAgent(worker.name, {**shared, **join, **_node_inputs(worker)}, opts=self._on(worker))
+            K3sAgent(worker.role, {**shared, **join, **_node_inputs(worker)}, opts=self._on(worker))
             for worker in workers
         ]
         self.register_outputs({})

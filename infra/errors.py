@@ -37,9 +37,10 @@ class ConfigurationError(InfraError):
 class CloudError(InfraError):
     """The cloud's API could not be asked, or refused."""
 
-    def __init__(self, endpoint: str, what: str) -> None:
+    def __init__(self, endpoint: str, what: str, status: int | None = None) -> None:
         self.endpoint = endpoint
         self.what = what
+        self.status = status
         super().__init__(f"the cloud API at {endpoint} {what}")
 
 

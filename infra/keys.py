@@ -53,6 +53,8 @@ class KeyPair(Resource, module="ccm-from-scratch", name="KeyPair"):
         secret = pulumi.ResourceOptions(additional_secret_outputs=["private_key"])
         props = {"comment": comment, "public_key": None, "private_key": None}
         super().__init__(KeyPairProvider(), name, props, pulumi.ResourceOptions.merge(secret, opts))
+        # an output is only marked by the engine: mark it for everything that is made of it, too
+        self.private_key = pulumi.Output.secret(self.private_key)
 
 
 class SharedSecretProvider(Provider):
@@ -80,6 +82,7 @@ class SharedSecret(Resource, module="ccm-from-scratch", name="SharedSecret"):
         super().__init__(
             SharedSecretProvider(), name, {"value": None}, pulumi.ResourceOptions.merge(secret, opts)
         )
+        self.value = pulumi.Output.secret(self.value)
 
 
 def file_path() -> Path:

@@ -73,6 +73,7 @@ class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
         props = {**control.access.inputs(), "context": context, "generation": generation, "kubeconfig": None}
         secret = pulumi.ResourceOptions(additional_secret_outputs=["kubeconfig"])
         super().__init__(KubeconfigProvider(), name, props, pulumi.ResourceOptions.merge(secret, opts))
+        self.kubeconfig = pulumi.Output.secret(self.kubeconfig)
 
 
 def file_path() -> Path:

@@ -18,7 +18,12 @@ Manifest = dict[str, Any]
 
 def read_manifests(folder: Path = FOLDER) -> list[Manifest]:
     """All objects in the folder's YAML files, without its subfolders, in the order of the files' names."""
-    return [item for path in sorted(folder.glob("*.yaml")) for item in yaml.safe_load_all(path.read_text()) if item]
+    return [
+        item
+        for path in sorted(folder.glob("*.yaml"))
+        for item in yaml.safe_load_all(path.read_text())
+        if item
+    ]
 
 
 def identity(manifest: Manifest) -> str:

@@ -113,6 +113,8 @@ class Server(pulumi.ComponentResource):
     """A server in the private network.
 
     Attributes:
+        name: host name and name of the node.
+        role: `control`, or `worker-` and a number; names its resources.
         server: the server in the cloud; what runs on it goes when it goes.
         public_ip: its IPv4 address.
         private_ip: its address in the private network, known once it is attached.
@@ -122,6 +124,7 @@ class Server(pulumi.ComponentResource):
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ccm-from-scratch:index:Server", name, None, opts)
         self.name = args.name
+        self.role = name
         self.server = self._server(name, args)
         self.public_ip: pulumi.Output[str] = self.server.ipv4_address
         gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
@@ -148,5 +151,6 @@ class Server(pulumi.ComponentResource):
             placement_group_id=args.placement_group.id.apply(int),
             firewall_ids=args.firewalls or None,
             # names are unique in a project, so the old one has to go first
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+            # and a server's host name, which its node is called after, never changes
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True, replace_on_changes=["name"]),
         )

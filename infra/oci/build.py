@@ -102,7 +102,11 @@ class _Builder:
         self._tree = folder / f"base-{self._keys.base}"
 
     def image(self) -> Built:
-        names = [f"base-{self._keys.base}", f"deps-{self._keys.dependencies}", f"app-{self._keys.application}"]
+        names = [
+            f"base-{self._keys.base}",
+            f"deps-{self._keys.dependencies}",
+            f"app-{self._keys.application}",
+        ]
         makers = [self._base, self._dependencies, self._application]
         layers = [self._layer(name, maker) for name, maker in zip(names, makers, strict=True)]
         image = describe(recipe.REPOSITORY, layers, recipe.image_config(), self._source.epoch)
@@ -167,7 +171,15 @@ class _Builder:
     def _compile(self, tree: Path, path: str) -> None:
         # hashes instead of times in the compiled files, and never compared: reproducible, and a faster start
         options = ["-q", "-j1", "--invalidation-mode=unchecked-hash"]
-        command = ["chroot", str(tree), f"/usr/bin/python{recipe.PYTHON}", "-m", "compileall", *options, f"/{path}"]
+        command = [
+            "chroot",
+            str(tree),
+            f"/usr/bin/python{recipe.PYTHON}",
+            "-m",
+            "compileall",
+            *options,
+            f"/{path}",
+        ]
         run(f"compiling {path}", command, _COMPILE_SECONDS)
 
 

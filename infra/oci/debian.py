@@ -13,13 +13,10 @@ from infra.oci.tools import run
 _SECONDS = 900.0
 _MERGED = ("bin", "sbin", "lib", "lib64")
 _LEFT_OUT = (
-    "usr/share/doc",
-    "usr/share/man",
-    "usr/share/locale",
-    "usr/share/info",
-    "usr/share/lintian",
+    "usr/sbin",
     "usr/lib/x86_64-linux-gnu/gconv",
     "usr/lib/x86_64-linux-gnu/perl-base",
+    "usr/share",
     "var/cache",
     "var/lib/apt",
     "var/lib/dpkg",
@@ -48,17 +45,21 @@ def make_tree(target: Path) -> None:
 
 def finish(tree: Path) -> None:
     """Users, certificates, and away with what the image doesn't need."""
+    certificates = sorted((tree / "usr/share/ca-certificates").rglob("*.crt"))
+    bundle = tree / recipe.CERTIFICATES
+    bundle.parent.mkdir(parents=True, exist_ok=True)
+    bundle.write_text("".join(path.read_text().rstrip() + "\n" for path in certificates))
     for path in _LEFT_OUT:
         shutil.rmtree(tree / path, ignore_errors=True)
+    for program in (tree / "usr/bin").iterdir():
+        if program.name != f"python{recipe.PYTHON}":
+            program.unlink()
+    (tree / "usr/sbin").mkdir()
     stdlib = tree / f"usr/lib/python{recipe.PYTHON}"
     for name in recipe.STDLIB_LEFT_OUT:
         shutil.rmtree(stdlib / name, ignore_errors=True)
     (tree / "etc/passwd").write_text(_PASSWD.format(user=recipe.USER))
     (tree / "etc/group").write_text(_GROUP.format(user=recipe.USER))
-    bundle = tree / recipe.CERTIFICATES
-    bundle.parent.mkdir(parents=True, exist_ok=True)
-    certificates = sorted((tree / "usr/share/ca-certificates").rglob("*.crt"))
-    bundle.write_text("".join(path.read_text().rstrip() + "\n" for path in certificates))
     # container runtimes mount these
     for name in ("dev", "proc", "sys", "tmp"):
         (tree / name).mkdir(exist_ok=True)
@@ -87,5 +88,7 @@ def _proxies() -> list[str]:
     if not shutil.which("apt-config"):
         return []
     dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True, timeout=30)
-    wanted = re.compile(r'^Acquire::(https?::Proxy\S*|Retries|Check-Valid-Until|Check-Date) "[^"]+";$', re.IGNORECASE)
+    wanted = re.compile(
+        r'^Acquire::(https?::Proxy\S*|Retries|Check-Valid-Until|Check-Date) "[^"]+";$', re.IGNORECASE
+    )
     return [line for line in dump.stdout.splitlines() if wanted.match(line)]

@@ -21,7 +21,17 @@ CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 DEFAULT_EPOCH = 1767225600
 """Time of every file, in seconds since 1970, when SOURCE_DATE_EPOCH says nothing: the first day of 2026."""
 
-STDLIB_LEFT_OUT = ("ensurepip", "idlelib", "lib2to3", "pydoc_data", "sqlite3", "test", "tkinter", "turtledemo", "unittest")
+STDLIB_LEFT_OUT = (
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "pydoc_data",
+    "sqlite3",
+    "test",
+    "tkinter",
+    "turtledemo",
+    "unittest",
+)
 """What a server never imports."""
 
 
@@ -94,4 +104,6 @@ def is_dead_weight(path: str) -> bool:
     if parts[0] == "bin" or "tests" in parts[:-1] or "test" in parts[:-1] or "__pycache__" in parts:
         return True
     generated = parts[0] == "kubernetes" and ("models" in parts[:-1] or "api" in parts[:-1])
-    return (generated and parts[-1] != "__init__.py") or parts[-1].endswith((".pyi", ".pyx", ".pxd", ".c", ".h"))
+    return (generated and parts[-1] != "__init__.py") or parts[-1].endswith(
+        (".pyi", ".pyx", ".pxd", ".c", ".h")
+    )

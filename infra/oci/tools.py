@@ -61,7 +61,9 @@ def run(what: str, command: Sequence[str], timeout: float) -> None:
     except subprocess.TimeoutExpired as error:
         raise ImageBuildError(f"{what} took more than {timeout:.0f} s") from error
     if done.returncode:
-        raise ImageBuildError(f"{what} failed with code {done.returncode}; its last lines:\n{tail(done.stdout)}")
+        raise ImageBuildError(
+            f"{what} failed with code {done.returncode}; its last lines:\n{tail(done.stdout)}"
+        )
 
 
 def installer(cache: Path) -> list[str]:
@@ -69,9 +71,30 @@ def installer(cache: Path) -> list[str]:
     bundled = sorted(cache.glob("uv-*/bin/uv"))
     uv = shutil.which("uv") or (str(bundled[-1]) if bundled else None)
     if uv:
-        return [uv, "pip", "install", "--quiet", "--link-mode=copy", "--python-platform=x86_64-manylinux_2_28"]
+        return [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--link-mode=copy",
+            "--python-platform=x86_64-manylinux_2_28",
+        ]
     for python in (sys.executable, shutil.which("python3") or sys.executable):
-        if subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False, timeout=30).returncode == 0:
+        if (
+            subprocess.run(
+                [python, "-m", "pip", "--version"], capture_output=True, check=False, timeout=30
+            ).returncode
+            == 0
+        ):
             platforms = ["--platform=manylinux_2_28_x86_64", "--platform=manylinux2014_x86_64"]
-            return [python, "-m", "pip", "install", "--quiet", "--no-compile", "--implementation=cp", *platforms]
+            return [
+                python,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--no-compile",
+                "--implementation=cp",
+                *platforms,
+            ]
     raise ImageBuildError(f"neither uv nor pip is there to install the CCM's dependencies; {ADVICE}")

@@ -1,0 +1,80 @@
+"""The Pods' network: native (a bridge on every node, between them the cloud's routes) or Cilium."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.settings import Settings
+
+CONFIGURATION_PATH = "/var/lib/rancher/k3s/agent/etc/cni/net.d/10-native.conflist"
+CILIUM_VERSION = "1.18.4"
+
+
+def bridge_configuration(pod_cidr: str) -> str:
+    """The configuration that containerd reads: one bridge with the node's own range, and host ports.
+
+    Addresses outside the node see the node's address instead of the Pod's, other Pods included.
+    """
+    ipam = {"type": "host-local", "ranges": [[{"subnet": pod_cidr}]], "routes": [{"dst": "0.0.0.0/0"}]}
+    bridge = {
+        "type": "bridge",
+        "bridge": "cni0",
+        "isGateway": True,
+        "hairpinMode": True,
+        "ipMasq": True,
+        "ipam": ipam,
+    }
+    plugins = [bridge, {"type": "portmap", "capabilities": {"portMappings": True}}]
+    return json.dumps({"cniVersion": "1.0.0", "name": "native", "plugins": plugins}, indent=2)
+
+
+def bridge_script(pod_cidr: str) -> str:
+    """Puts the configuration where k3s's containerd looks for it; it takes effect at once."""
+    folder, path = shlex.quote(CONFIGURATION_PATH.rpartition("/")[0]), shlex.quote(CONFIGURATION_PATH)
+    return f"""set -eu
+mkdir -p {folder}
+cat > {path}.new <<'END'
+{bridge_configuration(pod_cidr)}
+END
+mv {path}.new {path}
+"""
+
+
+class Cilium(pulumi.ComponentResource):
+    """Cilium by Helm, with the Pods' ranges from Kubernetes and the cloud's routes instead of tunnels."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        in_cluster: pulumi.ResourceOptions,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ccm-from-scratch:index:Cilium", name, None, opts)
+        kubernetes.helm.v3.Release(
+            name,
+            name="cilium",
+            namespace="kube-system",
+            chart="cilium",
+            version=CILIUM_VERSION,
+            repository_opts={"repo": "https://helm.cilium.io"},
+            values=cilium_values(settings),
+            # its agents can't be ready before the cloud-controller-manager has initialised their nodes
+            skip_await=True,
+            opts=pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self)),
+        )
+        self.register_outputs({})
+
+
+def cilium_values(settings: Settings) -> dict[str, object]:
+    """What differs from the chart's defaults."""
+    return {
+        "ipam": {"mode": "kubernetes"},
+        "routingMode": "native",
+        "ipv4NativeRoutingCIDR": str(settings.cluster_cidr),
+        "operator": {"replicas": 1},
+    }

@@ -1,0 +1,115 @@
+"""Our cloud-controller-manager in the cluster: its Secret, its permissions, its Deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.manifests import Manifest, fitted, identity, read_manifests
+from infra.settings import Settings
+
+SECRET = "hcloud"  # noqa: S105 (its name)
+NAMESPACE = "kube-system"
+_KINDS = {
+    "ServiceAccount": kubernetes.core.v1.ServiceAccount,
+    "ClusterRole": kubernetes.rbac.v1.ClusterRole,
+    "ClusterRoleBinding": kubernetes.rbac.v1.ClusterRoleBinding,
+    "Role": kubernetes.rbac.v1.Role,
+    "RoleBinding": kubernetes.rbac.v1.RoleBinding,
+    "Deployment": kubernetes.apps.v1.Deployment,
+}
+_FIELDS = {"roleRef": "role_ref"}
+
+
+@dataclass(frozen=True)
+class ControllerManagerArgs:
+    """What the cloud-controller-manager needs to know.
+
+    Attributes:
+        token: of the cloud's API, secret.
+        network_id: the private network.
+        image: reference of the image, known once the image is where the Pod will run.
+    """
+
+    settings: Settings
+    token: pulumi.Input[str]
+    network_id: pulumi.Input[str]
+    image: pulumi.Input[str]
+
+
+class ControllerManager(pulumi.ComponentResource):
+    """The objects of manifests/, fitted to this cluster, and the Secret with the cloud's token.
+
+    Attributes:
+        deployment: available once nodes can be initialised.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arguments: ControllerManagerArgs,
+        in_cluster: pulumi.ResourceOptions,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares the objects.
+
+        Args:
+            name: of the component.
+            arguments: what is special about this cluster.
+            in_cluster: options of every object in it: the provider, and what takes them with it when it goes.
+            opts: of the component.
+        """
+        super().__init__("ccm-from-scratch:index:ControllerManager", name, None, opts)
+        self._in_cluster = pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self))
+        secret = self._secret(name, arguments)
+        manifests = read_manifests()
+        permissions = [self._object(item) for item in manifests if item["kind"] != "Deployment"]
+        (deployment,) = [item for item in manifests if item["kind"] == "Deployment"]
+        after = pulumi.ResourceOptions(
+            depends_on=[secret, *permissions],
+            custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
+        )
+        self.deployment = self._object(deployment_of(deployment, arguments), after)
+        self.register_outputs({"image": arguments.image})
+
+    def _secret(self, name: str, arguments: ControllerManagerArgs) -> pulumi.Resource:
+        return kubernetes.core.v1.Secret(
+            f"{name}-credentials",
+            metadata={"name": SECRET, "namespace": NAMESPACE},
+            string_data={"token": pulumi.Output.secret(arguments.token), "network": arguments.network_id},
+            opts=self._in_cluster,
+        )
+
+    def _object(self, manifest: Manifest, more: pulumi.ResourceOptions | None = None) -> pulumi.Resource:
+        content: dict[str, Any] = {
+            _FIELDS.get(field, field): value
+            for field, value in manifest.items()
+            if field not in ("apiVersion", "kind")
+        }
+        options = pulumi.ResourceOptions.merge(self._in_cluster, more or pulumi.ResourceOptions())
+        return _KINDS[manifest["kind"]](identity(manifest), opts=options, **content)
+
+
+def deployment_of(manifest: Manifest, arguments: ControllerManagerArgs) -> Manifest:
+    """The Deployment for this cluster."""
+    result = fitted(manifest, flags(arguments.settings), environment(arguments.settings))
+    result["spec"]["template"]["spec"]["containers"][0]["image"] = arguments.image
+    return result
+
+
+def flags(settings: Settings) -> Sequence[str]:
+    """Flags that differ between clusters."""
+    return [
+        f"--cloud-provider={settings.cloud_provider_name}",
+        f"--cluster-name={settings.cluster_name}",
+        f"--cluster-cidr={settings.cluster_cidr}",
+    ]
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """Environment variables that differ between clusters."""
+    return {"HCLOUD_ENDPOINT": settings.hcloud_endpoint} if settings.hcloud_endpoint else {}

@@ -1,0 +1,83 @@
+"""The cloud-controller-manager's image: built here while the servers boot, then imported into the control server."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, Resource
+
+from infra.dynamic import Provider
+from infra.errors import ImageBuildError
+from infra.oci.build import Built, build, cache_folder, read_source
+from infra.remote import Host, connect
+from infra.server import Server, host_of
+
+_IMPORT_SECONDS = 180.0
+
+
+class CcmImageProvider(Provider):
+    """Builds the image of this tree."""
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Builds it, or finds it in the cache."""
+        built = build(read_source(), cache_folder())
+        return CreateResult("image", {**props, "reference": built.reference})
+
+
+class CcmImage(Resource, module="ccm-from-scratch", name="CcmImage"):
+    """The image in this machine's cache. Its name changes with its content."""
+
+    reference: pulumi.Output[str]
+
+    def __init__(self, name: str, key: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(CcmImageProvider(), name, {"key": key, "reference": None}, opts)
+
+
+class ImportedImageProvider(Provider):
+    """Brings the image into the container store of a server."""
+
+    replaced_by = ("server_id",)
+    unheeded = ("private_key", "host_key", "address")
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Imports it; an image that is there already is only checked."""
+        built = _same_build(props["reference"])
+        asyncio.run(import_image(host_of(props), built.archive))
+        return CreateResult(f"{props['server_id']}/{built.reference}", dict(props))
+
+
+class ImportedImage(Resource, module="ccm-from-scratch", name="ImportedImage"):
+    """The image in a server's container store, so that no registry is needed."""
+
+    reference: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        server: Server,
+        reference: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        props = {**server.access.inputs(), "reference": reference}
+        super().__init__(ImportedImageProvider(), name, props, opts)
+
+
+async def import_image(host: Host, archive: Path) -> None:
+    """Sends the archive through SSH into containerd."""
+    async with connect(host) as shell:
+        content = await asyncio.to_thread(archive.read_bytes)
+        await shell.feed(
+            "k3s ctr images import -", content, what="importing the CCM's image", timeout=_IMPORT_SECONDS
+        )
+
+
+def _same_build(reference: str) -> Built:
+    built = build(read_source(), cache_folder())
+    if built.reference != reference:
+        raise ImageBuildError(
+            "ccm/ changed while its image was on its way to the server: run pulumi up again"
+        )
+    return built

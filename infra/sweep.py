@@ -1,0 +1,172 @@
+"""Removes, when the environment is destroyed, the load balancers that the cloud-controller-manager made.
+
+Pulumi doesn't know them, they cost money, and they keep the network alive. This resource is deleted before anything
+else, while the cloud-controller-manager still runs; what is left then is deleted through the cloud's API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, CreateResult, Resource
+
+from infra.catalogue import call, everything, fetcher
+from infra.dynamic import Provider
+from infra.errors import CloudError, InfraError, SweepError
+from infra.labels import CLUSTER
+from infra.preflight import Cloud, cloud_of
+from infra.remote import Host, Shell, connect
+from infra.server import Server, host_of
+
+CONNECT_SECONDS = 10.0
+FINALIZER_SECONDS = 60.0
+SERVICE_UID_LABEL = "hcloud-ccm/service-uid"
+_POLL_SECONDS = 0.5
+_LIST = "k3s kubectl get services --all-namespaces -o json"
+
+Report = Callable[[str], None]
+
+
+class SweepProvider(Provider):
+    """Does nothing until it is deleted."""
+
+    replaced_by = ("server_id",)
+    _configuration: Mapping[str, Any]
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps where the token is; the state must not hold it."""
+        super().configure(req)
+        names = ("hcloud:token", "hcloud:endpoint")
+        self._configuration = {name: req.config.get(name) for name in names}
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Notes how to reach the cluster."""
+        return CreateResult(f"sweep-{props['network_id']}", dict(props))
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Deletes Services first, then what is still in the cloud."""
+        cloud = cloud_of(self._configuration, os.environ)
+        uids = asyncio.run(sweep_services(host_of(_props), print))
+        sweep_cloud(cloud, Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids)), print)
+
+
+class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
+    """Everything that the cloud-controller-manager made in the cloud, as one thing to delete."""
+
+    def __init__(
+        self,
+        name: str,
+        control: Server,
+        cluster: str,
+        network_id: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        props = {**control.access.inputs(), "cluster": cluster, "network_id": network_id}
+        super().__init__(SweepProvider(), name, props, opts)
+
+
+class Ownership:
+    """Decides whether a load balancer is this cluster's."""
+
+    def __init__(self, cluster: str, network_id: int, service_uids: frozenset[str]) -> None:
+        self._cluster = cluster
+        self._network_id = network_id
+        self._service_uids = service_uids
+
+    def owns(self, load_balancer: Mapping[str, Any]) -> bool:
+        """Made by a cloud-controller-manager, and for us: our label, our Service, or our network."""
+        labels = load_balancer["labels"]
+        uid = labels.get(SERVICE_UID_LABEL)
+        if uid is None:
+            return False
+        attached = any(private["network"] == self._network_id for private in load_balancer["private_net"])
+        return labels.get(CLUSTER) == self._cluster or uid in self._service_uids or attached
+
+
+async def sweep_services(host: Host, report: Report) -> list[str]:
+    """Deletes the Services of type LoadBalancer and waits until their load balancers are gone.
+
+    Returns:
+        The UIDs of all that were there; empty when the cluster doesn't answer.
+    """
+    try:
+        async with connect(host, timeout=CONNECT_SECONDS) as shell:
+            return await _delete_services(shell, report)
+    except InfraError as error:
+        report(f"the cluster could not be asked to remove its load balancers itself: {error}")
+        return []
+
+
+def sweep_cloud(cloud: Cloud, ownership: Ownership, report: Report) -> None:
+    """Deletes the load balancers that are left and ours.
+
+    Raises:
+        SweepError: one could not be deleted; names all of them.
+    """
+    failed = []
+    for load_balancer in _load_balancers(cloud):
+        if not ownership.owns(load_balancer):
+            continue
+        name = f"load balancer {load_balancer['name']} ({load_balancer['id']})"
+        try:
+            call(cloud.endpoint, cloud.token, "DELETE", f"/load_balancers/{load_balancer['id']}")
+            report(f"deleted the {name}, which the cluster had left behind")
+        except CloudError as error:
+            failed.append(f"{name}: {error}")
+    if failed:
+        raise SweepError("load balancers are left and cost money:\n" + "\n".join(failed))
+
+
+def load_balancer_services(listing: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Of a list of Services, the metadata of those that have or had a load balancer."""
+    finalizer = "service.kubernetes.io/load-balancer-cleanup"
+    return [
+        item["metadata"]
+        for item in listing["items"]
+        if item["spec"].get("type") == "LoadBalancer" or finalizer in item["metadata"].get("finalizers", [])
+    ]
+
+
+def deletion_script(services: Sequence[Mapping[str, Any]]) -> str:
+    """Deletes Services without waiting. Names are DNS labels: nothing needs quoting."""
+    lines = [
+        f"k3s kubectl delete service --namespace={item['namespace']} {item['name']} --wait=false --ignore-not-found"
+        for item in services
+    ]
+    return "\n".join(["set -e", *lines])
+
+
+async def _delete_services(shell: Shell, report: Report) -> list[str]:
+    found = await _services(shell)
+    if not found:
+        return []
+    report(f"deleting {len(found)} Services of type LoadBalancer")
+    await shell.run(deletion_script(found), what="deleting Services", timeout=FINALIZER_SECONDS)
+    deadline = time.monotonic() + FINALIZER_SECONDS
+    while left := await _services(shell):
+        if time.monotonic() > deadline:
+            names = ", ".join(f"{item['namespace']}/{item['name']}" for item in left)
+            report(f"after {FINALIZER_SECONDS:.0f} s the cloud-controller-manager has not let go of: {names}")
+            break
+        await asyncio.sleep(_POLL_SECONDS)
+    return [item["uid"] for item in found]
+
+
+async def _services(shell: Shell) -> list[Mapping[str, Any]]:
+    return load_balancer_services(json.loads(await shell.run(_LIST, what="listing Services", timeout=30)))
+
+
+def _load_balancers(cloud: Cloud) -> list[Mapping[str, Any]]:
+    try:
+        return everything(fetcher(cloud.endpoint, cloud.token), "load_balancers", "")
+    except CloudError as error:
+        # an emulated cloud without load balancers has none to delete
+        if error.status == 404:
+            return []
+        raise
