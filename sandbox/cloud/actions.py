@@ -1,0 +1,215 @@
+"""Actions: changes that go on after the answer, survive a restart and lock what they change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+from sandbox.cloud.backend import BackendError
+from sandbox.cloud.errors import ApiError, Conflict, Locked
+from sandbox.cloud.records import Record, Reference, timestamp
+from sandbox.cloud.registry import EFFECTS, UNDOS, record
+
+if TYPE_CHECKING:
+    from sandbox.cloud.cloud import Cloud
+
+logger = logging.getLogger(__name__)
+
+# Turns of the event loop that an answer waits for actions which need no real time.
+SETTLE_TURNS = 30
+# Kinds whose lock is reported as `conflict`, as Hetzner documents for them.
+CONFLICTING = frozenset({"network"})
+
+
+@record
+class Action(Record):
+    """One asynchronous change.
+
+    Attributes:
+        command: its name in the API.
+        status: running, success or error.
+        finished: Unix time, None while it runs.
+        due: Unix time before which it doesn't end.
+        resources: what it concerns, as the API shows it.
+        locks: what nobody else may change meanwhile.
+        effect: name of the registered coroutine that makes the change, or "".
+        arguments: for the effect; it may keep its progress here.
+        after: id of the action that must succeed first, or None.
+        error: code and message, None unless the status is error.
+    """
+
+    KIND: ClassVar[str] = "action"
+    FIRST_ID: ClassVar[int] = 9_000_001
+
+    command: str
+    resources: list[Reference]
+    status: str = "running"
+    started: float = 0.0
+    finished: float | None = None
+    due: float = 0.0
+    locks: list[Reference] = msgspec.field(default_factory=list)
+    effect: str = ""
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
+    after: int | None = None
+    error: tuple[str, str] | None = None
+
+
+def action_wire(action: Action, now: float) -> dict[str, Any]:
+    """The action as the API shows it."""
+    finished, error = action.finished, action.error
+    return {
+        "id": action.id,
+        "command": action.command,
+        "status": action.status,
+        "started": timestamp(action.started),
+        "finished": None if finished is None else timestamp(finished),
+        "progress": 100 if finished is not None else _progress(action, now),
+        "resources": [{"id": resource.id, "type": resource.type} for resource in action.resources],
+        "error": None if error is None else {"code": error[0], "message": error[1]},
+    }
+
+
+def _progress(action: Action, now: float) -> int:
+    span = action.due - action.started
+    return 0 if span <= 0 else max(0, min(95, int(100 * (now - action.started) / span)))
+
+
+class Actions:
+    """Starts actions, runs them and knows what is locked."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._locks: dict[Reference, set[int]] = {}
+
+    def check_free(self, kind: str, identity: int) -> None:
+        """Refuse a change while an action runs on the object.
+
+        Raises:
+            Locked: one does; networks answer with :class:`Conflict`.
+        """
+        if self.locked(kind, identity):
+            raise Conflict(kind) if kind in CONFLICTING else Locked(kind)
+
+    def locked(self, kind: str, identity: int) -> bool:
+        """Whether an action holds a lock on the object."""
+        return bool(self._locks) and Reference(kind, identity) in self._locks
+
+    def start(
+        self,
+        command: str,
+        project: str,
+        resources: Sequence[Reference],
+        *,
+        effect: str = "",
+        arguments: Mapping[str, Any] | None = None,
+        locks: Iterable[Reference] | None = None,
+        after: Action | None = None,
+        seconds: float | None = None,
+    ) -> Action:
+        """Start an action.
+
+        Args:
+            command: its name in the API.
+            project: whose it is.
+            resources: what it concerns; the first of them is locked unless ``locks`` says otherwise.
+            effect: the registered coroutine that makes the change.
+            arguments: for the effect; JSON values.
+            locks: what nobody else may change meanwhile.
+            after: an action that must succeed first.
+            seconds: the least time that it takes, instead of the mode's.
+        """
+        cloud, now = self._cloud, self._cloud.now()
+        action = Action(
+            id=cloud.store.new_id(Action),
+            project=project,
+            command=command,
+            resources=list(resources),
+            created=now,
+            started=now,
+            due=now + (cloud.action_seconds(command) if seconds is None else seconds),
+            locks=list(resources[:1]) if locks is None else list(locks),
+            effect=effect,
+            arguments=dict(arguments or {}),
+            after=after.id if after else None,
+        )
+        cloud.store.put(action)
+        self._launch(action)
+        return action
+
+    def resume(self) -> None:
+        """Go on with the actions that were running when the process ended."""
+        for action in list(self._cloud.store.all(Action)):
+            if action.status == "running":
+                self._launch(action)
+
+    async def settle(self) -> None:
+        """Let actions that need no real time end before the answer is written."""
+        for _ in range(SETTLE_TURNS):
+            if all(task.done() for task in self._tasks.values()):
+                return
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        """Stop all work; the actions stay running in the state and are resumed by the next start."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def forget(self) -> None:
+        """Lift all locks; for a reset."""
+        self._tasks.clear()
+        self._locks.clear()
+
+    def _launch(self, action: Action) -> None:
+        for lock in action.locks:
+            self._locks.setdefault(lock, set()).add(action.id)
+        task = asyncio.get_running_loop().create_task(self._run(action), name=f"action {action.id}")
+        self._tasks[action.id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(action.id, None))
+
+    async def _run(self, action: Action) -> None:
+        error = await self._attempt(action)
+        if error is not None and action.effect in UNDOS:
+            await UNDOS[action.effect](self._cloud, action)
+        action.status, action.error = ("success", None) if error is None else ("error", error)
+        action.finished = self._cloud.now()
+        for lock in action.locks:
+            holders = self._locks.get(lock, set())
+            holders.discard(action.id)
+            if not holders:
+                self._locks.pop(lock, None)
+        self._cloud.store.put(action)
+        self._cloud.store.commit()
+
+    async def _attempt(self, action: Action) -> tuple[str, str] | None:
+        """Do the work; answers code and message of what went wrong."""
+        try:
+            if action.after is not None and not await self._succeeded(action.after):
+                return "action_failed", "a previous action failed"
+            if (wait := action.due - self._cloud.now()) > 0:
+                await asyncio.sleep(wait)
+            if fault := self._cloud.faults.for_command(action.command):
+                return fault
+            if action.effect:
+                await EFFECTS[action.effect](self._cloud, action)
+        except BackendError as failure:
+            logger.warning("action %d %s failed: %s", action.id, action.command, failure)
+            return "action_failed", str(failure)
+        except ApiError as failure:
+            return failure.code, failure.message
+        except Exception:
+            logger.exception("action %d %s ended with a bug", action.id, action.command)
+            return "server_error", "internal error of the sandbox; see its log"
+        return None
+
+    async def _succeeded(self, identity: int) -> bool:
+        if task := self._tasks.get(identity):
+            await asyncio.wait({task})
+        before = self._cloud.store.find(Action, identity)
+        return before is not None and before.status == "success"

@@ -1,0 +1,179 @@
+"""Admin calls under ``/_sandbox``: what tests and people need and the real cloud does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.config import ACTION_MODES
+from sandbox.cloud.dispatch import error_reply
+from sandbox.cloud.errors import ApiError, InvalidInput
+from sandbox.cloud.fields import Fields
+from sandbox.cloud.requests import Request
+
+PREFIX = "/_sandbox"
+AdminHandler = Callable[[Cloud, web.Request], Awaitable[Any]]
+
+
+def routes(cloud: Cloud) -> list[web.RouteDef]:
+    """The routes of the admin calls; they bear no token, so they belong on loopback."""
+    return [web.route(method, PREFIX + path, _bound(cloud, handler)) for method, path, handler in _CALLS]
+
+
+def _bound(cloud: Cloud, handler: AdminHandler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        try:
+            result = await handler(cloud, request)
+        except ApiError as error:
+            reply = error_reply(error)
+            return _json(reply.body, reply.status)
+        return result if isinstance(result, web.StreamResponse) else _json(result)
+
+    return answer
+
+
+def _json(value: Any, status: int = 200) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
+
+
+async def _fields(request: web.Request) -> Fields:
+    return Fields(await _body(request))
+
+
+async def _body(request: web.Request) -> Any:
+    try:
+        return msgspec.json.decode(await request.read())
+    except msgspec.DecodeError as error:
+        raise ApiError("json_error", f"invalid JSON input: {error}") from error
+
+
+async def _health(cloud: Cloud, _request: web.Request) -> Any:
+    return {
+        "status": "ok",
+        "backend": cloud.backend.name,
+        "actions": cloud.action_mode,
+        "requests": cloud.requests.total,
+        "projects": sorted(set(cloud.config.tokens.values())),
+    }
+
+
+async def _state(cloud: Cloud, request: web.Request) -> Any:
+    kinds = request.query.getall("kind", [])
+    return {kind: records for kind, records in cloud.store.export().items() if not kinds or kind in kinds}
+
+
+async def _reset(cloud: Cloud, _request: web.Request) -> Any:
+    await cloud.reset()
+    return {"status": "ok"}
+
+
+def _wanted(request: web.Request) -> Callable[[Request], bool]:
+    query = request.query
+    since = float(query.get("since", "0"))
+    globs = {
+        name: query[name]
+        for name in ("operation", "path", "method", "user_agent", "project")
+        if name in query
+    }
+
+    def wanted(entry: Request) -> bool:
+        return entry.at >= since and all(fnmatchcase(getattr(entry, name), g) for name, g in globs.items())
+
+    return wanted
+
+
+async def _requests(cloud: Cloud, request: web.Request) -> Any:
+    number = int(request.query.get("limit", "200"))
+    return {"total": cloud.requests.total, "requests": cloud.requests.latest(number, _wanted(request))}
+
+
+async def _counts(cloud: Cloud, request: web.Request) -> Any:
+    if not request.query:
+        return {"total": cloud.requests.total, "operations": dict(cloud.requests.counts)}
+    counts: dict[str, int] = {}
+    for entry in cloud.requests.select(_wanted(request)):
+        counts[entry.operation] = counts.get(entry.operation, 0) + 1
+    return {"total": sum(counts.values()), "operations": counts}
+
+
+async def _clear_requests(cloud: Cloud, _request: web.Request) -> Any:
+    cloud.requests.clear()
+    return {"total": 0}
+
+
+async def _faults(cloud: Cloud, _request: web.Request) -> Any:
+    return {"faults": cloud.faults.listing()}
+
+
+async def _add_fault(cloud: Cloud, request: web.Request) -> Any:
+    return cloud.faults.add(await _body(request))
+
+
+async def _remove_faults(cloud: Cloud, request: web.Request) -> Any:
+    identity = request.match_info.get("id")
+    cloud.faults.remove(int(identity) if identity else None)
+    return {"faults": cloud.faults.listing()}
+
+
+async def _settings(cloud: Cloud, _request: web.Request) -> Any:
+    now = cloud.now()
+    remaining = {
+        project: cloud.limiter.remaining(project, now) for project in set(cloud.config.tokens.values())
+    }
+    return {
+        "actions": cloud.action_mode,
+        "rate_limit": cloud.limiter.limit,
+        "rate_limit_remaining": remaining,
+        "limits": cloud.limits,
+    }
+
+
+async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
+    fields = await _fields(request)
+    mode = fields.choice("actions", ACTION_MODES, cloud.action_mode)
+    limits = fields.read("limits", dict, {}, required=False)
+    for name, value in limits.items():
+        if name not in cloud.limits or not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            fields.wrong("limits", f"'{name}': must be a number; names: {', '.join(cloud.limits)}")
+    rate_limit = fields.number("rate_limit", cloud.limiter.limit)
+    remaining = fields.number("rate_limit_remaining")
+    fields.check()
+    cloud.action_mode = next(m for m in ACTION_MODES if m == mode)
+    cloud.limits.update(limits)
+    if "rate_limit" in fields:
+        cloud.limiter.set_limit(rate_limit)
+    if "rate_limit_remaining" in fields:
+        for project in set(cloud.config.tokens.values()):
+            cloud.limiter.set_remaining(project, remaining, cloud.now())
+    return await _settings(cloud, request)
+
+
+async def _guest_event(cloud: Cloud, request: web.Request) -> Any:
+    """Lets a recorded guest power off by itself, which real machines do anyway."""
+    state = request.match_info["state"]
+    if state not in {"off", "running"}:
+        raise InvalidInput({"state": ["must be off or running"]})
+    cloud.guest_event(int(request.match_info["id"]), state)
+    return {"status": "ok"}
+
+
+_CALLS: list[tuple[str, str, AdminHandler]] = [
+    ("GET", "/health", _health),
+    ("GET", "/state", _state),
+    ("POST", "/reset", _reset),
+    ("GET", "/requests", _requests),
+    ("GET", "/requests/counts", _counts),
+    ("DELETE", "/requests", _clear_requests),
+    ("GET", "/faults", _faults),
+    ("POST", "/faults", _add_fault),
+    ("DELETE", "/faults", _remove_faults),
+    ("DELETE", r"/faults/{id:\d+}", _remove_faults),
+    ("GET", "/settings", _settings),
+    ("PUT", "/settings", _change_settings),
+    ("POST", r"/servers/{id:\d+}/events/{state}", _guest_event),
+]

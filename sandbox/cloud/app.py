@@ -1,0 +1,55 @@
+"""The aiohttp application: API, metadata service and admin calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from random import Random, SystemRandom
+
+from aiohttp import web
+
+from sandbox.cloud import admin, metadata
+from sandbox.cloud.backend import Backend
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.config import CloudConfig
+from sandbox.cloud.dispatch import PREFIX, Dispatcher
+from sandbox.cloud.registry import discover
+
+CLOUD = web.AppKey("cloud", Cloud)
+# Hetzner accepts 32 KiB of user data; certificates and zone files are larger than aiohttp's default of 1 MiB
+# only by mistake.
+_LARGEST_BODY = 2 * 1024 * 1024
+
+
+def create_app(
+    config: CloudConfig,
+    backend: Backend,
+    clock: Callable[[], float] = time.time,
+    randomness: Random | None = None,
+) -> web.Application:
+    """The application; it serves ``/v1``, ``/hetzner/v1`` and ``/_sandbox`` on as many sockets as one likes.
+
+    Args:
+        config: what can be set beforehand.
+        backend: the world below; started and stopped with the application.
+        clock: Unix time in seconds.
+        randomness: for correlation ids, passwords and the spread of durations.
+
+    Raises:
+        StateFileError: the state file can't be opened or read.
+    """
+    discover()
+    cloud = Cloud(config, backend, clock, randomness or SystemRandom())
+    app = web.Application(client_max_size=_LARGEST_BODY)
+    app[CLOUD] = cloud
+    app.router.add_route("*", PREFIX + "/{path:.*}", Dispatcher(cloud).handle)
+    app.add_routes(metadata.routes(cloud))
+    app.add_routes(admin.routes(cloud))
+
+    async def lifetime(_app: web.Application) -> AsyncIterator[None]:
+        await cloud.start()
+        yield
+        await cloud.stop()
+
+    app.cleanup_ctx.append(lifetime)
+    return app

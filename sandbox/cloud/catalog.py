@@ -1,0 +1,124 @@
+"""The fixed part of the cloud: what can be ordered, where; a shortened copy of Hetzner's offer of 2026."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.collection import listing
+from sandbox.cloud.errors import NotFound
+from sandbox.cloud.pagination import sort_entries
+from sandbox.cloud.registry import add_operation
+
+E = TypeVar("E")
+VAT = 1.19
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place where resources can be."""
+
+    id: int
+    name: str
+    description: str
+    country: str
+    city: str
+    latitude: float
+    longitude: float
+    network_zone: str
+    datacenter: str
+
+    @property
+    def availability_zone(self) -> str:
+        """The zone of old, which only the metadata service still knows."""
+        return f"{self.name}-{self.datacenter}"
+
+    def wire(self) -> dict[str, Any]:
+        """As the API shows it."""
+        return {key: value for key, value in vars(self).items() if key != "datacenter"}
+
+
+LOCATIONS: Mapping[str, Location] = {
+    location.name: location
+    for location in (
+        Location(1, "fsn1", "Falkenstein DC Park 1", "DE", "Falkenstein", 50.47612, 12.370071, "eu-central", "dc14"),
+        Location(2, "nbg1", "Nuremberg DC Park 1", "DE", "Nuremberg", 49.452102, 11.076665, "eu-central", "dc3"),
+        Location(3, "hel1", "Helsinki DC Park 1", "FI", "Helsinki", 60.169855, 24.938379, "eu-central", "dc2"),
+        Location(4, "ash", "Ashburn, VA", "US", "Ashburn, VA", 39.045821, -77.487073, "us-east", "dc1"),
+        Location(5, "hil", "Hillsboro, OR", "US", "Hillsboro, OR", 45.54222, -122.951924, "us-west", "dc1"),
+        Location(6, "sin", "Singapore", "SG", "Singapore", 1.283333, 103.833333, "ap-southeast", "dc1"),
+    )
+}  # fmt: skip
+NETWORK_ZONES = frozenset(location.network_zone for location in LOCATIONS.values())
+EUROPE = ("fsn1", "nbg1", "hel1")
+EVERYWHERE = tuple(LOCATIONS)
+
+
+def price(monthly: float) -> dict[str, dict[str, str]]:
+    """Hourly and monthly price of something that costs this many euros a month without tax."""
+    return {"price_hourly": money(monthly / 730), "price_monthly": money(monthly)}
+
+
+def money(net: float) -> dict[str, str]:
+    """An amount without and with tax."""
+    return {"net": f"{net:.4f}", "gross": f"{net * VAT:.4f}"}
+
+
+def traffic_prices(monthly: float, locations: Sequence[str], terabytes: int) -> list[dict[str, Any]]:
+    """Prices by location of something that includes traffic."""
+    return [
+        {
+            "location": name,
+            **price(monthly),
+            "included_traffic": terabytes * 1024**4,
+            "price_per_tb_traffic": money(1.0),
+        }
+        for name in locations
+    ]
+
+
+@dataclass(frozen=True)
+class Catalog(Generic[E]):
+    """A resource that can only be read.
+
+    Attributes:
+        path: for example ``locations``; also the key of listings.
+        key: of single objects.
+        entries: all of them, with attributes ``id`` and ``name``.
+        wire: how the API shows one.
+        sorts: fields that listings can be sorted by.
+        wanted: says whether a query lets an entry through.
+    """
+
+    path: str
+    key: str
+    entries: Sequence[E]
+    wire: Callable[[Call, E], dict[str, Any]]
+    sorts: Sequence[str] = ("id",)
+    wanted: Callable[[Call, E], bool] = lambda _call, _entry: True
+
+    def register(self) -> None:
+        """Answer the listing and GET of one."""
+        add_operation("GET", f"/{self.path}", self._list)
+        add_operation("GET", f"/{self.path}/{{id}}", self._get)
+
+    async def _list(self, call: Call) -> Reply:
+        name = call.query.get("name")
+        entries = [e for e in self.entries if not name or e.name == name]  # type: ignore[attr-defined]
+        entries = [entry for entry in entries if self.wanted(call, entry)]
+        entries = sort_entries(entries, call.query.getall("sort", []), self.sorts)
+        return listing(call, self.path, entries, lambda entry: self.wire(call, entry))
+
+    async def _get(self, call: Call) -> Reply:
+        identity = call.identity("id", self.key)
+        for entry in self.entries:
+            if entry.id == identity:  # type: ignore[attr-defined]
+                return Reply(200, {self.key: self.wire(call, entry)})
+        raise NotFound(self.key, identity)
+
+
+def find(entries: Sequence[E], text: str) -> E | None:
+    """The entry with this id or name, or None."""
+    return next((e for e in entries if text in {e.name, str(e.id)}), None)  # type: ignore[attr-defined]

@@ -1,0 +1,107 @@
+"""The whole cloud: state, actions, addresses and the world below."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from random import Random
+
+from sandbox.cloud.actions import Actions
+from sandbox.cloud.addresses import AddressPool
+from sandbox.cloud.backend import Backend
+from sandbox.cloud.config import LIMITS, ActionMode, CloudConfig
+from sandbox.cloud.durations import duration
+from sandbox.cloud.errors import LimitExceeded
+from sandbox.cloud.faults import Faults
+from sandbox.cloud.limiter import RateLimiter
+from sandbox.cloud.registry import announce
+from sandbox.cloud.requests import RequestLog
+from sandbox.cloud.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+class Cloud:
+    """Everything that the handlers and effects work with.
+
+    Attributes:
+        config: as given at the start.
+        store: the state.
+        backend: the world below.
+        actions: running changes.
+        addresses: public addresses.
+        limiter: of requests.
+        faults: injected ones.
+        requests: the log.
+        limits: quotas by name; can be changed at run time.
+        action_mode: can be changed at run time.
+        guest_event: tells that a guest changed its power by itself; set by the servers' module.
+    """
+
+    def __init__(
+        self, config: CloudConfig, backend: Backend, clock: Callable[[], float], randomness: Random
+    ) -> None:
+        self.config = config
+        self.backend = backend
+        self.now = clock
+        self.randomness = randomness
+        self.store = Store(config.state_file)
+        self.actions = Actions(self)
+        self.addresses = AddressPool(config, self.store)
+        self.limiter = RateLimiter(config.rate_limit)
+        self.faults = Faults()
+        self.requests = RequestLog(config.request_log)
+        self.limits: dict[str, int] = {**LIMITS, **config.limits}
+        self.action_mode: ActionMode = config.actions
+        self.guest_event: Callable[[int, str], None] = lambda _server, _state: None
+        self._exclusive: dict[tuple[str, int], asyncio.Lock] = {}
+
+    async def start(self) -> None:
+        """Make the world below equal the state, then go on with running actions."""
+        await announce("start", self, None)
+        await announce("started", self, None)
+        self.actions.resume()
+
+    async def reset(self) -> None:
+        """Remove every object, in all projects and in the world below; numbers are not used again."""
+        await self.actions.stop()
+        self.actions.forget()
+        self.store.clear()
+        await announce("stop", self, None)
+        await self.backend.remove_all()
+        self.store.commit()
+        await announce("start", self, None)
+
+    async def stop(self) -> None:
+        """Stop all work; running actions are resumed by the next start."""
+        await self.actions.stop()
+        await announce("stop", self, None)
+        await self.backend.stop()
+        self.store.close()
+
+    def action_seconds(self, command: str) -> float:
+        """Seconds that an action takes at least in the present mode."""
+        return duration(command, self.action_mode, self.randomness)
+
+    def exclusive(self, kind: str, identity: int) -> asyncio.Lock:
+        """The lock under which the world below is asked about one object."""
+        return self._exclusive.setdefault((kind, identity), asyncio.Lock())
+
+    def check_limit(self, name: str, present: int, adding: int = 1) -> None:
+        """Refuse to go beyond a quota.
+
+        Args:
+            name: of the quota.
+            present: how many there are.
+            adding: how many would be added.
+
+        Raises:
+            LimitExceeded: that is too many.
+        """
+        if present + adding > self.limits[name]:
+            raise LimitExceeded(f"{name.removesuffix('s').replace('_', ' ')} limit exceeded", f"{name}_limit")
+
+    def set_limits(self, limits: Mapping[str, int]) -> None:
+        """Change quotas at run time."""
+        self.limits.update(limits)

@@ -1,0 +1,60 @@
+"""What can be set on the cloud before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+from typing import Literal
+
+ActionMode = Literal["instant", "realistic", "slow"]
+ACTION_MODES: tuple[ActionMode, ...] = ("instant", "realistic", "slow")
+
+LIMITS: Mapping[str, int] = {
+    "servers": 5000,
+    "networks": 50,
+    "network_subnets": 50,
+    "network_routes": 100,
+    "network_members": 100,
+    "load_balancers": 500,
+    "primary_ips": 10_000,
+    "ssh_keys": 200,
+    "placement_groups": 50,
+    "firewalls": 50,
+    "certificates": 1000,
+}
+"""Quotas of a project (and of a network), by name; those of a network are Hetzner's."""
+
+
+@dataclass(frozen=True)
+class CloudConfig:
+    """What can be set on the cloud before it starts.
+
+    Attributes:
+        tokens: project name by API token.
+        read_only_tokens: those of the tokens that may only read.
+        state_file: SQLite file that keeps the state; None keeps it in memory only.
+        public_ipv4: range of the public IPv4 addresses.
+        reserved_ipv4: how many addresses at the start of that range are not given out.
+        public_ipv6: range that the /64 networks come from.
+        actions: ``instant`` (as fast as the backend), ``realistic`` (seconds) or ``slow`` (tens of seconds).
+        rate_limit: requests an hour and project; 0 switches the limit off.
+        limits: quotas that differ from :data:`LIMITS`.
+        sold_out: pairs of server type and location without capacity.
+        certificate_seconds: how long a managed certificate takes; None follows ``actions``.
+        request_log: how many requests the log keeps.
+    """
+
+    tokens: Mapping[str, str]
+    read_only_tokens: frozenset[str] = frozenset()
+    state_file: Path | None = None
+    public_ipv4: IPv4Network = field(default_factory=lambda: IPv4Network("203.0.113.0/24"))
+    reserved_ipv4: int = 4
+    public_ipv6: IPv6Network = field(default_factory=lambda: IPv6Network("2001:db8::/32"))
+    actions: ActionMode = "instant"
+    rate_limit: int = 3600
+    limits: Mapping[str, int] = field(default_factory=dict)
+    sold_out: frozenset[tuple[str, str]] = frozenset()
+    certificate_seconds: float | None = None
+    request_log: int = 50_000

@@ -1,0 +1,105 @@
+"""Labels and the label selector language, as pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sandbox.cloud.errors import InvalidInput
+
+_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_PREFIX = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
+_KEY = re.compile(rf"(?:(?P<prefix>{_PREFIX})/)?(?P<name>{_NAME})")
+_VALUE = re.compile(rf"(?:{_NAME})?")
+_RESERVED = "hetzner.cloud"
+_SET = re.compile(r"(?P<key>\S+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
+_EQUALITY = re.compile(r"(?P<key>[^=!\s]+)\s*(?P<operator>==|!=|=)\s*(?P<value>\S*)")
+_SEPARATOR = re.compile(r",(?![^(]*\))")  # a comma that is not inside parentheses
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One part of a selector; ``operator`` is one of in, notin, exists, absent."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels satisfy the requirement."""
+        if self.operator == "exists":
+            return self.key in labels
+        if self.operator == "absent":
+            return self.key not in labels
+        return (self.key in labels and labels[self.key] in self.values) is (self.operator == "in")
+
+
+@dataclass(frozen=True)
+class Selector:
+    """All requirements must hold; no requirement matches everything."""
+
+    requirements: tuple[Requirement, ...]
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels satisfy every requirement."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+
+def is_key(key: str) -> bool:
+    """Whether this may be a label's key, the reserved prefix apart."""
+    match = _KEY.fullmatch(key)
+    return match is not None and len(match["prefix"] or "") <= 253
+
+
+def is_value(value: str) -> bool:
+    """Whether this may be a label's value."""
+    return _VALUE.fullmatch(value) is not None
+
+
+def label_problems(labels: Mapping[str, object]) -> list[str]:
+    """What is wrong with labels that a request brings; empty when nothing is."""
+    problems: list[str] = []
+    for key, value in labels.items():
+        if not is_key(key):
+            problems.append(f"label key '{key}' is not correctly formatted")
+        elif key.partition("/")[0] == _RESERVED and "/" in key:
+            problems.append(f"label key '{key}' uses the reserved prefix '{_RESERVED}/'")
+        if not isinstance(value, str) or not is_value(value):
+            problems.append(f"label value of key '{key}' is not correctly formatted")
+    return problems
+
+
+def parse_selector(text: str, field: str = "label_selector") -> Selector:
+    """Read a label selector.
+
+    Args:
+        text: for example ``env in (a,b),!draft``.
+        field: named in the error.
+
+    Raises:
+        InvalidInput: the text is not a selector.
+    """
+    if not text.strip():
+        return Selector(())
+    return Selector(tuple(_requirement(part.strip(), field) for part in _SEPARATOR.split(text)))
+
+
+def _requirement(part: str, field: str) -> Requirement:
+    requirement = _read(part)
+    if requirement is None or not is_key(requirement.key) or not all(map(is_value, requirement.values)):
+        raise InvalidInput({field: [f"'{part}' is not correctly formatted"]})
+    return requirement
+
+
+def _read(part: str) -> Requirement | None:
+    if match := _SET.fullmatch(part):
+        values = frozenset(value.strip() for value in match["values"].split(","))
+        return Requirement(match["key"], match["operator"], values)
+    if part.startswith("!") and "=" not in part:
+        return Requirement(part[1:].strip(), "absent")
+    if match := _EQUALITY.fullmatch(part):
+        return Requirement(
+            match["key"], "notin" if match["operator"] == "!=" else "in", frozenset([match["value"]])
+        )
+    return Requirement(part, "exists") if part else None

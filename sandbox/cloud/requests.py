@@ -1,0 +1,62 @@
+"""The log of all API requests, with counts by operation."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One answered request; no bodies and no tokens are kept.
+
+    ``at`` is Unix time, ``seconds`` the time that the answer took, ``status`` 0 when it was dropped.
+    """
+
+    at: float
+    project: str
+    operation: str
+    method: str
+    path: str
+    query: str
+    status: int
+    code: str
+    seconds: float
+    user_agent: str
+    correlation_id: str
+
+
+class RequestLog:
+    """The latest requests, and counts of all of them.
+
+    Args:
+        size: how many requests are kept; counts go on.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._entries: deque[Request] = deque(maxlen=size)
+        self.counts: Counter[str] = Counter()
+        self.total = 0
+
+    def add(self, request: Request) -> None:
+        """Keep a request."""
+        self._entries.append(request)
+        self.counts[request.operation] += 1
+        self.total += 1
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+        self.counts.clear()
+        self.total = 0
+
+    def select(self, wanted: Callable[[Request], bool]) -> Iterator[Request]:
+        """The kept requests that a predicate wants, oldest first."""
+        return (request for request in self._entries if wanted(request))
+
+    def latest(self, number: int, wanted: Callable[[Request], bool]) -> list[dict[str, Any]]:
+        """The latest of the wanted requests, newest first."""
+        chosen = list(self.select(wanted))[-number:] if number else []
+        return [asdict(request) for request in reversed(chosen)]

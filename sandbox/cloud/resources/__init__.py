@@ -1,0 +1,1 @@
+"""One module or package per resource of the API; importing it registers it."""

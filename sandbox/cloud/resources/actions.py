@@ -1,0 +1,44 @@
+"""Actions of all resources together."""
+
+from __future__ import annotations
+
+from sandbox.cloud.actions import Action, action_wire
+from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.collection import ACTION_SORTS
+from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
+from sandbox.cloud.pagination import sort_entries
+from sandbox.cloud.registry import operation
+
+_ANNOUNCEMENT = (
+    "https://docs.hetzner.cloud/changelog"
+    "#2025-01-30-listing-arbitrary-actions-in-the-actions-list-endpoint-is-removed"
+)
+
+
+@operation("GET", "/actions")
+async def list_actions(call: Call) -> Reply:
+    """The actions with the given ids; unknown ids are left out."""
+    texts = call.query.getall("id", [])
+    if not texts:
+        raise ApiError(
+            "deprecated_api_endpoint", "API functionality was removed", {"announcement": _ANNOUNCEMENT}
+        )
+    if not all(text.isdecimal() and text.isascii() for text in texts):
+        raise InvalidInput({"id": ["must be an integer"]})
+    found = [call.cloud.store.find(Action, identity) for identity in dict.fromkeys(map(int, texts))]
+    actions = [action for action in found if action is not None and action.project == call.project]
+    actions = sort_entries(actions, call.query.getall("sort", []), ACTION_SORTS)
+    now = call.cloud.now()
+    page = {"page": 1, "per_page": 50, "previous_page": None, "next_page": None, "last_page": 1}
+    meta = {"pagination": {**page, "total_entries": len(actions)}}
+    return Reply(200, {"actions": [action_wire(action, now) for action in actions], "meta": meta})
+
+
+@operation("GET", "/actions/{id}")
+async def get_action(call: Call) -> Reply:
+    """One action."""
+    identity = call.identity("id", "action")
+    action = call.cloud.store.find(Action, identity)
+    if action is None or action.project != call.project:
+        raise NotFound("action", identity)
+    return Reply(200, {"action": action_wire(action, call.cloud.now())})

@@ -1,0 +1,1 @@
+"""Networks with subnets, routes and members."""

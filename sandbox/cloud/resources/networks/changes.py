@@ -1,0 +1,140 @@
+"""Actions of networks: subnets, routes, range and protection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Network
+
+import msgspec
+
+from sandbox.cloud.actions import Action
+from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.collection import action_reply
+from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
+from sandbox.cloud.records import Reference
+from sandbox.cloud.registry import effect, operation
+from sandbox.cloud.resources.networks.addressing import range_problem
+from sandbox.cloud.resources.networks.routes import read_route, read_subnet
+from sandbox.cloud.resources.networks.state import Network, NetworkRoute, Subnet, members, network_spec
+
+
+@effect("change_network")
+async def change_network(cloud: Cloud, action: Action) -> None:
+    """Give a network the subnets, routes and range in the arguments."""
+    network = cloud.store.find(Network, action.resources[0].id)
+    if network is None:
+        raise NotFound("network", action.resources[0].id)
+    wanted = msgspec.structs.replace(
+        network,
+        ip_range=action.arguments["ip_range"],
+        subnets=msgspec.convert(action.arguments["subnets"], list[Subnet]),
+        routes=msgspec.convert(action.arguments["routes"], list[NetworkRoute]),
+    )
+    async with cloud.exclusive("network", network.id):
+        await cloud.backend.put_network(network_spec(wanted))
+    network.ip_range, network.subnets, network.routes = wanted.ip_range, wanted.subnets, wanted.routes
+    cloud.store.put(network)
+
+
+async def _change(
+    call: Call,
+    command: str,
+    network: Network,
+    *,
+    subnets: Sequence[Subnet] | None = None,
+    routes: Sequence[NetworkRoute] | None = None,
+    ip_range: str | None = None,
+) -> Reply:
+    arguments = {
+        "ip_range": ip_range or network.ip_range,
+        "subnets": msgspec.to_builtins(network.subnets if subnets is None else subnets),
+        "routes": msgspec.to_builtins(network.routes if routes is None else routes),
+    }
+    resources = [Reference("network", network.id)]
+    action = call.cloud.actions.start(
+        command, call.project, resources, effect="change_network", arguments=arguments
+    )
+    return await action_reply(call, action)
+
+
+def _free(call: Call) -> Network:
+    network = call.get(Network)
+    call.cloud.actions.check_free("network", network.id)
+    return network
+
+
+@operation("POST", "/networks/{id}/actions/add_subnet")
+async def add_subnet(call: Call) -> Reply:
+    """Add a subnet; the first free /24 if no range is given."""
+    network = _free(call)
+    call.cloud.check_limit("network_subnets", len(network.subnets))
+    return await _change(
+        call, "add_subnet", network, subnets=[*network.subnets, read_subnet(call.fields(), network)]
+    )
+
+
+@operation("POST", "/networks/{id}/actions/delete_subnet")
+async def delete_subnet(call: Call) -> Reply:
+    """Remove a subnet that nothing is attached to."""
+    network, fields = _free(call), call.fields()
+    ip_range = fields.network("ip_range", required=True)
+    fields.check()
+    subnet = next((s for s in network.subnets if s.ip_range == str(ip_range)), None)
+    if subnet is None:
+        raise ApiError("not_found", f"subnet '{ip_range}' not found in network {network.id}")
+    attached = members(call.cloud.store, network.id)
+    if any(
+        IPv4Network(f"{member.attachment.ip}/32").subnet_of(IPv4Network(subnet.ip_range))
+        for member in attached
+    ):
+        # The Terraform and Pulumi providers wait when they read exactly this text.
+        raise ApiError("service_error", "cannot remove subnet because servers are attached to it")
+    return await _change(call, "delete_subnet", network, subnets=[s for s in network.subnets if s != subnet])
+
+
+@operation("POST", "/networks/{id}/actions/add_route")
+async def add_route(call: Call) -> Reply:
+    """Add a route."""
+    network = _free(call)
+    call.cloud.check_limit("network_routes", len(network.routes))
+    route = read_route(call.fields(), network)
+    return await _change(call, "add_route", network, routes=[*network.routes, route])
+
+
+@operation("POST", "/networks/{id}/actions/delete_route")
+async def delete_route(call: Call) -> Reply:
+    """Remove a route."""
+    network, fields = _free(call), call.fields()
+    destination, gateway = fields.network("destination", required=True), fields.address("gateway")
+    fields.check()
+    route = NetworkRoute(str(destination), str(gateway))
+    if route not in network.routes:
+        raise ApiError(
+            "not_found", f"route '{destination}' via '{gateway}' not found in network {network.id}"
+        )
+    return await _change(call, "delete_route", network, routes=[r for r in network.routes if r != route])
+
+
+@operation("POST", "/networks/{id}/actions/change_ip_range")
+async def change_ip_range(call: Call) -> Reply:
+    """Extend the range at its end."""
+    network, fields = _free(call), call.fields()
+    wanted, present = fields.network("ip_range", required=True), IPv4Network(network.ip_range)
+    fields.check()
+    if wanted is None or wanted.network_address != present.network_address or not wanted.supernet_of(present):
+        raise InvalidInput({"ip_range": ["can only be extended at its end"]})
+    if problem := range_problem(wanted):
+        raise InvalidInput({"ip_range": [problem]})
+    return await _change(call, "change_ip_range", network, ip_range=str(wanted))
+
+
+@operation("POST", "/networks/{id}/actions/change_protection")
+async def change_protection(call: Call) -> Reply:
+    """Protect against deletion, or not."""
+    network, fields = _free(call), call.fields()
+    network.protected = fields.flag("delete", network.protected)
+    fields.check()
+    call.cloud.store.put(network)
+    action = call.cloud.actions.start("change_protection", call.project, [Reference("network", network.id)])
+    return await action_reply(call, action)

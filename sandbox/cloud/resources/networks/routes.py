@@ -1,0 +1,165 @@
+"""Operations on networks themselves."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import Any
+
+from sandbox.cloud.backend import BackendError
+from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.catalog import NETWORK_ZONES
+from sandbox.cloud.collection import Resource, check_unique, created, listing
+from sandbox.cloud.errors import ApiError, InvalidInput, Protected
+from sandbox.cloud.fields import Fields
+from sandbox.cloud.pagination import sort_entries
+from sandbox.cloud.registry import announce, operation
+from sandbox.cloud.resources.networks.addressing import (
+    free_subnet,
+    range_problem,
+    route_problems,
+    subnet_problem,
+)
+from sandbox.cloud.resources.networks.state import (
+    Member,
+    Network,
+    NetworkRoute,
+    Subnet,
+    members,
+    network_spec,
+    network_wire,
+)
+
+NETWORKS = Resource("networks", Network, network_wire)
+NETWORKS.add_reads()
+NETWORKS.add_actions()
+
+
+@operation("POST", "/networks")
+async def create(call: Call) -> Reply:
+    """Make a network, with subnets and routes if given."""
+    fields, cloud = call.fields(), call.cloud
+    name, labels = NETWORKS.read_name(fields), fields.labels()
+    ip_range = fields.network("ip_range", required=True)
+    if ip_range is not None and (problem := range_problem(ip_range)):
+        fields.wrong("ip_range", problem)
+    expose = fields.flag("expose_routes_to_vswitch")
+    subnet_fields, route_fields = fields.objects("subnets"), fields.objects("routes")
+    fields.check()
+    check_unique(call, Network, name)
+    cloud.check_limit("networks", len(cloud.store.of(Network, call.project)))
+    network = Network(
+        id=cloud.store.new_id(Network),
+        project=call.project,
+        name=name,
+        labels=labels,
+        created=cloud.now(),
+        ip_range=str(ip_range),
+        expose_routes_to_vswitch=expose,
+    )
+    for item in subnet_fields:
+        network.subnets.append(read_subnet(item, network))
+    for item in route_fields:
+        network.routes.append(read_route(item, network))
+    try:
+        await cloud.backend.put_network(network_spec(network))
+    except BackendError as error:
+        raise ApiError("server_error", str(error)) from error
+    cloud.store.put(network)
+    return created("network", NETWORKS.show(call, network))
+
+
+def read_subnet(fields: Fields, network: Network) -> Subnet:
+    """A subnet that fits into a network.
+
+    Raises:
+        InvalidInput: it does not.
+    """
+    kind = fields.choice("type", {"cloud", "server", "vswitch"}, required=True)
+    zone = fields.choice("network_zone", NETWORK_ZONES, required=True)
+    wanted, whole = fields.network("ip_range"), IPv4Network(network.ip_range)
+    vswitch = fields.number("vswitch_id") if kind == "vswitch" else None
+    if wanted is not None and (problem := subnet_problem(whole, network.subnets, wanted)):
+        fields.wrong("ip_range", problem)
+    zones = {subnet.network_zone for subnet in network.subnets}
+    if zones - {zone}:
+        fields.wrong("network_zone", f"all subnets of a network must be in one zone, here {zones.pop()}")
+    fields.check()
+    return Subnet(kind, str(wanted or free_subnet(whole, network.subnets)), zone, vswitch)
+
+
+def read_route(fields: Fields, network: Network) -> NetworkRoute:
+    """A route that a network can have.
+
+    Raises:
+        InvalidInput: it can't.
+    """
+    destination, gateway = fields.network("destination", required=True), fields.address("gateway")
+    if gateway is None and "gateway" not in fields:
+        fields.wrong("gateway", "Missing data for required field.")
+    fields.check()
+    route = NetworkRoute(str(destination), str(gateway))
+    if problems := route_problems(IPv4Network(network.ip_range), network.subnets, network.routes, route):
+        raise InvalidInput(problems)
+    return route
+
+
+@operation("PUT", "/networks/{id}")
+async def update(call: Call) -> Reply:
+    """Change name, labels and whether routes are shown to the vSwitch."""
+    network, fields = call.get(Network), call.fields()
+    call.cloud.actions.check_free("network", network.id)
+    expose = fields.flag("expose_routes_to_vswitch", network.expose_routes_to_vswitch)
+    NETWORKS.apply_update(call, network, fields)
+    network.expose_routes_to_vswitch = expose
+    return Reply(200, {"network": NETWORKS.show(call, network)})
+
+
+@operation("DELETE", "/networks/{id}")
+async def delete(call: Call) -> Reply:
+    """Remove a network; what is attached is detached."""
+    network, cloud = call.get(Network), call.cloud
+    cloud.actions.check_free("network", network.id)
+    if network.protected:
+        raise Protected("network")
+    cloud.store.remove(network)  # first, so that nothing is attached to it any more
+    try:
+        await announce("network_deleted", cloud, network)
+        await cloud.backend.delete_network(network.id)
+    except BackendError as error:
+        cloud.store.put(network)
+        raise ApiError("server_error", str(error)) from error
+    return Reply(204, None)
+
+
+@operation("GET", "/networks/{id}/members")
+async def list_members(call: Call) -> Reply:
+    """Who is attached, with addresses and status."""
+    network = call.get(Network)
+    found = [_MemberEntry(network, member) for member in members(call.cloud.store, network.id)]
+    for name in ("type", "status", "subnet"):
+        if wanted := call.query.getall(name, []):
+            found = [entry for entry in found if getattr(entry, name) in wanted]
+    found = sort_entries(found, call.query.getall("sort", []), ("id", "type", "status", "ip"))
+    return listing(call, "members", found, _MemberEntry.wire)
+
+
+class _MemberEntry:
+    def __init__(self, network: Network, member: Member) -> None:
+        self.id, self.type = member.id, member.type
+        self.ip, self.status = member.attachment.ip, member.attachment.status
+        self.alias_ips = member.attachment.alias_ips
+        self.subnet = subnet_of(network, self.ip)
+
+    def wire(self) -> dict[str, Any]:
+        """As the API shows it."""
+        names = ("id", "type", "ip", "alias_ips", "subnet", "status")
+        return {name: getattr(self, name) for name in names}
+
+
+def subnet_of(network: Network, ip: str) -> str:
+    """Range of the subnet that an address is in, or "" if that subnet is gone."""
+    return next((s.ip_range for s in network.subnets if _contains(s.ip_range, ip)), "")
+
+
+def _contains(ip_range: str, ip: str) -> bool:
+    return IPv4Network(f"{ip}/32").subnet_of(IPv4Network(ip_range))

@@ -1,0 +1,121 @@
+"""What is kept of a network and of what is attached to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from ipaddress import IPv4Network
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+from sandbox.cloud.backend import NetworkSpec, Route
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.records import Record, timestamp
+from sandbox.cloud.registry import record
+from sandbox.cloud.store import Store
+
+
+class Subnet(msgspec.Struct, frozen=True):
+    """A part of a network's range."""
+
+    type: str
+    ip_range: str
+    network_zone: str
+    vswitch_id: int | None = None
+
+
+class NetworkRoute(msgspec.Struct, frozen=True):
+    """A destination behind a member."""
+
+    destination: str
+    gateway: str
+
+
+class Attachment(msgspec.Struct):
+    """A server's or load balancer's place in a network.
+
+    ``status`` is attaching, ok, updating or detaching; only ``attaching`` ones are not shown yet.
+    """
+
+    network: int
+    ip: str
+    alias_ips: list[str] = msgspec.field(default_factory=list)
+    mac_address: str = ""
+    status: str = "ok"
+
+
+class Member(NamedTuple):
+    """Who is attached, and how."""
+
+    type: str
+    id: int
+    attachment: Attachment
+
+
+MemberSource = Callable[[Store, int], Iterable[Member]]
+MEMBER_SOURCES: list[MemberSource] = []
+"""Functions that tell who is attached to a network; resources add theirs when imported."""
+
+
+@record
+class Network(Record):
+    """A private network."""
+
+    KIND: ClassVar[str] = "network"
+    FIRST_ID: ClassVar[int] = 2_000_001
+
+    ip_range: str
+    subnets: list[Subnet] = msgspec.field(default_factory=list)
+    routes: list[NetworkRoute] = msgspec.field(default_factory=list)
+    protected: bool = False
+    expose_routes_to_vswitch: bool = False
+
+    @property
+    def gateway(self) -> str:
+        """The first address of the whole range; the router's."""
+        return str(IPv4Network(self.ip_range).network_address + 1)
+
+
+def members(store: Store, network_id: int) -> list[Member]:
+    """Everything that is attached or being attached."""
+    return [member for source in MEMBER_SOURCES for member in source(store, network_id)]
+
+
+def network_wire(cloud: Cloud, network: Network) -> dict[str, Any]:
+    """The network as the API shows it."""
+    attached = [m for m in members(cloud.store, network.id) if m.attachment.status != "attaching"]
+    return {
+        "id": network.id,
+        "name": network.name,
+        "ip_range": network.ip_range,
+        "subnets": [subnet_wire(network, subnet) for subnet in network.subnets],
+        "routes": [{"destination": r.destination, "gateway": r.gateway} for r in network.routes],
+        "servers": [member.id for member in attached if member.type == "server"],
+        "load_balancers": [member.id for member in attached if member.type == "load_balancer"],
+        "protection": {"delete": network.protected},
+        "labels": network.labels,
+        "created": timestamp(network.created),
+        "expose_routes_to_vswitch": network.expose_routes_to_vswitch,
+    }
+
+
+def subnet_wire(network: Network, subnet: Subnet) -> dict[str, Any]:
+    """The subnet as the API shows it."""
+    return {
+        "type": subnet.type,
+        "ip_range": subnet.ip_range,
+        "network_zone": subnet.network_zone,
+        "gateway": network.gateway,
+        "vswitch_id": subnet.vswitch_id,
+    }
+
+
+def network_spec(network: Network) -> NetworkSpec:
+    """The network as the backend sees it."""
+    return NetworkSpec(
+        id=network.id,
+        name=network.name,
+        ip_range=network.ip_range,
+        subnets=tuple(subnet.ip_range for subnet in network.subnets),
+        routes=tuple(Route(route.destination, route.gateway) for route in network.routes),
+    )

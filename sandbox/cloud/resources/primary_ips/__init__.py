@@ -1,0 +1,1 @@
+"""Primary IPs, the public addresses of servers."""

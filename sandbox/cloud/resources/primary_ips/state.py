@@ -1,0 +1,104 @@
+"""What is kept of a primary IP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from typing import Any, ClassVar
+
+import msgspec
+
+from sandbox.cloud.addresses import holder
+from sandbox.cloud.catalog import LOCATIONS
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.records import Record, timestamp
+from sandbox.cloud.registry import record
+from sandbox.cloud.store import Store
+
+
+@record
+class PrimaryIp(Record):
+    """A public address that a server can have.
+
+    Attributes:
+        type: ipv4 or ipv6.
+        ip: an address, or a /64 network.
+        dns_ptr: reverse names by address.
+        assignee: id of the server, or None.
+    """
+
+    KIND: ClassVar[str] = "primary_ip"
+    FIRST_ID: ClassVar[int] = 6_000_001
+
+    type: str
+    ip: str
+    location: str
+    auto_delete: bool = False
+    assignee: int | None = None
+    dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)
+    protected: bool = False
+
+
+@holder
+def used(store: Store) -> Iterator[str]:
+    """Public IPv4 addresses in use."""
+    return (ip.ip for ip in store.all(PrimaryIp) if ip.type == "ipv4")
+
+
+def default_name(ipv4: str) -> str:
+    """The reverse name that Hetzner gives an address."""
+    return ".".join(reversed(str(IPv4Address(ipv4)).split("."))).join(("static.", ".clients.your-server.de"))
+
+
+def primary_ip_wire(_cloud: Cloud, ip: PrimaryIp) -> dict[str, Any]:
+    """The primary IP as the API shows it."""
+    return {
+        "id": ip.id,
+        "name": ip.name,
+        "labels": ip.labels,
+        "created": timestamp(ip.created),
+        "blocked": False,
+        "location": LOCATIONS[ip.location].wire(),
+        "ip": ip.ip,
+        "dns_ptr": [{"ip": address, "dns_ptr": name} for address, name in ip.dns_ptr.items()],
+        "protection": {"delete": ip.protected},
+        "type": ip.type,
+        "auto_delete": ip.auto_delete,
+        "assignee_type": "server",
+        "assignee_id": ip.assignee,
+    }
+
+
+def new_primary_ip(
+    cloud: Cloud, project: str, kind: str, location: str, name: str = "", *, auto_delete: bool = False
+) -> PrimaryIp:
+    """Take a fresh address; the caller keeps it by ``store.put``.
+
+    Raises:
+        ApiError: ``resource_unavailable``; no address is left.
+        LimitExceeded: the project has too many.
+    """
+    cloud.check_limit("primary_ips", len(cloud.store.of(PrimaryIp, project)))
+    address = cloud.addresses.new_ipv4() if kind == "ipv4" else cloud.addresses.new_ipv6()
+    identity = cloud.store.new_id(PrimaryIp)
+    return PrimaryIp(
+        id=identity,
+        project=project,
+        name=name or f"primary_ip-{identity}",
+        created=cloud.now(),
+        type=kind,
+        ip=address,
+        location=location,
+        auto_delete=auto_delete,
+        dns_ptr={address: default_name(address)} if kind == "ipv4" else {},
+    )
+
+
+def set_name(ip: PrimaryIp, address: str, name: str | None) -> None:
+    """Set a reverse name; None brings the default back (IPv6 has none)."""
+    names = {key: value for key, value in ip.dns_ptr.items() if key != address}
+    if name is None and ip.type == "ipv4":
+        name = default_name(address)
+    if name is not None:
+        names[address] = name
+    ip.dns_ptr = names

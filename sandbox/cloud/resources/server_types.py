@@ -1,0 +1,138 @@
+"""Server types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.cloud.call import Call
+from sandbox.cloud.catalog import EUROPE, EVERYWHERE, LOCATIONS, Catalog, find, traffic_prices
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.errors import ApiError, InvalidInput
+
+_DEPRECATED = {"announced": "2024-06-06T00:00:00Z", "unavailable_after": "2024-09-06T00:00:00Z"}
+
+
+@dataclass(frozen=True)
+class ServerType:
+    """A size of servers: ``memory`` and ``disk`` in GB, ``monthly`` in euros without tax."""
+
+    id: int
+    name: str
+    cores: int
+    memory: float
+    disk: int
+    monthly: float
+    category: str
+    locations: tuple[str, ...]
+    architecture: str = "x86"
+    deprecated: bool = False
+
+    @property
+    def dedicated(self) -> bool:
+        """Whether the cores are nobody else's."""
+        return self.category == "General Purpose"
+
+
+_SHARED = "Cost-Optimized"
+_REGULAR = "Regular Performance"
+_DEDICATED = "General Purpose"
+SERVER_TYPES = (
+    ServerType(1, "cx11", 1, 2, 20, 3.29, _SHARED, EUROPE, deprecated=True),
+    ServerType(22, "cpx11", 2, 2, 40, 3.85, _REGULAR, EVERYWHERE),
+    ServerType(23, "cpx21", 3, 4, 80, 7.05, _REGULAR, EVERYWHERE),
+    ServerType(24, "cpx31", 4, 8, 160, 13.10, _REGULAR, EVERYWHERE),
+    ServerType(45, "cax11", 2, 4, 40, 3.29, _SHARED, EUROPE, "arm"),
+    ServerType(93, "cax21", 4, 8, 80, 5.99, _SHARED, EUROPE, "arm"),
+    ServerType(96, "ccx13", 2, 8, 80, 12.49, _DEDICATED, EVERYWHERE),
+    ServerType(97, "ccx23", 4, 16, 160, 24.49, _DEDICATED, EVERYWHERE),
+    ServerType(104, "cx22", 2, 4, 40, 3.29, _SHARED, EUROPE),
+    ServerType(105, "cx32", 4, 8, 80, 5.83, _SHARED, EUROPE),
+    ServerType(106, "cx42", 8, 16, 160, 14.20, _SHARED, EUROPE),
+    ServerType(107, "cx52", 16, 32, 320, 28.00, _SHARED, EUROPE),
+    ServerType(109, "cpx22", 2, 4, 80, 5.49, _REGULAR, EUROPE),
+    ServerType(110, "cpx32", 4, 8, 160, 9.49, _REGULAR, EUROPE),
+    ServerType(114, "cx23", 2, 4, 40, 2.99, _SHARED, EUROPE),
+    ServerType(115, "cx33", 4, 8, 80, 4.99, _SHARED, EUROPE),
+    ServerType(116, "cx43", 8, 16, 160, 8.99, _SHARED, EUROPE),
+    ServerType(117, "cx53", 16, 32, 320, 16.99, _SHARED, EUROPE),
+)
+
+
+def server_type_wire(cloud: Cloud, server_type: ServerType) -> dict[str, Any]:
+    """The server type as the API shows it."""
+    deprecation = _DEPRECATED if server_type.deprecated else None
+    return {
+        "id": server_type.id,
+        "name": server_type.name,
+        "description": server_type.name.upper(),
+        "category": server_type.category,
+        "cores": server_type.cores,
+        "memory": server_type.memory,
+        "disk": server_type.disk,
+        "deprecated": server_type.deprecated,
+        "deprecation": deprecation,
+        "prices": _prices(server_type),
+        "storage_type": "local",
+        "cpu_type": "dedicated" if server_type.dedicated else "shared",
+        "architecture": server_type.architecture,
+        "locations": [
+            {
+                "id": LOCATIONS[name].id,
+                "name": name,
+                "deprecation": deprecation,
+                "recommended": not server_type.deprecated,
+                "available": is_available(cloud, server_type, name),
+            }
+            for name in server_type.locations
+        ],
+    }
+
+
+def _prices(server_type: ServerType) -> list[dict[str, Any]]:
+    if server_type.name not in _PRICES:
+        _PRICES[server_type.name] = traffic_prices(server_type.monthly, server_type.locations, 20)
+    return _PRICES[server_type.name]
+
+
+_PRICES: dict[str, list[dict[str, Any]]] = {}
+
+
+def is_available(cloud: Cloud, server_type: ServerType, location: str) -> bool:
+    """Whether such a server can be had there now."""
+    sold_out = (server_type.name, location) in cloud.config.sold_out
+    return not server_type.deprecated and location in server_type.locations and not sold_out
+
+
+def find_server_type(text: str, field: str = "server_type") -> ServerType:
+    """A server type by id or name.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    server_type = find(SERVER_TYPES, text)
+    if server_type is None:
+        raise InvalidInput({field: [f"server type '{text}' not found"]})
+    return server_type
+
+
+def check_available(cloud: Cloud, server_type: ServerType, location: str) -> None:
+    """Refuse a server that can't be had there.
+
+    Raises:
+        InvalidInput: the type is deprecated.
+        ApiError: ``resource_unavailable``; there is no capacity, or never was.
+    """
+    if server_type.deprecated:
+        raise InvalidInput({"server_type": [f"server type {server_type.id} is deprecated"]})
+    if location not in server_type.locations:
+        raise InvalidInput({"server_type": ["unsupported location for server type"]})
+    if not is_available(cloud, server_type, location):
+        raise ApiError("resource_unavailable", "error during placement")
+
+
+def _wire(call: Call, server_type: ServerType) -> dict[str, Any]:
+    return server_type_wire(call.cloud, server_type)
+
+
+Catalog("server_types", "server_type", SERVER_TYPES, _wire).register()

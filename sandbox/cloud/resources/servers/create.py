@@ -1,0 +1,231 @@
+"""Creating servers."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Sequence
+
+from sandbox.cloud.actions import Action, action_wire
+from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.collection import check_unique
+from sandbox.cloud.errors import ApiError, InvalidInput
+from sandbox.cloud.fields import Fields
+from sandbox.cloud.records import Reference
+from sandbox.cloud.registry import announce, effect, operation, undo
+from sandbox.cloud.resources.images import find_image
+from sandbox.cloud.resources.locations import LOCATION_LIST, find_location
+from sandbox.cloud.resources.networks.attaching import new_attachment, open_network
+from sandbox.cloud.resources.networks.state import Network, network_spec
+from sandbox.cloud.resources.placement_groups.state import PlacementGroup, check_room
+from sandbox.cloud.resources.primary_ips.state import PrimaryIp, new_primary_ip
+from sandbox.cloud.resources.server_types import ServerType, check_available, find_server_type, is_available
+from sandbox.cloud.resources.servers.state import Server, interface, server_spec, server_wire
+from sandbox.cloud.resources.ssh_keys.state import SshKey
+
+LARGEST_USER_DATA = 32 * 1024
+_LABEL = r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
+_HOSTNAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+def hostname_problem(name: str) -> str:
+    """What is wrong with a server's name, or ""."""
+    return "" if _HOSTNAME.fullmatch(name) else "must be a valid hostname as per RFC 1123"
+
+
+@operation("POST", "/servers")
+async def create(call: Call) -> Reply:
+    """Make a server: its record at once, its machine by actions."""
+    fields, cloud = call.fields(), call.cloud
+    server = _read(call, fields)
+    start = fields.flag("start_after_create", default=True)
+    firewalls = [item.number("firewall", required=True) for item in fields.objects("firewalls")]
+    fields.check()
+    addresses = _addresses(call, fields, server)
+    networks = [open_network(call, identity) for identity in fields.numbers("networks")]
+    zone = find_location(server.location).network_zone
+    server.attachments = [new_attachment(call, network, zone) for network in networks]
+    await announce("server_wants_firewalls", cloud, (server, firewalls))
+    _join_group(call, server)
+    for ip in addresses:
+        ip.assignee = server.id
+        cloud.store.put(ip)
+    cloud.store.put(server)
+    actions = _start(call, server, networks, start=start)
+    await cloud.actions.settle()
+    wires = [action_wire(action, cloud.now()) for action in actions]
+    password = None if server.public_keys else new_password(cloud)
+    body = {"server": server_wire(cloud, server), "action": wires[0], "next_actions": wires[1:]}
+    return Reply(201, {**body, "root_password": password})
+
+
+def new_password(cloud: Cloud) -> str:
+    """A root password; the sandbox's machines let nobody in by it."""
+    return "".join(cloud.randomness.choices(string.ascii_letters + string.digits, k=20))
+
+
+def _read(call: Call, fields: Fields) -> Server:
+    cloud = call.cloud
+    name = fields.text("name", required=True, longest=253)
+    if name and (problem := hostname_problem(name)):
+        fields.wrong("name", problem)
+    labels, user_data = fields.labels(), fields.text("user_data", longest=LARGEST_USER_DATA)
+    if len(user_data.encode()) > LARGEST_USER_DATA >= len(user_data):
+        fields.wrong("user_data", "is too long")
+    type_name, image_name = fields.text("server_type", required=True), fields.text("image", required=True)
+    for missing in ("volumes", "automount"):
+        if fields.body.get(missing):
+            fields.wrong(missing, "the sandbox has no volumes")
+    if "datacenter" in fields:
+        fields.wrong("datacenter", "was removed from the API; use location")
+    fields.check()
+    check_unique(call, Server, name)
+    cloud.check_limit("servers", len(cloud.store.of(Server, call.project)))
+    server_type = find_server_type(type_name)
+    location = _location(cloud, fields, server_type)
+    check_available(cloud, server_type, location)
+    group = fields.number("placement_group") or None
+    if group is not None:
+        check_room(cloud.store.get(PlacementGroup, call.project, group))
+    return Server(
+        id=cloud.store.new_id(Server),
+        project=call.project,
+        name=name,
+        labels=labels,
+        created=cloud.now(),
+        status="initializing",
+        server_type=server_type.name,
+        image=find_image(image_name, server_type.architecture).id,
+        location=location,
+        public_keys=_keys(call, fields),
+        user_data=user_data,
+        placement_group=group,
+        disk=server_type.disk,
+    )
+
+
+def _location(cloud: Cloud, fields: Fields, server_type: ServerType) -> str:
+    if wanted := fields.text("location"):
+        return find_location(wanted).name
+    candidates = [place.name for place in LOCATION_LIST if is_available(cloud, server_type, place.name)]
+    return candidates[0] if candidates else server_type.locations[0]
+
+
+def _keys(call: Call, fields: Fields) -> list[str]:
+    known = call.cloud.store.of(SshKey, call.project)
+    result = []
+    for wanted in fields.items("ssh_keys"):
+        key = next((k for k in known if str(wanted) in {str(k.id), k.name, k.fingerprint}), None)
+        if key is None:
+            raise InvalidInput({"ssh_keys": [f"SSH key '{wanted}' not found"]})
+        result.append(key.public_key)
+    return result
+
+
+def _addresses(call: Call, fields: Fields, server: Server) -> Sequence[PrimaryIp]:
+    """The server's primary IPs, present or new; sets their ids on the server."""
+    public = fields.object("public_net")
+    chosen: dict[str, PrimaryIp | None] = {}
+    for kind in ("ipv4", "ipv6"):
+        enabled, wanted = public.flag(f"enable_{kind}", default=True), public.number(kind)
+        public.check()
+        if not enabled:
+            chosen[kind] = None
+        elif wanted:
+            chosen[kind] = _present_ip(call, server, kind, wanted)
+        else:
+            chosen[kind] = new_primary_ip(call.cloud, call.project, kind, server.location, auto_delete=True)
+    ipv4, ipv6 = chosen["ipv4"], chosen["ipv6"]
+    server.ipv4, server.ipv6 = ipv4.id if ipv4 else None, ipv6.id if ipv6 else None
+    return [ip for ip in (ipv4, ipv6) if ip is not None]
+
+
+def _present_ip(call: Call, server: Server, kind: str, identity: int) -> PrimaryIp:
+    ip = call.cloud.store.get(PrimaryIp, call.project, identity)
+    if ip.type != kind:
+        raise ApiError("primary_ip_version_mismatch", "the specified primary IP has the wrong IP version")
+    if ip.assignee is not None:
+        raise ApiError("primary_ip_assigned", "the specified primary IP is already assigned to a server")
+    if ip.location != server.location:
+        raise ApiError(
+            "primary_ip_datacenter_mismatch", "the specified primary IP is in a different location"
+        )
+    return ip
+
+
+def _join_group(call: Call, server: Server) -> None:
+    if server.placement_group is None:
+        return
+    group = call.cloud.store.get(PlacementGroup, call.project, server.placement_group)
+    group.servers.append(server.id)
+    call.cloud.store.put(group)
+
+
+def _start(call: Call, server: Server, networks: Sequence[Network], *, start: bool) -> list[Action]:
+    own, actions = Reference("server", server.id), call.cloud.actions
+    create = actions.start(
+        "create_server", call.project, [own], effect="create_server", arguments={"start": start}
+    )
+    following = [
+        actions.start(
+            "attach_to_network",
+            call.project,
+            [own, Reference("network", network.id)],
+            effect="attach_to_network",
+            arguments={"network": network.id},
+            after=create,
+        )
+        for network in networks
+    ]
+    if start:
+        last = following[-1] if following else create
+        following.append(
+            actions.start("start_server", call.project, [own], effect="start_server", after=last)
+        )
+    return [create, *following]
+
+
+@effect("create_server")
+async def create_effect(cloud: Cloud, action: Action) -> None:
+    """Make the machine; it is not started here."""
+    server = cloud.store.get(Server, action.project, action.resources[0].id)
+    async with cloud.exclusive("server", server.id):
+        await cloud.backend.create_machine(server_spec(cloud, server))
+    if not action.arguments["start"]:
+        server.status = "off"
+    cloud.store.put(server)
+
+
+@effect("attach_to_network")
+async def attach_effect(cloud: Cloud, action: Action) -> None:
+    """Plug the machine into a network; the place is given up if that fails."""
+    server = cloud.store.get(Server, action.project, action.resources[0].id)
+    attachment = server.attachment(action.arguments["network"])
+    if attachment is None:
+        raise ApiError("not_found", "the network was deleted meanwhile")
+    network = cloud.store.get(Network, action.project, attachment.network)
+    async with cloud.exclusive("server", server.id):
+        await cloud.backend.attach(server.id, interface(attachment), network_spec(network))
+    attachment.status = "ok"
+    cloud.store.put(server)
+    await announce("server_changed", cloud, server)
+
+
+@undo("create_server")
+async def give_up(cloud: Cloud, action: Action) -> None:
+    """A server whose machine could not be made stays as a record that is off, to be deleted."""
+    server = cloud.store.find(Server, action.resources[0].id)
+    if server is not None:
+        server.status = "off"
+        cloud.store.put(server)
+
+
+@undo("attach_to_network")
+async def leave(cloud: Cloud, action: Action) -> None:
+    """The place in the network becomes free again."""
+    server = cloud.store.find(Server, action.resources[0].id)
+    if server is not None:
+        gone = action.arguments["network"]
+        server.attachments = [a for a in server.attachments if a.network != gone or a.status != "attaching"]
+        cloud.store.put(server)

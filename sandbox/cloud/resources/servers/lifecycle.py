@@ -1,0 +1,51 @@
+"""Servers and the world below: bringing both together at the start, and what guests do by themselves."""
+
+from __future__ import annotations
+
+import logging
+
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.registry import reaction
+from sandbox.cloud.resources.networks.state import Network, network_spec
+from sandbox.cloud.resources.servers.power import set_status
+from sandbox.cloud.resources.servers.state import Server, server_spec
+
+logger = logging.getLogger(__name__)
+# Machines that an unfinished action will make or remove are not part of the picture yet, or any more.
+_UNFINISHED = frozenset({"initializing", "deleting"})
+
+
+@reaction("start")
+async def start(cloud: Cloud, _subject: None) -> None:
+    """Show the whole picture to the backend."""
+
+    def event(server_id: int, state: str) -> None:
+        guest_event(cloud, server_id, state)
+
+    networks = [network_spec(network) for network in cloud.store.all(Network)]
+    servers = [server for server in cloud.store.all(Server) if server.status not in _UNFINISHED]
+    machines = {server_spec(cloud, server): server.status == "running" for server in servers}
+    cloud.guest_event = event
+    await cloud.backend.start(networks, machines, event)
+
+
+def guest_event(cloud: Cloud, server_id: int, state: str) -> None:
+    """A guest went off or came up by itself."""
+    server = cloud.store.find(Server, server_id)
+    if server is None or server.status in _UNFINISHED:
+        return
+    logger.info("server %d %s: %s by itself", server_id, server.name, state)
+    if (state == "off" and server.status == "running") or (state == "running" and server.status == "off"):
+        set_status(cloud, server, state)
+
+
+@reaction("network_deleted")
+async def leave_network(cloud: Cloud, network: Network) -> None:
+    """Servers leave a network that is deleted."""
+    for server in list(cloud.store.all(Server)):
+        if server.attachment(network.id) is None:
+            continue
+        async with cloud.exclusive("server", server.id):
+            await cloud.backend.detach(server.id, network.id)
+        server.attachments = [a for a in server.attachments if a.network != network.id]
+        cloud.store.put(server)

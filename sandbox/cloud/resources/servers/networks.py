@@ -1,0 +1,150 @@
+"""Actions that attach servers to networks and detach them."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+
+import msgspec
+
+from sandbox.cloud.actions import Action
+from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.catalog import LOCATIONS
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.collection import action_reply
+from sandbox.cloud.errors import ApiError
+from sandbox.cloud.records import Reference
+from sandbox.cloud.registry import announce, effect, operation, undo
+from sandbox.cloud.resources.networks.attaching import new_attachment, open_network, read_aliases
+from sandbox.cloud.resources.networks.state import Attachment, Network, network_spec
+from sandbox.cloud.resources.servers.power import free_server
+from sandbox.cloud.resources.servers.state import Server, interface
+
+MAXIMUM_NETWORKS = 3
+
+
+@operation("POST", "/servers/{id}/actions/attach_to_network")
+async def attach(call: Call) -> Reply:
+    """Plug into a network; without ``ip`` and ``ip_range`` into its last subnet."""
+    server, fields = free_server(call), call.fields()
+    identity = fields.number("network", required=True)
+    ip, ip_range = fields.address("ip"), fields.network("ip_range")
+    fields.check()
+    if server.attachment(identity) is not None:
+        raise ApiError("server_already_attached", "server is already attached to network")
+    network = open_network(call, identity)
+    _check_fits(call, server, network)
+    zone = LOCATIONS[server.location].network_zone
+    aliases = read_aliases(call.cloud, fields, network, None)
+    attachment = new_attachment(call, network, zone, ip, ip_range)
+    if attachment.ip in aliases:
+        fields.wrong("alias_ips", f"'{attachment.ip}' is the server's own address")
+        fields.check()
+    attachment.alias_ips = aliases
+    server.attachments.append(attachment)
+    call.cloud.store.put(server)
+    return await _reply(call, "attach_to_network", server, identity, "attach_to_network")
+
+
+def _check_fits(call: Call, server: Server, network: Network) -> None:
+    if len(server.attachments) >= MAXIMUM_NETWORKS:
+        raise ApiError(
+            "resource_limit_exceeded", f"a server can be attached to {MAXIMUM_NETWORKS} networks at most"
+        )
+    for attachment in server.attachments:
+        other = call.cloud.store.find(Network, attachment.network)
+        if other and IPv4Network(other.ip_range).overlaps(IPv4Network(network.ip_range)):
+            text = "the network IP range overlaps with one of the server networks"
+            raise ApiError("networks_overlap", text)
+
+
+async def _reply(call: Call, command: str, server: Server, network: int, name: str) -> Reply:
+    resources = [Reference("server", server.id), Reference("network", network)]
+    arguments = {"network": network}
+    action = call.cloud.actions.start(command, call.project, resources, effect=name, arguments=arguments)
+    return await action_reply(call, action)
+
+
+def _attachment(server: Server, network: int) -> Attachment:
+    attachment = server.attachment(network)
+    if attachment is None:
+        raise ApiError("not_found", f"server {server.id} is not attached to network {network}")
+    return attachment
+
+
+@operation("POST", "/servers/{id}/actions/detach_from_network")
+async def detach(call: Call) -> Reply:
+    """Unplug from a network."""
+    server, fields = free_server(call), call.fields()
+    network = fields.number("network", required=True)
+    fields.check()
+    _attachment(server, network).status = "detaching"
+    call.cloud.store.put(server)
+    return await _reply(call, "detach_from_network", server, network, "detach_from_network")
+
+
+@effect("detach_from_network")
+async def detach_effect(cloud: Cloud, action: Action) -> None:
+    """Unplug the machine."""
+    server = cloud.store.get(Server, action.project, action.resources[0].id)
+    network = action.arguments["network"]
+    async with cloud.exclusive("server", server.id):
+        await cloud.backend.detach(server.id, network)
+    server.attachments = [a for a in server.attachments if a.network != network]
+    cloud.store.put(server)
+    await announce("server_changed", cloud, server)
+
+
+@operation("POST", "/servers/{id}/actions/change_alias_ips")
+async def change_alias_ips(call: Call) -> Reply:
+    """Replace the alias addresses in a network."""
+    server, fields = free_server(call), call.fields()
+    identity = fields.number("network", required=True)
+    fields.items("alias_ips", required=True)
+    fields.check()
+    attachment = _attachment(server, identity)
+    network = open_network_of(call, identity)
+    aliases = read_aliases(call.cloud, fields, network, attachment)
+    attachment.status = "updating"
+    call.cloud.store.put(server)
+    resources = [Reference("server", server.id), Reference("network", identity)]
+    arguments = {"network": identity, "alias_ips": aliases}
+    action = call.cloud.actions.start(
+        "change_alias_ips", call.project, resources, effect="change_alias_ips", arguments=arguments
+    )
+    return await action_reply(call, action)
+
+
+def open_network_of(call: Call, identity: int) -> Network:
+    """The network of a present member; it must not be changed meanwhile.
+
+    Raises:
+        NotFound: there is none.
+        Conflict: it is being changed.
+    """
+    network = call.cloud.store.get(Network, call.project, identity)
+    call.cloud.actions.check_free("network", network.id)
+    return network
+
+
+@effect("change_alias_ips")
+async def change_alias_effect(cloud: Cloud, action: Action) -> None:
+    """Give the machine its new aliases."""
+    server = cloud.store.get(Server, action.project, action.resources[0].id)
+    attachment = _attachment(server, action.arguments["network"])
+    network = cloud.store.get(Network, action.project, attachment.network)
+    wanted = msgspec.structs.replace(attachment, alias_ips=list(action.arguments["alias_ips"]))
+    async with cloud.exclusive("server", server.id):
+        await cloud.backend.attach(server.id, interface(wanted), network_spec(network))
+    attachment.alias_ips, attachment.status = wanted.alias_ips, "ok"
+    cloud.store.put(server)
+
+
+@undo("detach_from_network")
+@undo("change_alias_ips")
+async def stay(cloud: Cloud, action: Action) -> None:
+    """The attachment is what it was."""
+    server = cloud.store.find(Server, action.resources[0].id)
+    attachment = server.attachment(action.arguments["network"]) if server else None
+    if server is not None and attachment is not None:
+        attachment.status = "ok"
+        cloud.store.put(server)

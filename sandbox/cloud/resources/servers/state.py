@@ -1,0 +1,168 @@
+"""What is kept of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from ipaddress import IPv6Network
+from typing import Any, ClassVar
+
+import msgspec
+
+from sandbox.cloud.backend import MachineSpec, PrivateInterface
+from sandbox.cloud.catalog import LOCATIONS
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.records import Record, timestamp
+from sandbox.cloud.registry import record
+from sandbox.cloud.resources.images import image_by_id
+from sandbox.cloud.resources.isos import ISOS
+from sandbox.cloud.resources.networks.state import MEMBER_SOURCES, Attachment, Member
+from sandbox.cloud.resources.placement_groups.state import PlacementGroup, placement_group_wire
+from sandbox.cloud.resources.primary_ips.state import PrimaryIp
+from sandbox.cloud.resources.server_types import find_server_type, server_type_wire
+from sandbox.cloud.store import Store
+
+INCLUDED_TRAFFIC = 20 * 1024**4
+
+Contribution = Callable[[Cloud, "Server"], list[Any]]
+FIREWALLS_OF: list[Contribution] = []
+LOAD_BALANCERS_OF: list[Contribution] = []
+"""Functions of other resources that tell what concerns a server; added when they are imported."""
+
+
+@record
+class Server(Record):
+    """A server.
+
+    Attributes:
+        status: as in the API.
+        server_type: name.
+        image: id, or None when unknown.
+        location: name.
+        public_keys: of the SSH keys chosen at creation, for the metadata service.
+        user_data: as given.
+        ipv4: id of its primary IP of that type, or None.
+        ipv6: likewise.
+        attachments: its places in networks.
+        placement_group: id, or None.
+        iso: id, or None.
+        disk: size of the disk in GB.
+    """
+
+    KIND: ClassVar[str] = "server"
+    FIRST_ID: ClassVar[int] = 4_000_001
+
+    status: str
+    server_type: str
+    image: int | None
+    location: str
+    public_keys: list[str] = msgspec.field(default_factory=list)
+    user_data: str = ""
+    ipv4: int | None = None
+    ipv6: int | None = None
+    attachments: list[Attachment] = msgspec.field(default_factory=list)
+    placement_group: int | None = None
+    iso: int | None = None
+    disk: int = 0
+    rescue: bool = False
+    backup_window: str | None = None
+    delete_protected: bool = False
+    rebuild_protected: bool = False
+
+    def attachment(self, network_id: int) -> Attachment | None:
+        """Its place in a network, or None."""
+        return next((a for a in self.attachments if a.network == network_id), None)
+
+
+def _members(store: Store, network_id: int) -> Iterator[Member]:
+    for server in store.all(Server):
+        for attachment in server.attachments:
+            if attachment.network == network_id:
+                yield Member("server", server.id, attachment)
+
+
+MEMBER_SOURCES.append(_members)
+
+
+def address(cloud: Cloud, identity: int | None) -> PrimaryIp | None:
+    """A primary IP, if there is one."""
+    return None if identity is None else cloud.store.find(PrimaryIp, identity)
+
+
+def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
+    """The server as the API shows it."""
+    image = None if server.image is None else image_by_id(server.image)
+    group = cloud.store.find(PlacementGroup, server.placement_group) if server.placement_group else None
+    iso = next((iso for iso in ISOS if iso.id == server.iso), None)
+    return {
+        "id": server.id,
+        "name": server.name,
+        "status": server.status,
+        "created": timestamp(server.created),
+        "public_net": _public_net(cloud, server),
+        "private_net": [_private_net(a) for a in server.attachments if a.status != "attaching"],
+        "server_type": server_type_wire(cloud, find_server_type(server.server_type)),
+        "location": LOCATIONS[server.location].wire(),
+        "image": None if image is None else image.wire(),
+        "iso": None if iso is None else iso.wire(),
+        "rescue_enabled": server.rescue,
+        "locked": cloud.actions.locked("server", server.id),
+        "backup_window": server.backup_window,
+        "outgoing_traffic": 0,
+        "ingoing_traffic": 0,
+        "included_traffic": INCLUDED_TRAFFIC,
+        "protection": {"delete": server.delete_protected, "rebuild": server.rebuild_protected},
+        "labels": server.labels,
+        "volumes": [],
+        "load_balancers": [entry for source in LOAD_BALANCERS_OF for entry in source(cloud, server)],
+        "primary_disk_size": server.disk,
+        "placement_group": None if group is None else placement_group_wire(cloud, group),
+    }
+
+
+def _public_net(cloud: Cloud, server: Server) -> dict[str, Any]:
+    ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
+    return {
+        "ipv4": None
+        if ipv4 is None
+        else {"id": ipv4.id, "ip": ipv4.ip, "blocked": False, "dns_ptr": ipv4.dns_ptr.get(ipv4.ip, "")},
+        "ipv6": None
+        if ipv6 is None
+        else {
+            "id": ipv6.id,
+            "ip": ipv6.ip,
+            "blocked": False,
+            "dns_ptr": [{"ip": ip, "dns_ptr": name} for ip, name in ipv6.dns_ptr.items()],
+        },
+        "floating_ips": [],
+        "firewalls": [entry for source in FIREWALLS_OF for entry in source(cloud, server)],
+    }
+
+
+def _private_net(attachment: Attachment) -> dict[str, Any]:
+    return {
+        "network": attachment.network,
+        "ip": attachment.ip,
+        "alias_ips": attachment.alias_ips,
+        "mac_address": attachment.mac_address,
+    }
+
+
+def interface(attachment: Attachment) -> PrivateInterface:
+    """The attachment as the backend sees it."""
+    aliases = tuple(attachment.alias_ips)
+    return PrivateInterface(attachment.network, attachment.ip, aliases, attachment.mac_address)
+
+
+def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
+    """The server as the backend sees it."""
+    ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
+    server_type = find_server_type(server.server_type)
+    return MachineSpec(
+        id=server.id,
+        name=server.name,
+        public_ipv4=ipv4.ip if ipv4 else None,
+        public_ipv6=str(IPv6Network(ipv6.ip)) if ipv6 else None,
+        cores=server_type.cores,
+        memory=server_type.memory,
+        private=tuple(interface(attachment) for attachment in server.attachments),
+    )
