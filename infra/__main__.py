@@ -37,10 +37,10 @@ def declare(settings: Settings, cloud_token: str) -> None:
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
     network = Network("network", settings, labels)
-    servers = Servers("servers", settings, labels, network, key)
+    servers = Servers("servers", settings, labels, network=network, key=key)
     control = servers.control
     k3s_token = SharedSecret("k3s-token")
-    cluster = Cluster("cluster", settings, control, servers.workers, k3s_token.value)
+    cluster = Cluster("cluster", settings, servers, token=k3s_token.value)
     gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
     kubeconfig = Kubeconfig(
         "kubeconfig", settings.cluster_name, control, cluster.server.server_id, opts=gone_with_control
@@ -64,7 +64,7 @@ def declare(settings: Settings, cloud_token: str) -> None:
 
 
 def options_in_cluster(kubeconfig: Kubeconfig, control: Server) -> pulumi.ResourceOptions:
-    """Options of every object in the cluster: gone with the control server, so a dead cluster never blocks destroy."""
+    """Options of every object in the cluster: gone with the control server, dead or alive."""
     provider = kubernetes.Provider(
         "kubernetes",
         kubeconfig=kubeconfig.kubeconfig,

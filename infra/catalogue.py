@@ -1,4 +1,4 @@
-"""What the cloud offers now: locations, server types, and where it has room. Asked before anything is created."""
+"""What the cloud offers now: locations, server types and where there is room for them, images."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from pulumi.dynamic import CreateResult, Resource, UpdateResult
 from infra import k3s
 from infra.dynamic import Provider
 from infra.errors import InfraError
+from infra.inventory import Servers
 from infra.remote import Host, connect
 from infra.server import Server, host_of
 from infra.settings import Settings
@@ -29,10 +30,9 @@ class K3sServerProvider(Provider):
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the Kubernetes API answers on the server."""
-        flags = k3s.server_flags(
-            props["address"], props["private_ip"], props["cluster_cidr"], props["service_cidr"]
-        )
-        script = k3s.server_script(release_of(props), flags, props["token"], props["private_ip"])
+        at = addresses_of(props)
+        flags = k3s.server_flags(at, props["cluster_cidr"], props["service_cidr"])
+        script = k3s.server_script(release_of(props), at, flags, props["token"])
         asyncio.run(run_on(host_of(props), script, "installing the k3s server"))
         return CreateResult(props["server_id"], dict(props))
 
@@ -97,8 +97,8 @@ class Cluster(pulumi.ComponentResource):
         self,
         name: str,
         settings: Settings,
-        control: Server,
-        workers: list[Server],
+        servers: Servers,
+        *,
         token: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -110,13 +110,14 @@ class Cluster(pulumi.ComponentResource):
             "version": settings.k3s_version,
         }
         ranges = {"cluster_cidr": str(settings.cluster_cidr), "service_cidr": str(settings.service_cidr)}
+        control = servers.control
         self.server = K3sServer(
             control.role, {**shared, **ranges, **_node_inputs(control)}, opts=self._on(control)
         )
         join = {"server_ip": control.private_ip, "cluster": control.server.id}
         self.agents = [
             K3sAgent(worker.role, {**shared, **join, **_node_inputs(worker)}, opts=self._on(worker))
-            for worker in workers
+            for worker in servers.workers
         ]
         self.register_outputs({})
 
@@ -129,16 +130,15 @@ def release_of(props: Mapping[str, Any]) -> k3s.Release:
     return k3s.Release(props["install_url"], props["channel"], props["version"])
 
 
+def addresses_of(props: Mapping[str, Any]) -> k3s.Addresses:
+    """The addresses that the properties of a k3s resource name."""
+    return k3s.Addresses(props["address"], props["private_ip"])
+
+
 def agent_script(props: Mapping[str, Any], *, join_again: bool) -> str:
     """The script for the properties of a K3sAgent."""
-    return k3s.agent_script(
-        release_of(props),
-        k3s.agent_flags(props["address"], props["private_ip"]),
-        props["token"],
-        props["private_ip"],
-        props["server_ip"],
-        join_again=join_again,
-    )
+    release, at = release_of(props), addresses_of(props)
+    return k3s.agent_script(release, at, props["server_ip"], props["token"], join_again=join_again)
 
 
 async def run_on(host: Host, script: str, what: str) -> None:
@@ -148,7 +148,7 @@ async def run_on(host: Host, script: str, what: str) -> None:
 
 
 async def uninstall(host: Host, role: str) -> None:
-    """Uninstalls k3s where the server still answers. One that doesn't has nothing that could be in the way."""
+    """Uninstalls k3s, if the server still answers."""
     try:
         async with connect(host, timeout=_UNINSTALL_CONNECT_SECONDS) as shell:
             await shell.run(

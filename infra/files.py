@@ -1,4 +1,4 @@
-"""Files that the program leaves in the clone for a person: all of them private, all of them ignored by git."""
+"""Files that the program leaves in the clone for a person: all private, all ignored by git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cloud-controller-manager's image: built here while the servers boot, then imported into the control server."""
+"""The CCM's image: built here while the servers boot, then imported into the control server."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ class Servers(pulumi.ComponentResource):
         name: str,
         settings: Settings,
         labels: Mapping[str, str],
+        *,
         network: Network,
         key: KeyPair,
         opts: pulumi.ResourceOptions | None = None,
@@ -101,7 +102,7 @@ def groups_needed(servers: int) -> int:
 
 
 def firewall_rules(allowed: tuple[str, ...]) -> list[hcloud.FirewallRuleArgs]:
-    """SSH and the Kubernetes API for some, node ports and ping for everybody; the private network is not filtered."""
+    """SSH and the API for some, node ports and ping for everybody; the cloud doesn't filter private networks."""
     everybody = ["0.0.0.0/0", "::/0"]
     rules = [("tcp", "22", list(allowed)), ("tcp", str(API_PORT), list(allowed))]
     rules += [("tcp", "30000-32767", everybody), ("udp", "30000-32767", everybody), ("icmp", None, everybody)]

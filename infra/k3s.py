@@ -26,8 +26,16 @@ class Release:
         return {"INSTALL_K3S_CHANNEL": self.channel} if self.channel else {}
 
 
-def server_flags(public_ip: str, private_ip: str, cluster_cidr: str, service_cidr: str) -> list[str]:
-    """Flags of `k3s server` in a cluster whose cloud-controller-manager, load balancers and CNI are not k3s's own."""
+@dataclass(frozen=True)
+class Addresses:
+    """A server's two addresses."""
+
+    public: str
+    private: str
+
+
+def server_flags(at: Addresses, cluster_cidr: str, service_cidr: str) -> list[str]:
+    """Flags of `k3s server`: cloud-controller-manager, load balancers and CNI are not k3s's own."""
     return [
         "--disable-cloud-controller",
         f"--cluster-cidr={cluster_cidr}",
@@ -35,40 +43,42 @@ def server_flags(public_ip: str, private_ip: str, cluster_cidr: str, service_cid
         "--disable=traefik,servicelb,local-storage",
         "--flannel-backend=none",
         "--disable-network-policy",
-        f"--tls-san={public_ip}",
-        *agent_flags(public_ip, private_ip),
+        f"--tls-san={at.public}",
+        *node_flags(at),
     ]
 
 
-def agent_flags(public_ip: str, private_ip: str) -> list[str]:
-    """Flags that every node gets: its addresses, and the taint until the cloud-controller-manager knows it."""
+def node_flags(at: Addresses) -> list[str]:
+    """Flags of every node: its addresses, and the taint until the cloud-controller-manager knows it."""
     return [
         "--kubelet-arg=cloud-provider=external",
-        f"--node-ip={private_ip}",
-        f"--node-external-ip={public_ip}",
+        f"--node-ip={at.private}",
+        f"--node-external-ip={at.public}",
     ]
 
 
-def server_script(release: Release, flags: Sequence[str], token: str, private_ip: str) -> str:
+def server_script(release: Release, at: Addresses, flags: Sequence[str], token: str) -> str:
     """Installs or changes the server; ends when its API answers."""
     environment = {**release.environment(), "K3S_TOKEN": token}
     return "\n".join(
         [
             _PREAMBLE,
-            _wait_for_address(private_ip),
+            _wait_for_address(at.private),
             _fetch_installer(release.install_url),
             _run_installer(environment, ["server", *flags]),
         ]
     )
 
 
-def agent_script(
-    release: Release, flags: Sequence[str], token: str, private_ip: str, server_ip: str, *, join_again: bool
-) -> str:
+def agent_script(release: Release, at: Addresses, server_ip: str, token: str, *, join_again: bool) -> str:
     """Installs or changes an agent and starts it without waiting: it tries until its server answers.
 
     Args:
-        join_again: the agent belonged to another server before; its certificates from there are removed first.
+        release: which k3s.
+        at: the agent's addresses.
+        server_ip: private address of the k3s server.
+        token: what the server was installed with.
+        join_again: the agent belonged to another server; its certificates from there are removed first.
     """
     environment = {
         **release.environment(),
@@ -79,10 +89,10 @@ def agent_script(
     return "\n".join(
         [
             _PREAMBLE,
-            _wait_for_address(private_ip),
+            _wait_for_address(at.private),
             uninstall_script("agent") if join_again else "",
             _fetch_installer(release.install_url),
-            _run_installer(environment, ["agent", *flags]),
+            _run_installer(environment, ["agent", *node_flags(at)]),
             "systemctl restart --no-block k3s-agent",
         ]
     )

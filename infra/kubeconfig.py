@@ -1,4 +1,4 @@
-"""The kubeconfig: read from the control server, made to work from here, written to the ignored kubeconfig.yaml."""
+"""The kubeconfig: read from the control server, made to work from here, written to kubeconfig.yaml."""
 
 from __future__ import annotations
 

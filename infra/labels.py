@@ -1,4 +1,4 @@
-"""Labels that everything of an environment carries in the cloud, so that it can be told from everything else."""
+"""Labels that everything of an environment carries in the cloud, to be told from everything else."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Network(pulumi.ComponentResource):
     Attributes:
         id: the network's id as a text, as the Secret `hcloud` wants it.
         network: the network; what lies in it goes when it goes.
-        subnet: the subnet; servers are attached to it by its id, because without one Hetzner takes the last subnet.
+        subnet: the subnet; servers are attached to it by its id, because otherwise Hetzner takes the last one.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class Network(pulumi.ComponentResource):
             type="cloud",
             network_zone=settings.network_zone,
             ip_range=str(settings.subnet_cidr),
-            # Deleting a network detaches and deletes what is in it; deleting the subnet first would wait for a load
-            # balancer that somebody else left attached, for up to twenty minutes.
+            # Deleting a network detaches and deletes what is in it; deleting the subnet first would wait for
+            # a load balancer that somebody else left attached, for up to twenty minutes.
             opts=pulumi.ResourceOptions(parent=self, deleted_with=self.network, delete_before_replace=True),
         )
         self.register_outputs({"id": self.id})

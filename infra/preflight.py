@@ -1,4 +1,4 @@
-"""Everything that is checked before the first resource: the configuration, the token, and what the cloud has."""
+"""Everything that is checked before the first resource: configuration, token, what the cloud has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cloud:
 
 
 def all_configuration() -> Mapping[str, Any]:
-    """Every configuration value of the stack, by full key. Pulumi's `Config` only answers for keys that one knows."""
+    """Every configuration value of the stack, by full key; Pulumi's `Config` only answers for known keys."""
     return {**get_config_env(), **CONFIG.get()}
 
 

@@ -1,4 +1,4 @@
-"""Commands on servers over SSH: bounded retries, timeouts, and errors that show what the command said last."""
+"""Commands on servers over SSH: bounded retries, timeouts, errors that show what was said last."""
 
 from __future__ import annotations
 

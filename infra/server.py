@@ -1,4 +1,4 @@
-"""A server: made, attached to the private network, and waited for until SSH answers and cloud-init is done."""
+"""A server: made, attached to the private network, waited for until cloud-init is done."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ def read_settings(raw: Mapping[str, Any]) -> Settings:
     """Reads and checks the configuration.
 
     Args:
-        raw: full keys (`namespace:key`) and values, as Pulumi hands them to a program: texts, structured ones as
-            JSON. Keys of other namespaces are none of our business.
+        raw: full keys (`namespace:key`) and values, as Pulumi hands them to a program: texts, structured
+            ones as JSON. Keys of other namespaces are none of our business.
 
     Raises:
         ConfigurationError: with every problem there is.
@@ -69,7 +69,7 @@ def read_settings(raw: Mapping[str, Any]) -> Settings:
         cluster_name=reader.matching(
             "cluster_name",
             r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
-            "give 1 to 40 lower-case letters, digits and hyphens, beginning with a letter, not ending with a hyphen",
+            "give 1 to 40 lower-case letters, digits and hyphens; a letter first, no hyphen last",
         ),
         location=reader.text("location"),
         network_zone=reader.choice("network_zone", NETWORK_ZONES),
@@ -204,13 +204,13 @@ class _Reader:
 
     def _take(self, field: str, parse: Callable[[Any], T], allowed: str, fallback: T) -> T:
         value = self._raw.get(key_of(field))
-        try:
-            if value is None:
-                raise ValueError
-            return parse(value)
-        except (ValueError, TypeError):
-            self.problems.append(Problem(key_of(field), value, allowed))
-            return fallback
+        if value is not None:
+            try:
+                return parse(value)
+            except (ValueError, TypeError):
+                pass
+        self.problems.append(Problem(key_of(field), value, allowed))
+        return fallback
 
 
 def _matcher(pattern: str) -> Callable[[Any], str]:

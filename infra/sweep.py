@@ -1,7 +1,7 @@
 """Removes, when the environment is destroyed, the load balancers that the cloud-controller-manager made.
 
-Pulumi doesn't know them, they cost money, and they keep the network alive. This resource is deleted before anything
-else, while the cloud-controller-manager still runs; what is left then is deleted through the cloud's API.
+Pulumi doesn't know them, they cost money, and they keep the network alive. This resource is deleted before
+anything else, while the cloud-controller-manager still runs; what is left then is deleted through the cloud's API.
 """
 
 from __future__ import annotations
@@ -135,10 +135,8 @@ def load_balancer_services(listing: Mapping[str, Any]) -> list[Mapping[str, Any]
 
 def deletion_script(services: Sequence[Mapping[str, Any]]) -> str:
     """Deletes Services without waiting. Names are DNS labels: nothing needs quoting."""
-    lines = [
-        f"k3s kubectl delete service --namespace={item['namespace']} {item['name']} --wait=false --ignore-not-found"
-        for item in services
-    ]
+    delete = "k3s kubectl delete service --wait=false --ignore-not-found"
+    lines = [f"{delete} --namespace={item['namespace']} {item['name']}" for item in services]
     return "\n".join(["set -e", *lines])
 
 

@@ -1,1 +1,1 @@
-"""The cloud-controller-manager's container image, built from this tree without Docker and without a registry."""
+"""The CCM's container image, built from this tree without Docker and without a registry."""

@@ -26,8 +26,8 @@ class Image:
     """An image's documents, without its layers.
 
     Attributes:
-        reference: full name; its tag is the beginning of the manifest's digest, so that other content is another
-            name and a Deployment rolls.
+        reference: full name; its tag is the beginning of the manifest's digest, so that other content is
+            another name and a Deployment rolls.
         digest: of the manifest, in hexadecimal digits.
     """
 

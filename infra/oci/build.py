@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.errors import ImageBuildError
 from infra.files import ROOT
 from infra.oci import debian, recipe
 from infra.oci.archive import describe, write_archive
 from infra.oci.layer import Layer, read_layer, write_layer
-from infra.oci.tools import ADVICE, check_machine, installer, run
+from infra.oci.tools import check_machine, installer, run
 
 _INSTALL_SECONDS = 600.0
 _COMPILE_SECONDS = 300.0
@@ -59,7 +58,7 @@ def read_source(root: Path = ROOT, environment: Mapping[str, str] = os.environ) 
 
 
 def distribution_files(pyproject: str) -> dict[str, bytes]:
-    """The installed package's metadata: without it the entry points, which name the clouds, would not be found."""
+    """The installed package's metadata: its entry points name the clouds."""
     project = tomllib.loads(pyproject)["project"]
     folder = f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
@@ -159,7 +158,7 @@ class _Builder:
 
     @contextmanager
     def _inside(self, path: str) -> Iterator[Path]:
-        """A folder in the Debian tree, so that the image's own Python can compile what is in it; gone afterwards."""
+        """A folder in the Debian tree, whose Python compiles what is in it; gone afterwards."""
         folder = self._tree / path
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The image's lowest layer: Python and root certificates out of Debian packages, and nothing that manages packages."""
+"""The image's lowest layer: Python and root certificates out of Debian packages, and nothing else."""
 
 from __future__ import annotations
 

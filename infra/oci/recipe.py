@@ -97,8 +97,8 @@ def source_files(package: Path) -> dict[str, bytes]:
 def is_dead_weight(path: str) -> bool:
     """Whether a file of the dependencies, by path relative to their folder, is never used.
 
-    The `kubernetes` package has 70 MB of generated models and API classes, loaded one by one when asked for. Only
-    ccm/kube/transport.py imports the package, and it asks for none of them. Their packages' `__init__` stay.
+    The `kubernetes` package has 70 MB of generated models and API classes, loaded one by one when asked for.
+    Only ccm/kube/transport.py imports the package, and it asks for none. Their packages' `__init__` stay.
     """
     parts = path.split("/")
     if parts[0] == "bin" or "tests" in parts[:-1] or "test" in parts[:-1] or "__pycache__" in parts:
