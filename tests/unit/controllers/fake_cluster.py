@@ -1,0 +1,113 @@
+"""A cluster in memory with a scriptable cloud; time is virtual."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from ccm.cloud import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance
+from ccm.cloud.fake import FakeCloud, FakeInstances
+from ccm.controllers.names import UNINITIALIZED_TAINT
+from ccm.kube.informer import Informer
+from ccm.kube.memory import MemoryTransport
+from ccm.kube.objects import Node, ObjectReference
+
+NODES = "/api/v1/nodes"
+
+
+@dataclass
+class Events:
+    """A recorder that remembers."""
+
+    all: list[tuple[str, str, str, str]] = field(default_factory=list)
+    references: list[ObjectReference] = field(default_factory=list)
+
+    def event(self, reference: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002
+        self.all.append((reference.name, type, reason, message))
+        self.references.append(reference)
+
+    def reasons(self, name: str | None = None) -> list[str]:
+        return [reason for who, _, reason, _ in self.all if name in (None, who)]
+
+
+@dataclass
+class Cluster:
+    transport: MemoryTransport
+    nodes: Informer[Node]
+    cloud: FakeCloud
+    events: Events
+
+    @property
+    def instances(self) -> FakeInstances:
+        assert self.cloud.instances is not None
+        return self.cloud.instances
+
+    async def add_node(self, name: str, **parts: Any) -> dict[str, Any]:
+        item = self.transport.put(NODES, node(name, **parts))
+        await self.settle()
+        return item
+
+    async def settle(self, seconds: float = 0.01) -> None:
+        await asyncio.sleep(seconds)
+
+    def node(self, name: str) -> dict[str, Any]:
+        return self.transport.read(f"{NODES}/{name}")
+
+    def names(self) -> list[str]:
+        return [item["metadata"]["name"] for item in self.transport.all(NODES)]
+
+    def taints(self, name: str) -> list[str]:
+        return [taint["key"] for taint in self.node(name)["spec"].get("taints", [])]
+
+    def addresses(self, name: str) -> list[tuple[str, str]]:
+        return [(one["type"], one["address"]) for one in self.node(name)["status"].get("addresses", [])]
+
+    def writes(self, name: str = "") -> list[str]:
+        verbs = ("patch", "update", "create", "delete")
+        return [one.verb for one in self.transport.requests if one.verb in verbs and name in one.path]
+
+
+def node(
+    name: str,
+    *,
+    provider_id: str = "",
+    ready: str | None = "True",
+    tainted: bool = False,
+    taints: tuple[dict[str, str], ...] = (),
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    addresses: tuple[tuple[str, str], ...] = (),
+    **more: Any,
+) -> dict[str, Any]:
+    """A Node as a kubelet with an external cloud provider registers it."""
+    uninitialized = {"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}
+    all_taints = [*([uninitialized] if tainted else []), *taints]
+    spec: dict[str, Any] = {**({"taints": all_taints} if all_taints else {}), **more.pop("spec", {})}
+    if provider_id:
+        spec["providerID"] = provider_id
+    metadata = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
+    return {
+        "metadata": {**metadata, **more.pop("metadata", {})},
+        "spec": spec,
+        "status": {
+            "addresses": [{"type": kind, "address": address} for kind, address in addresses],
+            "conditions": [{"type": "Ready", "status": ready}] if ready else [],
+        },
+    }
+
+
+def instance(name: str, number: int = 1, **more: Any) -> Instance:
+    """A machine that is complete."""
+    facts: dict[str, Any] = {
+        "type": "cpx22",
+        "zone": "fsn1",
+        "region": "eu-central",
+        "addresses": (
+            Address(HOSTNAME, name),
+            Address(EXTERNAL_IP, f"203.0.113.{number}"),
+            Address(INTERNAL_IP, f"10.0.0.{number}"),
+        ),
+        "labels": {"instance.example/provided-by": "cloud"},
+    }
+    return Instance(f"fake://{number}", name, **{**facts, **more})

@@ -1,0 +1,347 @@
+"""The node controller: upstream's cases in our words, and where we differ on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from fake_cluster import NODES, Cluster, instance
+from fake_cluster import node as node_object
+from prometheus_client import CollectorRegistry
+
+from ccm.cloud import Address, CloudUnavailable, Notice
+from ccm.controllers.names import PROVIDED_NODE_IP, UNINITIALIZED_TAINT
+from ccm.controllers.node import NodeController, NodeNotInitialized, NodeOptions
+from ccm.kube.errors import Conflict, ConnectionFailed
+
+pytestmark = pytest.mark.looptime
+
+EXTERNAL, INTERNAL, HOSTNAME = "ExternalIP", "InternalIP", "Hostname"
+ALL_OF_1 = [(HOSTNAME, "a"), (EXTERNAL, "203.0.113.1"), (INTERNAL, "10.0.0.1")]
+
+
+def controller(cluster: Cluster, **options: Any) -> NodeController:
+    registry = CollectorRegistry()
+    made = NodeController(
+        cluster.instances,
+        cluster.transport,
+        cluster.nodes,
+        cluster.events,
+        NodeOptions(**options),
+        registry=registry,
+        now=lambda: datetime.now(UTC) + timedelta(seconds=3),
+    )
+    made.registry = registry  # type: ignore[attr-defined]
+    return made
+
+
+@asynccontextmanager
+async def running(made: NodeController):
+    task = asyncio.create_task(made.run())
+    try:
+        yield made
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_new_node_gets_all_that_the_cloud_knows(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", labels={"provided-by": "cloud", "kubernetes.io/no": "x"}))
+    await cluster.add_node("a", tainted=True, taints=({"key": "other", "effect": "NoExecute"},))
+    made = controller(cluster)
+    await made.reconcile("a")
+    node = cluster.node("a")
+    assert node["spec"]["providerID"] == "fake://1"
+    assert cluster.taints("a") == ["other"]
+    assert cluster.addresses("a") == ALL_OF_1
+    assert node["metadata"]["labels"]["topology.kubernetes.io/region"] == "eu-central"
+    assert node["metadata"]["labels"]["provided-by"] == "cloud"
+    assert "kubernetes.io/no" not in node["metadata"]["labels"]
+    assert cluster.events.all == [("a", "Normal", "Synced", "Node synced successfully")]
+
+
+async def test_addresses_are_there_before_the_taint_goes(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a", tainted=True)
+    seen: list[tuple[bool, bool]] = []
+    cluster.nodes.add_handler(
+        lambda _, new: seen.append((bool(new.status.addresses), bool(new.spec.taints))) if new else None
+    )
+    await controller(cluster).reconcile("a")
+    await cluster.settle()
+    assert (False, False) not in seen
+    assert seen[-1] == (True, False)
+
+
+async def test_the_taint_goes_whatever_its_value_and_effect(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    odd = ({"key": UNINITIALIZED_TAINT, "effect": "NoExecute", "value": "x"},)
+    await cluster.add_node("a", tainted=True, taints=odd)
+    await controller(cluster).reconcile("a")
+    assert cluster.taints("a") == []
+
+
+async def test_a_provider_id_is_never_changed(cluster: Cluster) -> None:
+    cluster.instances.add(instance("b", 2))
+    await cluster.add_node("a", tainted=True, provider_id="fake://2")
+    await controller(cluster).reconcile("a")
+    assert cluster.node("a")["spec"]["providerID"] == "fake://2"
+    assert cluster.taints("a") == []
+
+
+async def test_without_any_provider_id_the_node_keeps_its_taint(cluster: Cluster) -> None:
+    cluster.instances.by_id[""] = instance("a").__class__("", "a")
+    await cluster.add_node("a", tainted=True)
+    with pytest.raises(NodeNotInitialized, match="cloud provider does not set node provider ID for node a"):
+        await controller(cluster).reconcile("a")
+    assert cluster.writes() == []
+
+
+async def test_a_node_of_another_cloud_is_left_alone(cluster: Cluster) -> None:
+    await cluster.add_node("a", tainted=True, provider_id="other://2")
+    await controller(cluster).reconcile("a")
+    assert cluster.writes() == []
+    assert cluster.taints("a") == [UNINITIALIZED_TAINT]
+
+
+async def test_an_unknown_machine_leaves_the_node_as_it_is(cluster: Cluster) -> None:
+    await cluster.add_node("a", tainted=True)
+    with pytest.raises(NodeNotInitialized, match="failed to get instance metadata for node a: instance not"):
+        await controller(cluster).reconcile("a")
+    assert cluster.writes() == []
+
+
+async def test_the_clouds_notices_become_events(cluster: Cluster) -> None:
+    error = CloudUnavailable("odd", notices=[Notice("InstanceLookupFailed", "two machines have this name")])
+    cluster.instances.errors["a"] = error
+    await cluster.add_node("a", tainted=True)
+    with pytest.raises(NodeNotInitialized):
+        await controller(cluster).reconcile("a")
+    assert cluster.events.all == [("a", "Warning", "InstanceLookupFailed", "two machines have this name")]
+
+
+async def test_a_node_ip_that_the_cloud_has_is_preferred(cluster: Cluster) -> None:
+    more = (Address(INTERNAL, "10.0.0.1"), Address(INTERNAL, "10.0.0.2"), Address(EXTERNAL, "203.0.113.1"))
+    cluster.instances.add(instance("a", addresses=more))
+    await cluster.add_node("a", tainted=True, annotations={PROVIDED_NODE_IP: "10.0.0.2"})
+    await controller(cluster).reconcile("a")
+    assert cluster.addresses("a") == [(INTERNAL, "10.0.0.2"), (EXTERNAL, "203.0.113.1")]
+
+
+@pytest.mark.parametrize("provided", ["10.9.9.9", "invalid-ip"])
+async def test_a_node_ip_that_it_lacks_is_explained_with_both_sides(cluster: Cluster, provided: str) -> None:
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a", tainted=True, annotations={PROVIDED_NODE_IP: provided})
+    with pytest.raises(NodeNotInitialized, match="failed to get node modifiers from cloud provider"):
+        await controller(cluster).reconcile("a")
+    assert cluster.writes() == []
+    (event,) = cluster.events.all
+    assert event[1:3] == ("Warning", "ProvidedNodeIPInvalid")
+    assert f"--node-ip={provided}" in event[3]
+    assert "InternalIP 10.0.0.1" in event[3]
+
+
+async def test_the_kubelets_host_name_is_kept_if_the_cloud_has_none(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", addresses=(Address(INTERNAL, "10.0.0.1"),)))
+    await cluster.add_node("a", tainted=True, addresses=((HOSTNAME, "a"), (INTERNAL, "10.0.0.7")))
+    await controller(cluster).reconcile("a")
+    assert cluster.addresses("a") == [(INTERNAL, "10.0.0.1"), (HOSTNAME, "a")]
+
+
+async def test_no_addresses_of_the_cloud_leave_the_kubelets(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", addresses=()))
+    await cluster.add_node("a", tainted=True, addresses=((HOSTNAME, "a"), (INTERNAL, "10.0.0.7")))
+    await controller(cluster).reconcile("a")
+    assert cluster.addresses("a") == [(HOSTNAME, "a"), (INTERNAL, "10.0.0.7")]
+    assert cluster.taints("a") == []
+
+
+async def test_somebody_elses_write_in_between_is_not_lost(cluster: Cluster) -> None:
+    """The cached Node is older than a taint that somebody added: the taint must survive."""
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a", tainted=True)
+    added = {"key": "added", "effect": "NoSchedule"}
+    item = cluster.node("a")
+    item["spec"]["taints"].append(added)
+    cluster.transport.put(NODES, item)  # the informer has not seen this yet
+    await controller(cluster).reconcile("a")
+    assert cluster.taints("a") == ["added"]
+
+
+async def test_conflicts_are_fought_out(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", addresses=()))
+    await cluster.add_node("a", tainted=True)
+    conflict = Conflict(409, "Conflict", "modified")
+    cluster.transport.fail(conflict, verb="patch", prefix=f"{NODES}/a", times=5)
+    await controller(cluster).reconcile("a")
+    assert cluster.taints("a") == []
+
+
+async def test_a_node_that_was_replaced_meanwhile_is_not_touched(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", addresses=()))
+    await cluster.add_node("a", tainted=True)
+    cluster.transport.remove(f"{NODES}/a")
+    cluster.transport.put(NODES, node_object("a", tainted=True))
+    await controller(cluster).reconcile("a")
+    assert cluster.taints("a") == [UNINITIALIZED_TAINT]
+
+
+async def test_a_vanished_node_is_no_failure(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a", tainted=True)
+    cluster.transport.remove(f"{NODES}/a")
+    made = controller(cluster)
+    await made.reconcile("a")
+    await made.reconcile("never-was")
+
+
+async def test_an_initialised_node_is_not_asked_about(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a", provider_id="fake://1")
+    await controller(cluster).reconcile("a")
+    assert cluster.cloud.script.calls == []
+    assert cluster.writes() == []
+
+
+async def test_its_labels_follow_their_older_names(cluster: Cluster) -> None:
+    labels = {"failure-domain.beta.kubernetes.io/zone": "hel1", "topology.kubernetes.io/zone": "fsn1"}
+    await cluster.add_node("a", provider_id="fake://1", labels=labels)
+    await controller(cluster).reconcile("a")
+    assert cluster.node("a")["metadata"]["labels"]["topology.kubernetes.io/zone"] == "hel1"
+
+
+async def test_a_node_untainted_by_hand_is_still_introduced(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a")
+    await controller(cluster).reconcile("a")
+    assert cluster.node("a")["spec"]["providerID"] == "fake://1"
+    assert cluster.addresses("a") == ALL_OF_1
+
+
+async def test_an_untainted_stranger_is_left_alone(cluster: Cluster) -> None:
+    await cluster.add_node("bare-metal", addresses=((INTERNAL, "192.168.1.1"),))
+    await controller(cluster).reconcile("bare-metal")
+    assert cluster.writes() == []
+    assert cluster.events.all == []
+
+
+async def test_the_delay_since_creation_is_measured(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a", tainted=True)
+    made = controller(cluster)
+    await made.reconcile("a")
+    for name in (
+        "node_controller_cloud_provider_taint_removal_delay_seconds",
+        "node_controller_initial_node_sync_delay_seconds",
+    ):
+        assert made.registry.get_sample_value(f"{name}_count") == 1  # type: ignore[attr-defined]
+        assert made.registry.get_sample_value(f"{name}_bucket", {"le": "16.0"}) == 1  # type: ignore[attr-defined]
+
+
+async def test_it_runs_by_itself_and_retries(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    cluster.cloud.script.fail("get", CloudUnavailable("down"), times=3)
+    async with running(controller(cluster)):
+        await cluster.add_node("a", tainted=True)
+        await cluster.settle(1)
+        assert cluster.taints("a") == []
+        assert cluster.cloud.script.count("get") == 4
+
+
+async def test_heartbeats_neither_cost_calls_nor_bypass_the_back_off(cluster: Cluster) -> None:
+    cluster.cloud.script.fail("get", CloudUnavailable("down"))
+    async with running(controller(cluster)):
+        await cluster.add_node("a", tainted=True)
+        await cluster.settle(60)
+        before = cluster.cloud.script.count("get")
+        for beat in range(20):
+            item = cluster.node("a")
+            item["status"]["conditions"] = [{"type": "Ready", "status": "True", "message": str(beat)}]
+            cluster.transport.put(NODES, item)
+            await cluster.settle()
+        assert cluster.cloud.script.count("get") - before <= 1
+
+
+async def test_one_look_at_the_cloud_refreshes_a_hundred_nodes(cluster: Cluster) -> None:
+    for number in range(1, 101):
+        cluster.instances.add(instance(f"n{number}", number))
+        cluster.transport.put(NODES, node_object(f"n{number}", provider_id=f"fake://{number}"))
+    await cluster.settle()
+    made = controller(cluster, concurrent_status_updates=10)
+    await made.refresh_all()
+    await cluster.settle()
+    assert cluster.cloud.script.calls[0][0] == "list"
+    assert len(cluster.cloud.script.calls) == 1
+    assert all((EXTERNAL, f"203.0.113.{n}") in cluster.addresses(f"n{n}") for n in range(1, 101))
+    cluster.transport.requests.clear()
+    await made.refresh_all()
+    assert cluster.writes() == [], "a second run has nothing to do"
+
+
+async def test_two_addresses_of_a_type_are_no_change_every_time(cluster: Cluster) -> None:
+    dual = (Address(EXTERNAL, "203.0.113.1"), Address(EXTERNAL, "2001:db8::1"))
+    cluster.instances.add(instance("a", addresses=dual))
+    await cluster.add_node("a", provider_id="fake://1")
+    made = controller(cluster)
+    await made.refresh_all()
+    await cluster.settle()
+    assert cluster.addresses("a") == [(EXTERNAL, "203.0.113.1"), (EXTERNAL, "2001:db8::1")]
+    writes = len(cluster.writes())
+    await made.refresh_all()
+    assert len(cluster.writes()) == writes
+
+
+async def test_a_changed_address_and_a_resize_are_noticed(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a", provider_id="fake://1")
+    async with running(controller(cluster, status_update_frequency=300)):
+        await cluster.settle(1)
+        cluster.instances.add(instance("a", type="cpx32", addresses=(Address(INTERNAL, "10.0.0.99"),)))
+        await cluster.settle(301)
+    assert cluster.addresses("a") == [(INTERNAL, "10.0.0.99"), (HOSTNAME, "a")]
+    assert cluster.node("a")["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "cpx32"
+
+
+async def test_refreshing_spares_tainted_and_foreign_nodes(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    cluster.instances.add(instance("b", 2))
+    await cluster.add_node("a", tainted=True)
+    await cluster.add_node("b", provider_id="other://2")
+    await controller(cluster).refresh_all()
+    assert cluster.writes() == []
+
+
+async def test_refreshing_brings_nodes_without_provider_id_back(cluster: Cluster) -> None:
+    async with running(controller(cluster, status_update_frequency=10)):
+        await cluster.add_node("a")
+        await cluster.settle(1)
+        cluster.instances.add(instance("a"))
+        await cluster.settle(11)
+    assert cluster.node("a")["spec"]["providerID"] == "fake://1"
+
+
+async def test_one_bad_node_does_not_stop_the_others(cluster: Cluster) -> None:
+    for number, name in enumerate("abc", start=1):
+        cluster.instances.add(instance(name, number))
+        await cluster.add_node(name, provider_id=f"fake://{number}")
+    cluster.instances.errors["a"] = CloudUnavailable("odd")
+    cluster.transport.fail(ConnectionFailed(message="cut"), verb="patch", prefix=f"{NODES}/b", times=9)
+    await controller(cluster).refresh_all()
+    assert (cluster.addresses("a"), cluster.addresses("b")) == ([], [])
+    assert (INTERNAL, "10.0.0.3") in cluster.addresses("c")
+
+
+async def test_health_tells_of_a_cloud_that_cannot_be_listed(cluster: Cluster) -> None:
+    made = controller(cluster, status_update_frequency=10)
+    cluster.cloud.script.fail("list", CloudUnavailable("down"))
+    async with running(made):
+        await cluster.settle(5)
+        assert made.healthy() is None
+        await cluster.settle(30)
+        assert "could not be listed" in (made.healthy() or "")
+        cluster.cloud.script.heal("list")
+        await cluster.settle(15)
+        assert made.healthy() is None

@@ -1,0 +1,314 @@
+"""The node lifecycle controller: upstream's cases in our words, and what it takes for us to delete."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from fake_cluster import NODES, Cluster, instance
+from fake_cluster import node as node_object
+from prometheus_client import CollectorRegistry
+
+from ccm.cloud import AccessDenied, CloudUnavailable, InstanceNotFound
+from ccm.controllers.breaker import BreakerOptions
+from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT
+from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
+from ccm.kube.errors import Forbidden
+
+pytestmark = pytest.mark.looptime
+
+SHUTDOWN = {"key": SHUTDOWN_TAINT, "effect": "NoSchedule"}
+
+
+def controller(cluster: Cluster, **options: Any) -> NodeLifecycleController:
+    registry = CollectorRegistry()
+    made = NodeLifecycleController(
+        cluster.instances,
+        cluster.transport,
+        cluster.nodes,
+        cluster.events,
+        NodeLifecycleOptions(**options),
+        registry=registry,
+    )
+    made.registry = registry  # type: ignore[attr-defined]
+    return made
+
+
+async def run_for(made: NodeLifecycleController, seconds: float) -> None:
+    task = asyncio.create_task(made.run())
+    await asyncio.sleep(seconds)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def paused(made: NodeLifecycleController) -> float | None:
+    return made.registry.get_sample_value("ccm_node_lifecycle_deletions_paused")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("ready", ["False", "Unknown", None])
+async def test_a_node_whose_machine_is_gone_is_deleted(cluster: Cluster, ready: str | None) -> None:
+    await cluster.add_node("a", provider_id="fake://1", ready=ready)
+    await run_for(controller(cluster), 11)
+    assert cluster.names() == []
+    message = "Deleting node a because it does not exist in the cloud provider"
+    assert cluster.events.all == [("a", "Normal", "DeletingNode", message)]
+    reference = cluster.events.references[0]
+    assert (reference.api_version, reference.kind, bool(reference.uid)) == ("v1", "Node", True)
+
+
+@pytest.mark.parametrize("ready", ["False", "Unknown", "True", None])
+async def test_a_node_whose_machine_is_there_stays(cluster: Cluster, ready: str | None) -> None:
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a", provider_id="fake://1", ready=ready)
+    await run_for(controller(cluster), 100)
+    assert cluster.names() == ["a"]
+    assert cluster.writes() == []
+
+
+async def test_a_ready_node_costs_no_call_and_is_never_deleted(cluster: Cluster) -> None:
+    await cluster.add_node("a", provider_id="fake://1", ready="True")
+    await run_for(controller(cluster), 100)
+    assert cluster.names() == ["a"]
+    assert cluster.cloud.script.calls == []
+
+
+@pytest.mark.parametrize("error", [CloudUnavailable("down"), AccessDenied("another project") ])  # fmt: skip
+async def test_not_knowing_is_no_reason(cluster: Cluster, error: Exception) -> None:
+    cluster.instances.errors["a"] = error  # type: ignore[assignment]
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await run_for(controller(cluster), 100)
+    assert cluster.names() == ["a"]
+    assert cluster.events.all == []
+
+
+async def test_a_cloud_that_cannot_be_listed_deletes_nothing(cluster: Cluster) -> None:
+    cluster.cloud.script.fail("list", CloudUnavailable("down"))
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await run_for(controller(cluster), 100)
+    assert cluster.names() == ["a"]
+
+
+async def test_one_denial_is_not_enough(cluster: Cluster) -> None:
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    made = controller(cluster)
+    await made.monitor()
+    assert cluster.names() == ["a"]
+    assert cluster.cloud.script.count("get") == 1
+    await asyncio.sleep(5)
+    await made.monitor()
+    assert cluster.names() == []
+
+
+async def test_a_list_that_lies_is_found_out_by_asking_directly(cluster: Cluster) -> None:
+    """The list lacks the machine (truncated, stale), the direct question finds it."""
+    cluster.instances.add(instance("a"))
+
+    async def lack(_: str) -> None:
+        cluster.instances.errors["a"] = InstanceNotFound("a")
+
+    async def have(_: str) -> None:
+        cluster.instances.errors.clear()
+
+    cluster.cloud.script.during("list", lack)
+    cluster.cloud.script.during("get", have)
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await run_for(controller(cluster), 100)
+    assert cluster.names() == ["a"]
+
+
+async def test_denials_must_follow_each_other(cluster: Cluster) -> None:
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    made = controller(cluster)
+    await made.monitor()
+    for _ in range(10):  # every second direct question ends in an error
+        cluster.cloud.script.fail("get", CloudUnavailable("down"), times=1)
+        await asyncio.sleep(5)
+        await made.monitor()
+        await asyncio.sleep(5)
+        await made.monitor()
+    assert cluster.names() == ["a"]
+
+
+async def test_confirmations_may_be_switched_off(cluster: Cluster) -> None:
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await controller(cluster, confirmations=0).monitor()
+    assert cluster.names() == []
+
+
+async def test_a_node_that_was_replaced_is_not_deleted_for_its_predecessor(cluster: Cluster) -> None:
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    made = controller(cluster, confirmations=1)
+
+    async def replace(_: str) -> None:
+        cluster.transport.remove(f"{NODES}/a")
+        cluster.transport.put(NODES, node_object("a", provider_id="fake://2", ready="True"))
+
+    cluster.cloud.script.during("get", replace)
+    await made.monitor()
+    assert cluster.node("a")["spec"]["providerID"] == "fake://2"
+
+
+async def test_foreign_nodes_are_never_asked_about(cluster: Cluster) -> None:
+    await cluster.add_node("a", provider_id="other://1", ready="False")
+    await run_for(controller(cluster), 100)
+    assert cluster.names() == ["a"]
+    assert cluster.cloud.script.calls == []
+
+
+async def test_a_node_that_never_had_a_machine_stays_unless_wanted_otherwise(cluster: Cluster) -> None:
+    await cluster.add_node("a", ready="False", tainted=True)
+    await run_for(controller(cluster), 100)
+    assert cluster.names() == ["a"]
+    await run_for(controller(cluster, delete_without_provider_id=True), 11)
+    assert cluster.names() == []
+
+
+async def test_a_refused_deletion_is_told_and_tried_again(cluster: Cluster) -> None:
+    cluster.transport.fail(Forbidden(403, "Forbidden", "may not delete nodes"), verb="delete")
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await run_for(controller(cluster), 30)
+    failed = ("a", "Warning", "DeletingNodeFailed", "Failed deleting node a: may not delete nodes")
+    assert failed in cluster.events.all
+    assert cluster.names() == []
+
+
+async def test_a_shut_down_machine_taints_its_node_until_it_is_ready(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", shut_down=True))
+    await cluster.add_node(
+        "a", provider_id="fake://1", ready="False", taints=({"key": "x", "effect": "NoExecute"},)
+    )
+    made = controller(cluster)
+    await run_for(made, 1)
+    assert cluster.node("a")["spec"]["taints"] == [{"key": "x", "effect": "NoExecute"}, SHUTDOWN]
+    cluster.instances.shut_down("fake://1", off=False)
+    await run_for(made, 100)
+    assert SHUTDOWN_TAINT in cluster.taints("a"), "running is not enough, it has to be Ready"
+    item = cluster.node("a")
+    item["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    cluster.transport.put(NODES, item)
+    await run_for(made, 1)
+    assert cluster.taints("a") == ["x"]
+
+
+async def test_a_machine_is_found_by_name_for_the_shutdown_taint(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", shut_down=True))
+    await cluster.add_node("a", ready="False")
+    await run_for(controller(cluster), 1)
+    assert cluster.taints("a") == [SHUTDOWN_TAINT]
+
+
+async def test_a_ready_node_is_not_tainted_whatever_the_cloud_says(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", shut_down=True))
+    await cluster.add_node("a", provider_id="fake://1", taints=(SHUTDOWN,))
+    await run_for(controller(cluster), 1)
+    assert cluster.taints("a") == []
+
+
+async def test_the_taint_is_written_once(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", shut_down=True))
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await run_for(controller(cluster), 600)
+    assert cluster.writes() == ["patch"]
+
+
+async def test_volumes_are_freed_only_on_wish(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", shut_down=True))
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    made = controller(cluster, out_of_service=True)
+    await run_for(made, 1)
+    assert cluster.taints("a") == [SHUTDOWN_TAINT, OUT_OF_SERVICE_TAINT]
+    item = cluster.node("a")
+    item["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    cluster.transport.put(NODES, item)
+    await run_for(made, 1)
+    assert cluster.taints("a") == []
+
+
+async def test_an_hour_off_costs_few_looks_and_the_first_is_soon(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", shut_down=True))
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    await run_for(controller(cluster), 3600)
+    assert len(cluster.cloud.script.calls) <= 70
+
+
+async def test_being_ready_in_between_makes_the_next_look_soon(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    made = controller(cluster)
+    await run_for(made, 600)
+    for ready in ("True", "False"):
+        item = cluster.node("a")
+        item["status"]["conditions"] = [{"type": "Ready", "status": ready}]
+        cluster.transport.put(NODES, item)
+        await run_for(made, 6)
+    before = len(cluster.cloud.script.calls)
+    await run_for(made, 11)
+    assert len(cluster.cloud.script.calls) - before >= 1
+
+
+async def fill(cluster: Cluster, count: int, *, present: int, ready: str = "False") -> None:
+    for number in range(1, count + 1):
+        if number <= present:
+            cluster.instances.add(instance(f"n{number}", number))
+        cluster.transport.put(NODES, node_object(f"n{number}", provider_id=f"fake://{number}", ready=ready))
+    await cluster.settle()
+
+
+async def test_when_all_machines_vanish_no_node_is_deleted_and_everybody_is_told(cluster: Cluster) -> None:
+    await fill(cluster, 5, present=0)
+    made = controller(cluster)
+    await run_for(made, 3600)
+    assert len(cluster.names()) == 5
+    assert set(cluster.events.reasons()) == {"NodeDeletionPaused"}
+    assert "is the token right" in (made.healthy() or "")
+    assert paused(made) == 1
+    assert cluster.cloud.script.count("get") == 0
+    assert len(cluster.cloud.script.calls) < 200, "and it costs little to wait"
+
+
+async def test_ready_nodes_are_witnesses_too(cluster: Cluster) -> None:
+    """One Node is not Ready, but the token's project has none of the machines."""
+    await fill(cluster, 4, present=0, ready="True")
+    await cluster.add_node("n5", provider_id="fake://5", ready="False")
+    made = controller(cluster)
+    await run_for(made, 600)
+    assert len(cluster.names()) == 5
+
+
+async def test_it_goes_on_when_the_machines_are_back(cluster: Cluster) -> None:
+    await fill(cluster, 4, present=0)
+    made = controller(cluster)
+    await run_for(made, 60)
+    for number in range(1, 4):
+        cluster.instances.add(instance(f"n{number}", number))
+    await run_for(made, 300)
+    assert cluster.names() == ["n1", "n2", "n3"]
+    assert made.healthy() is None
+    assert paused(made) == 0
+
+
+async def test_most_nodes_go_only_after_a_while(cluster: Cluster) -> None:
+    await fill(cluster, 6, present=1)
+    made = controller(cluster)
+    await run_for(made, 250)
+    assert len(cluster.names()) == 6
+    assert "NodeDeletionPaused" in cluster.events.reasons()
+    await run_for(made, 250)
+    assert cluster.names() == ["n1"]
+
+
+async def test_the_breaker_can_be_switched_off(cluster: Cluster) -> None:
+    await fill(cluster, 5, present=0)
+    await run_for(controller(cluster, breaker=BreakerOptions(enabled=False)), 11)
+    assert cluster.names() == []
+
+
+async def test_the_clouds_answers_are_counted(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    made = controller(cluster)
+    await made.monitor()
+    name = "cloud_node_lifecycle_controller_cloud_provider_calls_total"
+    labels = {"operation": "instance_exists", "result": "success"}
+    assert made.registry.get_sample_value(name, labels) == 1  # type: ignore[attr-defined]
