@@ -150,11 +150,12 @@ class FakeLoadBalancers:
         self.services[service.uid] = service
         return LoadBalancerResult(self.ingress, steps=tuple(steps))
 
-    async def delete(self, service: ServiceView) -> Sequence[str]:
+    async def delete(self, service: ServiceView) -> LoadBalancerResult:
         """See :meth:`ccm.cloud.LoadBalancers.delete`."""
         await self.script.enter("delete-load-balancer", service.key)
         self.services.pop(service.uid, None)
-        return ["delete"] if self.targets.pop(service.uid, None) is not None else []
+        existed = self.targets.pop(service.uid, None) is not None
+        return LoadBalancerResult((), steps=("delete",) if existed else ())
 
     def _steps(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
         if service.uid not in self.targets:

@@ -107,11 +107,11 @@ class LoadBalancers(Protocol):
         """
         ...
 
-    async def delete(self, service: ServiceView) -> Sequence[str]:
+    async def delete(self, service: ServiceView) -> LoadBalancerResult:
         """Remove everything that was made for the Service, partly made things too.
 
         Returns:
-            What was done, in words; empty = there was nothing.
+            What was done; no steps = there was nothing.
 
         Raises:
             CloudError: something is left.
