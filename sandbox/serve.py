@@ -21,9 +21,11 @@ from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import Backend, RecordsBackend
 from sandbox.cloud.config import ActionMode, CloudConfig
 from sandbox.errors import SandboxError
+from sandbox.hollow.backend import HollowBackend, control_plane_directory
 from sandbox.kubernetes import image, installer
 from sandbox.machines import probe
 from sandbox.machines.backend import MachinesBackend
+from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
 PROJECT = "ccm-from-scratch"
@@ -36,7 +38,8 @@ class ServeOptions:
 
     Attributes:
         port: TCP port on 127.0.0.1.
-        backend: ``auto``, ``machines`` or ``records``.
+        backend: ``machines``; ``hollow``: records and hollow nodes of a cluster on loopback; ``records``: the API
+            alone; ``auto``: machines where they can run, else hollow.
         actions: how long actions take.
         rate_limit: requests an hour; 0 switches the limit off.
         k3s: a genuine k3s binary to serve instead of the stand-in.
@@ -55,7 +58,9 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None]) -> Backe
     Raises:
         SandboxError: machines were asked for and can't run here, or their image has not been built.
     """
-    reason = probe.available(site.state) if wanted != "records" else "records were asked for"
+    if wanted == "records":
+        return RecordsBackend()
+    reason = probe.available(site.state) if wanted != "hollow" else "hollow nodes were asked for"
     if reason is None:
         built = image.find(site.cache)
         if built is None:
@@ -63,8 +68,8 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None]) -> Backe
         return MachinesBackend(site.id, site.state, site.public_range, built)
     if wanted == "machines":
         raise SandboxError(f"machines can't run here: {reason}")
-    say(f"servers are records, not machines: {reason}")
-    return RecordsBackend()
+    say(f"servers are records with hollow nodes, not machines: {reason}")
+    return HollowBackend(built_toolchain(site), control_plane_directory(site))
 
 
 async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -> None:

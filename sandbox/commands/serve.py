@@ -20,7 +20,7 @@ HELP = "run the emulated Hetzner Cloud API (and its machines) in the foreground"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to listen and how the cloud behaves."""
     parser.add_argument("--port", type=int, help="on 127.0.0.1; default: the clone's own")
-    parser.add_argument("--backend", choices=["auto", "machines", "records"], default="auto")
+    parser.add_argument("--backend", choices=["auto", "machines", "hollow", "records"], default="auto")
     parser.add_argument("--actions", choices=ACTION_MODES, default="instant", help="how long actions take")
     parser.add_argument("--rate-limit", type=int, default=3600, metavar="N", help="requests an hour; 0: none")
     parser.add_argument(

@@ -1,0 +1,100 @@
+"""The CCM as a process on this machine, for the cluster on loopback that has no node to run Pods."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from sandbox import host
+from sandbox.errors import SandboxError
+from sandbox.site import Site
+
+WORDS = ("-m", "ccm")
+STOP_SECONDS = 20
+POLL_SECONDS = 0.05
+
+
+def log_file(site: Site) -> Path:
+    """Where the process prints to."""
+    return site.state / "ccm.log"
+
+
+def command(kubeconfig: Path, cluster_cidr: str) -> list[str]:
+    """The command line; addresses and ports that could be taken are left to the kernel or switched off."""
+    return [
+        sys.executable,
+        "-m",
+        "ccm",
+        "--cloud-provider=ccm-from-scratch",
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        f"--cluster-cidr={cluster_cidr}",
+        "--secure-port=0",
+    ]
+
+
+def variables(site: Site, network: str) -> dict[str, str]:
+    """The environment: the token by file, so that it is in no process list."""
+    return {
+        **os.environ,
+        "HCLOUD_TOKEN_FILE": str(site.state / "token"),
+        "HCLOUD_ENDPOINT": site.endpoint,
+        "HCLOUD_NETWORK": network,
+        "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
+        "HCLOUD_METRICS_ENABLED": "false",
+    }
+
+
+def start(site: Site, kubeconfig: Path, network: str, cluster_cidr: str) -> int:
+    """Start the process unless it runs; returns its id."""
+    running = find(site)
+    if running:
+        return running
+    with log_file(site).open("ab") as log:
+        child = subprocess.Popen(
+            command(kubeconfig, cluster_cidr),
+            cwd=site.root,
+            env=variables(site, network),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    _record(site).write_text(json.dumps({"pid": child.pid}))
+    return child.pid
+
+
+def find(site: Site) -> int | None:
+    """The process, if it runs."""
+    try:
+        pid = int(json.loads(_record(site).read_text())["pid"])
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return pid if host.process_matches(pid, WORDS) else None
+
+
+def stop(site: Site) -> None:
+    """End the process; it releases its lease.
+
+    Raises:
+        SandboxError: it does not end.
+    """
+    pid = find(site)
+    if pid is None:
+        return
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS
+    while host.process_matches(pid, WORDS):
+        if time.monotonic() > deadline:
+            raise SandboxError(f"the CCM (process {pid}) does not end; end it with 'kill -9 {pid}'")
+        time.sleep(POLL_SECONDS)
+
+
+def _record(site: Site) -> Path:
+    return site.state / "ccm.json"

@@ -1,0 +1,69 @@
+"""Servers as hollow nodes of a real control plane on loopback."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
+from sandbox.hollow.backend import HollowBackend
+from sandbox.kubernetes import toolchain
+from sandbox.site import cache_directory
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+NETWORK = NetworkSpec(1, "net", "10.0.0.0/8", ("10.0.0.0/24",), ())
+INTERFACE = PrivateInterface(1, "10.0.0.2", (), "86:00:00:00:00:01")
+SERVER = MachineSpec(7, "worker-1", "203.0.113.7", None, 2, 4.0, ())
+
+
+@pytest.fixture
+async def backend(tmp_path):
+    built = toolchain.ensure(cache_directory(os.environ), print)
+    backend = HollowBackend(built, tmp_path / "control-plane", heartbeat=0.5)
+    await backend.start([NETWORK], {}, lambda _server, _state: None)
+    yield backend
+    await backend.stop()
+
+
+def nodes(backend):
+    listed = backend.control_plane.api().get("/api/v1/nodes")
+    return {node["metadata"]["name"]: node for node in listed["items"]}
+
+
+async def test_a_server_that_is_on_and_in_a_network_is_a_node_that_waits_for_the_ccm(backend):
+    await backend.create_machine(SERVER)
+    await backend.power_on(SERVER.id)
+    assert nodes(backend) == {}
+    await backend.attach(SERVER.id, INTERFACE, NETWORK)
+    (node,) = nodes(backend).values()
+    assert node["metadata"]["annotations"]["alpha.kubernetes.io/provided-node-ip"] == INTERFACE.ip
+    taints = {taint["key"] for taint in node["spec"]["taints"]}
+    assert "node.cloudprovider.kubernetes.io/uninitialized" in taints
+
+
+async def test_a_restarted_sandbox_goes_on_with_the_servers_that_are_on(backend, tmp_path):
+    await backend.create_machine(SERVER)
+    await backend.power_on(SERVER.id)
+    await backend.attach(SERVER.id, INTERFACE, NETWORK)
+    uid = nodes(backend)["worker-1"]["metadata"]["uid"]
+    await backend.stop()
+    again = HollowBackend(
+        toolchain.find(cache_directory(os.environ)), tmp_path / "control-plane", heartbeat=0.5
+    )
+    spec = MachineSpec(7, "worker-1", "203.0.113.7", None, 2, 4.0, (INTERFACE,))
+    await again.start([NETWORK], {spec: True}, lambda _server, _state: None)
+    try:
+        assert nodes(again)["worker-1"]["metadata"]["uid"] == uid
+    finally:
+        await again.stop()
+
+
+async def test_a_server_that_is_off_sends_no_heartbeat(backend):
+    await backend.create_machine(SERVER)
+    await backend.attach(SERVER.id, INTERFACE, NETWORK)
+    assert nodes(backend) == {}
+    await backend.power_on(SERVER.id)
+    await backend.delete_machine(SERVER.id)
+    assert backend.heartbeats == []
