@@ -89,6 +89,8 @@ def delete_all(
             pass
         except EngineError as error:
             run.fail(str(error), resource.urn)
+        except Exception as error:  # noqa: BLE001  a bug must not hang the others
+            run.fail_internally(error, resource.urn)
         finally:
             with changed:
                 left.pop(id(resource))

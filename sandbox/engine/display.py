@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from sandbox.engine import graph
 from sandbox.engine.steps import Op
-from sandbox.engine.values import is_secret
+from sandbox.engine.values import UNKNOWN, is_secret
 
 SYMBOLS = {
     Op.SAME: "  ",
@@ -82,7 +82,7 @@ class Record:
         elif row.op is Op.SAME:
             return ""
         else:
-            text = f"{verb[1]} ({row.ended - row.began:.2g}s)"
+            text = f"{verb[1]} ({row.ended - row.began:.2f}s)"
         shown = f"[diff: {','.join(_mark(row.op) + key for key in row.keys)}]" if row.keys else ""
         return " ".join(part for part in (text, shown, row.note) if part)
 
@@ -241,6 +241,8 @@ def format_value(value: Any, *, show_secrets: bool) -> str:
     """An output as text; secrets are hidden unless asked for."""
     if is_secret(value):
         return format_value(value["value"], show_secrets=True) if show_secrets else "[secret]"
+    if value == UNKNOWN:
+        return "[unknown]"
     if isinstance(value, dict | list):
         return json.dumps(hide(value, show_secrets=show_secrets), indent=4).replace("\n", "\n    ")
     return json.dumps(value)
@@ -250,6 +252,8 @@ def hide(value: Any, *, show_secrets: bool) -> Any:
     """A tree with its secrets replaced by `[secret]`, or without their marks."""
     if is_secret(value):
         return hide(value["value"], show_secrets=True) if show_secrets else "[secret]"
+    if value == UNKNOWN:
+        return "[unknown]"
     if isinstance(value, dict):
         return {key: hide(part, show_secrets=show_secrets) for key, part in value.items()}
     if isinstance(value, list):

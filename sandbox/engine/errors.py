@@ -114,3 +114,13 @@ class ResourceNotFoundError(ProviderError):
 
 class StoppedError(EngineError):
     """The run is ending; no new operation is started. Never shown: its cause was."""
+
+
+class InternalError(EngineError):
+    """A mistake in the engine itself."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(
+            f"internal error of the embedded engine: {type(error).__name__}: {error}. This is a bug; "
+            "CCMFS_ENGINE_TRACEBACK=1 shows where"
+        )

@@ -101,8 +101,12 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
         try:
             with self._run.busy():
                 self._finish()
+        except StoppedError:
+            pass
         except EngineError as error:
-            self._run.fail(str(error))
+            self._run.fail(str(error), getattr(error, "urn", ""))
+        except Exception as error:  # noqa: BLE001
+            self._run.fail_internally(error)
         return empty_pb2.Empty()
 
     # --- resources
@@ -226,6 +230,8 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
             pass
         except EngineError as error:
             self._run.fail(str(error), urn)
+        except Exception as error:  # noqa: BLE001  anything else is a bug, and must not hang the program
+            self._run.fail_internally(error, urn)
         context.abort(grpc.StatusCode.UNAVAILABLE, "resource monitor shut down")
         raise AssertionError
 

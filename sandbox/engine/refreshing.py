@@ -29,6 +29,8 @@ def refresh(run: Run, registry: Registry) -> None:
             pass
         except EngineError as error:
             run.fail(str(error), resource.urn)
+        except Exception as error:  # noqa: BLE001  a bug must not hang the others
+            run.fail_internally(error, resource.urn)
 
     with ThreadPoolExecutor(max_workers=max(1, min(run.parallel, 32))) as pool:
         list(pool.map(work, managed))

@@ -282,11 +282,12 @@ class Registrar:
         for dependent in doomed:
             if dependent.protect:
                 raise ProtectedError(dependent.urn, "replaced")
+        going = {old.urn, *(dependent.urn for dependent in doomed)}
         for dependent in [*reversed(doomed), old]:
             with self._lock:
                 self._olds.pop(dependent.urn, None)
                 self._deleted_for_replacement.add(dependent.urn)
-            delete_one(self._run, dependent, self._provider_for, (), Op.DELETE_REPLACED, self._hooks)
+            delete_one(self._run, dependent, self._provider_for, going, Op.DELETE_REPLACED, self._hooks)
         return self._create(goal, provider, inputs, Op.REPLACE, keys=decision.keys)
 
     def _provider_for(self, resource: Resource) -> Provider:
@@ -299,10 +300,10 @@ class Registrar:
         remaining = [item for item in self._snapshot.remaining() if item is not old and not item.delete]
         for candidate in remaining:
             keys = {key for key, urns in candidate.property_dependencies.items() if hit & set(urns)}
-            if not keys or not candidate.is_managed or candidate.urn not in self._olds:
+            if not candidate.is_managed or candidate.urn not in self._olds:
                 continue
             unknown = {key: UNKNOWN if key in keys else value for key, value in candidate.inputs.items()}
-            if self._dies(candidate, unknown):
+            if candidate.deleted_with in hit or (keys and self._dies(candidate, unknown)):
                 hit.add(candidate.urn)
                 doomed.append(candidate)
         return doomed

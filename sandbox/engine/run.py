@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sandbox.engine.errors import StoppedError
+from sandbox.engine.errors import InternalError, StoppedError
 from sandbox.engine.events import Listener
 from sandbox.engine.resource import Resource
 from sandbox.engine.snapshot import Snapshot
@@ -63,6 +65,12 @@ class Run:
         self.stopping.set()
         if first:
             self.listener.diagnostic("error", message, urn)
+
+    def fail_internally(self, error: Exception, urn: str = "") -> None:
+        """Report a mistake in the engine itself."""
+        if os.environ.get("CCMFS_ENGINE_TRACEBACK"):
+            self.listener.diagnostic("info", "".join(traceback.format_exception(error)), urn)
+        self.fail(str(InternalError(error)), urn)
 
     def check(self) -> None:
         """Refuse to go on in a run that is ending.

@@ -14,7 +14,7 @@ from typing import Any
 from sandbox.engine import deletion, refreshing, resume
 from sandbox.engine.backend import Backend
 from sandbox.engine.config import Configuration
-from sandbox.engine.errors import EngineError
+from sandbox.engine.errors import EngineError, StoppedError
 from sandbox.engine.events import Listener
 from sandbox.engine.host import ProgramHost
 from sandbox.engine.project import Project
@@ -127,8 +127,12 @@ class Session:
         with _interrupts(self):
             try:
                 work()
+            except StoppedError:
+                pass
             except EngineError as error:
                 self.run.fail(str(error), getattr(error, "urn", ""))
+            except Exception as error:  # noqa: BLE001  a bug; the state is saved all the same
+                self.run.fail_internally(error)
             finally:
                 self.run.wait_idle()
                 self.registry.close()

@@ -1,0 +1,1 @@
+"""Resources of pulumi_hcloud, through the Hetzner Cloud API."""

@@ -1,0 +1,192 @@
+"""Calls of the Hetzner Cloud API, and waiting for its actions as hcloud-go does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sandbox.engine.clock import seconds
+from sandbox.engine.errors import ProviderError, ResourceNotFoundError
+
+Result = TypeVar("Result")
+_ACTIONS_AT_ONCE = 25
+_DEFAULT_TIMEOUT = 1200.0  # what terraform gives an operation
+_REQUEST_TIMEOUT = 60.0
+_LONGEST_WAIT = 60.0
+
+
+class ApiError(ProviderError):
+    """The API refused a call."""
+
+    def __init__(self, code: str, message: str, what: str) -> None:
+        super().__init__(f"{what}: {message} ({code})")
+        self.code = code
+        self.message = message
+
+
+class GoneError(ApiError, ResourceNotFoundError):
+    """The API says not_found."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The provider's configuration.
+
+    Attributes:
+        token: API token of a project, 64 characters.
+        endpoint: Base URL with version.
+        poll_interval: Seconds before an action is asked for again the first time.
+        exponential: The interval doubles each time.
+    """
+
+    token: str
+    endpoint: str = "https://api.hetzner.cloud/v1"
+    poll_interval: float = 0.5
+    exponential: bool = True
+
+
+def settings_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
+    """Configuration with defaults from the environment.
+
+    Raises:
+        ProviderError: There is no usable token.
+    """
+    token = config.get("token") or environment.get("HCLOUD_TOKEN", "")
+    if not token:
+        raise ProviderError("no Hetzner Cloud token: set HCLOUD_TOKEN or the configuration value 'hcloud:token'")
+    if len(token) != 64:
+        raise ProviderError(f"the Hetzner Cloud token is invalid: it has {len(token)} characters and must have exactly 64")
+    interval = config.get("pollInterval") or environment.get("HCLOUD_POLL_INTERVAL") or "500ms"
+    function = config.get("pollFunction") or environment.get("HCLOUD_POLL_FUNCTION") or "exponential"
+    endpoint = config.get("endpoint") or environment.get("HCLOUD_ENDPOINT") or Settings.endpoint
+    return Settings(token, str(endpoint).rstrip("/"), seconds(interval), function != "constant")
+
+
+class Api:
+    """The Hetzner Cloud API of one project. Thread-safe; loads its client at the first call.
+
+    Args:
+        settings: Where and how.
+        sleep: Waits so many seconds.
+    """
+
+    def __init__(self, settings: Settings, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._settings = settings
+        self._sleep = sleep
+        self._clients = threading.local()
+
+    def get(self, path: str, **parameters: Any) -> dict[str, Any]:
+        """GET; parameters may be lists."""
+        return self._request("GET", path, params=parameters or None)
+
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """POST."""
+        return self._request("POST", path, json=dict(body or {}))
+
+    def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """PUT."""
+        return self._request("PUT", path, json=dict(body))
+
+    def delete(self, path: str) -> dict[str, Any]:
+        """DELETE; what is gone already is no error."""
+        try:
+            return self._request("DELETE", path)
+        except GoneError:
+            return {}
+
+    def act(self, path: str, body: Mapping[str, Any] | None = None) -> None:
+        """POST an action and wait for it."""
+        self.wait(self.post(path, body))
+
+    def wait(self, *answers: Mapping[str, Any], timeout: float = _DEFAULT_TIMEOUT) -> None:
+        """Wait for all actions in answers (`action`, `actions`, `next_actions`).
+
+        Raises:
+            ProviderError: One failed, or they take too long.
+        """
+        actions = [action for answer in answers for action in _actions(answer)]
+        deadline = time.monotonic() + timeout
+        attempt = 0
+        while True:
+            for action in actions:
+                if action["status"] == "error":
+                    error = action.get("error") or {}
+                    raise ApiError(error.get("code", "error"), error.get("message", "failed"), f"action {action['command']}")
+            running = [action["id"] for action in actions if action["status"] == "running"]
+            if not running:
+                return
+            if time.monotonic() > deadline:
+                raise ProviderError(f"the actions {running} have not finished within {timeout:g} s")
+            self._sleep(self._interval(attempt))
+            attempt += 1
+            actions = self._poll(running)
+
+    def retry(self, work: Callable[[], Result], codes: Iterable[str], attempts: int) -> Result:
+        """Repeat a call while it fails with one of these codes, once a second."""
+        allowed = set(codes)
+        for _ in range(attempts - 1):
+            try:
+                return work()
+            except ApiError as error:
+                if error.code not in allowed:
+                    raise
+                self._sleep(1.0)
+        return work()
+
+    def find_by_name(self, collection: str, name: str) -> dict[str, Any] | None:
+        """The resource of a collection with this unique name."""
+        return next(iter(self.get(f"/{collection}", name=name).get(collection) or ()), None)
+
+    def _interval(self, attempt: int) -> float:
+        factor = 2**attempt if self._settings.exponential else 1
+        return min(self._settings.poll_interval * factor, _LONGEST_WAIT)
+
+    def _poll(self, ids: list[int]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(ids), _ACTIONS_AT_ONCE):
+            chunk = ids[start : start + _ACTIONS_AT_ONCE]
+            found.extend(self.get("/actions", id=chunk, page=1, sort=["status", "id"])["actions"])
+        missing = set(ids) - {action["id"] for action in found}
+        if missing:
+            raise ProviderError(f"actions not found: {sorted(missing)}")
+        return found
+
+    def _request(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+        import requests  # noqa: PLC0415  slow to load; a run without changes never calls
+        from hcloud import APIException, Client  # noqa: PLC0415
+
+        client = getattr(self._clients, "client", None)
+        if client is None:
+            client = self._clients.client = Client(
+                token=self._settings.token,
+                api_endpoint=self._settings.endpoint,
+                application_name="ccm-from-scratch-engine",
+                timeout=_REQUEST_TIMEOUT,
+            )
+        what = f"{method} {path}"
+        try:
+            return client.request(method, path, **arguments)
+        except APIException as error:
+            kind = GoneError if error.code in ("not_found", 404) else ApiError
+            raise kind(str(error.code), _message(error), what) from error
+        except requests.RequestException as error:
+            raise ProviderError(
+                f"the Hetzner Cloud API at {self._settings.endpoint} can't be reached ({type(error).__name__}). "
+                "Is the sandbox running, is HCLOUD_ENDPOINT right?"
+            ) from error
+
+
+def _actions(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    single = [answer["action"]] if answer.get("action") else []
+    return [*single, *(answer.get("actions") or ()), *(answer.get("next_actions") or ())]
+
+
+def _message(error: Any) -> str:
+    fields = (error.details or {}).get("fields") if isinstance(error.details, dict) else None
+    if not fields:
+        return str(error.message)
+    told = [f"{item['name']}: {', '.join(item.get('messages', []))}" for item in fields]
+    return f"{error.message} [{'; '.join(told)}]"
