@@ -124,6 +124,7 @@ def call(endpoint: str, token: str, method: str, path: str, timeout: float = _TI
         with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310 (checked above)
             return json.loads(response.read() or b"{}")
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code == 401:
             problem = Problem(TOKEN_KEY, "(not shown)", f"{endpoint} does not accept this token")
             raise ConfigurationError([problem]) from error

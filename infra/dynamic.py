@@ -18,7 +18,7 @@ class Provider(ResourceProvider):
     """A provider whose resources change when an input changes.
 
     Subclasses name in `replaced_by` the inputs that need a new resource; every other changed input is an
-    update, which by default creates again. The old resource is always deleted before its replacement is created.
+    update, which by default creates again. A replaced resource is deleted before the new one is created.
     """
 
     serialize_as_secret_always = False

@@ -102,7 +102,7 @@ def groups_needed(servers: int) -> int:
 
 
 def firewall_rules(allowed: tuple[str, ...]) -> list[hcloud.FirewallRuleArgs]:
-    """SSH and the API for some, node ports and ping for everybody; the cloud doesn't filter private networks."""
+    """SSH and the API for some, node ports and ping for everybody; private networks are never filtered."""
     everybody = ["0.0.0.0/0", "::/0"]
     rules = [("tcp", "22", list(allowed)), ("tcp", str(API_PORT), list(allowed))]
     rules += [("tcp", "30000-32767", everybody), ("udp", "30000-32767", everybody), ("icmp", None, everybody)]

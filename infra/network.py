@@ -16,7 +16,7 @@ class Network(pulumi.ComponentResource):
     Attributes:
         id: the network's id as a text, as the Secret `hcloud` wants it.
         network: the network; what lies in it goes when it goes.
-        subnet: the subnet; servers are attached to it by its id, because otherwise Hetzner takes the last one.
+        subnet: servers are attached to it by its id, because otherwise Hetzner takes the last one.
     """
 
     def __init__(

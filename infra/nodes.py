@@ -153,5 +153,5 @@ class _Wait:
         return (
             f"after {WAIT_SECONDS:.0f} s nodes are missing something:\n{lines}\n"
             f"the cloud-controller-manager said last:\n{logs}\n"
-            f"look closer at {name} with: ssh -i .dev-env.ssh {host.user}@{host.address} journalctl -eu 'k3s*'"
+            f"look at {name} with: ssh -i .dev-env.ssh {host.user}@{host.address} journalctl -eu 'k3s*'"
         )

@@ -135,15 +135,15 @@ def address_problems(settings: Settings) -> list[Problem]:
 
 
 def _unknown_keys(raw: Mapping[str, Any]) -> list[Problem]:
-    known = [key_of(field.name) for field in fields(Settings)]
+    known = {key_of(field.name).partition(":")[2] for field in fields(Settings)}
     problems = []
     for key in sorted(raw):
-        if key.startswith(f"{NAMESPACE}:") and key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            allowed = (
-                f"there is no such key; did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-            )
-            problems.append(Problem(key, raw[key], allowed))
+        namespace, _, name = key.partition(":")
+        if namespace != NAMESPACE or name in known:
+            continue
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {NAMESPACE}:{near[0]}?" if near else f"known are {', '.join(sorted(known))}"
+        problems.append(Problem(key, raw[key], f"there is no such key; {hint}"))
     return problems
 
 

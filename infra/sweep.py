@@ -1,7 +1,7 @@
 """Removes, when the environment is destroyed, the load balancers that the cloud-controller-manager made.
 
 Pulumi doesn't know them, they cost money, and they keep the network alive. This resource is deleted before
-anything else, while the cloud-controller-manager still runs; what is left then is deleted through the cloud's API.
+anything else, while the cloud-controller-manager still runs; what is left is deleted through the cloud's API.
 """
 
 from __future__ import annotations

@@ -1,0 +1,114 @@
+"""What the tests of the Pulumi program share: the defaults of Pulumi.yaml, and a recording stand-in for the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+from infra.files import ROOT
+from pulumi.runtime import mocks as pulumi_mocks
+from pulumi.runtime.stack import run_pulumi_func
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A resource as the engine was told about it."""
+
+    type: str
+    name: str
+    inputs: dict[str, Any]
+    secrets: frozenset[str]
+    options: Any
+
+
+class RecordingMonitor(pulumi_mocks.MockMonitor):
+    """Answers like an engine whose every operation succeeds, and keeps what was registered with all its options."""
+
+    def __init__(self, mocks: pulumi.runtime.Mocks) -> None:
+        super().__init__(mocks)
+        self.registered: list[Registered] = []
+
+    def RegisterResource(self, request):  # noqa: N802 (the name in Pulumi's protocol)
+        # Pulumi's mock leaves an event loop behind in every thread that calls it
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            answer = super().RegisterResource(request)
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+        plain = pulumi.runtime.rpc.deserialize_properties(request.object)
+        inputs = {name: pulumi.runtime.rpc.unwrap_rpc_secret(value) for name, value in plain.items()}
+        secrets = frozenset(n for n, v in plain.items() if pulumi.runtime.rpc.is_rpc_secret(v))
+        self.registered.append(Registered(request.type, request.name, inputs, secrets, request))
+        return answer
+
+
+class Cloud(pulumi.runtime.Mocks):
+    """Makes up ids and the outputs that only a real cloud knows."""
+
+    def __init__(self) -> None:
+        self._ids = 40
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs):
+        self._ids += 1
+        made_up = {
+            "hcloud:index/server:Server": {"ipv4Address": f"203.0.113.{self._ids}"},
+            "hcloud:index/serverNetwork:ServerNetwork": {"ip": f"10.0.0.{self._ids}"},
+            "pulumi-python:dynamic/ccm-from-scratch:KeyPair": {
+                "public_key": "ssh-ed25519 AAAA",
+                "private_key": "P",
+            },
+            "pulumi-python:dynamic/ccm-from-scratch:SharedSecret": {"value": "S" * 64},
+            "pulumi-python:dynamic/ccm-from-scratch:Boot": {"host_key": "ssh-ed25519 HOST"},
+            "pulumi-python:dynamic/ccm-from-scratch:Kubeconfig": {"kubeconfig": "K"},
+        }
+        identity = str(self._ids)
+        if args.typ == "hcloud:index/networkSubnet:NetworkSubnet":
+            identity = f"{args.inputs['networkId']}-{args.inputs['ipRange']}"
+        return identity, {**args.inputs, **made_up.get(args.typ, {})}
+
+    def call(self, args: pulumi.runtime.MockCallArgs):
+        return {}
+
+
+@pytest.fixture(scope="session")
+def defaults() -> dict[str, str]:
+    """The configuration of a stack that sets nothing, as Pulumi hands it to a program."""
+    schema = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
+    values = {key: entry["default"] for key, entry in schema.items()}
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+
+
+@pytest.fixture
+def engine():
+    """Runs a function as a Pulumi program; returns what it registered."""
+    return run_program
+
+
+def run_program(program: Callable[[], None]) -> list[Registered]:
+    """Runs in a thread and a context of its own, because Pulumi keeps its settings in context variables."""
+    monitor = RecordingMonitor(Cloud())
+
+    def run() -> None:
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            pulumi.runtime.set_mocks(
+                monitor.mocks, project="ccm-from-scratch", stack="local", preview=False, monitor=monitor
+            )
+            loop.run_until_complete(run_pulumi_func(program))
+        finally:
+            loop.close()
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pool.submit(contextvars.Context().run, run).result()
+    return monitor.registered

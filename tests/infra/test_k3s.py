@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from infra import k3s
+
+RELEASE = k3s.Release("https://get.k3s.io", "v1.36", "")
+AT = k3s.Addresses(public="203.0.113.7", private="10.0.0.2")
+
+
+def test_an_exact_version_beats_a_channel():
+    assert RELEASE.environment() == {"INSTALL_K3S_CHANNEL": "v1.36"}
+    exact = k3s.Release("https://get.k3s.io", "v1.36", "v1.36.3+k3s1")
+    assert exact.environment() == {"INSTALL_K3S_VERSION": "v1.36.3+k3s1"}
+
+
+def test_server_flags_as_in_the_tutorial():
+    flags = k3s.server_flags(AT, "10.244.0.0/16", "10.43.0.0/16")
+    assert set(flags) == {
+        "--disable-cloud-controller",
+        "--cluster-cidr=10.244.0.0/16",
+        "--service-cidr=10.43.0.0/16",
+        "--kubelet-arg=cloud-provider=external",
+        "--disable=traefik,servicelb,local-storage",
+        "--flannel-backend=none",
+        "--disable-network-policy",
+        "--tls-san=203.0.113.7",
+        "--node-ip=10.0.0.2",
+        "--node-external-ip=203.0.113.7",
+    }
+
+
+class Machine:
+    """A shell whose `curl`, `ip`, `systemctl` write down what they were asked, and whose installer tells its world."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self.log = folder / "log"
+        self.log.touch()
+        bin_folder = folder / "bin"
+        bin_folder.mkdir()
+        self._program("installer", f'echo "installer $*" >> {self.log}; env | grep K3S | sort >> {self.log}')
+        self._program("curl", f'while [ "$1" != -o ]; do shift; done; cat {bin_folder}/installer > "$2"')
+        self._program("ip", "echo '2: ens10    inet 10.0.0.2/32 brd 10.0.0.2 scope global ens10'")
+        self._program("systemctl", f'echo "systemctl $*" >> {self.log}')
+
+    def _program(self, name, body):
+        path = self._folder / "bin" / name
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+
+    def run(self, script):
+        environment = {"PATH": f"{self._folder}/bin:/usr/bin:/bin", "TMPDIR": str(self._folder)}
+        return subprocess.run(
+            ["sh", "-s"],
+            input=script,
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=20,
+            check=False,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def test_the_server_is_installed_with_its_token_in_the_environment_only(machine):
+    done = machine.run(k3s.server_script(RELEASE, AT, ["--a=b c", "--d"], "s3cret 'quoted'"))
+    assert done.returncode == 0, done.stderr
+    log = machine.log.read_text()
+    assert "installer server --a=b c --d\n" in log
+    assert "K3S_TOKEN=s3cret 'quoted'\n" in log
+    assert "INSTALL_K3S_CHANNEL=v1.36\n" in log
+
+
+def test_the_agent_is_started_without_waiting(machine):
+    done = machine.run(k3s.agent_script(RELEASE, AT, "10.0.0.9", "s3cret", join_again=False))
+    assert done.returncode == 0, done.stderr
+    lines = machine.log.read_text().splitlines()
+    assert lines[0].startswith("installer agent --kubelet-arg=cloud-provider=external --node-ip=10.0.0.2")
+    assert "K3S_URL=https://10.0.0.9:6443" in lines
+    assert "INSTALL_K3S_SKIP_START=true" in lines
+    assert lines[-1] == "systemctl restart --no-block k3s-agent"
+
+
+def test_an_agent_that_moves_is_uninstalled_first():
+    moved = k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", join_again=True)
+    assert moved.index("k3s-agent-uninstall.sh") < moved.index("curl")
+    assert "uninstall" not in k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", join_again=False)
+
+
+def test_nothing_is_left_of_the_installer(machine, tmp_path):
+    machine.run(k3s.server_script(RELEASE, AT, [], "t"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "log"]
+
+
+def test_a_failing_installer_fails(machine):
+    machine._program("curl", "echo 'could not resolve host' >&2; exit 6")
+    done = machine.run(k3s.server_script(RELEASE, AT, [], "t"))
+    assert done.returncode == 6
+    assert "could not resolve" in done.stderr
+    assert machine.log.read_text() == ""
+
+
+@given(token=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40))
+def test_no_token_leaves_its_quotes(token):
+    script = k3s.agent_script(RELEASE, AT, "10.0.0.9", token, join_again=False)
+    assert f"export K3S_TOKEN={shlex.quote(token)}\n" in script
+    words = shlex.split(f"export K3S_TOKEN={shlex.quote(token)}")
+    assert words == ["export", f"K3S_TOKEN={token}"]
+
+
+def test_uninstalling_what_is_not_there_is_fine():
+    done = subprocess.run(["sh", "-c", k3s.uninstall_script("server")], check=False, timeout=10)
+    assert done.returncode == 0

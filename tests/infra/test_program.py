@@ -1,0 +1,203 @@
+"""The whole program against a stand-in for the engine: which resources, with which options."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import pickle
+from collections import Counter
+
+import pytest
+from infra.settings import read_settings
+
+TOKEN = "T" * 64
+DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+SERVER = "hcloud:index/server:Server"
+
+
+class Program:
+    """What a program registered, to be asked."""
+
+    def __init__(self, registered):
+        self.all = registered
+
+    def of(self, kind):
+        return [item for item in self.all if item.type == kind]
+
+    def one(self, kind, name=None):
+        (item,) = [item for item in self.of(kind) if name in (None, item.name)]
+        return item
+
+
+@pytest.fixture
+def declared(engine, defaults):
+    def declare(**changes: str) -> Program:
+        configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
+        settings = read_settings(configuration)
+        program = importlib.import_module("infra.__main__")
+        return Program(engine(lambda: program.declare(settings, TOKEN)))
+
+    return declare
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_servers_by_worker_count(declared, workers):
+    program = declared(workerCount=str(workers))
+    names = sorted(server.inputs["name"] for server in program.of(SERVER))
+    expected = [f"ccm-from-scratch-worker-{number}" for number in range(1, workers + 1)]
+    assert names == ["ccm-from-scratch-control", *expected]
+    kinds = Counter(item.type for item in program.all)
+    assert kinds[f"{DYNAMIC}K3sServer"] == 1
+    assert kinds[f"{DYNAMIC}K3sAgent"] == workers
+    assert kinds["hcloud:index/serverNetwork:ServerNetwork"] == workers + 1
+
+
+def test_ten_servers_to_a_placement_group(declared):
+    program = declared(workerCount="10")
+    groups = Counter(server.inputs["placementGroupId"] for server in program.of(SERVER))
+    assert sorted(groups.values()) == [1, 10]
+
+
+def test_everything_in_the_cloud_is_labelled(declared):
+    program = declared(labels='{"team": "shop"}', clusterName="blue")
+    labelled = [item for item in program.all if item.type.startswith("hcloud:") and "labels" in item.inputs]
+    assert {item.type.rpartition(":")[2] for item in labelled} == {
+        "Network",
+        "PlacementGroup",
+        "Server",
+        "SshKey",
+    }
+    for item in labelled:
+        assert item.inputs["labels"].items() >= {"cluster": "blue", "stack": "local", "team": "shop"}.items()
+        assert item.inputs["name"].startswith("blue")
+
+
+def test_network_as_in_the_tutorial(declared):
+    program = declared()
+    assert program.one("hcloud:index/network:Network").inputs["ipRange"] == "10.0.0.0/8"
+    subnet = program.one("hcloud:index/networkSubnet:NetworkSubnet")
+    assert (subnet.inputs["ipRange"], subnet.inputs["networkZone"]) == ("10.0.0.0/24", "eu-central")
+    for attachment in program.of("hcloud:index/serverNetwork:ServerNetwork"):
+        assert attachment.inputs["subnetId"].endswith("-10.0.0.0/24")
+
+
+def test_a_name_is_free_before_it_is_taken_again(declared):
+    for item in declared().all:
+        if item.type.startswith("hcloud:"):
+            assert item.options.deleteBeforeReplace, item.type
+
+
+def test_what_goes_with_its_server_is_not_deleted_one_by_one(declared):
+    program = declared(workerCount="1")
+    servers = {item.inputs["name"].rpartition("scratch-")[2]: item for item in program.of(SERVER)}
+    for kind in ("Boot", "K3sServer", "K3sAgent", "Kubeconfig", "ImportedImage", "ReadyNodes"):
+        for item in program.of(DYNAMIC + kind):
+            role = item.name if item.name in servers else "control"
+            assert item.options.deletedWith.endswith(f"::{role}"), item.name
+    in_cluster = [item for item in program.all if item.type.startswith("kubernetes:")]
+    assert len(in_cluster) >= 8
+    assert all(item.options.deletedWith.endswith("Server::control") for item in in_cluster)
+    subnet = program.one("hcloud:index/networkSubnet:NetworkSubnet")
+    assert subnet.options.deletedWith.endswith("network:Network::network")
+
+
+def test_the_sweep_is_deleted_first_and_never_skipped(declared):
+    program = declared()
+    sweep = program.one(f"{DYNAMIC}Sweep")
+    assert sweep.options.deletedWith == ""
+    depends = " ".join(sweep.options.dependencies)
+    assert "Deployment::deployment-ccm-from-scratch" in depends
+    assert "K3sAgent::worker-2" in depends
+    assert TOKEN not in str(sweep.inputs)
+
+
+def test_an_unreachable_cluster_blocks_nothing(declared):
+    provider = declared().one("pulumi:providers:kubernetes")
+    assert provider.inputs["deleteUnreachable"] == "true"
+    assert provider.inputs["clusterIdentifier"].isdigit()
+
+
+def test_secrets_are_never_plain(declared):
+    program = declared(workerCount="1")
+    plain = {"private_key": "P", "token": "S" * 64, "kubeconfig": "K", "stringData": TOKEN}
+    seen = Counter()
+    for item in program.all:
+        for name in plain.keys() & item.inputs.keys():
+            assert name in item.secrets, (item.type, name)
+            seen[name] += 1
+        for name, value in item.inputs.items():
+            if name not in item.secrets and name != "__provider":
+                assert TOKEN not in str(value)
+                assert "S" * 64 not in str(value)
+    assert set(seen) == set(plain)
+    for kind in ("KeyPair", "SharedSecret", "Kubeconfig"):
+        assert program.of(DYNAMIC + kind)[0].options.additionalSecretOutputs
+
+
+def test_providers_are_stored_by_name(declared):
+    # what a provider holds by value would change the state with every edit, and with the place of the clone
+    for item in declared().all:
+        if item.type.startswith(DYNAMIC):
+            stored = base64.b64decode(item.inputs["__provider"])
+            assert len(stored) < 100
+            assert type(pickle.loads(stored)).__module__.startswith("infra.")
+
+
+def test_the_deployment_is_fitted_to_the_cluster(declared):
+    program = declared(
+        hcloudEndpoint="http://169.254.169.254/v1", cloudProviderName="hcloud", clusterCidr="10.100.0.0/16"
+    )
+    deployment = program.one("kubernetes:apps/v1:Deployment")
+    (container,) = deployment.inputs["spec"]["template"]["spec"]["containers"]
+    assert {"--cloud-provider=hcloud", "--cluster-cidr=10.100.0.0/16"} <= set(container["args"])
+    assert sum(argument.startswith("--cloud-provider") for argument in container["args"]) == 1
+    environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+    assert environment["HCLOUD_ENDPOINT"] == "http://169.254.169.254/v1"
+
+
+def test_the_real_cloud_needs_no_endpoint(declared):
+    (container,) = (
+        declared().one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]["containers"]
+    )
+    assert "HCLOUD_ENDPOINT" not in [variable["name"] for variable in container["env"]]
+
+
+def test_an_image_in_a_registry_is_not_built(declared):
+    program = declared(ccmImage="registry.example.com/ccm:7")
+    assert not program.of(f"{DYNAMIC}CcmImage")
+    (container,) = program.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert container["image"] == "registry.example.com/ccm:7"
+
+
+def test_the_image_is_built_while_servers_boot(declared):
+    program = declared()
+    assert not program.one(f"{DYNAMIC}CcmImage").options.dependencies
+    imported = program.one(f"{DYNAMIC}ImportedImage")
+    assert any("K3sServer::control" in urn for urn in imported.options.dependencies)
+
+
+def test_agents_do_not_wait_for_the_server(declared):
+    for agent in declared().of(f"{DYNAMIC}K3sAgent"):
+        assert not any("K3sServer" in urn for urn in agent.options.dependencies)
+
+
+def test_no_firewall_unless_asked_for(declared):
+    assert not declared().of("hcloud:index/firewall:Firewall")
+
+
+def test_firewall(declared):
+    program = declared(sshAllowedCidrs='["198.51.100.0/24"]', workerCount="0")
+    rules = {rule.get("port"): rule for rule in program.one("hcloud:index/firewall:Firewall").inputs["rules"]}
+    assert rules["22"]["sourceIps"] == rules["6443"]["sourceIps"] == ["198.51.100.0/24"]
+    assert rules["30000-32767"]["sourceIps"] == ["0.0.0.0/0", "::/0"]
+    assert len(program.one(SERVER).inputs["firewallIds"]) == 1
+
+
+def test_cilium_only_when_chosen(declared):
+    kind = "kubernetes:helm.sh/v3:Release"
+    assert not declared().of(kind)
+    release = declared(cni="cilium").one(kind)
+    assert release.inputs["values"]["ipam"] == {"mode": "kubernetes"}
+    assert release.inputs["values"]["ipv4NativeRoutingCIDR"] == "10.244.0.0/16"

@@ -1,0 +1,135 @@
+"""Against a real SSH server in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import asyncssh
+import pytest
+from infra.errors import HostKeyError, RemoteCommandError, UnreachableError
+from infra.keys import new_key_pair
+from infra.remote import Host, connect, pauses, tail
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return new_key_pair("test")
+
+
+async def _serve(process):
+    child = await asyncio.create_subprocess_shell(
+        process.command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    content = await process.stdin.read()
+    out, err = await child.communicate(content)
+    process.stdout.write(out)
+    process.stderr.write(err)
+    process.exit(child.returncode)
+
+
+@pytest.fixture
+async def server(pair):
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    async with asyncssh.listen(
+        "127.0.0.1",
+        0,
+        server_host_keys=[key],
+        authorized_client_keys=asyncssh.import_authorized_keys(pair["public_key"]),
+        process_factory=_serve,
+        encoding=None,
+    ) as listener:
+        yield listener, key.export_public_key().decode().strip()
+
+
+@pytest.fixture
+def host(server, pair, monkeypatch):
+    """The server as a host; its port is not the usual one."""
+    listener, _ = server
+    real = asyncssh.connect
+    monkeypatch.setattr(
+        asyncssh, "connect", lambda address, **options: real(address, listener.get_port(), **options)
+    )
+    return Host("127.0.0.1", pair["private_key"])
+
+
+async def test_a_script_says_what_it_says(host, server):
+    async with connect(host) as shell:
+        assert await shell.run("x='a b'\necho \"$x\"\necho other >&2", what="echo", timeout=10) == "a b\n"
+        assert shell.host_key == server[1]
+
+
+async def test_what_is_fed_arrives(host):
+    content = bytes(range(256)) * 4096
+    async with connect(host) as shell:
+        assert (await shell.feed("wc -c", content, what="counting", timeout=10)).strip() == str(len(content))
+
+
+async def test_a_script_never_is_in_the_process_list(host):
+    async with connect(host) as shell:
+        shown = await shell.run(
+            "password=hunter2; tr '\\0' ' ' < /proc/$$/cmdline", what="looking", timeout=10
+        )
+    assert shown.strip() == "sh -s"
+
+
+async def test_failure_shows_the_last_lines(host):
+    script = "seq 1 100; echo 'disk full' >&2; exit 3"
+    async with connect(host) as shell:
+        with pytest.raises(
+            RemoteCommandError, match="installing k3s on 127.0.0.1 failed with code 3"
+        ) as caught:
+            await shell.run(script, what="installing k3s", timeout=10)
+    assert caught.value.tail.splitlines()[-2:] == ["100", "disk full"]
+    assert len(caught.value.tail.splitlines()) == 15
+
+
+async def test_a_script_that_hangs_is_left(host):
+    async with connect(host) as shell:
+        with pytest.raises(RemoteCommandError, match="waiting on 127.0.0.1 took more than 0 s"):
+            await shell.run("exec sleep 2", what="waiting", timeout=0.2)
+
+
+async def test_the_right_host_key_is_accepted(host, server):
+    async with connect(Host(host.address, host.private_key, server[1])) as shell:
+        assert shell.host_key == server[1]
+
+
+async def test_another_host_key_is_refused_at_once(host):
+    other = new_key_pair("")["public_key"]
+    started = time.monotonic()
+    with pytest.raises(HostKeyError, match="another SSH host key"):
+        async with connect(Host(host.address, host.private_key, other)):
+            pass
+    assert time.monotonic() - started < 5
+
+
+async def test_a_stranger_is_not_let_in(host):
+    with pytest.raises(UnreachableError, match="Permission denied"):
+        async with connect(Host(host.address, new_key_pair("")["private_key"]), timeout=0.3):
+            pass
+
+
+async def test_nobody_there(pair):
+    with pytest.raises(UnreachableError, match="127.0.0.1 within 0 s: .*port 22"):
+        async with connect(Host("127.0.0.1", pair["private_key"]), timeout=0.3):
+            pass
+
+
+def test_a_host_does_not_show_its_key(pair):
+    assert "PRIVATE" not in repr(Host("127.0.0.1", pair["private_key"]))
+
+
+def test_pauses_grow_to_a_limit():
+    pause = pauses(lambda: 1.0)
+    taken = [pause() for _ in range(20)]
+    assert taken == sorted(taken)
+    assert taken[0] < 0.2
+    assert taken[-1] == 3.0
+
+
+def test_tail_leaves_out_blank_lines():
+    assert tail("a\n\nb\n   \nc\n", 2) == "b\nc"

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import ipaddress
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from infra.errors import ConfigurationError
+from infra.files import ROOT
+from infra.settings import MOST_WORKERS, Settings, address_problems, key_of, read_settings
+
+
+def problems_of(configuration) -> dict[str, str]:
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(configuration)
+    return {problem.key.removeprefix("ccm-from-scratch:"): str(problem) for problem in caught.value.problems}
+
+
+def changed(defaults, **changes):
+    return {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
+
+
+def test_defaults_are_good(defaults):
+    settings = read_settings(defaults)
+    assert (settings.worker_count, settings.cni, settings.location) == (2, "native", "fsn1")
+    assert str(settings.cluster_cidr) == "10.244.0.0/16"
+
+
+def test_schema_and_settings_have_the_same_keys():
+    schema = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
+    assert set(schema) == {key_of(field) for field in Settings.__dataclass_fields__}
+    assert all({"type", "description", "default"} <= set(entry) for entry in schema.values())
+
+
+def test_committed_stacks_only_set_known_keys():
+    for name in ("Pulumi.local.yaml", "Pulumi.hetzner.yaml.example"):
+        config = yaml.safe_load((ROOT / name).read_text())["config"]
+        ours = {key for key in config if key.startswith("ccm-from-scratch:")}
+        assert ours <= {key_of(field) for field in Settings.__dataclass_fields__}
+
+
+def test_all_problems_are_reported_at_once(defaults):
+    found = problems_of(
+        changed(
+            defaults,
+            workerCount="-1",
+            subnetCidr="10.0.0.1/24",
+            cni="calico",
+            workerCuont="3",
+            clusterName="A_b",
+        )
+    )
+    assert set(found) == {"workerCount", "subnetCidr", "cni", "workerCuont", "clusterName"}
+    assert "'-1'" in found["workerCount"]
+    assert "0 to 99" in found["workerCount"]
+    assert "native, cilium" in found["cni"]
+    assert "did you mean ccm-from-scratch:workerCount?" in found["workerCuont"]
+
+
+def test_a_key_that_resembles_nothing_lists_the_known_ones(defaults):
+    assert "known are ccmImage, cloudProviderName" in problems_of(changed(defaults, zzzz="1"))["zzzz"]
+
+
+def test_keys_of_other_namespaces_are_not_ours(defaults):
+    assert read_settings({**defaults, "hcloud:token": "x", "kubernetes:context": "y"})
+
+
+def test_a_missing_value_is_a_problem(defaults):
+    configuration = dict(defaults)
+    del configuration["ccm-from-scratch:location"]
+    assert "None is not possible" in problems_of(configuration)["location"]
+
+
+@pytest.mark.parametrize("count", ["1.5", "many", "100", "-1", "", True])
+def test_worker_counts_that_are_none(defaults, count):
+    assert set(problems_of(changed(defaults, workerCount=count))) == {"workerCount"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("subnetCidr", "192.168.0.0/24", "must lie inside ccm-from-scratch:networkCidr 10.0.0.0/8"),
+        ("subnetCidr", "10.244.1.0/24", None),
+        ("subnetCidr", "10.0.0.0/30", "too small for 3 servers"),
+        ("clusterCidr", "172.16.0.0/16", "must lie inside"),
+        ("clusterCidr", "10.0.0.0/16", "overlaps ccm-from-scratch:subnetCidr 10.0.0.0/24"),
+        ("clusterCidr", "10.244.0.0/23", "needs a /24 for each of 3 servers"),
+        ("serviceCidr", "10.244.128.0/20", "overlaps ccm-from-scratch:clusterCidr"),
+        ("serviceCidr", "10.0.0.0/24", "overlaps ccm-from-scratch:subnetCidr"),
+        ("serviceCidr", "10.43.0.0/30", "/12 to a /24"),
+        ("networkCidr", "8.0.0.0/6", "10.0.0.0/8, 172.16.0.0/12"),
+    ],
+)
+def test_ranges_that_do_not_fit(defaults, key, value, says):
+    found = problems_of(changed(defaults, **{key: value}))
+    assert says is None or says in found[key]
+
+
+networks = st.builds(
+    lambda address, prefix: ipaddress.IPv4Network((address, prefix), strict=False),
+    st.integers(0, 2**32 - 1),
+    st.integers(8, 30),
+)
+
+
+@given(
+    network=networks, subnet=networks, pods=networks, services=networks, workers=st.integers(0, MOST_WORKERS)
+)
+def test_accepted_ranges_never_collide(defaults, network, subnet, pods, services, workers):
+    settings = read_settings(defaults)
+    fields = {**vars(settings), "network_cidr": network, "subnet_cidr": subnet, "cluster_cidr": pods}
+    given_settings = Settings(**{**fields, "service_cidr": services, "worker_count": workers})
+    found = address_problems(given_settings)
+    fits = subnet.subnet_of(network) and pods.subnet_of(network)
+    apart = not (subnet.overlaps(pods) or subnet.overlaps(services) or pods.overlaps(services))
+    assert found or (fits and apart and subnet.num_addresses > workers + 3)
+    assert all(problem.key and problem.allowed for problem in found)
+
+
+@given(text=st.text(max_size=30))
+def test_any_text_as_a_range_is_a_range_or_a_problem(defaults, text):
+    configuration = changed(defaults, networkCidr=text)
+    try:
+        assert str(read_settings(configuration).network_cidr) == str(ipaddress.IPv4Network(text))
+    except ConfigurationError as error:
+        assert error.problems
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        "[]",
+        "no json",
+        '{"a b": "c"}',
+        '{"a": "b c"}',
+        '{"a": 1}',
+        '{"hetzner.cloud/x": "y"}',
+        '{"": "x"}',
+        '{"a": "' + "x" * 64 + '"}',
+    ],
+)
+def test_labels_that_the_cloud_would_refuse(defaults, labels):
+    assert set(problems_of(changed(defaults, labels=labels))) == {"labels"}
+
+
+def test_labels_that_the_cloud_takes(defaults):
+    labels = {"team": "shop", "example.org/Owner": "a.b_c-d", "empty": ""}
+    assert read_settings(changed(defaults, labels=json.dumps(labels))).labels == labels
+
+
+@pytest.mark.parametrize("ranges", ['["198.51.100.7"]', '["::"]', '"198.51.100.7/32"', "{}", '["x/1"]'])
+def test_firewall_ranges_without_a_length_are_refused(defaults, ranges):
+    assert set(problems_of(changed(defaults, sshAllowedCidrs=ranges))) == {"sshAllowedCidrs"}
+
+
+@pytest.mark.parametrize("url", ["", "ftp://x", "https://", "https://a b", "http://x'; rm -rf /'"])
+def test_installer_addresses_that_are_none(defaults, url):
+    assert set(problems_of(changed(defaults, k3sInstallUrl=url))) == {"k3sInstallUrl"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("k3sVersion", "1.36"), ("k3sVersion", "v1.36.3 --x"), ("k3sChannel", "a;b"), ("ccmImage", "a b")],
+)
+def test_texts_that_would_reach_a_shell_or_a_manifest(defaults, key, value):
+    assert set(problems_of(changed(defaults, **{key: value}))) == {key}
