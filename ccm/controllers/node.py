@@ -123,7 +123,7 @@ class NodeController:
         queue: WorkQueue | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.queue = queue or WorkQueue(QUEUE)
+        self.queue = WorkQueue(QUEUE) if queue is None else queue
         self._instances = instances
         self._transport = transport
         self._nodes = nodes

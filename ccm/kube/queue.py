@@ -85,7 +85,7 @@ class WorkQueue:
         self, name: str = "", *, limiter: RetryLimiter | None = None, observer: QueueObserver | None = None
     ) -> None:
         self.name = name
-        self._limiter = limiter or RetryLimiter()
+        self._limiter = RetryLimiter() if limiter is None else limiter
         self._observer = observer
         self._waiting: deque[str] = deque()
         self._dirty: dict[str, float] = {}

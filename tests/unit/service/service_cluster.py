@@ -1,0 +1,156 @@
+"""A cluster in memory with Services, and a scriptable cloud; time is virtual."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ccm.cloud.fake import FakeCloud, FakeLoadBalancers
+from ccm.controllers.names import CLEANUP_FINALIZER
+from ccm.controllers.service.controller import ServiceController, ServiceOptions
+from ccm.kube.informer import Informer
+from ccm.kube.memory import MemoryTransport
+from ccm.kube.objects import Node, ObjectReference, Service
+
+NODES = "/api/v1/nodes"
+SERVICES = "/api/v1/services"
+SHOP = "/api/v1/namespaces/shop/services"
+
+
+@dataclass
+class Events:
+    """A recorder that remembers."""
+
+    all: list[tuple[str, str, str, str]] = field(default_factory=list)
+
+    def event(self, reference: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002
+        self.all.append((reference.name, type, reason, message))
+
+    def reasons(self, name: str | None = None) -> list[str]:
+        return [reason for who, _, reason, _ in self.all if name in (None, who)]
+
+    def messages(self, reason: str) -> list[str]:
+        return [message for _, _, one, message in self.all if one == reason]
+
+
+@dataclass
+class ServiceCluster:
+    transport: MemoryTransport
+    services: Informer[Service]
+    nodes: Informer[Node]
+    cloud: FakeCloud
+    events: Events
+    controller: ServiceController
+
+    @property
+    def balancers(self) -> FakeLoadBalancers:
+        assert self.cloud.load_balancers is not None
+        return self.cloud.load_balancers
+
+    async def settle(self, seconds: float = 0.1) -> None:
+        await asyncio.sleep(seconds)
+
+    async def put(self, name: str, **parts: Any) -> dict[str, Any]:
+        item = self.transport.put(SHOP, service(name, **parts))
+        await self.settle()
+        return item
+
+    async def put_node(self, name: str, **parts: Any) -> None:
+        self.transport.put(NODES, node(name, **parts))
+        await self.settle()
+
+    async def change(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
+        item = self.read(name)
+        change(item)
+        self.transport.put(SHOP, item)
+        await self.settle()
+
+    def read(self, name: str) -> dict[str, Any]:
+        return self.transport.read(f"{SHOP}/{name}")
+
+    def ingress(self, name: str) -> list[dict[str, Any]]:
+        return self.read(name).get("status", {}).get("loadBalancer", {}).get("ingress", [])
+
+    def finalizers(self, name: str) -> list[str]:
+        return self.read(name)["metadata"].get("finalizers", [])
+
+    def patches(self) -> int:
+        return sum(1 for one in self.transport.requests if one.verb == "patch")
+
+    def calls(self, *names: str) -> list[str]:
+        return [name for name, _ in self.cloud.script.calls if not names or name in names]
+
+    def targets(self, name: str) -> tuple[str, ...]:
+        return self.balancers.targets[self.read(name)["metadata"]["uid"]]
+
+
+@asynccontextmanager
+async def running(
+    options: ServiceOptions | None = None, transport: MemoryTransport | None = None
+) -> AsyncIterator[ServiceCluster]:
+    """A controller at work; give it an older transport to start it anew on the same cluster."""
+    transport = transport or MemoryTransport()
+    services = Informer(transport, SERVICES, Service)
+    nodes = Informer(transport, NODES, Node)
+    cloud, events = FakeCloud.complete(), Events()
+    assert cloud.load_balancers is not None
+    controller = ServiceController(
+        cloud.load_balancers, transport, services, nodes, events, options=options or ServiceOptions()
+    )
+    tasks = [asyncio.create_task(work) for work in (services.run(), nodes.run(), controller.run())]
+    cluster = ServiceCluster(transport, services, nodes, cloud, events, controller)
+    await cluster.settle()
+    try:
+        yield cluster
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        failures = [one for one in results if not isinstance(one, asyncio.CancelledError)]
+        assert not failures, failures
+
+
+def service(
+    name: str,
+    *,
+    type: str = "LoadBalancer",  # noqa: A002
+    ports: tuple[tuple[int, int, str], ...] = ((80, 30080, "TCP"),),
+    finalizer: bool = False,
+    annotations: dict[str, str] | None = None,
+    metadata: dict[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A Service as a person applies it."""
+    wire = [{"port": port, "nodePort": node_port, "protocol": kind} for port, node_port, kind in ports]
+    return {
+        "metadata": {
+            "name": name,
+            "annotations": annotations or {},
+            "finalizers": [CLEANUP_FINALIZER] if finalizer else [],
+            **(metadata or {}),
+        },
+        "spec": {"type": type, "ports": wire, **spec},
+    }
+
+
+def node(
+    name: str,
+    *,
+    labels: dict[str, str] | None = None,
+    taints: tuple[str, ...] = (),
+    ready: bool = True,
+    provider_id: str | None = None,
+    **metadata: Any,
+) -> dict[str, Any]:
+    """A Node that was initialised."""
+    spec: dict[str, Any] = {"providerID": f"fake://{name}" if provider_id is None else provider_id}
+    if taints:
+        spec["taints"] = [{"key": key, "effect": "NoSchedule"} for key in taints]
+    return {
+        "metadata": {"name": name, "labels": labels or {}, **metadata},
+        "spec": spec,
+        "status": {"conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
+    }

@@ -1,0 +1,417 @@
+"""The service controller against a cluster in memory and a cloud that can be scripted to fail."""
+
+from __future__ import annotations
+
+import pytest
+from service_cluster import SHOP, running, service
+
+from ccm.cloud import (
+    CloudUnavailable,
+    ImplementedElsewhere,
+    Ingress,
+    LoadBalancerResult,
+    Notice,
+    Rejected,
+    RetryAfter,
+)
+from ccm.controllers.names import AUTOSCALER_TAINT, CLEANUP_FINALIZER, EXCLUDE_FROM_LOAD_BALANCERS
+from ccm.controllers.service.controller import ServiceNotSynced, ServiceOptions
+from ccm.controllers.service.policy import Classes
+from ccm.kube.errors import Conflict, ServerError
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_a_service_gets_its_load_balancer_finalizer_and_address() -> None:
+    async with running() as cluster:
+        await cluster.put_node("a")
+        await cluster.put("web")
+        assert cluster.ingress("web") == [{"ip": "203.0.113.80", "ipMode": "VIP"}]
+        assert cluster.finalizers("web") == [CLEANUP_FINALIZER]
+        assert cluster.targets("web") == ("a",)
+        assert cluster.patches() == 2
+        assert cluster.events.reasons("web") == ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]
+
+
+@pytest.mark.parametrize("protocol", ["TCP", "UDP", "SCTP"])
+async def test_every_protocol_is_the_clouds_business(protocol: str) -> None:
+    async with running() as cluster:
+        await cluster.put("web", ports=((53, 30053, protocol),))
+        assert cluster.calls() == ["ensure"]
+
+
+async def test_a_finalizer_that_is_there_is_not_written_again() -> None:
+    async with running() as cluster:
+        await cluster.put("web", finalizer=True)
+        assert cluster.patches() == 1
+
+
+@pytest.mark.parametrize("kind", ["ClusterIP", "NodePort", "ExternalName"])
+async def test_other_services_cost_nothing(kind: str) -> None:
+    async with running() as cluster:
+        await cluster.put("web", type=kind)
+        assert cluster.calls() == []
+        assert cluster.patches() == 0
+
+
+async def test_a_foreign_class_is_never_touched() -> None:
+    async with running() as cluster:
+        await cluster.put("web", loadBalancerClass="metallb.example/bgp", finalizer=True)
+        cluster.transport.remove(f"{SHOP}/web")
+        await cluster.settle(60)
+        assert cluster.calls() == []
+        assert cluster.patches() == 0
+
+
+async def test_a_foreign_service_that_loses_its_class_stays_foreign() -> None:
+    async with running() as cluster:
+        await cluster.put("web", loadBalancerClass="metallb.example/bgp", finalizer=True)
+        await cluster.change("web", lambda item: item.update(spec={"type": "ClusterIP"}))
+        assert cluster.calls() == []
+        assert cluster.finalizers("web") == [CLEANUP_FINALIZER]
+
+
+async def test_our_own_class_is_ours() -> None:
+    options = ServiceOptions(classes=Classes(frozenset({"hetzner.cloud/lb"}), without=False))
+    async with running(options) as cluster:
+        await cluster.put("ours", loadBalancerClass="hetzner.cloud/lb")
+        await cluster.put("theirs")
+        assert [subject for _, subject in cluster.cloud.script.calls] == ["shop/ours"]
+
+
+async def test_a_restart_says_nothing_and_writes_nothing() -> None:
+    async with running() as before:
+        await before.put_node("a")
+        await before.put("web")
+        transport = before.transport
+        state = before.balancers
+    async with running(transport=transport) as after:
+        # the first sync happened on an empty fake: give it the former state and look again
+        after.balancers.targets, after.balancers.services = state.targets, state.services
+        after.events.all.clear()
+        transport.requests.clear()
+        after.controller.resync()
+        await after.settle()
+        assert after.events.all == []
+        assert after.patches() == 0
+
+
+async def test_a_service_that_becomes_clusterip_loses_its_load_balancer() -> None:
+    async with running() as cluster:
+        await cluster.put_node("a")
+        await cluster.put("web")
+        await cluster.change("web", lambda item: item["spec"].update(type="ClusterIP"))
+        assert cluster.balancers.targets == {}
+        assert cluster.ingress("web") == []
+        assert cluster.finalizers("web") == []
+        assert cluster.events.reasons("web")[2:] == ["DeletingLoadBalancer", "DeletedLoadBalancer"]
+
+
+async def test_a_deleted_service_goes_after_its_load_balancer() -> None:
+    async with running() as cluster:
+        await cluster.put("web")
+        cluster.transport.remove(f"{SHOP}/web")
+        await cluster.settle()
+        assert cluster.transport.all(SHOP) == []
+        assert cluster.balancers.targets == {}
+
+
+async def test_a_service_under_deletion_without_our_finalizer_is_left_alone() -> None:
+    async with running() as cluster:
+        await cluster.put(
+            "web",
+            metadata={"finalizers": ["other.example/wait"], "deletionTimestamp": "2026-01-01T00:00:00Z"},
+        )
+        assert cluster.calls() == []
+        assert cluster.patches() == 0
+
+
+async def test_deleting_what_never_existed_is_silent() -> None:
+    async with running() as cluster:
+        await cluster.put("web", finalizer=True, type="ClusterIP")
+        assert cluster.finalizers("web") == []
+        assert cluster.events.all == []
+
+
+async def test_the_finalizer_stays_until_the_cloud_has_deleted() -> None:
+    async with running() as cluster:
+        await cluster.put("web")
+        cluster.cloud.script.fail("delete-load-balancer", CloudUnavailable("no answer"), times=2)
+        cluster.transport.remove(f"{SHOP}/web")
+        await cluster.settle(1)
+        assert cluster.finalizers("web") == [CLEANUP_FINALIZER]
+        message = "Error syncing load balancer: failed to delete load balancer: no answer"
+        assert cluster.events.messages("SyncLoadBalancerFailed") == [message]
+        await cluster.settle(60)
+        assert cluster.transport.all(SHOP) == []
+
+
+async def test_a_failed_lookup_before_cleanup_deletes_nothing() -> None:
+    async with running() as cluster:
+        await cluster.put("web")
+        cluster.cloud.script.fail("find", CloudUnavailable("no answer"))
+        cluster.transport.remove(f"{SHOP}/web")
+        await cluster.settle(1)
+        assert "delete-load-balancer" not in cluster.calls()
+        [message] = cluster.events.messages("SyncLoadBalancerFailed")
+        assert "failed to check if load balancer exists before cleanup: no answer" in message
+
+
+async def test_an_error_is_an_event_and_a_retry_after_five_seconds() -> None:
+    async with running() as cluster:
+        cluster.cloud.script.fail("ensure", CloudUnavailable("no answer"), times=1)
+        await cluster.put("web")
+        expected = "Error syncing load balancer: failed to ensure load balancer: no answer"
+        assert cluster.events.messages("SyncLoadBalancerFailed") == [expected]
+        await cluster.settle(4)
+        assert cluster.calls() == ["ensure"]
+        await cluster.settle(2)
+        assert cluster.ingress("web")
+        assert cluster.controller.queue.failures("shop/web") == 0
+
+
+async def test_retries_slow_down_to_five_minutes() -> None:
+    async with running(ServiceOptions(resync_period=0)) as cluster:
+        cluster.cloud.script.fail("ensure", Rejected("no"))
+        await cluster.put("web")
+        await cluster.settle(5 + 10 + 20 + 40 + 80 + 160 + 1)
+        before = len(cluster.calls())
+        await cluster.settle(3000)
+        assert before == 7
+        assert len(cluster.calls()) - before == 10
+
+
+async def test_a_retry_after_is_kept_exactly_and_counts_as_no_failure() -> None:
+    async with running() as cluster:
+        cluster.cloud.script.fail("ensure", RetryAfter("busy", 42.0), times=1)
+        await cluster.put("web")
+        assert cluster.controller.queue.failures("shop/web") == 0
+        await cluster.settle(41)
+        assert cluster.calls() == ["ensure"]
+        await cluster.settle(1)
+        assert cluster.calls() == ["ensure", "ensure"]
+
+
+async def test_a_retry_after_is_kept_when_deleting_too() -> None:
+    async with running() as cluster:
+        await cluster.put("web")
+        cluster.cloud.script.fail("delete-load-balancer", RetryAfter("busy", 42.0), times=1)
+        cluster.transport.remove(f"{SHOP}/web")
+        await cluster.settle(41)
+        assert cluster.finalizers("web")
+        await cluster.settle(2)
+        assert cluster.transport.all(SHOP) == []
+
+
+async def test_implemented_elsewhere_is_a_success_without_a_status() -> None:
+    async with running() as cluster:
+        cluster.cloud.script.fail("ensure", ImplementedElsewhere())
+        await cluster.put("web")
+        assert cluster.ingress("web") == []
+        assert cluster.finalizers("web") == [CLEANUP_FINALIZER]
+        assert cluster.events.reasons() == ["EnsuringLoadBalancer"]
+
+
+async def test_a_conflicting_status_write_is_an_event_and_repeated() -> None:
+    async with running() as cluster:
+        await cluster.put("web", finalizer=True, type="ClusterIP")
+        cluster.transport.fail(Conflict(409, "Conflict", "too late"), verb="patch", times=1)
+        await cluster.put("other", finalizer=True)
+        [message] = cluster.events.messages("SyncLoadBalancerFailed")
+        assert message == "Error syncing load balancer: failed to update load balancer status: too late"
+        await cluster.settle(6)
+        assert cluster.ingress("other")
+
+
+async def test_a_finalizer_that_cannot_be_written_stops_before_the_cloud() -> None:
+    async with running() as cluster:
+        cluster.transport.fail(ServerError(500, "", "broken"), verb="patch", times=1)
+        await cluster.put("web")
+        assert cluster.calls() == []
+        assert "failed to add load balancer cleanup finalizer: broken" in cluster.events.all[-1][3]
+
+
+async def test_a_service_made_anew_under_its_name_loses_the_old_load_balancer_first() -> None:
+    async with running() as cluster:
+        await cluster.put("web")
+        old = cluster.read("web")["metadata"]["uid"]
+        item = cluster.read("web")
+        item["metadata"]["finalizers"] = []
+        cluster.transport.put(SHOP, item)
+        cluster.transport.remove(f"{SHOP}/web")
+        cluster.transport.put(SHOP, service("web"))
+        await cluster.settle()
+        assert old not in cluster.balancers.targets
+        assert list(cluster.balancers.targets) == [cluster.read("web")["metadata"]["uid"]]
+
+
+async def test_a_service_whose_finalizer_was_torn_off_leaves_nothing_behind() -> None:
+    async with running() as cluster:
+        await cluster.put("web")
+        item = cluster.read("web")
+        item["metadata"]["finalizers"] = []
+        cluster.transport.put(SHOP, item)
+        cluster.transport.remove(f"{SHOP}/web")
+        await cluster.settle()
+        assert cluster.balancers.targets == {}
+
+
+async def test_a_service_that_only_our_copy_lost_keeps_its_load_balancer() -> None:
+    async with running() as cluster:
+        await cluster.put("web")
+        cluster.services._objects.clear()
+        cluster.controller.queue.add("shop/web")
+        await cluster.settle()
+        assert len(cluster.balancers.targets) == 1
+
+
+async def test_an_odd_key_is_refused() -> None:
+    async with running() as cluster:
+        with pytest.raises(ServiceNotSynced, match='unexpected key format: "invalid/key/string"'):
+            await cluster.controller.reconcile("invalid/key/string")
+
+
+async def test_a_lost_status_is_restored() -> None:
+    async with running() as cluster:
+        await cluster.put("web")
+        await cluster.change("web", lambda item: item.update(status={}))
+        assert cluster.ingress("web") == [{"ip": "203.0.113.80", "ipMode": "VIP"}]
+
+
+async def test_drift_is_looked_for_and_an_event_tells_only_of_a_repair() -> None:
+    async with running(ServiceOptions(resync_period=300)) as cluster:
+        await cluster.put_node("a")
+        await cluster.put("web")
+        cluster.events.all.clear()
+        await cluster.settle(301)
+        assert cluster.calls() == ["ensure", "ensure"]
+        assert cluster.events.all == []
+        cluster.balancers.targets.clear()
+        await cluster.settle(300)
+        assert cluster.events.reasons() == ["EnsuredLoadBalancer"]
+
+
+async def test_notices_are_told_once_until_they_change() -> None:
+    async with running() as cluster:
+        notices = (Notice("MaxTargetsReached", "left out: b"),)
+
+        async def ensure(service, nodes):
+            return LoadBalancerResult((Ingress(ip="203.0.113.80"),), notices=notices)
+
+        cluster.balancers.ensure = ensure  # type: ignore[method-assign]
+        await cluster.put("web")
+        await cluster.settle(1000)
+        assert cluster.events.messages("MaxTargetsReached") == ["left out: b"]
+        notices = (Notice("MaxTargetsReached", "left out: c"),)
+        await cluster.settle(1000)
+        assert cluster.events.messages("MaxTargetsReached") == ["left out: b", "left out: c"]
+
+
+class TestNodes:
+    async def test_new_nodes_reach_all_load_balancers_once(self) -> None:
+        async with running() as cluster:
+            await cluster.put_node("a")
+            for name in ("one", "two", "three"):
+                await cluster.put(name)
+            await cluster.put("inner", type="NodePort")
+            cluster.cloud.script.calls.clear()
+            cluster.events.all.clear()
+            await cluster.put_node("b")
+            assert sorted(subject for _, subject in cluster.cloud.script.calls) == [
+                "shop/one",
+                "shop/three",
+                "shop/two",
+            ]
+            assert cluster.targets("one") == ("a", "b")
+            assert set(cluster.events.reasons()) == {"UpdatedLoadBalancer"}
+
+    @pytest.mark.parametrize(
+        "leaves",
+        [
+            {"taints": (AUTOSCALER_TAINT,)},
+            {"labels": {EXCLUDE_FROM_LOAD_BALANCERS: ""}},
+            {"labels": {EXCLUDE_FROM_LOAD_BALANCERS: "true"}},
+            {"labels": {EXCLUDE_FROM_LOAD_BALANCERS: "foo"}},
+            {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]},
+        ],
+    )
+    async def test_nodes_that_leave(self, leaves: dict) -> None:
+        async with running() as cluster:
+            await cluster.put_node("a")
+            await cluster.put_node("b")
+            await cluster.put("web")
+            await cluster.put_node("b", **leaves)
+            assert cluster.targets("web") == ("a",)
+
+    @pytest.mark.parametrize(
+        "stays",
+        [
+            {"ready": False},
+            {"taints": ("example.com/unrelated",)},
+            {"labels": {EXCLUDE_FROM_LOAD_BALANCERS: "false"}},
+            {"annotations": {"x": "y"}},
+        ],
+    )
+    async def test_nodes_that_stay(self, stays: dict) -> None:
+        async with running() as cluster:
+            await cluster.put_node("a")
+            await cluster.put_node("b")
+            await cluster.put("web")
+            await cluster.put_node("b", **stays)
+            assert cluster.targets("web") == ("a", "b")
+
+    async def test_what_does_not_matter_costs_no_call(self) -> None:
+        async with running() as cluster:
+            await cluster.put_node("a")
+            await cluster.put("web")
+            await cluster.put_node("a", ready=False, taints=("example.com/unrelated",))
+            assert cluster.calls() == ["ensure"]
+
+    @pytest.mark.parametrize("change", [{"provider_id": "fake://other"}, {"labels": {"pool": "edge"}}])
+    async def test_provider_ids_and_labels_matter(self, change: dict) -> None:
+        async with running() as cluster:
+            await cluster.put_node("a")
+            await cluster.put("web")
+            await cluster.put_node("a", **change)
+            assert cluster.calls() == ["ensure", "ensure"]
+
+    async def test_the_last_node_leaves(self) -> None:
+        async with running() as cluster:
+            await cluster.put_node("a")
+            await cluster.put("web")
+            cluster.transport.remove("/api/v1/nodes/a")
+            await cluster.settle()
+            assert cluster.targets("web") == ()
+            assert cluster.events.reasons()[-1] == "UnAvailableLoadBalancer"
+
+    async def test_a_failed_update_is_told_in_upstreams_words_and_repeated(self) -> None:
+        async with running() as cluster:
+            await cluster.put_node("a")
+            await cluster.put("web")
+            cluster.cloud.script.fail("ensure", CloudUnavailable("no answer"), times=1)
+            await cluster.put_node("b")
+            hosts = "[a b] [node names limited, total number of nodes: 2]"
+            expected = f"Error updating load balancer with new hosts {hosts}, error: no answer"
+            assert cluster.events.messages("UpdateLoadBalancerFailed") == [expected]
+            await cluster.settle(6)
+            assert cluster.targets("web") == ("a", "b")
+
+    async def test_a_slow_update_never_overwrites_a_newer_one(self) -> None:
+        async with running() as cluster:
+            await cluster.put_node("a")
+            await cluster.put("one")
+            await cluster.put("two")
+            cluster.cloud.script.delay("ensure", 10)
+            await cluster.put_node("b")
+            await cluster.put_node("c")
+            await cluster.settle(60)
+            assert cluster.targets("one") == cluster.targets("two") == ("a", "b", "c")
+
+
+async def test_health_tells_of_lists_that_are_not_there_and_of_work_that_hangs() -> None:
+    async with running() as cluster:
+        assert cluster.controller.healthy() is None
+        cluster.cloud.script.delay("ensure", 10_000)
+        await cluster.put("web")
+        await cluster.settle(1000)
+        assert "in work for 1000 s" in str(cluster.controller.healthy())
