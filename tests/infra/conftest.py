@@ -1,4 +1,4 @@
-"""What the tests of the Pulumi program share: the defaults of Pulumi.yaml, and a recording stand-in for the engine."""
+"""What the tests of the Pulumi program share: the defaults of Pulumi.yaml, a stand-in for the engine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import Any
 import pulumi
 import pytest
 import yaml
-from infra.files import ROOT
 from pulumi.runtime import mocks as pulumi_mocks
 from pulumi.runtime.stack import run_pulumi_func
+
+from infra.files import ROOT
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Registered:
 
 
 class RecordingMonitor(pulumi_mocks.MockMonitor):
-    """Answers like an engine whose every operation succeeds, and keeps what was registered with all its options."""
+    """Answers like an engine whose every operation succeeds, and keeps what was registered."""
 
     def __init__(self, mocks: pulumi.runtime.Mocks) -> None:
         super().__init__(mocks)

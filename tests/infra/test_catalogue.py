@@ -5,6 +5,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
 from infra.catalogue import Catalogue, catalogue_problems, check_token, everything, fetcher, read_catalogue
 from infra.errors import CloudError, ConfigurationError
 from infra.preflight import cloud_of
@@ -127,7 +128,7 @@ def test_all_pages_are_read(api):
 
 
 def test_a_refused_token_is_a_problem_of_the_configuration(api):
-    with pytest.raises(ConfigurationError, match="hcloud:token.*does not accept this token") as caught:
+    with pytest.raises(ConfigurationError, match=r"hcloud:token.*does not accept this token") as caught:
         everything(fetcher(api, "w" * 64), "locations", "")
     assert "wwww" not in str(caught.value)
 
@@ -139,7 +140,7 @@ def test_a_broken_api_says_what_was_asked(api):
 
 
 def test_an_absent_api_says_so():
-    with pytest.raises(CloudError, match="127.0.0.1:1/v1 could not be asked: .*refused"):
+    with pytest.raises(CloudError, match=r"127\.0\.0\.1:1/v1 could not be asked: .*refused"):
         everything(fetcher("http://127.0.0.1:1/v1", TOKEN), "locations", "")
 
 

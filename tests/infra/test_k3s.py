@@ -6,6 +6,7 @@ import subprocess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from infra import k3s
 
 RELEASE = k3s.Release("https://get.k3s.io", "v1.36", "")
@@ -35,7 +36,7 @@ def test_server_flags_as_in_the_tutorial():
 
 
 class Machine:
-    """A shell whose `curl`, `ip`, `systemctl` write down what they were asked, and whose installer tells its world."""
+    """A shell whose `curl`, `ip`, `systemctl` and installer write down what they were asked."""
 
     def __init__(self, folder):
         self._folder = folder

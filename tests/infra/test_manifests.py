@@ -7,6 +7,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+
 from infra.manifests import FOLDER, fitted, identity, merged_arguments, read_manifests
 
 MANIFESTS = read_manifests()

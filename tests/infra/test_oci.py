@@ -9,6 +9,7 @@ import tarfile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from infra.errors import ImageBuildError
 from infra.files import ROOT
 from infra.oci import debian, recipe, tools
@@ -159,7 +160,7 @@ def test_metadata_of_a_distribution():
 
 def test_a_machine_without_the_tools_is_told_what_to_do(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(ImageBuildError, match="mmdebstrap is not installed.*ccmImage"):
+    with pytest.raises(ImageBuildError, match=r"mmdebstrap is not installed.*ccmImage"):
         tools.check_machine()
 
 

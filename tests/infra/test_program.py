@@ -8,6 +8,7 @@ import pickle
 from collections import Counter
 
 import pytest
+
 from infra.settings import read_settings
 
 TOKEN = "T" * 64

@@ -7,6 +7,7 @@ import time
 
 import asyncssh
 import pytest
+
 from infra.errors import HostKeyError, RemoteCommandError, UnreachableError
 from infra.keys import new_key_pair
 from infra.remote import Host, connect, pauses, tail
@@ -17,32 +18,49 @@ def pair():
     return new_key_pair("test")
 
 
-async def _serve(process):
-    child = await asyncio.create_subprocess_shell(
-        process.command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    content = await process.stdin.read()
-    out, err = await child.communicate(content)
-    process.stdout.write(out)
-    process.stderr.write(err)
-    process.exit(child.returncode)
+class Commands:
+    """Runs what clients ask for, and leaves nothing running."""
+
+    def __init__(self):
+        self._running = set()
+
+    def start(self, process):
+        task = asyncio.create_task(self._serve(process))
+        self._running.add(task)
+
+    async def end(self):
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _serve(self, process):
+        pipe = asyncio.subprocess.PIPE
+        child = await asyncio.create_subprocess_shell(process.command, stdin=pipe, stdout=pipe, stderr=pipe)
+        try:
+            out, err = await child.communicate(await process.stdin.read())
+            process.stdout.write(out)
+            process.stderr.write(err)
+            process.exit(child.returncode)
+        finally:
+            if child.returncode is None:
+                child.kill()
+                await child.communicate()
 
 
 @pytest.fixture
 async def server(pair):
     key = asyncssh.generate_private_key("ssh-ed25519")
+    commands = Commands()
     async with asyncssh.listen(
         "127.0.0.1",
         0,
         server_host_keys=[key],
         authorized_client_keys=asyncssh.import_authorized_keys(pair["public_key"]),
-        process_factory=_serve,
+        process_factory=commands.start,
         encoding=None,
     ) as listener:
         yield listener, key.export_public_key().decode().strip()
+        await commands.end()
 
 
 @pytest.fixture
@@ -80,7 +98,7 @@ async def test_failure_shows_the_last_lines(host):
     script = "seq 1 100; echo 'disk full' >&2; exit 3"
     async with connect(host) as shell:
         with pytest.raises(
-            RemoteCommandError, match="installing k3s on 127.0.0.1 failed with code 3"
+            RemoteCommandError, match=r"installing k3s on 127\.0\.0\.1 failed with code 3"
         ) as caught:
             await shell.run(script, what="installing k3s", timeout=10)
     assert caught.value.tail.splitlines()[-2:] == ["100", "disk full"]
@@ -89,7 +107,7 @@ async def test_failure_shows_the_last_lines(host):
 
 async def test_a_script_that_hangs_is_left(host):
     async with connect(host) as shell:
-        with pytest.raises(RemoteCommandError, match="waiting on 127.0.0.1 took more than 0 s"):
+        with pytest.raises(RemoteCommandError, match=r"waiting on 127\.0\.0\.1 took more than 0 s"):
             await shell.run("exec sleep 2", what="waiting", timeout=0.2)
 
 
@@ -114,7 +132,7 @@ async def test_a_stranger_is_not_let_in(host):
 
 
 async def test_nobody_there(pair):
-    with pytest.raises(UnreachableError, match="127.0.0.1 within 0 s: .*port 22"):
+    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1 within 0 s: .*port 22"):
         async with connect(Host("127.0.0.1", pair["private_key"]), timeout=0.3):
             pass
 

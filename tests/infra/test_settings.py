@@ -7,6 +7,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+
 from infra.errors import ConfigurationError
 from infra.files import ROOT
 from infra.settings import MOST_WORKERS, Settings, address_problems, key_of, read_settings
@@ -108,7 +109,7 @@ networks = st.builds(
 @given(
     network=networks, subnet=networks, pods=networks, services=networks, workers=st.integers(0, MOST_WORKERS)
 )
-def test_accepted_ranges_never_collide(defaults, network, subnet, pods, services, workers):
+def test_accepted_ranges_never_collide(defaults, *, network, subnet, pods, services, workers):
     settings = read_settings(defaults)
     fields = {**vars(settings), "network_cidr": network, "subnet_cidr": subnet, "cluster_cidr": pods}
     given_settings = Settings(**{**fields, "service_cidr": services, "worker_count": workers})
@@ -123,9 +124,10 @@ def test_accepted_ranges_never_collide(defaults, network, subnet, pods, services
 def test_any_text_as_a_range_is_a_range_or_a_problem(defaults, text):
     configuration = changed(defaults, networkCidr=text)
     try:
-        assert str(read_settings(configuration).network_cidr) == str(ipaddress.IPv4Network(text))
-    except ConfigurationError as error:
-        assert error.problems
+        settings = read_settings(configuration)
+    except ConfigurationError:
+        return
+    assert str(settings.network_cidr) == text
 
 
 @pytest.mark.parametrize(

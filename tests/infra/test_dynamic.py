@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.cluster import K3sAgentProvider, K3sServerProvider
+from infra.dynamic import changed_inputs
+from infra.files import ROOT
+from infra.kubeconfig import rewritten
+
+STATE = {
+    "server_id": "1",
+    "address": "203.0.113.7",
+    "private_key": "P",
+    "host_key": "H",
+    "private_ip": "10.0.0.2",
+    "token": "T",
+    "install_url": "https://get.k3s.io",
+    "channel": "v1.36",
+    "version": "",
+    "cluster_cidr": "10.244.0.0/16",
+    "service_cidr": "10.43.0.0/16",
+}
+
+values = st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(0, 2))
+
+
+@given(olds=values, news=values)
+def test_changed_inputs_are_those_that_differ(olds, news):
+    changed = changed_inputs({**olds, "__provider": "x", "output": 1}, {**news, "__provider": "y"})
+    assert changed == sorted(name for name in news if olds.get(name) != news[name])
+
+
+@pytest.mark.parametrize(
+    ("change", "changes", "replaces"),
+    [
+        ({}, False, []),
+        ({"private_key": "Q", "host_key": "G"}, False, []),
+        ({"version": "v1.36.4+k3s1"}, True, []),
+        ({"server_id": "2"}, True, ["server_id"]),
+        ({"cluster_cidr": "10.245.0.0/16"}, True, ["cluster_cidr"]),
+    ],
+)
+def test_when_a_k3s_server_changes(change, changes, replaces):
+    result = K3sServerProvider().diff("", STATE, {**STATE, **change})
+    assert (result.changes, result.replaces) == (changes, replaces)
+    assert result.delete_before_replace
+
+
+def test_an_agent_joins_again_when_its_server_is_another_one():
+    state = {**STATE, "server_ip": "10.0.0.2", "cluster": "1"}
+    result = K3sAgentProvider().diff("", state, {**state, "cluster": "9"})
+    assert (result.changes, result.replaces) == (True, [])
+
+
+PROGRAM = """
+import sys, pulumi.dynamic.__main__ as server
+sys.modules["__main__"].__spec__ = server.__spec__
+from infra.dynamic import Provider
+from infra.errors import ImageBuildError
+Provider().configure(None)
+def answer(error):
+    class Context:
+        def abort(self, code, text): print(text)
+    @server._abort_with_traceback
+    def fail(self, request, context): raise error
+    fail(None, None, Context())
+answer(ImageBuildError("mmdebstrap is missing"))
+answer(ZeroDivisionError("a bug"))
+"""
+
+
+def test_our_errors_reach_a_person_without_a_stack_trace():
+    # the SDK's module starts its server when it is imported: only its definitions are wanted here
+    program = PROGRAM.replace(
+        "import sys, pulumi", "import threading; threading.Event.wait = lambda *_: None\nimport sys, pulumi"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ},
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "\nmmdebstrap is missing\n" in f"\n{done.stdout}"
+    assert "Traceback" in done.stdout.partition("mmdebstrap is missing")[2]
+
+
+KUBECONFIG = """
+apiVersion: v1
+clusters:
+- cluster: {certificate-authority-data: Q0E=, server: "https://127.0.0.1:6443"}
+  name: default
+contexts:
+- context: {cluster: default, user: default}
+  name: default
+current-context: default
+kind: Config
+users:
+- name: default
+  user: {client-certificate-data: Q1I=, client-key-data: S0U=}
+"""
+
+
+def test_the_kubeconfig_works_from_elsewhere():
+    content = yaml.safe_load(rewritten(KUBECONFIG, "blue", "203.0.113.7"))
+    assert content["clusters"] == [
+        {
+            "cluster": {"certificate-authority-data": "Q0E=", "server": "https://203.0.113.7:6443"},
+            "name": "blue",
+        }
+    ]
+    assert content["contexts"] == [{"context": {"cluster": "blue", "user": "blue"}, "name": "blue"}]
+    assert content["users"][0]["name"] == content["current-context"] == "blue"
+    assert content["users"][0]["user"]["client-key-data"] == "S0U="

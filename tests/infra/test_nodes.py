@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra import cni
+from infra.nodes import lacking, view
+
+TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
+NO_NETWORK = "container runtime network not ready: cni plugin not initialized"
+
+
+def node(
+    name="n",
+    *,
+    ready="True",
+    message="",
+    provider_id="ccm-from-scratch://1",
+    taints=(),
+    pod_cidr="10.244.0.0/24",
+):
+    return {
+        "metadata": {"name": name},
+        "spec": {"providerID": provider_id, "taints": [{"key": key} for key in taints], "podCIDR": pod_cidr},
+        "status": {"conditions": [{"type": "Ready", "status": ready, "message": message}]},
+    }
+
+
+def test_a_complete_node_lacks_nothing():
+    assert view(node()).lacks == ""
+
+
+def test_a_new_node_lacks_everything():
+    assert "has not initialised" in view({"metadata": {"name": "n"}}).lacks
+
+
+def test_initialised_is_without_the_taint_and_with_a_provider_id():
+    assert "has not initialised" in view(node(taints=[TAINT])).lacks
+    assert "has not initialised" in view(node(provider_id="")).lacks
+    assert view(node(taints=["other"])).lacks == ""
+
+
+def test_a_node_that_is_not_ready_says_why():
+    assert view(node(ready="False", message="disk full")).lacks == "it is not ready: disk full"
+    assert "says nothing" in view(node(ready="Unknown")).lacks
+
+
+def test_only_a_node_with_a_range_waits_for_a_network():
+    assert view(node(ready="False", message=NO_NETWORK)).lacks_network
+    assert not view(node(ready="False", message=NO_NETWORK, pod_cidr="")).lacks_network
+    assert not view(node(ready="False", message="disk full")).lacks_network
+    assert not view(node()).lacks_network
+
+
+@given(
+    wanted=st.sets(st.sampled_from("abcd")), there=st.dictionaries(st.sampled_from("abcdef"), st.booleans())
+)
+def test_exactly_the_incomplete_ones_are_lacking(wanted, there):
+    nodes = {name: view(node(name, ready="True" if ready else "False")) for name, ready in there.items()}
+    missing = lacking(sorted(wanted), nodes)
+    assert set(missing) == {name for name in wanted if not there.get(name)}
+    assert all("not joined" in missing[name] for name in wanted - there.keys())
+
+
+def test_the_bridge_has_the_nodes_range():
+    content = json.loads(cni.bridge_configuration("10.244.3.0/24"))
+    assert content["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.3.0/24"}]]
+    assert cni.bridge_configuration("10.244.3.0/24") in cni.bridge_script("10.244.3.0/24")
