@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from sandbox.engine import graph
+from sandbox.engine.resource import STACK_TYPE
 from sandbox.engine.steps import Op
 from sandbox.engine.values import UNKNOWN, is_secret
 
@@ -45,6 +46,7 @@ _SUMMARY = (
     (Op.REPLACE, "replaced", "to replace"),
     (Op.DELETE, "deleted", "to delete"),
     (Op.READ, "read", "to read"),
+    (Op.REFRESH, "changed by others", "changed by others"),
     (Op.DISCARD, "removed from the state", "to remove from the state"),
 )
 
@@ -80,11 +82,22 @@ class Record:
         elif row.ended is None:
             text = f"{verb[0]} ({now - row.began:.0f}s)"
         elif row.op is Op.SAME:
-            return ""
+            text = ""
+        elif row.op in _AT_ONCE or _is_instant(row.urn):
+            text = verb[1]
         else:
             text = f"{verb[1]} ({row.ended - row.began:.2f}s)"
         shown = f"[diff: {','.join(_mark(row.op) + key for key in row.keys)}]" if row.keys else ""
         return " ".join(part for part in (text, shown, row.note) if part)
+
+
+_AT_ONCE = (Op.SAME, Op.REFRESH, Op.DISCARD)
+
+
+def _is_instant(urn: str) -> bool:
+    """Tell whether nothing happens outside the engine: the stack and providers."""
+    kind = graph.type_of(urn)
+    return kind == STACK_TYPE or kind.startswith("pulumi:providers:")
 
 
 def _mark(op: Op) -> str:
@@ -130,7 +143,7 @@ class Display:
         with self._lock:
             row = Row(urn, op, tuple(keys), time.monotonic())
             self.record.rows[urn if op is not Op.DELETE_REPLACED else urn + " (original)"] = row
-            if op is not Op.SAME and not self._preview:
+            if op not in _AT_ONCE and not self._preview and not _is_instant(urn):
                 self._line(row, "0s")
 
     def finished(self, urn: str, op: Op) -> None:

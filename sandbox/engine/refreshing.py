@@ -15,8 +15,13 @@ from sandbox.engine.steps import Op
 from sandbox.engine.values import changed_keys, mark_keys, mark_like, plain
 
 
-def refresh(run: Run, registry: Registry) -> None:
+def refresh(run: Run, registry: Registry, *, quiet: bool = False) -> None:
     """Read every resource; forget those that are gone.
+
+    Args:
+        run: The run.
+        registry: Gives providers.
+        quiet: Show only what needs attention: inputs that others have changed, and what is gone.
 
     A failure is in `run.failed` afterwards; everything that could be read is kept.
     """
@@ -24,7 +29,7 @@ def refresh(run: Run, registry: Registry) -> None:
 
     def work(resource: Resource) -> None:
         try:
-            _refresh_one(run, registry, resource)
+            _refresh_one(run, registry, resource, quiet=quiet)
         except StoppedError:
             pass
         except EngineError as error:
@@ -39,7 +44,7 @@ def refresh(run: Run, registry: Registry) -> None:
         graph.without_dangling(resource, known)
 
 
-def _refresh_one(run: Run, registry: Registry, resource: Resource) -> None:
+def _refresh_one(run: Run, registry: Registry, resource: Resource, *, quiet: bool) -> None:
     run.check()
     provider = registry.get(resource.provider)
     with run.busy():
@@ -53,28 +58,29 @@ def _refresh_one(run: Run, registry: Registry, resource: Resource) -> None:
                 raise
             _forget(run, resource, error.args[0].split(". ")[0])
             return
-        _apply(run, provider, resource, found)
+        _apply(run, provider, resource, found, quiet=quiet)
 
 
 def _forget(run: Run, resource: Resource, reason: str) -> None:
-    run.unchanged(resource.urn, Op.DELETE)
+    run.unchanged(resource.urn, Op.DISCARD)
     run.listener.diagnostic("info", f"removed from the state: {reason}", resource.urn)
-    if not run.preview:
-        run.snapshot.forget(resource)
+    run.snapshot.forget(resource)
 
 
-def _apply(run: Run, provider: Provider, resource: Resource, found: Read) -> None:
+def _apply(run: Run, provider: Provider, resource: Resource, found: Read, *, quiet: bool) -> None:
     outputs, inputs = found.outputs, found.inputs
     if not provider.accept_secrets:
         outputs = mark_like(resource.inputs, outputs)
         inputs = mark_like(resource.inputs, inputs)
     outputs = mark_keys(resource.additional_secret_outputs, outputs)
-    keys = changed_keys(resource.outputs, outputs)
-    if plain(outputs) == plain(resource.outputs) and plain(inputs) == plain(resource.inputs):
-        run.unchanged(resource.urn)
+    same_inputs = plain(inputs) == plain(resource.inputs)
+    if same_inputs and plain(outputs) == plain(resource.outputs):
+        if not quiet:
+            run.unchanged(resource.urn)
         return
-    run.listener.started(resource.urn, Op.UPDATE, keys)
-    run.listener.finished(resource.urn, Op.UPDATE)
-    if not run.preview:
-        resource.id, resource.inputs, resource.outputs = found.id, inputs, outputs
-        resource.modified = timestamp()
+    if not (quiet and same_inputs):
+        before, after = (resource.outputs, outputs) if same_inputs else (resource.inputs, inputs)
+        run.unchanged(resource.urn, Op.REFRESH, changed_keys(before, after))
+    # a preview compares with what is really there, too; nothing of this is written
+    resource.id, resource.inputs, resource.outputs = found.id, inputs, outputs
+    resource.modified = timestamp()

@@ -113,7 +113,7 @@ class Run:
                 raise
             self.listener.finished(resource.urn, op)
 
-    def unchanged(self, urn: str, op: Op = Op.SAME) -> None:
-        """Show an operation that needs no provider."""
-        self.listener.started(urn, op)
+    def unchanged(self, urn: str, op: Op = Op.SAME, keys: Sequence[str] = ()) -> None:
+        """Show an operation that needs no provider, or no more of it."""
+        self.listener.started(urn, op, keys)
         self.listener.finished(urn, op)

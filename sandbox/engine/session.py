@@ -140,7 +140,7 @@ class Session:
 
     def _refresh_if_wanted(self) -> None:
         if self._options.refresh or self._project.refresh_always:
-            refreshing.refresh(self.run, self.registry)
+            refreshing.refresh(self.run, self.registry, quiet=True)
 
     def _provider_of(self, resource: Resource) -> Any:
         return self.registry.get(resource.provider)

@@ -1,0 +1,1 @@
+"""Resources of pulumi_kubernetes: any object of any kind, generically."""

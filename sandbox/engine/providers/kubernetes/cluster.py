@@ -1,0 +1,234 @@
+"""Connections to a Kubernetes API server, and which cluster a configuration means."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import yaml
+
+from sandbox.engine.errors import ClusterUnreachableError, ProviderError, ResourceNotFoundError
+from sandbox.engine.providers.kubernetes.kinds import BUILTIN, ApiResource
+
+_TIMEOUT = (5.0, 60.0)  # seconds to connect and to read
+_DISCOVERY_SECONDS = 15.0  # a definition that was just made takes a moment to be served
+_RETRY_SECONDS = 10.0  # a new API server refuses connections for a moment
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class KubernetesError(ProviderError):
+    """The API server refused a call."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message or f"{status} {reason}")
+        self.status = status
+        self.reason = reason
+
+
+class KubernetesNotFoundError(KubernetesError, ResourceNotFoundError):
+    """404."""
+
+
+def read_kubeconfig(config: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """The kubeconfig of a provider: its text, a file's name, or the default file.
+
+    Raises:
+        ProviderError: There is none, or it can't be read.
+    """
+    given = config.get("kubeconfig") or environment.get("KUBECONFIG", "").split(os.pathsep)[0]
+    path = Path(given) if given and "\n" not in given and not given.lstrip().startswith("{") else None
+    if not given:
+        path = Path(environment.get("HOME", "/")) / ".kube" / "config"
+    try:
+        text = path.read_text(encoding="utf-8") if path else given
+        data = yaml.load(text, Loader=_LOADER)  # noqa: S506  a safe loader
+    except OSError as error:
+        raise ProviderError(f"the kubeconfig {path} can't be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ProviderError(f"the kubeconfig is not YAML: {error}") from error
+    if not isinstance(data, dict) or not data.get("clusters"):
+        raise ProviderError("the kubeconfig names no cluster")
+    return data
+
+
+def server_of(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[Any, ...]:
+    """What tells one cluster from another: address and certificate authority of the current context."""
+    try:
+        data = read_kubeconfig(config, environment)
+    except ProviderError:
+        return ()
+    name = config.get("context") or data.get("current-context")
+    contexts = {item["name"]: item.get("context") or {} for item in data.get("contexts") or ()}
+    wanted = config.get("cluster") or contexts.get(name, {}).get("cluster")
+    for item in data["clusters"]:
+        if item["name"] == wanted or len(data["clusters"]) == 1:
+            cluster = item.get("cluster") or {}
+            return cluster.get("server"), cluster.get("certificate-authority-data")
+    return ()
+
+
+def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Settings because of which a provider now means another cluster."""
+    if old.get("clusterIdentifier") or new.get("clusterIdentifier"):
+        return ["clusterIdentifier"] if old.get("clusterIdentifier") != new.get("clusterIdentifier") else []
+    keys = [key for key in ("kubeconfig", "context", "cluster") if old.get(key) != new.get(key)]
+    return keys if keys and server_of(old, {}) != server_of(new, {}) else []
+
+
+class Cluster:
+    """One API server. Thread-safe; connects at the first call.
+
+    Args:
+        config: The provider's configuration.
+        environment: Environment variables.
+        sleep: Waits so many seconds.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], environment: Mapping[str, str], sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._config = config
+        self._environment = environment
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._known = dict(BUILTIN)
+        self._unreachable: ClusterUnreachableError | None = None
+
+    def resource(self, version: str, kind: str) -> ApiResource:
+        """Where a kind is served; asks the API server for kinds that not every cluster has.
+
+        Raises:
+            ProviderError: The cluster does not know the kind.
+        """
+        deadline = time.monotonic() + _DISCOVERY_SECONDS
+        while (version, kind) not in self._known:
+            self._discover(version)
+            if (version, kind) in self._known:
+                break
+            if time.monotonic() > deadline:
+                raise ProviderError(f"the cluster has no kind '{kind}' in '{version}': is its definition installed?")
+            self._sleep(0.5)
+        return self._known[version, kind]
+
+    def get(self, path: str) -> dict[str, Any]:
+        """GET an object or a list."""
+        return self._request("GET", path)
+
+    def create(self, path: str, body: Mapping[str, Any], manager: str) -> dict[str, Any]:
+        """POST an object."""
+        return self._request("POST", path, body, {"fieldManager": manager})
+
+    def apply(self, path: str, body: Mapping[str, Any], manager: str, *, force: bool) -> dict[str, Any]:
+        """Server-side apply."""
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        return self._request("PATCH", path, body, query, "application/apply-patch+yaml")
+
+    def patch(self, path: str, body: Any) -> dict[str, Any]:
+        """JSON patch."""
+        return self._request("PATCH", path, body, {}, "application/json-patch+json")
+
+    def delete(self, path: str, propagation: str) -> None:
+        """DELETE; what is gone already is no error."""
+        try:
+            self._request("DELETE", path, {"propagationPolicy": propagation})
+        except KubernetesNotFoundError:
+            return
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            self._client.rest_client.close()
+
+    # --- inside
+
+    def _discover(self, version: str) -> None:
+        prefix = "/apis/" if "/" in version else "/api/"
+        try:
+            listed = self.get(prefix + version)
+        except KubernetesNotFoundError:
+            return
+        for item in listed.get("resources") or ():
+            if "/" not in item["name"]:
+                self._known[version, item["kind"]] = ApiResource(version, item["name"], bool(item["namespaced"]))
+
+    def _connect(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                from kubernetes import client, config  # noqa: PLC0415  slow to load; a run without changes never calls
+
+                data = read_kubeconfig(self._config, self._environment)
+                settings = client.Configuration()
+                settings.retries = False
+                try:
+                    config.load_kube_config_from_dict(
+                        data, self._config.get("context"), client_configuration=settings, persist_config=False
+                    )
+                except config.ConfigException as error:
+                    raise ProviderError(f"the kubeconfig can't be used: {error}") from error
+                self._client = client.ApiClient(settings)
+            return self._client
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> dict[str, Any]:
+        import urllib3  # noqa: PLC0415  loaded with the client
+
+        if self._unreachable is not None:
+            raise self._unreachable
+        client = self._connect()
+        settings = client.configuration
+        url = settings.host + path + (f"?{urlencode(query)}" if query else "")
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": "ccm-from-scratch-engine"}
+        for item in settings.auth_settings().values():
+            if item["in"] == "header" and item["value"]:
+                headers[item["key"]] = item["value"]
+        content = None if body is None else json.dumps(body).encode()
+        timeout = urllib3.Timeout(connect=_TIMEOUT[0], read=_TIMEOUT[1])
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while True:
+            try:
+                answer = client.rest_client.pool_manager.request(
+                    method, url, body=content, headers=headers, timeout=timeout, retries=False
+                )
+                break
+            except (urllib3.exceptions.HTTPError, OSError) as error:
+                if time.monotonic() > deadline or isinstance(error, urllib3.exceptions.SSLError):
+                    self._unreachable = ClusterUnreachableError(settings.host, _cause(error))
+                    raise self._unreachable from error
+                self._sleep(0.5)
+        return _decoded(answer.status, answer.data, method, path)
+
+
+def _cause(error: BaseException) -> str:
+    name = type(error).__name__
+    texts = {
+        "ConnectTimeoutError": "it does not answer",
+        "ReadTimeoutError": "it does not answer in time",
+        "NewConnectionError": "connection refused or no route",
+        "SSLError": "its certificate is not the one in the kubeconfig",
+    }
+    return texts.get(name, f"{name}: {error}")
+
+
+def _decoded(status: int, data: bytes, method: str, path: str) -> dict[str, Any]:
+    try:
+        content = json.loads(data) if data else {}
+    except ValueError:
+        content = {"message": data[:200].decode(errors="replace")}
+    if status < 400:
+        return content
+    message = content.get("message") or f"{method} {path}: HTTP status {status}"
+    kind = KubernetesNotFoundError if status == 404 else KubernetesError
+    raise kind(status, content.get("reason", ""), message)

@@ -1,0 +1,312 @@
+"""The provider for the package kubernetes."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from sandbox.engine.errors import ClusterUnreachableError, ProviderError, ResourceNotFoundError, UnsupportedError
+from sandbox.engine.graph import name_of
+from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
+from sandbox.engine.providers.kubernetes import objects, readiness
+from sandbox.engine.providers.kubernetes.cluster import Cluster, KubernetesError
+from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
+from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over
+from sandbox.engine.resource import Resource
+from sandbox.engine.values import UNKNOWN, Properties, has_unknown, is_secret, plain
+
+if TYPE_CHECKING:
+    from sandbox.engine.providers.registry import Surroundings
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_CONFIG = {
+    "kubeconfig", "context", "cluster", "namespace", "clusterIdentifier", "deleteUnreachable", "skipUpdateUnreachable",
+    "enableServerSideApply", "enableConfigMapMutable", "enableSecretMutable", "suppressDeprecationWarnings",
+    "suppressHelmHookWarnings", "version",
+}  # fmt: skip
+_POLL_SECONDS = 0.25
+_FOREGROUND = {"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job"}
+_PATCH_FORCE = "pulumi.com/patchForce"
+
+
+def check_config(inputs: Properties) -> None:
+    """Refuse settings that the engine does not have.
+
+    Raises:
+        UnsupportedError: With the key.
+    """
+    unknown = sorted(set(inputs) - _CONFIG)
+    if unknown:
+        raise UnsupportedError(f"the setting '{unknown[0]}' of the kubernetes provider")
+    if "enableServerSideApply" in inputs and not _switch(inputs, "enableServerSideApply"):
+        raise UnsupportedError("enableServerSideApply=false of the kubernetes provider")
+
+
+def _switch(config: Mapping[str, Any], key: str) -> bool:
+    value = config.get(key)
+    return value in (True, "true", UNKNOWN)
+
+
+class KubernetesProvider(Provider):
+    """Objects of any kind. No call is made before one is needed.
+
+    Args:
+        config: Its configuration, plain.
+        around: Where it runs.
+        clock: Monotonic seconds.
+        sleep: Waits so many seconds.
+    """
+
+    accept_secrets = True
+
+    def __init__(
+        self,
+        config: Properties,
+        around: Surroundings,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._config = config
+        self._cluster = Cluster(config, around.environment)
+        self._listener = around.listener
+        self._clock = clock
+        self._sleep = sleep
+        self.delete_unreachable = _switch(config, "deleteUnreachable") or (
+            around.environment.get("PULUMI_K8S_DELETE_UNREACHABLE") == "true"
+        )
+
+    # --- comparing
+
+    def check(self, urn: str, kind: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
+        """Fill in name and namespace, encode stringData."""
+        if kind.startswith("kubernetes:helm.sh/"):
+            raise UnsupportedError(f"resources of type '{kind}'", instead="use kubernetes.helm.v4.Chart on the Pulumi CLI")
+        if kind.endswith(("Patch", "List")) and not news.get("metadata"):
+            raise UnsupportedError(f"resources of type '{kind}'")
+        version, name = news.get("apiVersion"), news.get("kind")
+        if not version or not name:
+            raise ProviderError(f"'{name_of(urn)}' has no apiVersion or no kind")
+        news = objects.with_secret_data(news)
+        news = objects.with_name(name_of(urn), olds, news, seed)
+        if version != UNKNOWN and self._is_namespaced(version, name, olds):
+            return objects.with_namespace(news, self._config.get("namespace") or "default")
+        return news
+
+    def _is_namespaced(self, version: str, kind: str, olds: Properties) -> bool:
+        if (version, kind) in BUILTIN:
+            return BUILTIN[version, kind].namespaced
+        if olds.get("kind") == kind:
+            return "namespace" in (plain(olds).get("metadata") or {})
+        return self._cluster.resource(version, kind).namespaced
+
+    def diff(self, old: Resource, news: Properties) -> Diff:
+        """Compare inputs; some fields of some kinds can't be changed in place."""
+        before, after = plain(old.inputs), plain(news)
+        keys = objects.changed_paths(before, after)
+        candidates = replacing_paths(
+            str(after.get("kind")),
+            mutable_config_maps=_switch(self._config, "enableConfigMapMutable"),
+            mutable_secrets=_switch(self._config, "enableSecretMutable"),
+        )
+        replaces = objects.replaced_paths(before, after, candidates) if keys else []
+        same_place = _place(before) == _place(after)
+        return Diff(bool(keys), replaces, bool(replaces) and same_place, keys=keys)
+
+    # --- creating and changing
+
+    def create(self, request: Request) -> Created:
+        """POST; an object that is there already is an error, it is not ours."""
+        body = plain(request.inputs)
+        collection, _ = self._paths(body)
+        try:
+            found = self._cluster.create(collection, body, CREATOR)
+        except KubernetesError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            raise ProviderError(
+                f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is not of this stack; "
+                "delete it, or take it over with the resource option 'import_'"
+            ) from error
+        return self._settle(request.urn, request.inputs, found, request.timeout, _new_manager(), body["apiVersion"])
+
+    def adopt(self, request: Request) -> Created | None:
+        """An object of that name is what the killed run has created; apply the inputs and wait."""
+        body = plain(request.inputs)
+        if "name" not in body["metadata"]:
+            return None
+        _, path = self._paths(body)
+        manager = _new_manager()
+        try:
+            self._cluster.get(path)
+        except ResourceNotFoundError:
+            return None
+        found = self._apply(path, body, manager)
+        return self._settle(request.urn, request.inputs, found, request.timeout, manager, body["apiVersion"])
+
+    def update(self, old: Resource, news: Properties, timeout: float | None) -> Properties:
+        """Server-side apply as the manager that this resource has had from the beginning."""
+        body = plain(news)
+        manager = old.outputs.get("__fieldManager") or _new_manager()
+        _, path = self._paths(body)
+        try:
+            found = self._apply(path, body, manager)
+        except ClusterUnreachableError:
+            if not _switch(self._config, "skipUpdateUnreachable"):
+                raise
+            self._listener.diagnostic("warning", "not updated: the cluster is unreachable", old.urn)
+            return old.outputs
+        version = old.outputs.get("__initialApiVersion") or body["apiVersion"]
+        return self._settle(old.urn, news, found, timeout, manager, version).outputs
+
+    def preview_update(self, old: Resource, news: Properties) -> Properties:
+        """What an update does not touch stays as it is."""
+        return {**old.outputs, "__inputs": news, **news}
+
+    def _apply(self, path: str, body: Properties, manager: str) -> dict[str, Any]:
+        live = self._cluster.get(path)
+        owned = taken_over(live["metadata"].get("managedFields") or [], manager, body["apiVersion"])
+        if owned is not None:
+            version = live["metadata"]["resourceVersion"]
+            self._cluster.patch(
+                path,
+                [
+                    {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+                    {"op": "replace", "path": "/metadata/managedFields", "value": owned},
+                ],
+            )
+        force = readiness.annotation(body, _PATCH_FORCE) == "true"
+        try:
+            return self._cluster.apply(path, body, manager, force=force)
+        except KubernetesError as error:
+            if error.status != 409 or error.reason != "Conflict":
+                raise
+            raise ProviderError(
+                f"{error}. Others have changed these fields; to overwrite them, set the annotation "
+                f"'{_PATCH_FORCE}: \"true\"' on the object"
+            ) from error
+
+    def _settle(
+        self, urn: str, inputs: Properties, found: dict[str, Any], timeout: float | None, manager: str, version: str
+    ) -> Created:
+        """Wait until an object is ready; its id and outputs."""
+        if readiness.awaited(found):
+            found = self._wait(urn, found, readiness.timeout_of(found, timeout))
+        return Created(objects.identity(found), objects.outputs(found, inputs, manager, version))
+
+    def _wait(self, urn: str, found: dict[str, Any], timeout: float) -> dict[str, Any]:
+        _, path = self._paths(found)
+        deadline = self._clock() + timeout
+        while (reason := readiness.unready(found)) is not None:
+            if self._clock() > deadline:
+                raise ProviderError(
+                    f"{found['kind']} '{objects.identity(found)}' was not ready within {timeout:g} s: {reason}"
+                )
+            self._listener.status(urn, reason)
+            self._sleep(_POLL_SECONDS)
+            found = self._cluster.get(path)
+        self._listener.status(urn, "")
+        return found
+
+    # --- deleting and reading
+
+    def delete(self, old: Resource, timeout: float | None) -> None:
+        """DELETE and wait until it is gone."""
+        body = plain(old.outputs) or plain(old.inputs)
+        _, path = self._paths(body)
+        self._cluster.delete(path, "Foreground" if body["kind"] in _FOREGROUND else "Background")
+        if readiness.annotation(body, readiness.SKIP_AWAIT) == "true" and body["kind"] != "Namespace":
+            return
+        limit = readiness.timeout_of(body, timeout)
+        deadline = self._clock() + limit
+        uid = body["metadata"].get("uid")
+        pause = 0.02  # most objects are gone at once
+        while True:
+            try:
+                live = self._cluster.get(path)
+            except ResourceNotFoundError:
+                return
+            if uid and live["metadata"].get("uid") != uid:
+                return
+            if self._clock() > deadline:
+                raise ProviderError(_still_there(live, limit))
+            self._sleep(pause)
+            pause = min(pause * 2, _POLL_SECONDS)
+
+    def read(self, old: Resource) -> Read:
+        """GET; inputs take the values that they now have."""
+        inputs = old.inputs
+        if not plain(inputs).get("metadata"):
+            inputs = self._imported(old)
+        _, path = self._paths(plain(inputs))
+        found = self._cluster.get(path)
+        manager = old.outputs.get("__fieldManager") or CREATOR
+        version = old.outputs.get("__initialApiVersion") or plain(inputs)["apiVersion"]
+        if _is_gone(old, found):
+            raise ResourceNotFoundError(f"'{old.id}' was deleted and made anew by others")
+        now = objects.live_inputs(inputs, found)
+        if plain(now) == plain(inputs):
+            now = inputs
+        return Read(objects.identity(found), now, objects.outputs(found, now, manager, version))
+
+    @staticmethod
+    def _imported(old: Resource) -> Properties:
+        """Inputs that name the object of an id, for `Resource.get`."""
+        _, version, kind = old.type.split(":", 2)
+        namespace, name = objects.split_identity(old.id)
+        metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+        return {"apiVersion": version.removeprefix("core/"), "kind": kind, "metadata": metadata}
+
+    def invoke(self, token: str, arguments: Properties) -> Properties:
+        """Decode YAML; nothing else."""
+        if token != "kubernetes:yaml:decode":
+            return super().invoke(token, arguments)
+        try:
+            documents = list(yaml.load_all(str(plain(arguments)["text"]), Loader=_LOADER))  # noqa: S506  a safe loader
+        except yaml.YAMLError as error:
+            raise ProviderError(f"the manifest is not YAML: {error}") from error
+        result: list[Any] = []
+        for document in documents:
+            if not document:
+                continue
+            if str(document.get("kind", "")).endswith("List") and "items" in document:
+                result.extend(document["items"])
+            else:
+                result.append(document)
+        return {"result": json.loads(json.dumps(result, default=str))}
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+    def _paths(self, body: Mapping[str, Any]) -> tuple[str, str]:
+        """Path of the collection and of the object."""
+        served = self._cluster.resource(body["apiVersion"], body["kind"])
+        metadata = body["metadata"]
+        namespace = metadata.get("namespace") or self._config.get("namespace") or "default"
+        return served.path(namespace), served.path(namespace, metadata.get("name"))
+
+
+def _new_manager() -> str:
+    return f"pulumi-kubernetes-{os.urandom(4).hex()}"
+
+
+def _place(inputs: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    metadata = inputs.get("metadata")
+    if not isinstance(metadata, dict) or is_secret(metadata) or has_unknown(metadata):
+        return None, None, None
+    return inputs.get("kind"), metadata.get("namespace"), metadata.get("name")
+
+
+def _is_gone(old: Resource, found: Mapping[str, Any]) -> bool:
+    """Tell whether the object of that name is on its way out."""
+    return bool(found["metadata"].get("deletionTimestamp")) and bool(old.id)
+
+
+def _still_there(live: Mapping[str, Any], limit: float) -> str:
+    waiting = ", ".join(live["metadata"].get("finalizers") or ()) or "its parts"
+    return f"{live['kind']} '{objects.identity(live)}' was not gone within {limit:g} s; it waits for: {waiting}"
