@@ -19,6 +19,7 @@ from sandbox.cloud.backend import (
     PrivateInterface,
 )
 from sandbox.machines import capacity, cgroups, cleanup, machine, namespaces, processes, records, runner
+from sandbox.machines.balancer.balancers import LoadBalancers
 from sandbox.machines.disk import Image
 from sandbox.machines.errors import GuestSilent, InotifyExhausted, UnknownMachine
 from sandbox.machines.fabric import Fabric
@@ -64,6 +65,8 @@ class MachinesBackend:
         self._locks: dict[int, asyncio.Lock] = {}
         self._restarts: dict[int, asyncio.Event] = {}
         self._watcher = Watcher(self._ended)
+        folder = self._state / "load-balancers"
+        self._balancers = LoadBalancers(self._names, folder, self._fabric, self._networks)
         self._events: GuestEvent = lambda _server, _state: None
 
     def metadata_socket(self) -> socket.socket:
@@ -127,6 +130,7 @@ class MachinesBackend:
     async def _replug(self, before: Machine, known: Machine) -> None:
         """Finish the plugging and unplugging of interfaces that a crash cut short."""
         spec = known.spec
+        await self._fabric.ensure_public(spec)
         for interface in before.spec.private:
             if interface not in spec.private:
                 await self._fabric.unplug(spec, interface)
@@ -326,13 +330,15 @@ class MachinesBackend:
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
         """Create a load balancer or change it without cutting connections that can stay."""
+        await self._balancers.put(load_balancer)
 
     async def delete_load_balancer(self, load_balancer_id: int) -> None:
-        """Remove a load balancer."""
+        """Remove a load balancer; one that is gone is fine."""
+        await self._balancers.delete(load_balancer_id)
 
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
         """Health by (target address, listen port) as haproxy sees it."""
-        return {}
+        return self._balancers.health(load_balancer_id)
 
 
 async def _caught(work: Coroutine[None, None, None]) -> BackendError | None:

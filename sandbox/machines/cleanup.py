@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from sandbox.machines import cgroups, libc, namespaces
 from sandbox.machines.errors import CommandFailed, StillThere
 from sandbox.machines.names import Names
+from sandbox.machines.occupants import kill_inside
 from sandbox.machines.runner import run_blocking
 
 FOLDERS = ("machines", "load-balancers")
@@ -39,7 +37,7 @@ def remove_all(site_id: str, state: Path) -> list[str]:
         for thing, gone in part(names):
             (removed if gone else left).append(thing)
     for part in (_mounts, _files):
-        for thing, gone in part(state):
+        for thing, gone in part([*(state / folder for folder in FOLDERS), names.sockets]):
             (removed if gone else left).append(thing)
     if left:
         raise StillThere(left)
@@ -51,40 +49,11 @@ def _processes(names: Names) -> Iterator[tuple[str, bool]]:
     numbers = cgroups.members(folders)
     stubborn = cgroups.kill_members(folders, DEADLINE)
     for namespace in _own_namespaces(names):
-        found, busy = _kill_inside(namespace)
+        found, busy = kill_inside(namespace)
         numbers |= found
         stubborn |= busy
     for pid in sorted(numbers):
         yield f"process {pid}", pid not in stubborn
-
-
-def _kill_inside(namespace: str) -> tuple[set[int], set[int]]:
-    """Kill all processes in a network namespace; those found, and those that survive."""
-    if not namespaces.exists(namespace):
-        return set(), set()
-    inode, found, deadline = namespaces.inode(namespace), set(), time.monotonic() + DEADLINE
-    while True:
-        left = {pid for pid in _all_processes() if _network_inode(pid) == inode} - {os.getpid()}
-        found |= left
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        if not left or time.monotonic() > deadline:
-            return found, left
-        time.sleep(0.01)
-
-
-def _all_processes() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def _network_inode(pid: int) -> int | None:
-    try:
-        return Path(f"/proc/{pid}/ns/net").stat().st_ino
-    except OSError:
-        return None
 
 
 def _own_namespaces(names: Names) -> list[str]:
@@ -120,17 +89,16 @@ def _cgroups(names: Names) -> Iterator[tuple[str, bool]]:
         yield f"cgroup {folder}", folder not in busy
 
 
-def _mounts(state: Path) -> Iterator[tuple[str, bool]]:
+def _mounts(folders: Sequence[Path]) -> Iterator[tuple[str, bool]]:
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     for point in sorted(points, reverse=True):
         path = Path(point.encode().decode("unicode_escape"))  # spaces are written as octal numbers
-        if any(path.is_relative_to(state / folder) for folder in FOLDERS):
+        if any(path.is_relative_to(folder) for folder in folders):
             yield f"mount {path}", _tried(lambda path=path: libc.unmount(path, libc.MNT_DETACH))
 
 
-def _files(state: Path) -> Iterator[tuple[str, bool]]:
-    for folder in FOLDERS:
-        path = state / folder
+def _files(folders: Sequence[Path]) -> Iterator[tuple[str, bool]]:
+    for path in folders:
         if path.exists():
             yield f"folder {path}", _tried(lambda path=path: shutil.rmtree(path))
 

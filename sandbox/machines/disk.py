@@ -120,6 +120,19 @@ def _take_over(source: Path, target: Path) -> None:
     shutil.copystat(source, target, follow_symlinks=False)
 
 
+def remove(folder: Path) -> None:
+    """Remove a folder with all in it; one that is gone is fine.
+
+    Raises:
+        BackendError: something in it can't be removed.
+    """
+    if folder.exists():
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise BackendError(f"could not remove {folder}: {error}") from error
+
+
 @contextmanager
 def explained(directory: Path) -> Iterator[None]:
     """Turns what the file system says into an error that tells what to do."""
@@ -133,4 +146,4 @@ def explained(directory: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise DiskFull(directory.parent) from error
-        raise BackendError(f"could not make the disk in {directory}: {error}") from error
+        raise BackendError(f"could not write in {directory}: {error}") from error

@@ -47,12 +47,12 @@ class Fabric:
         if user:
             raise AddressesInUse(self._range, user)
         connected = any(route.get("dev") == link and route["dst"] == str(self._range) for route in routes)
-        if connected and namespaces.exists(router) and await self._has_link(router, "uplink"):
+        if connected and namespaces.exists(router) and await self.has_link(router, "uplink"):
             await self._ip(router, topology.router_lines(self._range))
             return
-        await self._delete_link(None, link)
+        await self.delete_link(None, link)
         await asyncio.to_thread(self._make_namespace, router)
-        await self._delete_link(router, "uplink")
+        await self.delete_link(router, "uplink")
         await self._ip(None, topology.host_lines(link, router, self._range))
         await self._ip(router, topology.router_lines(self._range))
 
@@ -64,7 +64,7 @@ class Fabric:
     async def ensure_network(self, network: NetworkSpec) -> None:
         """Make a network or turn it into the wanted one."""
         name = self._names.network(network.id)
-        if not (namespaces.exists(name) and await self._has_link(name, "meta")):
+        if not (namespaces.exists(name) and await self.has_link(name, "meta")):
             await self.delete_network(network.id)
             await asyncio.to_thread(self._make_namespace, name)
             await self._ip(name, topology.network_link_lines(network.id, self._names.router))
@@ -76,7 +76,7 @@ class Fabric:
 
     async def delete_network(self, network_id: int) -> None:
         """Remove a network with all that is plugged into it."""
-        await self._delete_link(self._names.router, f"n{network_id}")
+        await self.delete_link(self._names.router, f"n{network_id}")
         await asyncio.to_thread(namespaces.delete, self._names.network(network_id))
 
     async def create_server(
@@ -92,11 +92,8 @@ class Fabric:
         name = self._names.server(machine.id)
         await self.delete_server(machine.id, slots)
         await asyncio.to_thread(self._make_server_namespace, name)
-        await self._ip(name, ["link set lo up"])
-        if topology.has_public(machine):
-            ipv6 = machine.public_ipv6 if self._ipv6 else None
-            mac = topology.public_mac(machine.id)
-            await self.plug_public(f"p{machine.id}", name, mac, machine.public_ipv4, ipv6)
+        await self.up(name)
+        await self.ensure_public(machine)
         for interface in machine.private:
             await self.plug(machine, interface, networks[interface.network_id], slots[interface.network_id])
 
@@ -104,10 +101,18 @@ class Fabric:
         namespaces.create(name)
         namespaces.set_kernel(name, topology.MACHINE)
 
+    async def ensure_public(self, machine: MachineSpec) -> None:
+        """Connect a machine's namespace to the router, where it is not."""
+        port = f"p{machine.id}"
+        if topology.has_public(machine) and not await self.has_link(self._names.router, port):
+            name, mac = self._names.server(machine.id), topology.public_mac(machine.id)
+            await self.plug_public(port, name, mac, machine.public_ipv4, machine.public_ipv6)
+
     async def plug_public(
         self, port: str, namespace: str, mac: str, ipv4: str | None, ipv6: str | None
     ) -> None:
         """Connect a namespace to the router with its public addresses."""
+        ipv6 = ipv6 if self._ipv6 else None
         await self._ip(self._names.router, topology.public_port_lines(port, namespace, mac, ipv4, ipv6))
         await self._ip(namespace, topology.public_end_lines(ipv4, ipv6))
 
@@ -133,8 +138,8 @@ class Fabric:
     ) -> None:
         """Connect a namespace to a network; a port that a crash left behind is replaced."""
         inside = self._names.network(network.id)
-        if await self._has_link(inside, port):
-            await self._delete_link(inside, port)
+        if await self.has_link(inside, port):
+            await self.delete_link(inside, port)
         await self._ip(inside, topology.private_port_lines(port, namespace, device, interface))
         await self._ip(
             namespace, topology.private_end_lines(device, interface.ip, network, metadata=metadata)
@@ -145,33 +150,33 @@ class Fabric:
 
     async def plugged(self, port: str, network_id: int) -> bool:
         """Whether a port in a network was connected to its end."""
-        links = await self._show(self._names.network(network_id), "link show")
+        name = self._names.network(network_id)
+        links = await self._show(name, "link show") if namespaces.exists(name) else []
         return any(link["ifname"] == port and link.get("ifalias") == topology.PLUGGED for link in links)
 
     async def change_aliases(self, before: Iterable[str], interface: PrivateInterface) -> None:
         """Lead other alias addresses to a member."""
-        await self._ip(self._names.network(interface.network_id), topology.alias_lines(before, interface))
+        await self._ip(self._names.network(interface.network_id), topology.neighbour_lines(before, interface))
 
     async def unplug(self, machine: MachineSpec, interface: PrivateInterface) -> None:
         """Disconnect a machine from a network; a machine that is not connected is fine."""
         network = self._names.network(interface.network_id)
-        await self._delete_link(network, topology.port(machine.id))
+        await self.delete_link(network, topology.port(machine.id))
         if namespaces.exists(network):
-            none = PrivateInterface(interface.network_id, interface.ip, (), interface.mac_address)
-            await self._try(network, topology.alias_lines(interface.alias_ips, none))
+            await self._try(network, topology.forget_lines(interface))
         if not topology.has_public(machine):
             await self._try(self._names.router, [f"route del {interface.ip}/32 dev n{interface.network_id}"])
 
     async def delete_server(self, server_id: int, networks: Iterable[int]) -> None:
         """Remove a machine's namespace and its ports in the router and in networks."""
-        await self._delete_link(self._names.router, f"p{server_id}")
+        await self.delete_link(self._names.router, f"p{server_id}")
         for network_id in networks:
-            await self._delete_link(self._names.network(network_id), topology.port(server_id))
+            await self.delete_link(self._names.network(network_id), topology.port(server_id))
         await asyncio.to_thread(namespaces.delete, self._names.server(server_id))
 
-    async def delete_link(self, namespace: str, link: str) -> None:
-        """Remove an interface; one that is not there is fine."""
-        await self._delete_link(namespace, link)
+    async def up(self, namespace: str) -> None:
+        """Bring up what a namespace has of its own."""
+        await self._ip(namespace, ["link set lo up"])
 
     def metadata_socket(self) -> socket.socket:
         """A listening socket at 169.254.169.254:80 in the router; blocks for a moment."""
@@ -186,7 +191,7 @@ class Fabric:
             where = ["-n", namespace] if namespace else []
             await self._run(["ip", *where, "-batch", "-"], "\n".join(lines) + "\n")
 
-    async def _try(self, namespace: str, lines: Sequence[str]) -> None:
+    async def _try(self, namespace: str | None, lines: Sequence[str]) -> None:
         """Run commands whose objects may be gone already: each is tried, none may stop the others."""
         for line in lines:
             try:
@@ -201,11 +206,13 @@ class Fabric:
         where = ["-n", namespace] if namespace else []
         return json.loads(await self._run(["ip", *where, "-json", *what.split()], "") or "[]")
 
-    async def _has_link(self, namespace: str | None, link: str) -> bool:
+    async def has_link(self, namespace: str | None, link: str) -> bool:
+        """Whether there is an interface of that name."""
         return any(entry["ifname"] == link for entry in await self._show(namespace, "link show"))
 
-    async def _delete_link(self, namespace: str | None, link: str) -> None:
+    async def delete_link(self, namespace: str | None, link: str) -> None:
+        """Remove an interface; one that is not there is fine."""
         if namespace is not None and not namespaces.exists(namespace):
             return
-        if await self._has_link(namespace, link):
-            await self._ip(namespace, [f"link del {link}"])
+        if await self.has_link(namespace, link):  # it may still go by itself, with its other end
+            await self._try(namespace, [f"link del {link}"])

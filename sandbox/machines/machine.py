@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -203,10 +202,5 @@ def clear(server_id: int, names: Names, host: Sequence[cgroups.Mounted]) -> None
 
 def delete(directory: Path) -> None:
     """Remove a machine's folder; its record goes last, so that a crash leaves a machine to be removed."""
-    shutil.rmtree(directory / "disk", ignore_errors=False, onerror=_gone_is_fine)
-    shutil.rmtree(directory, onerror=_gone_is_fine)
-
-
-def _gone_is_fine(_function: object, _path: str, failure: tuple[type, BaseException, object]) -> None:
-    if not isinstance(failure[1], FileNotFoundError):
-        raise failure[1]
+    disk.remove(directory / "disk")
+    disk.remove(directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -85,6 +86,11 @@ def write(path: Path, text: str) -> None:
 def write_json(path: Path, record: Any) -> None:
     """Replace a file with a dataclass as JSON."""
     write(path, json.dumps(asdict(record)))
+
+
+def digest(text: str) -> str:
+    """A short name that belongs to a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def read_boot(path: Path) -> Boot:

@@ -57,6 +57,11 @@ def public_mac(server_id: int) -> str:
     return _mac(0x9600, server_id)
 
 
+def balancer_mac(load_balancer_id: int, interface: int = 0) -> str:
+    """The hardware address of a load balancer's eth0 (0) or of one of its private interfaces."""
+    return _mac(0x8602 + interface if interface else 0x9602, load_balancer_id)
+
+
 def _mac(prefix: int, number: int) -> str:
     digits = f"{prefix:04x}{number & 0xFFFFFFFF:08x}"
     return ":".join(digits[i : i + 2] for i in range(0, 12, 2))
@@ -145,17 +150,27 @@ def private_port_lines(port: str, peer: str, device: str, interface: PrivateInte
         f"link set {port} master br0",
         f"link set {port} type bridge_slave isolated on",
         f"link set {port} up",
-        *alias_lines((), interface),
+        *neighbour_lines((), interface),
     ]
 
 
-def alias_lines(before: Iterable[str], interface: PrivateInterface) -> list[str]:
-    """In a network: alias addresses lead to their member without its doing."""
+def neighbour_lines(before: Iterable[str], interface: PrivateInterface) -> list[str]:
+    """In a network: a member's address and its alias addresses lead to it at once, without its doing.
+
+    Args:
+        before: alias addresses that it had.
+        interface: what it has now.
+    """
     gone = sorted(set(before) - set(interface.alias_ips))
     return [f"neigh del {ip} dev br0" for ip in gone] + [
         f"neigh replace {ip} lladdr {interface.mac_address} dev br0 nud permanent"
-        for ip in interface.alias_ips
+        for ip in (interface.ip, *interface.alias_ips)
     ]
+
+
+def forget_lines(interface: PrivateInterface) -> list[str]:
+    """In a network: a former member's addresses lead nowhere; each line may fail for itself."""
+    return [f"neigh del {ip} dev br0" for ip in (interface.ip, *interface.alias_ips)]
 
 
 def private_end_lines(device: str, ip: str, network: NetworkSpec, *, metadata: bool) -> list[str]:

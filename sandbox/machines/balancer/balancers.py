@@ -1,0 +1,246 @@
+"""All load balancers of a site: their addresses, their haproxy, the health that it sees."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.cloud.backend import LoadBalancerSpec, NetworkSpec, PrivateInterface
+from sandbox.machines import disk, namespaces, processes, records, topology
+from sandbox.machines.balancer import config, health, process
+from sandbox.machines.fabric import Fabric
+from sandbox.machines.names import Names
+from sandbox.machines.occupants import kill_inside
+
+FRESH = 0.5  # seconds for which an answer about health is used again
+OWN_DESCRIPTORS = 200  # files and sockets of haproxy that belong to no connection
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """How a load balancer is connected.
+
+    Attributes:
+        ipv4: its public address; None when the public interface is disabled.
+        ipv6: likewise.
+        private: network id and address of each private interface.
+    """
+
+    ipv4: str | None
+    ipv6: str | None
+    private: tuple[tuple[int, str], ...]
+
+    @staticmethod
+    def of(spec: LoadBalancerSpec) -> Attachment:
+        """What a load balancer wants."""
+        public = (spec.public_ipv4, spec.public_ipv6 or None) if spec.public_enabled else (None, None)
+        return Attachment(*public, spec.private)
+
+
+class LoadBalancers:
+    """Makes load balancers real.
+
+    Args:
+        names: of the site.
+        folder: each load balancer has a folder of its own in it.
+        fabric: connects them.
+        networks: all private networks, by id.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        folder: Path,
+        fabric: Fabric,
+        networks: Mapping[int, NetworkSpec],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._names, self._folder, self._fabric, self._networks = names, folder, fabric, networks
+        self._clock = clock
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._specs: dict[int, LoadBalancerSpec] = {}
+        self._seen: dict[int, tuple[float, dict[tuple[str, int], str]]] = {}
+        self._ipv6 = Path("/proc/sys/net/ipv6").is_dir()
+
+    async def put(self, spec: LoadBalancerSpec) -> None:
+        """Create a load balancer or change it; connections that can stay do.
+
+        Raises:
+            BackendError: haproxy refuses the configuration; the former one stays in force.
+        """
+        async with self._locks.setdefault(spec.id, asyncio.Lock()):
+            await self._connect(spec)
+            await asyncio.to_thread(self._serve, spec)
+            self._specs[spec.id] = spec
+            self._seen.pop(spec.id, None)
+
+    async def delete(self, load_balancer_id: int) -> None:
+        """Remove a load balancer; one that is gone is fine."""
+        async with self._locks.setdefault(load_balancer_id, asyncio.Lock()):
+            self._specs.pop(load_balancer_id, None)
+            self._seen.pop(load_balancer_id, None)
+            await asyncio.to_thread(self._end, load_balancer_id)
+            await self._disconnect(load_balancer_id, list(self._networks))
+            await asyncio.to_thread(namespaces.delete, self._names.load_balancer(load_balancer_id))
+            await asyncio.to_thread(disk.remove, self._directory(load_balancer_id))
+            await asyncio.to_thread(disk.remove, self._sockets(load_balancer_id))
+
+    def known(self) -> list[int]:
+        """Ids of all load balancers that left anything on the host."""
+        folders = self._folder.iterdir() if self._folder.is_dir() else ()
+        found = {int(entry.name) for entry in folders if entry.name.isdigit()}
+        parsed = (self._names.parse(name) for name in namespaces.listing())
+        return sorted(found | {number for kind, number in filter(None, parsed) if kind == "lb"})
+
+    def health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
+        """Health by (target address, listen port); who was not asked yet is left out."""
+        spec = self._specs.get(load_balancer_id)
+        if spec is None:
+            return {}
+        now = self._clock()
+        at, seen = self._seen.get(load_balancer_id, (float("-inf"), {}))
+        if now - at > FRESH:
+            try:
+                answer = process.ask(self._sockets(load_balancer_id) / "stats", "show stat")
+            except OSError:  # while haproxy starts or reloads nobody knows
+                answer = ""
+            addresses = [target.address for target in spec.targets]
+            ports = [service.listen_port for service in spec.services]
+            seen = health.by_target(health.parse(answer), addresses, ports)
+            self._seen[load_balancer_id] = (now, seen)
+        return seen
+
+    def _directory(self, load_balancer_id: int) -> Path:
+        return self._folder / str(load_balancer_id)
+
+    def _sockets(self, load_balancer_id: int) -> Path:
+        return self._names.sockets / f"lb-{load_balancer_id}"
+
+    async def _connect(self, spec: LoadBalancerSpec) -> None:
+        """Make the namespace and its interfaces what the load balancer wants."""
+        name, wanted = self._names.load_balancer(spec.id), Attachment.of(spec)
+        record = self._directory(spec.id) / "attachment.json"
+        if _read_attachment(record) == wanted and await self._whole(spec.id, name, wanted):
+            return
+        with disk.explained(self._directory(spec.id)):
+            self._directory(spec.id).mkdir(parents=True, exist_ok=True, mode=0o700)
+            record.unlink(missing_ok=True)
+        await asyncio.to_thread(namespaces.create, name)
+        await self._disconnect(spec.id, list(self._networks))
+        await self._fabric.up(name)
+        if wanted.ipv4 or wanted.ipv6:
+            mac = topology.balancer_mac(spec.id)
+            await self._fabric.plug_public(_port(spec.id), name, mac, wanted.ipv4, wanted.ipv6)
+        await self._plug(spec.id, name, wanted.private)
+        records.write_json(record, wanted)
+
+    async def _whole(self, load_balancer_id: int, name: str, wanted: Attachment) -> bool:
+        """Whether namespace and links of a known attachment are still there."""
+        if not namespaces.exists(name):
+            return False
+        port, public = _port(load_balancer_id), wanted.ipv4 or wanted.ipv6
+        if public and not await self._fabric.has_link(self._names.router, port):
+            return False
+        return all([await self._fabric.plugged(port, network) for network, _ in wanted.private])
+
+    async def _plug(self, load_balancer_id: int, name: str, private: Sequence[tuple[int, str]]) -> None:
+        for slot, (network_id, ip) in enumerate(private):
+            mac = topology.balancer_mac(load_balancer_id, slot + 1)
+            await self._fabric.plug_private(
+                _port(load_balancer_id),
+                name,
+                topology.private_device(slot),
+                PrivateInterface(network_id, ip, (), mac),
+                self._networks[network_id],
+                metadata=False,
+            )
+
+    async def _disconnect(self, load_balancer_id: int, networks: Sequence[int]) -> None:
+        inside = [self._names.router, *(self._names.network(network) for network in networks)]
+        for namespace in inside:
+            await self._fabric.delete_link(namespace, _port(load_balancer_id))
+
+    def _serve(self, spec: LoadBalancerSpec) -> None:
+        """Start haproxy, or reload it where its configuration or certificates differ."""
+        directory, sockets = self._directory(spec.id), self._sockets(spec.id)
+        sockets.mkdir(parents=True, exist_ok=True, mode=0o700)
+        changed = self._write(spec, directory, sockets)
+        known = records.read_run(directory / "run.json")
+        log, master = directory / "haproxy.log", sockets / "master"
+        if known and processes.alive(known.keeper):
+            if changed:
+                _keep_health(sockets / "stats", directory / "health")
+                process.reload(known.keeper, master, log)
+        else:
+            kill_inside(self._names.load_balancer(spec.id))  # one whose record a crash prevented
+            current = directory / "haproxy.cfg"
+            started = process.start(self._names.load_balancer(spec.id), current, master, log)
+            records.write_json(directory / "run.json", records.Run(started, None))
+        (directory / "applied").touch()
+
+    def _write(self, spec: LoadBalancerSpec, directory: Path, sockets: Path) -> bool:
+        """Write configuration and certificates; True where they are not what haproxy runs with.
+
+        Nothing is replaced before haproxy has accepted it.
+        """
+        current, applied = directory / "haproxy.cfg", directory / "applied"
+        texts = config.certificates(spec)
+        folder = directory / f"certificates-{records.digest(json.dumps(texts))}"
+        places = config.Places(str(sockets / "stats"), str(directory / "health"), str(folder), self._ipv6)
+        text = config.render(spec, places, _connections())
+        if current.exists() and applied.exists() and current.read_text() == text:
+            return False
+        with disk.explained(directory):
+            folder.mkdir(exist_ok=True, mode=0o700)
+            for name, certificate in texts.items():
+                (folder / name).touch(mode=0o600)
+                (folder / name).write_text(certificate)
+            (directory / "health").touch(mode=0o600)
+            new = directory / "haproxy.cfg.new"
+            new.write_text(text)
+            process.check(new)
+            applied.unlink(missing_ok=True)
+            new.replace(current)
+            for old in directory.glob("certificates-*"):
+                if old != folder:
+                    disk.remove(old)
+        return True
+
+    def _end(self, load_balancer_id: int) -> None:
+        known = records.read_run(self._directory(load_balancer_id) / "run.json")
+        if known:
+            process.end(known.keeper)
+        kill_inside(self._names.load_balancer(load_balancer_id))
+
+
+def _port(load_balancer_id: int) -> str:
+    """The name of a load balancer's ports, in the router and in networks."""
+    return f"b{load_balancer_id}"
+
+
+def _read_attachment(path: Path) -> Attachment | None:
+    if not path.exists():
+        return None
+    raw = json.loads(path.read_text())
+    return Attachment(raw["ipv4"], raw["ipv6"], tuple((network, ip) for network, ip in raw["private"]))
+
+
+def _keep_health(stats: Path, file: Path) -> None:
+    """Write down the health that the worker sees, for the one that takes over."""
+    try:
+        state = process.ask(stats, "show servers state")
+    except OSError:  # a worker that does not answer knows nothing worth keeping
+        return
+    records.write(file, state.strip() + "\n")
+
+
+def _connections() -> int:
+    """How many connections one process can hold: each takes two descriptors."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(100, (hard - OWN_DESCRIPTORS) // 2) if hard != resource.RLIM_INFINITY else 100_000

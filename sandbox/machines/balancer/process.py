@@ -1,0 +1,126 @@
+"""One haproxy: start, reload without loss, orders over its sockets, end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from sandbox.cloud.backend import BackendError
+from sandbox.machines import processes
+from sandbox.machines.names import NAMESPACES
+from sandbox.machines.runner import run_blocking
+
+DEADLINE = 10.0
+ANSWER = 1.0  # seconds for one answer on a socket
+
+
+def check(configuration: Path) -> None:
+    """Ask haproxy whether it would take a configuration. Blocks.
+
+    Raises:
+        BackendError: it would not; with its reason.
+    """
+    run_blocking(["haproxy", "-c", "-q", "-f", str(configuration)])
+
+
+def start(namespace: str, configuration: Path, master: Path, log: Path) -> processes.Identity:
+    """Start haproxy in a namespace and a session of its own, and wait until it serves. Blocks.
+
+    Args:
+        namespace: its network namespace.
+        configuration: checked before.
+        master: its master socket, to be made.
+        log: gets what it prints.
+
+    Raises:
+        BackendError: it ended or does not answer.
+    """
+    master.unlink(missing_ok=True)
+    program = shutil.which("nsenter") or "/usr/bin/nsenter"
+    command = [program, f"--net={NAMESPACES / namespace}", "haproxy", "-W", "-S", f"{master},mode,600"]
+    pid = os.posix_spawn(
+        program,
+        [*command, "-f", str(configuration)],
+        dict(os.environ),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+    identity = processes.identify(pid)
+    if identity is None:
+        processes.reap(pid)
+        raise BackendError(f"haproxy did not start (see {log})")
+    _wait(lambda: _workers(master) > 0, identity, log)
+    return identity
+
+
+def reload(process: processes.Identity, master: Path, log: Path) -> None:
+    """Let haproxy take its configuration anew; connections go on with the old worker. Blocks.
+
+    Raises:
+        BackendError: it ended or does not answer.
+    """
+    before = _reloads(master)
+    processes.send(process, signal.SIGUSR2)
+    _wait(lambda: _reloads(master) > before and _workers(master) > 0, process, log)
+
+
+def end(process: processes.Identity) -> None:
+    """End haproxy with all its connections. Blocks."""
+    if processes.send(process, signal.SIGTERM) and not processes.wait_gone(process, 2):
+        processes.send(process, signal.SIGKILL)
+        processes.wait_gone(process, DEADLINE)
+    processes.reap(process.pid)
+
+
+def ask(path: Path, order: str) -> str:
+    """One order over a socket of haproxy, and its answer. Blocks for a second at most.
+
+    Raises:
+        OSError: nobody answers.
+    """
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ANSWER)
+        connection.connect(str(path))
+        connection.sendall(order.encode() + b"\n")
+        parts = []
+        while part := connection.recv(65536):
+            parts.append(part)
+            if (parts[-2:][0] + part).endswith(b"\n\n"):
+                break  # the master keeps the connection for more orders; an empty line ends its answer
+    return b"".join(parts).decode(errors="replace")
+
+
+def _processes(master: Path) -> list[list[str]]:
+    """The rows of ``show proc``; none while haproxy starts or reloads."""
+    try:
+        return [line.split() for line in ask(master, "@master show proc").splitlines() if line]
+    except OSError:
+        return []
+
+
+def _workers(master: Path) -> int:
+    """How many workers serve with the current configuration."""
+    return sum(row[1:3] == ["worker", "0"] for row in _processes(master) if len(row) > 2)
+
+
+def _reloads(master: Path) -> int:
+    """How often haproxy has reloaded; -1 while it does not say."""
+    return next((int(row[2]) for row in _processes(master) if len(row) > 2 and row[1] == "master"), -1)
+
+
+def _wait(ready: Callable[[], bool], process: processes.Identity, log: Path) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not ready():
+        if not processes.alive(process) or time.monotonic() > deadline:
+            tail = log.read_text(errors="replace")[-500:]
+            raise BackendError(f"haproxy does not serve: {tail.strip()} (see {log})")
+        time.sleep(0.01)
