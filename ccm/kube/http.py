@@ -45,11 +45,13 @@ class Call:
     """One request as it went, for metrics.
 
     Attributes:
+        host: that it went to.
         verb: HTTP method.
         status: HTTP status code, or `<error>` when none came.
         seconds: until the answer's head was there.
     """
 
+    host: str
     verb: str
     status: str
     seconds: float
@@ -76,6 +78,7 @@ class HttpTransport:
 
     Args:
         connection: sends requests.
+        host: the server's name, for metrics.
         limiter: at most so many requests a second; None leaves that to the server's own flow control.
         observe: learns of each request.
         grace: seconds that a watch may stay silent after it should have ended.
@@ -85,11 +88,13 @@ class HttpTransport:
         self,
         connection: Connection,
         *,
+        host: str = "",
         limiter: TokenBucket | None = None,
         observe: Callable[[Call], None] = lambda _: None,
         grace: float = WATCH_GRACE,
     ) -> None:
         self._connection = connection
+        self._host = host
         self._limiter = limiter
         self._observe = observe
         self._grace = grace
@@ -202,7 +207,7 @@ class HttpTransport:
             response = await self._connection.send(request)
             status = str(response.status)
         finally:
-            self._observe(Call(request.verb, status, loop.time() - started))
+            self._observe(Call(self._host, request.verb, status, loop.time() - started))
         if response.ok:
             return response
         async with response:

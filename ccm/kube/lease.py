@@ -1,13 +1,13 @@
 """Leader election by a Lease: of all replicas at most one works at any time.
 
 The holder writes the Lease every `retry_period`. A candidate takes it over when it has seen it unchanged for
-the duration that is written in it, on the candidate's own monotonic clock: no two clocks are ever compared. The
-holder stops by itself when it could not write for `renew_deadline`, which is shorter; what lies between the two
-is the time that its work has to end. A write whose answer is lost never lengthens that: the deadline counts from
+the duration that is written in it, on its own monotonic clock: no two clocks are ever compared. The holder
+stops by itself when it could not write for `renew_deadline`, which is shorter; what lies between the two is
+the time that its work has to end. A write whose answer is lost never lengthens that: the deadline counts from
 before the last write that surely succeeded was sent.
 
-When the work ends or we are told to stop, the Lease is given back, but only after the work has really ended; the
-next replica then starts at once instead of after `duration`.
+When the work ends or we are told to stop, the Lease is given back, but only after the work has really ended;
+the next replica then starts at once instead of after `duration`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import aiohttp
 import structlog
@@ -80,7 +81,7 @@ class KubernetesTransport(HttpTransport):
             load, age = _from_service_account(service_account, environment), _TOKEN_AGE
         connection = _Connection(load, age, master, user_agent)
         await connection.open()
-        return cls(connection, limiter=limiter, observe=observe, grace=grace)
+        return cls(connection, host=connection.host, limiter=limiter, observe=observe, grace=grace)
 
 
 async def _nothing(_: Any) -> None:
@@ -135,6 +136,11 @@ class _Connection:
         # Without gzip: on a cluster's own network it costs more than it saves.
         self._api.set_default_header("Accept-Encoding", "identity")
         self._api.set_default_header("Accept", "application/json")
+
+    @property
+    def host(self) -> str:
+        """Name and port of the server."""
+        return urlsplit(str(self._configuration.host)).netloc
 
     async def send(self, request: Request) -> aiohttp.ClientResponse:
         if self._max_age is not None and time.monotonic() - self._loaded > self._max_age:

@@ -1,0 +1,36 @@
+"""`python -m ccm`: the cloud-controller-manager; `plan` and `lint` are commands of their own."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from typing import cast
+
+# Imported only when they are called: each needs half of the program.
+COMMANDS = {
+    "plan": "ccm.controllers.plan:main",
+    "lint": "ccm.hetzner.lint:main",
+}
+DEFAULT = "ccm.manager.command:main"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code.
+
+    Args:
+        arguments: the command line without the program's name; this process' by default.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    place = COMMANDS.get(given[0]) if given else None
+    module, _, function = (place or DEFAULT).partition(":")
+    if place is not None:
+        if importlib.util.find_spec(module) is None:
+            print(f"Error: the command {given[0]} is not part of this build", file=sys.stderr)
+            return 2
+        given = given[1:]
+    return cast("Callable[[list[str]], int]", getattr(importlib.import_module(module), function))(given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Which clouds there are, by name: those that come with us, and those that are installed.
+
+A package offers a cloud by an entry point of the group `ccm.clouds`; its factory is called as
+`factory(environment, provider=NAME, registry=REGISTRY)`, does no I/O, and raises ConfigurationError with
+every problem that it finds.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import cast
+
+from prometheus_client import CollectorRegistry
+
+from ccm.cloud import Cloud
+from ccm.errors import ConfigurationError
+
+GROUP = "ccm.clouds"
+# The image holds plain files and no package metadata, so our own clouds stand here too.
+BUILT_IN = {
+    "ccm-from-scratch": "ccm.hetzner:open_cloud",
+    "hcloud": "ccm.hetzner:open_cloud",
+}
+Factory = Callable[..., Cloud]
+
+
+def known_clouds() -> dict[str, str]:
+    """Where the factory of each cloud is, by the cloud's name; installed ones win over ours."""
+    return BUILT_IN | {point.name: point.value for point in entry_points(group=GROUP)}
+
+
+def open_cloud(name: str, environment: Mapping[str, str], registry: CollectorRegistry) -> Cloud:
+    """Open a cloud by name.
+
+    Args:
+        name: as given to `--cloud-provider`.
+        environment: variables.
+        registry: where its metrics are registered.
+
+    Raises:
+        ConfigurationError: there is no such cloud, or its settings are wrong.
+    """
+    clouds = known_clouds()
+    if name not in clouds:
+        raise ConfigurationError([f'unknown cloud provider "{name}"; known are {", ".join(sorted(clouds))}'])
+    module, _, attribute = clouds[name].partition(":")
+    try:
+        factory = cast("Factory", getattr(importlib.import_module(module), attribute))
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError([f'cloud provider "{name}" can\'t be loaded: {error}']) from error
+    return factory(environment, provider=name, registry=registry)

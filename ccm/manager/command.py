@@ -1,0 +1,173 @@
+"""`python -m ccm`: from the command line to a running manager, and to an exit code.
+
+Exit codes: 0 ended as asked (also by SIGTERM), 1 failed while running or lost the lease, 2 wrong command line
+or environment. What is wrong with flags and environment is told all at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+
+import structlog
+
+from ccm.cloud import Cloud
+from ccm.errors import CcmError, ConfigurationError
+from ccm.kube.errors import LeaseLost
+from ccm.kube.ratelimit import TokenBucket
+from ccm.kube.transport import KubernetesTransport
+from ccm.manager.clouds import open_cloud
+from ccm.manager.endpoint import Connections
+from ccm.manager.flag_table import FLAGS
+from ccm.manager.flags import ParsedFlags, parse_flags, usage
+from ccm.manager.logs import secrets_in, set_up_logs
+from ccm.manager.manager import Manager
+from ccm.manager.metrics import Metrics
+from ccm.manager.options import Options, problems_of
+from ccm.version import VERSION
+
+NAME = "cloud-controller-manager"
+OK, FAILED, MISUSED = 0, 1, 2
+_USAGE = f"""{NAME} runs the controllers that connect a Kubernetes cluster with its cloud.
+
+Usage:
+  python -m ccm [flags]
+  python -m ccm plan ...    what would be done to the cloud now
+  python -m ccm lint ...    check annotations in manifests, offline
+"""
+
+log = structlog.stdlib.get_logger("ccm")
+
+
+def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run the manager until it ends; returns the exit code.
+
+    Args:
+        arguments: the command line without the command's name.
+        environment: variables.
+    """
+    flags = parse_flags(FLAGS, arguments)
+    if flags["help"]:
+        print(_USAGE + usage(FLAGS))
+        return OK
+    if flags["version"]:
+        print(f"ccm-from-scratch v{VERSION}")
+        return OK
+    metrics = Metrics(VERSION)
+    problems = problems_of(flags)
+    cloud = _open_cloud(flags, environment, metrics, problems)
+    if problems or cloud is None:
+        for problem in problems:
+            print(f"Error: {problem}", file=sys.stderr)
+        print(f"run {NAME} --help for all flags", file=sys.stderr)
+        return MISUSED
+    set_up_logs(form=flags["logging-format"], verbosity=flags["v"], secrets=secrets_in(environment))
+    options = Options(flags)
+    log.info("starting", version=VERSION, flags={name: flags[name] for name in sorted(flags.given)})
+    for name in options.without_effect(FLAGS):
+        log.warning("flag_without_effect", flag=f"--{name}")
+    return asyncio.run(_until_signalled(options, cloud, environment, metrics))
+
+
+def _open_cloud(
+    flags: ParsedFlags, environment: Mapping[str, str], metrics: Metrics, problems: list[str]
+) -> Cloud | None:
+    """The cloud, if it can be opened; what is wrong is added to the problems."""
+    if not flags["cloud-provider"]:
+        return None
+    try:
+        return open_cloud(flags["cloud-provider"], environment, metrics.registry)
+    except ConfigurationError as error:
+        problems.extend(error.problems)
+        return None
+
+
+async def _until_signalled(
+    options: Options, cloud: Cloud, environment: Mapping[str, str], metrics: Metrics
+) -> int:
+    """Run; SIGTERM and SIGINT end it in order."""
+    running = asyncio.create_task(_run(options, cloud, environment, metrics), name="manager")
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _stop, running, number.name)
+    try:
+        await running
+    except asyncio.CancelledError:
+        log.info("stopped")
+        return OK
+    except LeaseLost as error:
+        log.error("leader_election_lost", error=str(error))  # noqa: TRY400 - no stack helps here
+        return FAILED
+    except CcmError as error:
+        log.error("failed", error=str(error))  # noqa: TRY400 - no stack helps here
+        return FAILED
+    except Exception:
+        log.exception("crashed")
+        return FAILED
+    return OK
+
+
+def _stop(running: asyncio.Task[None], signal_name: str) -> None:
+    log.info("stopping", signal=signal_name)
+    running.cancel()
+
+
+async def _run(options: Options, cloud: Cloud, environment: Mapping[str, str], metrics: Metrics) -> None:
+    async with AsyncExitStack() as stack:
+        connections = await _connect(options.flags, environment, metrics, stack)
+        manager = Manager(
+            options,
+            cloud,
+            connections,
+            metrics,
+            identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+            clock=boot_time,
+        )
+        await manager.run()
+
+
+async def _connect(
+    flags: ParsedFlags, environment: Mapping[str, str], metrics: Metrics, stack: AsyncExitStack
+) -> Connections:
+    limited = flags.given & {"kube-api-qps", "kube-api-burst"} and flags["kube-api-qps"] > 0
+    limiter = TokenBucket(flags["kube-api-qps"], flags["kube-api-burst"]) if limited else None
+
+    async def connect(kubeconfig: str, bucket: TokenBucket | None = None) -> KubernetesTransport:
+        transport = await KubernetesTransport.connect(
+            environment=environment,
+            kubeconfig=kubeconfig,
+            master=flags["master"],
+            user_agent=f"{NAME}/v{VERSION}",
+            limiter=bucket,
+            observe=metrics.request,
+        )
+        stack.push_async_callback(transport.close)
+        return transport
+
+    work = await connect(flags["kubeconfig"], limiter)
+    others = [flags["authentication-kubeconfig"], flags["authorization-kubeconfig"]]
+    authentication, authorization = [await connect(path) if path else work for path in others]
+    return Connections(work, authentication, authorization)
+
+
+def boot_time() -> float:
+    """Seconds since boot; unlike other clocks it goes on while the machine is suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
+    """The command; returns the exit code.
+
+    Args:
+        arguments: the command line without the command's name; this process' by default.
+        environment: variables; this process' by default.
+    """
+    given = sys.argv[1:] if arguments is None else arguments
+    return run_manager(given, os.environ if environment is None else environment)

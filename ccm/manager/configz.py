@@ -1,0 +1,62 @@
+"""What `/configz` shows: the flags in the form of upstream's component configuration, v1alpha1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ccm.manager.durations import format_duration
+from ccm.manager.flags import ParsedFlags
+
+
+def configuration(flags: ParsedFlags) -> dict[str, Any]:
+    """The CloudControllerManagerConfiguration that the flags amount to."""
+
+    def duration(name: str) -> str:
+        return format_duration(flags[name])
+
+    return {
+        "Generic": {
+            "Port": flags["secure-port"],
+            "Address": flags["bind-address"],
+            "MinResyncPeriod": duration("min-resync-period"),
+            "ClientConnection": {
+                "Kubeconfig": flags["kubeconfig"],
+                "ContentType": flags["kube-api-content-type"],
+                "QPS": flags["kube-api-qps"],
+                "Burst": flags["kube-api-burst"],
+            },
+            "ControllerStartInterval": duration("controller-start-interval"),
+            "LeaderElection": {
+                "LeaderElect": flags["leader-elect"],
+                "LeaseDuration": duration("leader-elect-lease-duration"),
+                "RenewDeadline": duration("leader-elect-renew-deadline"),
+                "RetryPeriod": duration("leader-elect-retry-period"),
+                "ResourceLock": flags["leader-elect-resource-lock"],
+                "ResourceName": flags["leader-elect-resource-name"],
+                "ResourceNamespace": flags["leader-elect-resource-namespace"],
+            },
+            "Controllers": list(flags["controllers"]),
+            "Debugging": {"EnableProfiling": False, "EnableContentionProfiling": False},
+            "LeaderMigrationEnabled": False,
+        },
+        "KubeCloudShared": {
+            "CloudProvider": {"Name": flags["cloud-provider"], "CloudConfigFile": flags["cloud-config"]},
+            "UseServiceAccountCredentials": flags["use-service-account-credentials"],
+            "AllowUntaggedCloud": flags["allow-untagged-cloud"],
+            "RouteReconciliationPeriod": duration("route-reconciliation-period"),
+            "NodeMonitorPeriod": duration("node-monitor-period"),
+            "ClusterName": flags["cluster-name"],
+            "ClusterCIDR": flags["cluster-cidr"],
+            "AllocateNodeCIDRs": flags["allocate-node-cidrs"],
+            "CIDRAllocatorType": flags["cidr-allocator-type"],
+            "ConfigureCloudRoutes": flags["configure-cloud-routes"],
+            "NodeSyncPeriod": duration("node-sync-period"),
+        },
+        "NodeController": {
+            "ConcurrentNodeSyncs": flags["concurrent-node-syncs"],
+            "ConcurrentNodeStatusUpdates": flags["concurrent-node-status-updates"],
+        },
+        "ServiceController": {"ConcurrentServiceSyncs": flags["concurrent-service-syncs"]},
+        "NodeStatusUpdateFrequency": duration("node-status-update-frequency"),
+        "Webhook": {"Webhooks": []},
+    }

@@ -1,0 +1,161 @@
+"""The table of controllers: what each one is built from, and in which order they start."""
+
+from __future__ import annotations
+
+import random as randomness
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ccm.cloud import Cloud
+from ccm.controllers import node as node_controller
+from ccm.controllers import node_lifecycle
+from ccm.controllers.service import controller as service_controller
+from ccm.controllers.service.policy import Classes
+from ccm.kube.events import EventRecorder
+from ccm.kube.informer import Informer
+from ccm.kube.objects import Node, Service
+from ccm.kube.protocol import Transport
+from ccm.kube.ratelimit import RetryLimiter
+from ccm.manager.metrics import Metrics
+from ccm.manager.options import Options
+from ccm.manager.selection import NODE, NODE_LIFECYCLE, SERVICE
+
+
+class Controller(Protocol):
+    """What the manager needs of a controller."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        ...
+
+    def healthy(self) -> str | None:
+        """What is wrong, or None. Does not block."""
+        ...
+
+
+@dataclass(slots=True)
+class Workshop:
+    """What controllers are built from. Collections that two of them read are watched once.
+
+    Attributes:
+        cloud: the provider.
+        transport: the API server.
+        recorder: for events.
+        options: the flags.
+        metrics: of this process.
+        random: numbers in [0, 1).
+        informers: what has to run besides the controllers.
+    """
+
+    cloud: Cloud
+    transport: Transport
+    recorder: EventRecorder
+    options: Options
+    metrics: Metrics
+    random: Callable[[], float] = randomness.random
+    informers: dict[str, Informer[Any]] = field(default_factory=dict[str, Informer[Any]])
+
+    @property
+    def nodes(self) -> Informer[Node]:
+        """All Nodes."""
+        return self._informer("/api/v1/nodes", Node)
+
+    @property
+    def services(self) -> Informer[Service]:
+        """All Services."""
+        return self._informer("/api/v1/services", Service)
+
+    def _informer(self, path: str, kind: type[Any]) -> Informer[Any]:
+        if path not in self.informers:
+            # Spread over one to two periods, so that not everything is looked at in the same moment.
+            resync = self.options.flags["min-resync-period"] * (1 + self.random())
+            self.informers[path] = Informer(self.transport, path, kind, resync=resync)
+        return self.informers[path]
+
+
+def _node(shop: Workshop) -> Controller | None:
+    instances, flags = shop.cloud.instances, shop.options.flags
+    if instances is None:
+        return None
+    return node_controller.NodeController(
+        instances,
+        shop.transport,
+        shop.nodes,
+        shop.recorder.for_component(node_controller.COMPONENT),
+        node_controller.NodeOptions(
+            concurrent_syncs=flags["concurrent-node-syncs"],
+            concurrent_status_updates=flags["concurrent-node-status-updates"],
+            status_update_frequency=flags["node-status-update-frequency"],
+        ),
+        registry=shop.metrics.registry,
+        queue=shop.metrics.queue(node_controller.QUEUE),
+    )
+
+
+def _node_lifecycle(shop: Workshop) -> Controller | None:
+    instances, flags = shop.cloud.instances, shop.options.flags
+    if instances is None:
+        return None
+    return node_lifecycle.NodeLifecycleController(
+        instances,
+        shop.transport,
+        shop.nodes,
+        shop.recorder.for_component(node_lifecycle.COMPONENT),
+        node_lifecycle.NodeLifecycleOptions(
+            monitor_period=flags["node-monitor-period"],
+            confirmations=flags["node-deletion-confirmations"],
+            delete_without_provider_id=flags["delete-nodes-without-provider-id"],
+            out_of_service=flags["node-out-of-service-taint"],
+            concurrent_syncs=flags["concurrent-node-lifecycle-syncs"],
+        ),
+        registry=shop.metrics.registry,
+    )
+
+
+def _service(shop: Workshop) -> Controller | None:
+    load_balancers, flags = shop.cloud.load_balancers, shop.options.flags
+    if load_balancers is None:
+        return None
+
+    def limiter() -> RetryLimiter:
+        return RetryLimiter(service_controller.RETRY_BASE, service_controller.RETRY_CAP)
+
+    return service_controller.ServiceController(
+        load_balancers,
+        shop.transport,
+        shop.services,
+        shop.nodes,
+        shop.recorder.for_component(service_controller.COMPONENT),
+        options=service_controller.ServiceOptions(
+            concurrent_syncs=flags["concurrent-service-syncs"],
+            resync_period=flags["service-resync-period"],
+            classes=Classes(frozenset(flags["load-balancer-classes"]), flags["services-without-class"]),
+        ),
+        registry=shop.metrics.registry,
+        queue=shop.metrics.queue(service_controller.QUEUE, limiter()),
+        node_queue=shop.metrics.queue(service_controller.NODE_QUEUE, limiter()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the table.
+
+    Attributes:
+        name: of the controller, in `--controllers` and in health checks.
+        metric: its name in `running_managed_controllers`.
+        build: makes it; None if the cloud lacks what it needs.
+    """
+
+    name: str
+    metric: str
+    build: Callable[[Workshop], Controller | None]
+
+
+# In the order in which they start: nodes first, since load balancers and routes need them.
+TABLE = (
+    Entry(NODE, "cloud-node", _node),
+    Entry(NODE_LIFECYCLE, "cloud-node-lifecycle", _node_lifecycle),
+    Entry(SERVICE, "service", _service),
+)

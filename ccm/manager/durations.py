@@ -1,0 +1,38 @@
+"""Go's durations: `1h30m`, `2.5s`, `300ms`."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a duration as Go's time.ParseDuration reads it.
+
+    Raises:
+        ValueError: this is none.
+    """
+    sign = -1.0 if text.startswith("-") else 1.0
+    rest = text.removeprefix("-") if sign < 0 else text.removeprefix("+")
+    if rest == "0":
+        return 0.0
+    parts = list(_PART.finditer(rest))
+    if not parts or "".join(part.group() for part in parts) != rest:
+        raise ValueError(f"{text!r} is no duration like 300ms, 10s or 1h30m")
+    return sign * sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
+
+
+def format_duration(seconds: float) -> str:
+    """A duration as Go prints it: `5s`, `1m30s`, `12h0m0s`, `500ms`."""
+    if seconds == 0:
+        return "0s"
+    if abs(seconds) < 1:
+        return f"{seconds * 1000:g}ms"
+    sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
+    hours, rest = divmod(seconds, 3600)
+    minutes, rest = divmod(rest, 60)
+    head = f"{hours:.0f}h" if hours else ""
+    head += f"{minutes:.0f}m" if hours or minutes else ""
+    return f"{sign}{head}{rest:g}s"

@@ -1,0 +1,148 @@
+"""The health and metrics server as the flags want it, with certificates and client CAs kept current."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from ccm.errors import CcmError
+from ccm.kube.objects import ConfigMap
+from ccm.kube.protocol import Transport
+from ccm.manager.configz import configuration
+from ccm.manager.flags import ParsedFlags
+from ccm.manager.health import Health
+from ccm.manager.reviews import AccessReviewer, TokenReviewer
+from ccm.manager.server import Guard, build_application, serving
+from ccm.manager.tls import TLS_VERSIONS, ServerTls, TlsOptions
+
+_AUTHORITIES = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+_LOOK_AGAIN = 60.0
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """Connections to the API server.
+
+    Attributes:
+        work: for everything that controllers do.
+        authentication: asks who somebody is.
+        authorization: asks what they may do.
+    """
+
+    work: Transport
+    authentication: Transport
+    authorization: Transport
+
+
+class Endpoint:
+    """Serves while its block runs; not at all with `--secure-port=0`.
+
+    Args:
+        flags: the command line.
+        health: checks to show.
+        registry: metrics to show.
+        connections: to the API server.
+
+    Attributes:
+        port: on which it listens.
+        started: set when it listens.
+    """
+
+    def __init__(
+        self, flags: ParsedFlags, health: Health, registry: CollectorRegistry, connections: Connections
+    ) -> None:
+        self.port = 0
+        self.started = asyncio.Event()
+        self._flags = flags
+        self._health = health
+        self._registry = registry
+        self._connections = connections
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        if self._flags["secure-port"]:
+            await self._stack.enter_async_context(self._serve())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @asynccontextmanager
+    async def _serve(self) -> AsyncGenerator[None]:
+        flags = self._flags
+        tls = await asyncio.to_thread(ServerTls, tls_options(flags))
+        application = build_application(self._health, self._registry, configuration(flags), self._guard())
+        async with serving(
+            application,
+            tls.context,
+            address=flags["bind-address"],
+            port=flags["secure-port"],
+            reuse_port=flags["permit-port-sharing"],
+            reuse_address=flags["permit-address-sharing"],
+        ) as self.port:
+            self.started.set()
+            tending = asyncio.create_task(self._tend(tls), name="tls")
+            try:
+                yield
+            finally:
+                tending.cancel()
+
+    def _guard(self) -> Guard:
+        flags, connections = self._flags, self._connections
+        return Guard(
+            flags["authorization-always-allow-paths"],
+            TokenReviewer(connections.authentication, flags["authentication-token-webhook-cache-ttl"]),
+            AccessReviewer(
+                connections.authorization,
+                flags["authorization-webhook-cache-authorized-ttl"],
+                flags["authorization-webhook-cache-unauthorized-ttl"],
+            ),
+        )
+
+    async def _tend(self, tls: ServerTls) -> None:
+        """Keep certificate and client authorities current, for ever."""
+        trusted = ""
+        while True:
+            try:
+                if tls.reload():
+                    log.info("certificate_reloaded")
+                authorities = await self._authorities()
+                if authorities and authorities != trusted:
+                    tls.trust_clients(authorities)
+                    trusted = authorities
+            except (CcmError, OSError) as error:
+                # Without them clients can still show a token; nobody may do more than otherwise.
+                log.warning("client_authorities_unknown", error=str(error))
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    async def _authorities(self) -> str:
+        """CA certificates (PEM) of clients whose certificates count; empty for none."""
+        if self._flags["client-ca-file"]:
+            return await asyncio.to_thread(Path(self._flags["client-ca-file"]).read_text, "ascii")
+        if self._flags["authentication-skip-lookup"]:
+            return ""
+        found = await self._connections.authentication.get(_AUTHORITIES, ConfigMap)
+        return found.data.get("client-ca-file", "")
+
+
+def tls_options(flags: ParsedFlags) -> TlsOptions:
+    """How the flags want TLS."""
+    return TlsOptions(
+        certificate_file=flags["tls-cert-file"],
+        key_file=flags["tls-private-key-file"],
+        directory=flags["cert-dir"],
+        minimum=TLS_VERSIONS[flags["tls-min-version"]],
+        cipher_suites=flags["tls-cipher-suites"],
+    )

@@ -1,0 +1,230 @@
+"""Command line flags as Kubernetes' components read them (pflag). All mistakes are found, not only the first.
+
+`--name=value` and `--name value`; a switch is true without a value and needs `=false` to be false; `_` in
+names counts as `-`; lists are separated by commas, and repeated flags add to them; of other flags the last
+one wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ccm.manager.durations import format_duration, parse_duration
+
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+_INT32 = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of flag.
+
+    Attributes:
+        name: as usage shows it.
+        parse: from text; raises ValueError with a sentence.
+        is_switch: whether it stands for true without a value.
+        adds: whether repeated flags add to each other (lists and maps) instead of replacing.
+        show: the default, for usage.
+    """
+
+    name: str
+    parse: Callable[[str], Any]
+    is_switch: bool = False
+    adds: bool = False
+    show: Callable[[Any], str] = str
+
+
+def _bool(text: str) -> bool:
+    if text in _TRUE | _FALSE:
+        return text in _TRUE
+    raise ValueError(f"{text!r} is neither true nor false")
+
+
+def _int32(text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise ValueError(f"{text!r} is no whole number") from None
+    if not -_INT32 <= value < _INT32:
+        raise ValueError(f"{text} does not fit into 32 bits")
+    return value
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number") from None
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()
+
+
+def _int_list(text: str) -> tuple[int, ...]:
+    return tuple(_int32(item) for item in _list(text))
+
+
+def _map(text: str) -> dict[str, str]:
+    pairs = dict[str, str]()
+    for item in _list(text):
+        name, separator, value = item.partition("=")
+        if not separator:
+            raise ValueError(f"{item!r} is not of the form name=value")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _switch_map(text: str) -> dict[str, bool]:
+    switches = dict[str, bool]()
+    for name, value in _map(text).items():
+        try:
+            switches[name] = _bool(value)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return switches
+
+
+def _commas(items: Iterable[object]) -> str:
+    return f"[{','.join(str(item) for item in items)}]"
+
+
+def _lower(value: bool) -> str:  # noqa: FBT001 - formats a switch
+    return str(value).lower()
+
+
+BOOL = Kind("", _bool, is_switch=True, show=_lower)
+STRING = Kind("string", str, show=repr)
+INT = Kind("int32", _int32)
+FLOAT = Kind("float32", _float)
+DURATION = Kind("duration", parse_duration, show=format_duration)
+STRINGS = Kind("strings", _list, adds=True, show=_commas)
+INTS = Kind("int32Slice", _int_list, adds=True, show=_commas)
+SWITCHES = Kind("mapStringBool", _switch_map, adds=True, show=lambda _: "")
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag.
+
+    Attributes:
+        name: without dashes.
+        kind: its type.
+        default: its value when it is not given.
+        group: heading under which usage shows it.
+        help: one sentence.
+        short: one letter that stands for it, or empty.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    group: str
+    help: str = ""
+    short: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFlags:
+    """What the command line says.
+
+    Attributes:
+        values: of all flags, defaults included.
+        given: names of those that were on the command line.
+        problems: one sentence for each mistake.
+    """
+
+    values: Mapping[str, Any]
+    given: frozenset[str] = frozenset()
+    problems: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+@dataclass(slots=True)
+class _Parser:
+    flags: Mapping[str, Flag]
+    shorts: Mapping[str, Flag]
+    values: dict[str, Any]
+    given: set[str] = field(default_factory=set[str])
+    problems: list[str] = field(default_factory=list[str])
+
+    def run(self, arguments: Iterator[str]) -> None:
+        for argument in arguments:
+            if argument == "--":
+                self.problems.extend(f"unexpected argument {rest!r}" for rest in arguments)
+            elif argument.startswith("-") and argument != "-":
+                self._flag(argument, arguments)
+            else:
+                self.problems.append(f"unexpected argument {argument!r}: only flags are understood")
+
+    def _flag(self, argument: str, following: Iterator[str]) -> None:
+        name, separator, value = argument.partition("=")
+        flag = self._find(name)
+        if flag is None:
+            self.problems.append(f"unknown flag: {name}")
+            return
+        if not separator:
+            if flag.kind.is_switch:
+                value = "true"
+            else:
+                following_value = next(following, None)
+                if following_value is None:
+                    self.problems.append(f"--{flag.name}: needs a value")
+                    return
+                value = following_value
+        self._set(flag, value)
+
+    def _find(self, name: str) -> Flag | None:
+        if name.startswith("--"):
+            return self.flags.get(name[2:].replace("_", "-"))
+        return self.shorts.get(name[1:])
+
+    def _set(self, flag: Flag, text: str) -> None:
+        try:
+            value = flag.kind.parse(text)
+        except ValueError as error:
+            self.problems.append(f"--{flag.name}: {error}")
+            return
+        if flag.kind.adds and flag.name in self.given:
+            before = self.values[flag.name]
+            value = before | value if isinstance(value, dict) else before + value
+        self.values[flag.name] = value
+        self.given.add(flag.name)
+
+
+def parse_flags(flags: Sequence[Flag], arguments: Sequence[str]) -> ParsedFlags:
+    """Read a command line.
+
+    Args:
+        flags: all that are known.
+        arguments: without the command's name.
+    """
+    parser = _Parser(
+        flags={flag.name: flag for flag in flags},
+        shorts={flag.short: flag for flag in flags if flag.short},
+        values={flag.name: flag.default for flag in flags},
+    )
+    parser.run(iter(arguments))
+    return ParsedFlags(parser.values, frozenset(parser.given), tuple(parser.problems))
+
+
+def usage(flags: Sequence[Flag]) -> str:
+    """All flags by group, as `--help` prints them."""
+    lines: list[str] = []
+    for group in dict.fromkeys(flag.group for flag in flags):
+        lines += ["", f"{group} flags:", ""]
+        lines += [_usage_line(flag) for flag in flags if flag.group == group]
+    return "\n".join(lines)
+
+
+def _usage_line(flag: Flag) -> str:
+    short = f"-{flag.short}, " if flag.short else "    "
+    head = f"{short}--{flag.name} {flag.kind.name}".rstrip()
+    default = flag.kind.show(flag.default)
+    shown = f" (default {default})" if flag.default not in ("", (), False, 0, None) and default else ""
+    return f"  {head:<60} {flag.help}{shown}"

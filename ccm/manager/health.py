@@ -1,0 +1,99 @@
+"""`/healthz`, `/livez` and `/readyz`: named checks, and the text that Kubernetes' components answer with.
+
+- live: the process can go on; otherwise the kubelet restarts it. A cloud that is away is no reason for that.
+- ready: it does what it should; the cloud answers, the caches are complete, no queue is stuck.
+- healthz: upstream's older endpoint, everything that is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from http import HTTPStatus
+
+Check = Callable[[], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    name: str
+    check: Check
+    live: bool
+
+
+class Health:
+    """The checks of this process; they come and go with what runs.
+
+    A check returns what is wrong, or None. It must not block.
+    """
+
+    def __init__(self) -> None:
+        self._checks: list[_Named] = [_Named("ping", lambda: None, live=True)]
+
+    def add(self, name: str, check: Check, *, live: bool = False) -> None:
+        """Add a check.
+
+        Args:
+            name: of the controller, as upstream names it.
+            check: what is wrong, or None.
+            live: whether only a restart would help.
+        """
+        self._checks.append(_Named(name, check, live))
+
+    def remove(self, name: str) -> None:
+        """Forget a check."""
+        self._checks = [named for named in self._checks if named.name != name]
+
+    def names(self) -> list[str]:
+        """All checks, in order."""
+        return [named.name for named in self._checks]
+
+    def results(self, endpoint: str) -> dict[str, str | None]:
+        """What is wrong by check, for `healthz`, `livez` or `readyz`."""
+        return {named.name: _run(named.check) for named in self._checks if endpoint != "livez" or named.live}
+
+    def answer(self, endpoint: str, *, verbose: bool, exclude: Collection[str] = ()) -> tuple[int, str]:
+        """Status and text for a request.
+
+        Args:
+            endpoint: `healthz`, `livez` or `readyz`.
+            verbose: list all checks even if all is well.
+            exclude: checks to leave out.
+        """
+        results = self.results(endpoint)
+        lines: list[str] = []
+        failed = False
+        for name, problem in results.items():
+            if name in exclude:
+                lines.append(f"[+]{name} excluded: ok")
+            elif problem is None:
+                lines.append(f"[+]{name} ok")
+            else:
+                failed = True
+                lines.append(f"[-]{name} failed: {problem}")
+        unknown = [name for name in exclude if name not in results]
+        if unknown:
+            names = ",".join(f'"{name}"' for name in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+        if failed:
+            return HTTPStatus.INTERNAL_SERVER_ERROR, "\n".join([*lines, f"{endpoint} check failed", ""])
+        if verbose:
+            return HTTPStatus.OK, "\n".join([*lines, f"{endpoint} check passed", ""])
+        return HTTPStatus.OK, "ok"
+
+    def answer_one(self, endpoint: str, name: str) -> tuple[int, str]:
+        """Status and text for one check alone, `/healthz/NAME`."""
+        results = self.results(endpoint)
+        if name not in results:
+            return HTTPStatus.NOT_FOUND, f"there is no check {name}\n"
+        problem = results[name]
+        if problem is None:
+            return HTTPStatus.OK, "ok"
+        return HTTPStatus.INTERNAL_SERVER_ERROR, f"{problem}\n"
+
+
+def _run(check: Check) -> str | None:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001 - a check that fails is a failed check
+        return f"{type(error).__name__}: {error}"

@@ -1,0 +1,130 @@
+"""The log: one line for each thing that happened, as klog writes it or as JSON, and never a secret.
+
+A message is a constant word; what varies goes into fields. What other libraries log with Python's own
+`logging` comes out in the same form.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Iterable, Mapping, MutableMapping
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import msgspec
+import structlog
+
+_LETTERS = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}
+_DEBUG_FROM = 4
+_LONG_ENOUGH = 6
+_SECRET_NAME = re.compile(r"TOKEN|PASSWORD|SECRET|PASSPHRASE", re.IGNORECASE)
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}")
+_MASK = "[secret]"
+
+EventDict = MutableMapping[str, Any]
+
+
+class Redactor:
+    """Takes secrets out of everything that is logged, as a last line of defence.
+
+    Args:
+        secrets: texts that must never appear.
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        known = sorted({secret for secret in secrets if len(secret) >= _LONG_ENOUGH}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:
+        """Structlog's processor."""
+        for name, value in event.items():
+            if isinstance(value, str):
+                event[name] = self.clean(value)
+            elif not isinstance(value, int | float | bool | type(None)) and name[:1] != "_":
+                event[name] = self.clean(str(value))
+        return event
+
+    def clean(self, text: str) -> str:
+        """The text without secrets."""
+        text = _BEARER.sub(rf"\1 {_MASK}", text)
+        return self._known.sub(_MASK, text) if self._known else text
+
+
+def secrets_in(environment: Mapping[str, str]) -> list[str]:
+    """Values of variables whose names say that they are secret; names of files are not."""
+    return [
+        value
+        for name, value in environment.items()
+        if _SECRET_NAME.search(name) and not name.endswith("_FILE")
+    ]
+
+
+def set_up_logs(
+    *, form: str, verbosity: int, secrets: Iterable[str] = (), stream: TextIO | None = None
+) -> None:
+    """Have everything logged to one stream.
+
+    Args:
+        form: `text` or `json`.
+        verbosity: `-v`; from 4 on also what is only of interest for debugging.
+        secrets: texts that must never appear.
+        stream: standard error by default.
+    """
+    level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.format_exc_info,
+        Redactor(secrets),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(stream or sys.stderr)
+    render = _as_json if form == "json" else _as_klog
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, render],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    # Their debug output would repeat every request, headers included.
+    for noisy in ("asyncio", "aiohttp", "urllib3", "kubernetes"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _as_json(_logger: object, _method: str, event: EventDict) -> str:
+    record = {
+        "ts": datetime.now(UTC).timestamp(),
+        "level": event.pop("level", "info"),
+        "logger": event.pop("logger", ""),
+        "msg": event.pop("event", ""),
+        **event,
+    }
+    return msgspec.json.encode(record, enc_hook=str).decode()
+
+
+def _as_klog(_logger: object, _method: str, event: EventDict) -> str:
+    """`I1121 11:43:19.123456 ccm.kube.lease] "lease_released" lease="..."`."""
+    letter = _LETTERS.get(str(event.pop("level", "info")), "I")
+    stamp = datetime.now(UTC).strftime("%m%d %H:%M:%S.%f")
+    logger, message = event.pop("logger", ""), event.pop("event", "")
+    stack = event.pop("exception", None)
+    fields = "".join(f" {name}={_quoted(value)}" for name, value in sorted(event.items()))
+    tail = f"\n{stack}" if stack else ""
+    return f"{letter}{stamp} {logger}] {_quoted(str(message))}{fields}{tail}"
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, str):
+        return msgspec.json.encode(value).decode()
+    return str(value)

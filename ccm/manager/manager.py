@@ -1,0 +1,196 @@
+"""The sequence in which things start and stop.
+
+1. The health and metrics server, so that followers answer too.
+2. The lease, if there may be several replicas.
+3. As leader: the cloud, the informers, then the controllers in the order of the table.
+4. At the end (SIGTERM, or the lease is lost) the controllers are cancelled and waited for, then the lease is
+   given back, so that the next replica starts at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+from ccm.cloud import Cloud, CloudError
+from ccm.errors import ConfigurationError
+from ccm.kube.events import EventRecorder
+from ccm.kube.informer import Informer
+from ccm.kube.lease import LeaderElector
+from ccm.kube.ratelimit import Backoff
+from ccm.manager.controllers import TABLE, Controller, Entry, Workshop
+from ccm.manager.endpoint import Connections, Endpoint
+from ccm.manager.health import Health
+from ccm.manager.metrics import Metrics
+from ccm.manager.options import Options
+
+_FLUSH = 1.0
+# An informer that hears nothing but errors for so long is worth a warning in readiness.
+_STALE = 120.0
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class Manager:
+    """One run of the cloud-controller-manager.
+
+    Args:
+        options: the flags.
+        cloud: opened, not started.
+        connections: to the API server.
+        metrics: of this process.
+        identity: who we are in the lease; unique.
+        clock: for the lease; None for the event loop's.
+        table: which controllers there are.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        cloud: Cloud,
+        connections: Connections,
+        metrics: Metrics,
+        *,
+        identity: str,
+        clock: Callable[[], float] | None = None,
+        table: Sequence[Entry] = TABLE,
+    ) -> None:
+        self.health = Health()
+        self.endpoint = Endpoint(options.flags, self.health, metrics.registry, connections)
+        self._options = options
+        self._cloud = cloud
+        self._connections = connections
+        self._metrics = metrics
+        self._identity = identity
+        self._clock = clock
+        self._table = table
+        self._recorder = EventRecorder(
+            connections.work, "cloud-controller-manager", host=identity.split("_", maxsplit=1)[0]
+        )
+
+    async def run(self) -> None:
+        """Run until cancelled.
+
+        Raises:
+            LeaseLost: another replica leads, or may lead.
+            ConfigurationError: what the flags or the environment name does not exist or must not be used.
+        """
+        async with self.endpoint:
+            sending = asyncio.create_task(self._recorder.run(), name="events")
+            try:
+                await self._lead_or_wait()
+            finally:
+                await self._recorder.flush(_FLUSH)
+                sending.cancel()
+                await self._cloud.close()
+
+    async def _lead_or_wait(self) -> None:
+        flags = self._options.flags
+        if not flags["leader-elect"]:
+            await self._lead()
+            return
+        name = flags["leader-elect-resource-name"]
+        elector = LeaderElector(
+            self._connections.work,
+            identity=self._identity,
+            namespace=flags["leader-elect-resource-namespace"],
+            name=name,
+            times=self._options.lease_times,
+            recorder=self._recorder,
+            observer=self._metrics.lease(name),
+            clock=self._clock,
+        )
+        self.health.add("leaderElection", elector.healthy, live=True)
+        await elector.run(self._lead)
+
+    async def _lead(self) -> None:
+        """Everything that only the leader does."""
+        await self._start_cloud()
+        self.health.add(f"cloud-{self._cloud.name}", self._cloud.healthy)
+        shop = Workshop(self._cloud, self._connections.work, self._recorder, self._options, self._metrics)
+        controllers = self._build(shop)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for path, informer in shop.informers.items():
+                    self.health.add(f"informer-{path.rsplit('/', 1)[-1]}", _informer_check(informer))
+                    group.create_task(informer.run(), name=f"informer {path}")
+                for entry, controller in controllers:
+                    await self._start(entry, controller, group)
+                # What exists now stays: the garbage collector need not look at it again and again.
+                gc.collect()
+                gc.freeze()
+        except ExceptionGroup as failures:
+            raise _first(failures) from failures
+        finally:
+            for entry, _ in controllers:
+                self._metrics.running(entry.metric, running=False)
+
+    async def _start_cloud(self) -> None:
+        """Reach the cloud, however long that takes; health tells that we wait for it."""
+        if not self._cloud.has_cluster_id and not self._options.flags["allow-untagged-cloud"]:
+            problem = (
+                f'cloud provider "{self._cloud.name}" has no cluster id; set it, or --allow-untagged-cloud'
+            )
+            raise ConfigurationError([problem])
+        backoff, waiting = Backoff(base=1.0), "starting"
+        self.health.add("cloud-start", lambda: waiting)
+        while True:
+            try:
+                await self._cloud.start()
+            except CloudError as error:
+                waiting = f"the cloud can't be used: {error}"
+                pause = backoff.next(asyncio.get_running_loop().time(), random.random())  # noqa: S311 - jitter
+                log.warning(
+                    "cloud_not_started", cloud=self._cloud.name, error=str(error), pause=round(pause, 1)
+                )
+                await asyncio.sleep(pause)
+            else:
+                self.health.remove("cloud-start")
+                log.info("cloud_started", cloud=self._cloud.name)
+                return
+
+    def _build(self, shop: Workshop) -> list[tuple[Entry, Controller]]:
+        built: list[tuple[Entry, Controller]] = []
+        for entry in self._table:
+            if not self._options.runs(entry.name):
+                log.info("controller_off", controller=entry.name)
+                continue
+            controller = entry.build(shop)
+            if controller is None:
+                log.warning("controller_skipped", controller=entry.name, why="the cloud does not offer it")
+            else:
+                built.append((entry, controller))
+        return built
+
+    async def _start(self, entry: Entry, controller: Controller, group: asyncio.TaskGroup) -> None:
+        log.info("controller_started", controller=entry.name)
+        self.health.add(entry.name, controller.healthy)
+        self._metrics.running(entry.metric, running=True)
+        group.create_task(controller.run(), name=entry.name)
+        interval = self._options.flags["controller-start-interval"]
+        await asyncio.sleep(interval * (1 + random.random()))  # noqa: S311 - jitter
+
+
+def _informer_check(informer: Informer[Any]) -> Callable[[], str | None]:
+    def check() -> str | None:
+        statistics = informer.statistics()
+        if not informer.synced.is_set():
+            return f"the list of {informer.path} is not complete yet: {statistics.last_error or 'wait'}"
+        since = statistics.failing_since
+        silence = 0.0 if since is None else asyncio.get_running_loop().time() - since
+        if silence < _STALE:
+            return None
+        return f"{informer.path} could not be watched for {silence:.0f} s: {statistics.last_error}"
+
+    return check
+
+
+def _first(failures: ExceptionGroup[Exception]) -> Exception:
+    """The error that ended a group of tasks; the others were cancelled because of it."""
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first

@@ -1,0 +1,184 @@
+"""What the owner chose: flags that were read, checked and given their types."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ccm.kube.lease import LeaseTimes
+from ccm.manager.flag_table import NO_EFFECT
+from ccm.manager.flags import Flag, ParsedFlags
+from ccm.manager.selection import ROUTE, is_enabled, unknown
+from ccm.manager.tls import TLS_VERSIONS, cipher_problems
+
+_JITTER = 1.2
+_DURATIONS_AT_LEAST_ZERO = (
+    "controller-start-interval",
+    "min-resync-period",
+    "service-resync-period",
+    "authentication-token-webhook-cache-ttl",
+    "authorization-webhook-cache-authorized-ttl",
+    "authorization-webhook-cache-unauthorized-ttl",
+)
+_DURATIONS_ABOVE_ZERO = (
+    "node-monitor-period",
+    "node-status-update-frequency",
+    "route-reconciliation-period",
+    "leader-elect-lease-duration",
+    "leader-elect-renew-deadline",
+    "leader-elect-retry-period",
+)
+_WORKERS = ("concurrent-node-syncs", "concurrent-node-lifecycle-syncs", "concurrent-service-syncs")
+_NOT_OFFERED = ("webhooks", "enable-leader-migration", "leader-migration-config", "tls-sni-cert-key")
+_STOP_GRACE = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags, checked.
+
+    Attributes:
+        flags: all values by name, defaults included.
+    """
+
+    flags: ParsedFlags
+
+    @property
+    def cloud_provider(self) -> str:
+        """Which cloud."""
+        return self.flags["cloud-provider"]
+
+    @property
+    def lease_times(self) -> LeaseTimes:
+        """Durations of leader election."""
+        return LeaseTimes(
+            duration=self.flags["leader-elect-lease-duration"],
+            renew_deadline=self.flags["leader-elect-renew-deadline"],
+            retry_period=self.flags["leader-elect-retry-period"],
+            stop_grace=_STOP_GRACE,
+        )
+
+    @property
+    def routes_wanted(self) -> bool:
+        """Whether the route controller has something to do."""
+        return self.flags["allocate-node-cidrs"] and self.flags["configure-cloud-routes"]
+
+    @property
+    def cluster_cidrs(self) -> tuple[str, ...]:
+        """Ranges of the Pods."""
+        return tuple(_split(self.flags["cluster-cidr"]))
+
+    def runs(self, controller: str) -> bool:
+        """Whether a controller is switched on (the cloud may still lack what it needs)."""
+        return is_enabled(controller, self.flags["controllers"])
+
+    def without_effect(self, flags: tuple[Flag, ...]) -> list[str]:
+        """Names of the given flags that do nothing here."""
+        return [flag.name for flag in flags if flag.help == NO_EFFECT and flag.name in self.flags.given]
+
+
+def problems_of(flags: ParsedFlags) -> list[str]:
+    """Everything that is wrong with the flags, one sentence each; the parser's own findings first."""
+    return [*flags.problems, *_problems(flags)]
+
+
+def _problems(flags: ParsedFlags) -> Iterator[str]:
+    if not flags["cloud-provider"]:
+        yield "--cloud-provider cannot be empty"
+    yield from unknown(flags["controllers"])
+    yield from _durations(flags)
+    yield from _numbers(flags)
+    yield from _leader_election(flags)
+    yield from _network(flags)
+    yield from _serving(flags)
+    for name in _NOT_OFFERED:
+        if flags[name]:
+            yield f"--{name}: is not offered by this cloud-controller-manager; leave it out"
+    if flags["logging-format"] not in ("text", "json"):
+        yield f"--logging-format: {flags['logging-format']!r} is neither text nor json"
+    for name in ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "client-ca-file"):
+        if flags[name] and not os.access(flags[name], os.R_OK):
+            yield f"--{name}: the file {flags[name]} can't be read"
+
+
+def _durations(flags: ParsedFlags) -> Iterator[str]:
+    for name in _DURATIONS_AT_LEAST_ZERO:
+        if flags[name] < 0:
+            yield f"--{name}: must not be negative"
+    for name in _DURATIONS_ABOVE_ZERO:
+        if flags[name] <= 0:
+            yield f"--{name}: must be greater than 0"
+
+
+def _numbers(flags: ParsedFlags) -> Iterator[str]:
+    for name in _WORKERS:
+        if flags[name] < 1:
+            yield f"--{name}: must be greater than 0, but is {flags[name]}"
+    if flags["concurrent-node-status-updates"] < 0:
+        yield "--concurrent-node-status-updates: must not be negative"
+    if flags["node-deletion-confirmations"] < 1:
+        yield "--node-deletion-confirmations: must be at least 1"
+    if flags["kube-api-qps"] > 0 and flags["kube-api-burst"] < 1:
+        yield "--kube-api-burst: must be at least 1 if --kube-api-qps is greater than 0"
+    if flags["v"] < 0:
+        yield "--v: must not be negative"
+
+
+def _leader_election(flags: ParsedFlags) -> Iterator[str]:
+    if not flags["leader-elect"]:
+        return
+    duration, deadline = flags["leader-elect-lease-duration"], flags["leader-elect-renew-deadline"]
+    if duration <= deadline:
+        yield "--leader-elect-lease-duration: must be greater than --leader-elect-renew-deadline"
+    if deadline <= flags["leader-elect-retry-period"] * _JITTER:
+        yield f"--leader-elect-renew-deadline: must exceed {_JITTER} times --leader-elect-retry-period"
+    if 0 < duration < 1:
+        yield "--leader-elect-lease-duration: must be at least 1s, since leases count whole seconds"
+    if flags["leader-elect-resource-lock"] != "leases":
+        yield "--leader-elect-resource-lock: only leases is possible"
+    for name in ("leader-elect-resource-name", "leader-elect-resource-namespace"):
+        if not flags[name]:
+            yield f"--{name}: must not be empty"
+
+
+def _network(flags: ParsedFlags) -> Iterator[str]:
+    ranges = _split(flags["cluster-cidr"])
+    families: list[int] = []
+    for text in ranges:
+        try:
+            families.append(ipaddress.ip_network(text, strict=False).version)
+        except ValueError:
+            yield f"--cluster-cidr: {text!r} is no CIDR like 10.244.0.0/16"
+    if len(ranges) > 2 or len(families) != len(set(families)):
+        yield "--cluster-cidr: at most one range of IPv4 and one of IPv6"
+    wanted = flags["allocate-node-cidrs"] and flags["configure-cloud-routes"]
+    if wanted and not ranges and is_enabled(ROUTE, flags["controllers"]):
+        yield (
+            "--cluster-cidr: is needed for routes; "
+            "give it, or switch them off with --configure-cloud-routes=false"
+        )
+
+
+def _serving(flags: ParsedFlags) -> Iterator[str]:
+    if not 0 <= flags["secure-port"] <= 65535:
+        yield f"--secure-port: {flags['secure-port']} is not between 0 and 65535"
+    try:
+        ipaddress.ip_address(flags["bind-address"])
+    except ValueError:
+        yield f"--bind-address: {flags['bind-address']!r} is no IP address"
+    certificate, key = flags["tls-cert-file"], flags["tls-private-key-file"]
+    if bool(certificate) != bool(key):
+        yield "--tls-cert-file and --tls-private-key-file: give both or none"
+    for name in ("tls-cert-file", "tls-private-key-file"):
+        if flags[name] and not os.access(flags[name], os.R_OK):
+            yield f"--{name}: the file {flags[name]} can't be read"
+    if flags["tls-min-version"] not in TLS_VERSIONS:
+        allowed = ", ".join(name for name in TLS_VERSIONS if name)
+        yield f"--tls-min-version: {flags['tls-min-version']!r} is not one of {allowed}"
+    yield from cipher_problems(flags["tls-cipher-suites"])
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -1,0 +1,201 @@
+"""Who asks, and may they: the API server decides (delegated authentication and authorization).
+
+A bearer token is checked by a TokenReview, a request by a SubjectAccessReview; both answers are believed for
+a few seconds. Client certificates are checked by TLS before we see them. Everybody else is anonymous.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from ccm.kube.errors import ConnectionFailed, KubernetesError, ServerError, TooManyRequests
+from ccm.kube.objects import Part
+from ccm.kube.protocol import Transport
+
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+MASTERS = "system:masters"
+_TIMEOUT = 10.0
+_TRIES = 5
+_PAUSE = 0.5
+_GROWTH = 1.5
+_REMEMBERED = 1024
+
+log = structlog.stdlib.get_logger(__name__)
+V = TypeVar("V")
+
+
+class ReviewedUser(Part, frozen=True):
+    """The user in a TokenReview's status."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class _TokenStatus(Part, frozen=True):
+    authenticated: bool = False
+    user: ReviewedUser = ReviewedUser()
+
+
+class _TokenReview(Part, frozen=True):
+    status: _TokenStatus = _TokenStatus()
+
+
+class _AccessStatus(Part, frozen=True):
+    allowed: bool = False
+    denied: bool = False
+
+
+class _AccessReview(Part, frozen=True):
+    status: _AccessStatus = _AccessStatus()
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+
+
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+class _Memory(Generic[V]):
+    """Answers that are believed for a while, the oldest forgotten first."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[object, tuple[float, V]] = OrderedDict()
+
+    def get(self, key: object) -> V | None:
+        until, answer = self._answers.get(key, (0.0, None))
+        return answer if _now() < until else None
+
+    def put(self, key: object, answer: V, seconds: float) -> V:
+        self._answers[key] = (_now() + seconds, answer)
+        self._answers.move_to_end(key)
+        if len(self._answers) > _REMEMBERED:
+            self._answers.popitem(last=False)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    user: User | None
+
+
+class TokenReviewer:
+    """Says whose a bearer token is.
+
+    Args:
+        transport: the API server.
+        ttl: seconds for which an answer is believed.
+    """
+
+    def __init__(self, transport: Transport, ttl: float) -> None:
+        self._transport = transport
+        self._ttl = ttl
+        self._memory: _Memory[_Answer] = _Memory()
+
+    async def user_of(self, token: str) -> User | None:
+        """The user, or None for a token that the cluster does not know.
+
+        Raises:
+            KubernetesError: the API server can't be asked.
+        """
+        key = hashlib.sha256(token.encode()).digest()
+        known = self._memory.get(key)
+        if known is not None:
+            return known.user
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token},
+        }
+        review = await _ask(self._transport, TOKEN_REVIEWS, body, _TokenReview)
+        user = review.status.user
+        answer = User(user.username, user.groups, user.uid) if review.status.authenticated else None
+        return self._memory.put(key, _Answer(answer), self._ttl).user
+
+
+class AccessReviewer:
+    """Says whether somebody may do something.
+
+    Args:
+        transport: the API server.
+        allowed_ttl: seconds for which a yes is believed.
+        denied_ttl: seconds for which a no is believed.
+    """
+
+    def __init__(self, transport: Transport, allowed_ttl: float, denied_ttl: float) -> None:
+        self._transport = transport
+        self._ttls = {True: allowed_ttl, False: denied_ttl}
+        self._memory: _Memory[bool] = _Memory()
+
+    async def allowed(self, user: User, verb: str, path: str) -> bool:
+        """Whether this user may do this with this path.
+
+        Raises:
+            KubernetesError: the API server can't be asked.
+        """
+        if MASTERS in user.groups:
+            return True
+        key = (user, verb, path)
+        known = self._memory.get(key)
+        if known is not None:
+            return known
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": user.name,
+                "groups": list(user.groups),
+                "uid": user.uid,
+                "nonResourceAttributes": {"path": path, "verb": verb},
+            },
+        }
+        review = await _ask(self._transport, ACCESS_REVIEWS, body, _AccessReview)
+        allowed = review.status.allowed and not review.status.denied
+        return self._memory.put(key, allowed, self._ttls[allowed])
+
+
+def user_of_certificate(certificate: Mapping[str, Any] | None) -> User | None:
+    """The user that a verified client certificate names: common name and organisations."""
+    names: dict[str, list[str]] = {}
+    for part in (certificate or {}).get("subject", ()):
+        for name, value in part:
+            names.setdefault(name, []).append(value)
+    if "commonName" not in names:
+        return None
+    groups = (*names.get("organizationName", ()), "system:authenticated")
+    return User(names["commonName"][-1], groups)
+
+
+async def _ask(transport: Transport, path: str, body: Mapping[str, Any], kind: type[V]) -> V:
+    """Ask, a few times if need be, within ten seconds."""
+    pause = _PAUSE
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            for _ in range(_TRIES - 1):
+                try:
+                    return await transport.create(path, body, kind)
+                except (ConnectionFailed, ServerError, TooManyRequests) as error:
+                    log.debug("review_failed", path=path, error=str(error))
+                await asyncio.sleep(pause)
+                pause *= _GROWTH
+            return await transport.create(path, body, kind)
+    except TimeoutError as error:
+        raise KubernetesError(message=f"no answer from {path} within {_TIMEOUT:.0f} s") from error
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

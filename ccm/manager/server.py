@@ -1,0 +1,204 @@
+"""The HTTPS server for probes and Prometheus. It runs in followers too, before leader election."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from ccm.errors import ConfigurationError
+from ccm.kube.errors import KubernetesError
+from ccm.manager.health import Health
+from ccm.manager.reviews import ANONYMOUS, AccessReviewer, TokenReviewer, User, user_of_certificate
+
+_ENDPOINTS = ("healthz", "livez", "readyz")
+_SHUTDOWN = 1.0
+
+log = structlog.stdlib.get_logger(__name__)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Who may read what.
+
+    Attributes:
+        always_allowed: paths that everybody may read; `/x/*` stands for all below.
+        tokens: says whose a token is.
+        access: says what somebody may do.
+    """
+
+    always_allowed: tuple[str, ...]
+    tokens: TokenReviewer
+    access: AccessReviewer
+
+    def is_public(self, path: str) -> bool:
+        """Whether everybody may read this path."""
+        return any(
+            path.startswith(allowed[:-1]) if allowed.endswith("*") else path == allowed
+            for allowed in self.always_allowed
+        )
+
+    async def refusal(self, request: web.Request) -> web.Response | None:
+        """The answer to somebody who may not ask this; None if they may."""
+        if self.is_public(request.path):
+            return None
+        try:
+            user = await self._user(request)
+            if user is None:
+                return _status(HTTPStatus.UNAUTHORIZED, "Unauthorized", "Unauthorized")
+            if await self.access.allowed(user, request.method.lower(), request.path):
+                return None
+        except KubernetesError as error:
+            log.warning("access_not_checked", path=request.path, error=str(error))
+            return _status(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "the API server can't be asked for access"
+            )
+        text = f'forbidden: User "{user.name}" cannot {request.method.lower()} path "{request.path}"'
+        return _status(HTTPStatus.FORBIDDEN, "Forbidden", text)
+
+    async def _user(self, request: web.Request) -> User | None:
+        transport = request.transport
+        certificate = transport.get_extra_info("peercert") if transport is not None else None
+        user = user_of_certificate(certificate)
+        if user is not None:
+            return user
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            return await self.tokens.user_of(token.strip())
+        return ANONYMOUS
+
+
+def build_application(
+    health: Health, registry: CollectorRegistry, configuration: Mapping[str, Any], guard: Guard
+) -> web.Application:
+    """The endpoints, guarded.
+
+    Args:
+        health: checks.
+        registry: metrics.
+        configuration: what `/configz` shows.
+        guard: who may read what.
+    """
+
+    @web.middleware
+    async def check_access(request: web.Request, handler: Handler) -> web.StreamResponse:
+        refused = await guard.refusal(request)
+        return refused if refused is not None else await handler(request)
+
+    application = web.Application(middlewares=[check_access])
+    for endpoint in _ENDPOINTS:
+        application.router.add_get(f"/{endpoint}", _health_handler(health, endpoint))
+        application.router.add_get(f"/{endpoint}/{{check}}", _check_handler(health, endpoint))
+
+    async def metrics(_request: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def slis(_request: web.Request) -> web.Response:
+        return web.Response(text=health_metrics(health), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def configz(_request: web.Request) -> web.Response:
+        return web.json_response({"cloudcontrollermanager.config.k8s.io": configuration})
+
+    application.router.add_get("/metrics", metrics)
+    application.router.add_get("/metrics/slis", slis)
+    application.router.add_get("/configz", configz)
+    return application
+
+
+def _health_handler(health: Health, endpoint: str) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        exclude = request.query.getall("exclude", [])
+        status, text = health.answer(endpoint, verbose="verbose" in request.query, exclude=exclude)
+        if status != HTTPStatus.OK:
+            log.warning("unhealthy", endpoint=endpoint, problems=text.strip())
+        return web.Response(status=status, text=text)
+
+    return handle
+
+
+def _check_handler(health: Health, endpoint: str) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        status, text = health.answer_one(endpoint, request.match_info["check"])
+        return web.Response(status=status, text=text)
+
+    return handle
+
+
+def health_metrics(health: Health) -> str:
+    """`/metrics/slis`: the result of each check, as upstream's service level indicators."""
+    name = "kubernetes_healthcheck"
+    lines = [f"# HELP {name} This metric records the result of a single healthcheck.", f"# TYPE {name} gauge"]
+    for endpoint in _ENDPOINTS:
+        for check, problem in health.results(endpoint).items():
+            lines.append(f'{name}{{name="{check}",type="{endpoint}"}} {0 if problem else 1}')
+    return "\n".join([*lines, ""])
+
+
+def _status(code: HTTPStatus, reason: str, message: str) -> web.Response:
+    body: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+    return web.Response(status=code, text=json.dumps(body), content_type="application/json")
+
+
+@asynccontextmanager
+async def serving(
+    application: web.Application,
+    context: ssl.SSLContext,
+    *,
+    address: str,
+    port: int,
+    reuse_port: bool = False,
+    reuse_address: bool = False,
+) -> AsyncGenerator[int]:
+    """Serve while the block runs; yields the port.
+
+    Args:
+        application: what answers.
+        context: TLS.
+        address: to listen on; `0.0.0.0` and `::` mean everywhere, IPv4 and IPv6, as in Go.
+        port: 0 for any free one.
+        reuse_port: `--permit-port-sharing`.
+        reuse_address: `--permit-address-sharing`.
+
+    Raises:
+        ConfigurationError: the port is in use or not allowed.
+    """
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN)
+    await runner.setup()
+    try:
+        site = web.TCPSite(
+            runner,
+            None if ipaddress.ip_address(address).is_unspecified else address,
+            port,
+            ssl_context=context,
+            reuse_port=reuse_port or None,
+            reuse_address=reuse_address or None,
+        )
+        try:
+            await site.start()
+        except OSError as error:
+            problem = f"--secure-port: can't listen on {address} port {port}: {error.strerror or error}"
+            raise ConfigurationError([problem]) from error
+        bound: int = runner.addresses[0][1]
+        log.info("serving", address=address, port=bound)
+        yield bound
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,137 @@
+"""TLS of the health and metrics server: versions, cipher suites, certificates that change while we run."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ccm.errors import ConfigurationError
+from ccm.manager.selfsigned import load_from_memory, make_certificate
+
+# Go names 1.0 and 1.1 too; nobody should offer them, so they are raised to 1.2.
+TLS_VERSIONS = {
+    "": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS10": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS11": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS12": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS13": ssl.TLSVersion.TLSv1_3,
+}
+# IANA's names, which Go and Kubernetes use, to OpenSSL's. Those of TLS 1.3 are always on.
+_CIPHERS = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_AES_128_GCM_SHA256": "",
+    "TLS_AES_256_GCM_SHA384": "",
+    "TLS_CHACHA20_POLY1305_SHA256": "",
+}
+_PAIR = "cloud-controller-manager"
+
+
+def cipher_problems(names: Sequence[str]) -> Iterator[str]:
+    """A sentence for each cipher suite that we can't offer."""
+    for name in names:
+        if name not in _CIPHERS:
+            yield f"--tls-cipher-suites: {name!r} is not one of {', '.join(_CIPHERS)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """How the server speaks TLS.
+
+    Attributes:
+        certificate_file: empty for one that is made for localhost.
+        key_file: its private key.
+        directory: where a made certificate is kept; empty for nowhere.
+        minimum: lowest version.
+        cipher_suites: IANA names, up to TLS 1.2; none for OpenSSL's defaults.
+    """
+
+    certificate_file: str = ""
+    key_file: str = ""
+    directory: str = ""
+    minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+    cipher_suites: tuple[str, ...] = ()
+
+
+class ServerTls:
+    """An SSL context whose certificate follows its files.
+
+    Args:
+        options: see `TlsOptions`.
+
+    Raises:
+        ConfigurationError: certificate and key don't fit, or none could be made.
+    """
+
+    def __init__(self, options: TlsOptions) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = options.minimum
+        suites = [_CIPHERS[name] for name in options.cipher_suites if _CIPHERS[name]]
+        if suites:
+            self.context.set_ciphers(":".join(suites))
+        self._files = _files(options)
+        self._stamp: tuple[int, ...] = ()
+        if self._files is None:
+            load_from_memory(self.context, make_certificate())
+        else:
+            self.reload()
+
+    def reload(self) -> bool:
+        """Read the files again if they changed; whether that was so.
+
+        Raises:
+            ConfigurationError: they don't fit together; the certificate in use stays.
+        """
+        if self._files is None:
+            return False
+        try:
+            stamp = tuple(file.stat().st_mtime_ns for file in self._files)
+            if stamp == self._stamp:
+                return False
+            self.context.load_cert_chain(*self._files)
+        except OSError as error:  # ssl.SSLError is one
+            names = " and ".join(str(file) for file in self._files)
+            raise ConfigurationError([f"the certificate in {names} can't be used: {error}"]) from error
+        self._stamp = stamp
+        return True
+
+    def trust_clients(self, authorities: str) -> None:
+        """Ask clients for a certificate of these authorities (PEM); those without one may still connect."""
+        self.context.load_verify_locations(cadata=authorities)
+        self.context.verify_mode = ssl.CERT_OPTIONAL
+
+
+def _files(options: TlsOptions) -> tuple[Path, Path] | None:
+    if options.certificate_file:
+        return Path(options.certificate_file), Path(options.key_file)
+    if not options.directory:
+        return None
+    directory = Path(options.directory)
+    certificate, key = directory / f"{_PAIR}.crt", directory / f"{_PAIR}.key"
+    try:
+        if not (certificate.exists() and key.exists()):
+            directory.mkdir(parents=True, exist_ok=True)
+            made = make_certificate()
+            _write(key, made.key, 0o600)
+            _write(certificate, made.certificate, 0o644)
+    except OSError as error:
+        raise ConfigurationError([f"--cert-dir: {error}"]) from error
+    return certificate, key
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        file.write(content)
