@@ -66,7 +66,7 @@ class Budget:
 
     async def acquire(self, priority: Priority) -> None:
         """Wait for the right to make one request. Give it back with :meth:`release`."""
-        if not self._waiting and self._take(priority):
+        if (not self._waiting or self._waiting[0][0] > priority) and self._take(priority):
             return
         started = self._clock()
         future = asyncio.get_running_loop().create_future()

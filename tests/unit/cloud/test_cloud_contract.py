@@ -1,0 +1,131 @@
+"""The contract's errors, the fake cloud and the sample: what other clouds' authors start from."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from pathlib import Path
+
+import pytest
+
+import ccm.cloud.sample
+from ccm.cloud import (
+    CloudError,
+    CloudUnavailable,
+    Instance,
+    InstanceNotFound,
+    NodeView,
+    NotOurs,
+    RetryAfter,
+    Route,
+    ServicePort,
+    ServiceView,
+)
+from ccm.cloud.fake import FakeCloud, FakeInstances
+from ccm.cloud.sample import open_cloud
+from ccm.errors import ConfigurationError
+from ccm.kube.reconciler import retry_after
+
+SERVICE = ServiceView("shop", "web", "uid-1", ports=(ServicePort(80, 30080),))
+
+
+def test_a_wrapped_wish_for_a_delay_is_found() -> None:
+    try:
+        try:
+            raise RetryAfter("busy", 42)
+        except RetryAfter as error:
+            raise CloudError("ensuring failed") from error
+    except CloudError as error:
+        assert retry_after(error) == 42
+    assert retry_after(CloudUnavailable("down")) is None
+
+
+async def test_the_fake_finds_machines_by_id_then_by_name() -> None:
+    fake = FakeCloud.complete()
+    assert fake.instances
+    fake.instances.add(Instance("fake://1", "a"))
+    assert (await fake.instances.get(NodeView("a"), accepted_age=0)).provider_id == "fake://1"
+    assert (await fake.instances.get(NodeView("other", "fake://1"), accepted_age=0)).name == "a"
+    with pytest.raises(InstanceNotFound):
+        await fake.instances.get(NodeView("a", "fake://2"), accepted_age=0)
+    with pytest.raises(NotOurs):
+        await fake.instances.get(NodeView("a", "aws://2"), accepted_age=0)
+    answers = await fake.instances.list([NodeView("a"), NodeView("b")], accepted_age=0)
+    assert isinstance(answers["a"], Instance)
+    assert isinstance(answers["b"], InstanceNotFound)
+
+
+@pytest.mark.looptime
+async def test_the_script_fails_waits_and_calls_back() -> None:
+    fake = FakeCloud.complete()
+    assert fake.instances
+    fake.instances.add(Instance("fake://1", "a"))
+    heard: list[str] = []
+
+    async def hear(subject: str) -> None:
+        heard.append(subject)
+
+    fake.script.during("get", hear)
+    fake.script.delay("get", 5)
+    fake.script.fail("get", CloudUnavailable("down"), times=1)
+    started = asyncio.get_running_loop().time()
+    with pytest.raises(CloudUnavailable):
+        await fake.instances.get(NodeView("a"), accepted_age=0)
+    assert (await fake.instances.get(NodeView("a"), accepted_age=0)).name == "a"
+    assert asyncio.get_running_loop().time() - started == pytest.approx(10)
+    assert heard == ["a", "a"]
+    assert fake.script.count("get") == 2
+
+
+async def test_the_fake_load_balancers_are_idempotent() -> None:
+    fake = FakeCloud.complete()
+    balancers = fake.load_balancers
+    assert balancers
+    assert await balancers.find(SERVICE) is None
+    assert (await balancers.ensure(SERVICE, [NodeView("a")])).steps == ("create",)
+    assert (await balancers.ensure(SERVICE, [NodeView("a")])).steps == ()
+    assert (await balancers.ensure(SERVICE, [NodeView("b")])).steps == ("update",)
+    assert await balancers.delete(SERVICE) == ["delete"]
+    assert await balancers.delete(SERVICE) == []
+
+
+async def test_the_fake_routes_are_idempotent() -> None:
+    fake = FakeCloud.complete()
+    assert fake.routes
+    assert fake.instances
+    fake.instances.add(Instance("fake://1", "a"))
+    fake.routes.gateways["fake://1"] = "10.0.0.2"
+    route = Route("10.244.0.0/24", await fake.routes.gateway(NodeView("a"), "10.244.0.0/24"))
+    assert await fake.routes.create([route]) == [None]
+    assert await fake.routes.create([route]) == [None]
+    (listed,) = (await fake.routes.list()).routes
+    assert listed.provider_id == "fake://1"
+    fake.script.fail("delete-route", CloudUnavailable("down"), times=1)
+    (failure,) = await fake.routes.delete([route])
+    assert isinstance(failure, CloudUnavailable)
+    assert await fake.routes.delete([route, route]) == [None, None]
+    assert (await fake.routes.list()).routes == ()
+
+
+def test_the_sample_is_short() -> None:
+    assert len(Path(inspect.getfile(ccm.cloud.sample)).read_text().splitlines()) < 100
+
+
+async def test_the_sample_runs() -> None:
+    cloud = open_cloud({"SAMPLE_MACHINES": "a=192.0.2.1,b=192.0.2.2"})
+    await cloud.start()
+    assert (await cloud.instances.get(NodeView("a"), accepted_age=0)).provider_id == "sample://a"
+    answers = await cloud.instances.list([NodeView("b"), NodeView("c")], accepted_age=0)
+    assert isinstance(answers["b"], Instance)
+    assert isinstance(answers["c"], InstanceNotFound)
+    assert cloud.healthy() is None
+    await cloud.close()
+
+
+def test_the_sample_tells_what_is_wrong() -> None:
+    with pytest.raises(ConfigurationError, match="'a' is not name=address"):
+        open_cloud({"SAMPLE_MACHINES": "a"})
+
+
+def test_a_fake_with_another_scheme() -> None:
+    assert FakeInstances(FakeCloud().script, scheme="my://").owns("my://1")

@@ -1,0 +1,208 @@
+"""The door to the API, against the emulated cloud."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from emulated_cloud import EmulatedCloud
+from prometheus_client import CollectorRegistry
+
+from ccm.cloud import AccessDenied, CloudBusy, CloudUnavailable, Rejected
+from ccm.hetzner.api import HetznerApi
+from ccm.hetzner.budget import Budget, Priority
+from ccm.hetzner.errors import ApiError, NotFound, Refused, Unauthorized, Unavailable
+from ccm.hetzner.wire import Network, Server
+
+NODES = Priority.NODES
+
+
+async def servers(api: HetznerApi):
+    return await api.list("/servers", "servers", Server, priority=NODES)
+
+
+async def test_one_object_is_decoded(sky: EmulatedCloud, api: HetznerApi) -> None:
+    made = await sky.add_server("a", labels={"team": "x"})
+    server = await api.get(f"/servers/{made['id']}", "server", Server, priority=NODES)
+    assert (server.id, server.name, server.status) == (made["id"], "a", "running")
+    assert server.location.network_zone == "eu-central"
+    assert server.server_type.name == "cpx22"
+    assert server.public_net.ipv4
+    assert server.public_net.ipv4.ip == made["public_net"]["ipv4"]["ip"]
+    assert server.labels == {"team": "x"}
+
+
+async def test_a_list_has_all_pages(sky: EmulatedCloud, api: HetznerApi) -> None:
+    await asyncio.gather(*(sky.add_server(f"s{number}") for number in range(120)))
+    await sky.forget_requests()
+    listing = await servers(api)
+    assert {server.name for server in listing.items} == {f"s{number}" for number in range(120)}
+    assert await sky.counts() == {"GET /servers": 3}
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_truncated_list_is_read_again(sky: EmulatedCloud, api: HetznerApi, times: int) -> None:
+    await asyncio.gather(*(sky.add_server(f"s{number}") for number in range(6)))
+    await sky.fault(path="/servers", truncated_page=True, times=times)
+    assert len((await servers(api)).items) == 6
+
+
+async def test_a_list_that_stays_truncated_is_an_error(sky: EmulatedCloud, api: HetznerApi) -> None:
+    await asyncio.gather(*(sky.add_server(f"s{number}") for number in range(6)))
+    await sky.fault(path="/servers", truncated_page=True)
+    with pytest.raises(Unavailable, match="the list is incomplete, 3 of 6 items came"):
+        await servers(api)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"code": "server_error"}, {"code": "unavailable"}, {"code": "timeout"}, {"status": 502, "raw": True},
+     {"drop": "before"}, {"drop": "after"}, {"truncated_body": True}, {"code": "rate_limit_exceeded"}],
+    ids=str,
+)  # fmt: skip
+async def test_a_read_survives_a_failure(sky: EmulatedCloud, fault: dict[str, object], monkeypatch) -> None:
+    monkeypatch.setattr("ccm.hetzner.api.asyncio.sleep", no_sleep)
+    api = sky.api(budget=Budget(limit=360_000))
+    made = await sky.add_server("a")
+    await sky.fault(method="GET", path="/servers/*", times=1, **fault)
+    server = await api.get(f"/servers/{made['id']}", "server", Server, priority=NODES)
+    assert server.name == "a"
+    await api.close()
+
+
+async def no_sleep(_: float) -> None:
+    """The pauses are tested elsewhere."""
+
+
+@pytest.mark.parametrize(("drop", "made"), [("before", 0), ("after", 1)])
+async def test_a_change_is_never_repeated_blindly(
+    sky: EmulatedCloud, api: HetznerApi, drop: str, made: int
+) -> None:
+    await sky.fault(method="POST", path="/networks", drop=drop)
+    await sky.forget_requests()
+    body = {"name": "n", "ip_range": "10.0.0.0/8"}
+    with pytest.raises(Unavailable):
+        await api.change("POST", "/networks", body, priority=NODES)
+    assert (await sky.counts())["POST /networks"] == 1
+    await sky.heal()
+    listing = await api.list("/networks", "networks", Network, priority=NODES)
+    assert len(listing.items) == made
+
+
+async def test_no_answer_in_time_is_an_error_and_repeats_no_change(sky: EmulatedCloud) -> None:
+    api = sky.api(timeout=(1, 0.2))
+    await sky.fault(method="POST", path="/networks", latency=1.0)
+    await sky.forget_requests()
+    with pytest.raises(Unavailable, match="no answer in time"):
+        await api.change("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8"}, priority=NODES)
+    await asyncio.sleep(1.0)
+    assert (await sky.counts())["POST /networks"] == 1
+    await api.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("unauthorized", AccessDenied), ("token_readonly", AccessDenied), ("forbidden", AccessDenied),
+     ("locked", CloudBusy), ("conflict", CloudBusy), ("not_found", Rejected), ("invalid_input", Rejected),
+     ("uniqueness_error", Rejected), ("resource_limit_exceeded", Rejected),
+     ("server_error", CloudUnavailable), ("maintenance", CloudUnavailable), ("a_new_code", Rejected)],
+)  # fmt: skip
+async def test_each_code_says_what_may_be_concluded(
+    sky: EmulatedCloud, api: HetznerApi, code: str, kind: type[Exception]
+) -> None:
+    status = 400 if code == "a_new_code" else 0
+    await sky.fault(method="POST", path="/networks", code=code, status=status, message="because")
+    with pytest.raises(kind, match=rf"POST /networks: because \({code}\)") as error:
+        await api.change("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8"}, priority=NODES)
+    assert isinstance(error.value, ApiError)
+    assert error.value.code == code
+    assert error.value.operation == "POST /networks"
+    assert error.value.status >= 400
+
+
+async def test_a_rejection_names_the_fields(api: HetznerApi) -> None:
+    with pytest.raises(Refused, match="ip_range"):
+        await api.change("POST", "/networks", {"name": "n", "ip_range": "nonsense"}, priority=NODES)
+
+
+async def test_a_wrong_token_is_told_without_telling_it(sky: EmulatedCloud) -> None:
+    token = "w" * 64
+    api = sky.api(token=token)
+    with pytest.raises(Unauthorized) as error:
+        await servers(api)
+    assert token not in str(error.value)
+    assert api.last_error is error.value
+    await api.close()
+
+
+async def test_an_api_that_is_not_there(sky: EmulatedCloud, monkeypatch) -> None:
+    monkeypatch.setattr("ccm.hetzner.api.asyncio.sleep", no_sleep)
+    api = HetznerApi(
+        token=lambda: "t" * 64,
+        endpoint="http://127.0.0.1:9/v1",
+        metrics=sky.api()._metrics,
+        budget=Budget(),
+    )
+    with pytest.raises(Unavailable, match="could not connect, or the connection broke"):
+        await servers(api)
+    await api.close()
+
+
+async def test_missing_objects_are_not_found(api: HetznerApi) -> None:
+    with pytest.raises(NotFound) as error:
+        await api.get("/servers/999", "server", Server, priority=NODES)
+    assert (error.value.code, error.value.status) == ("not_found", 404)
+
+
+async def test_actions_are_awaited_together(sky: EmulatedCloud, api: HetznerApi) -> None:
+    made = await asyncio.gather(*(sky.add_server(f"s{number}") for number in range(30)))
+    await sky.admin("PUT", "/settings", {"actions": "realistic"})
+    await sky.forget_requests()
+    paths = [f"/servers/{server['id']}/actions/reboot" for server in made]
+    actions = await asyncio.gather(*(api.act(path, priority=NODES) for path in paths))
+    await asyncio.gather(*(api.wait(action) for action in actions))
+    counts = await sky.counts()
+    assert counts["POST /servers/{id}/actions/reboot"] == 30
+    assert counts["GET /actions"] <= 12
+    assert set(counts) == {"POST /servers/{id}/actions/reboot", "GET /actions"}
+
+
+async def test_a_failed_action_says_why(sky: EmulatedCloud, api: HetznerApi) -> None:
+    made = await sky.add_server("a")
+    await sky.fault(command="reboot_server", code="server_error", message="broken")
+    action = await api.act(f"/servers/{made['id']}/actions/reboot", priority=NODES)
+    with pytest.raises(Rejected, match="action reboot_server failed"):
+        await api.wait(action)
+
+
+async def test_every_request_is_counted(sky: EmulatedCloud) -> None:
+    registry = CollectorRegistry()
+    api = sky.api(registry=registry)
+    with pytest.raises(NotFound):
+        await api.get("/servers/999", "server", Server, priority=NODES)
+    await servers(api)
+    names = {"method": "get", "api_endpoint": "/servers/", "code": "404"}
+    assert registry.get_sample_value("hcloud_api_requests_total", names) == 1
+    ours = {"operation": "GET /servers/{id}", "code": "not_found"}
+    assert registry.get_sample_value("ccm_hetzner_api_requests_total", ours) == 1
+    ours = {"operation": "GET /servers", "code": "ok"}
+    assert registry.get_sample_value("ccm_hetzner_api_requests_total", ours) == 1
+    assert registry.get_sample_value("hcloud_api_in_flight_requests") == 0
+    await api.close()
+
+
+async def test_the_user_agent_is_our_own(sky: EmulatedCloud, api: HetznerApi) -> None:
+    await sky.forget_requests()
+    await servers(api)
+    (request,) = (await sky.admin("GET", "/requests"))["requests"]
+    assert request["user_agent"].startswith("ccm-from-scratch/")
+
+
+async def test_odd_items_are_kept_apart_and_the_rest_is_read(sky: EmulatedCloud, api: HetznerApi) -> None:
+    """A server whose shape we don't understand exists; the others are as well as ever."""
+    from ccm.hetzner.api import _decode_items
+
+    raw = [{"id": 1, "name": "a"}, {"id": 2, "name": "b", "private_net": 7}, {"id": 3, "name": "c"}]
+    listing = _decode_items(raw, Server)
+    assert [server.id for server in listing.items] == [1, 3]
+    assert [(odd.id, odd.name) for odd in listing.odd] == [(2, "b")]

@@ -1,0 +1,114 @@
+"""Who may make a request when the quota is short; virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ccm.hetzner.budget import Budget, Priority
+
+pytestmark = pytest.mark.looptime
+
+NODES, BALANCERS, ROUTES, SWEEP = Priority.NODES, Priority.LOAD_BALANCERS, Priority.ROUTES, Priority.SWEEP
+
+
+def budget(limit: int = 3600) -> Budget:
+    return Budget(limit=limit, clock=asyncio.get_running_loop().time)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def test_while_there_is_quota_nobody_waits() -> None:
+    tokens = budget()
+    for _ in range(3000):
+        await tokens.acquire(SWEEP)
+        tokens.release()
+    assert now() < 0.1
+
+
+async def test_an_empty_bucket_refills_at_the_hourly_rate() -> None:
+    tokens = budget()
+    tokens.exhausted()
+    for _ in range(5):
+        await tokens.acquire(NODES)
+        tokens.release()
+    assert 4.9 <= now() <= 5.2
+
+
+async def test_the_servers_word_counts_not_ours() -> None:
+    tokens = budget()
+    tokens.observe(7200, 3)
+    assert tokens.limit == 7200
+    for _ in range(3):
+        await tokens.acquire(NODES)
+        tokens.release()
+    assert now() < 0.1
+    await tokens.acquire(NODES)
+    assert 0.4 <= now() <= 0.6, "7200 an hour are two a second"
+
+
+async def test_requests_on_their_way_are_taken_off_the_servers_word() -> None:
+    tokens = budget()
+    for _ in range(3):
+        await tokens.acquire(NODES)
+    tokens.observe(3600, 100)
+    assert tokens.remaining == pytest.approx(98)
+
+
+async def test_the_most_important_goes_first() -> None:
+    tokens = budget()
+    tokens.exhausted()
+    order: list[str] = []
+
+    async def work(name: str, priority: Priority) -> None:
+        await tokens.acquire(priority)
+        tokens.release()
+        order.append(name)
+
+    async with asyncio.TaskGroup() as group:
+        for name, priority in [
+            ("sweep", SWEEP),
+            ("route", ROUTES),
+            ("lb", BALANCERS),
+            ("n1", NODES),
+            ("n2", NODES),
+        ]:
+            group.create_task(work(name, priority))
+    assert order == ["n1", "n2", "lb", "route", "sweep"]
+
+
+async def test_sweeps_leave_a_reserve_that_nodes_may_use() -> None:
+    tokens = budget()
+    tokens.observe(3600, 200)
+    sweep = asyncio.create_task(tokens.acquire(SWEEP))
+    await asyncio.sleep(0)
+    assert tokens.waiting == 1
+    for _ in range(100):
+        await tokens.acquire(NODES)
+        tokens.release()
+    assert now() < 0.1
+    await sweep
+    assert now() > 200, "a tenth of the bucket has to be there first"
+
+
+async def test_giving_up_gives_the_turn_away() -> None:
+    tokens = budget()
+    tokens.exhausted()
+    first = asyncio.create_task(tokens.acquire(NODES))
+    second = asyncio.create_task(tokens.acquire(NODES))
+    await asyncio.sleep(0.1)
+    first.cancel()
+    await second
+    assert now() <= 1.2
+    assert first.cancelled()
+
+
+async def test_waiting_is_reported() -> None:
+    waited: list[float] = []
+    tokens = Budget(clock=asyncio.get_running_loop().time, on_wait=waited.append)
+    tokens.exhausted()
+    await tokens.acquire(NODES)
+    assert waited == [pytest.approx(1.0, abs=0.1)]

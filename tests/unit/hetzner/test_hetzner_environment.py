@@ -1,0 +1,211 @@
+"""Every environment variable of the official CCM: defaults, values, and all problems at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccm.errors import ConfigurationError
+from ccm.hetzner.environment import read
+from ccm.hetzner.variables import parse_bool, parse_duration
+
+TOKEN = "t" * 64
+MINIMAL = {"HCLOUD_TOKEN": TOKEN}
+
+
+def problems(**environment: str) -> tuple[str, ...]:
+    with pytest.raises(ConfigurationError) as error:
+        read(MINIMAL | environment)
+    return error.value.problems
+
+
+def test_defaults() -> None:
+    settings = read(MINIMAL)
+    assert settings.token.value == TOKEN
+    assert settings.endpoint == "https://api.hetzner.cloud/v1"
+    assert (settings.debug, settings.metrics_enabled, settings.metrics_address) == (False, True, ":8233")
+    assert (settings.network.name_or_id, settings.network.attached_check, settings.network.routes) == (
+        "",
+        True,
+        False,
+    )
+    instances = settings.instances
+    assert (instances.address_family, instances.zone_label, instances.max_age) == ("ipv4", True, 10.0)
+    robot = settings.robot
+    assert (robot.enabled, robot.cache_timeout, robot.rate_limit_wait) == (False, 300.0, 0.0)
+    assert robot.forward_internal_ips
+    balancers = settings.load_balancers
+    assert balancers.enabled
+    assert balancers.disable_public_network is None
+    assert balancers.uses_proxyprotocol is None
+    assert balancers.health_check_interval is None
+    assert settings.warnings == ()
+
+
+def test_everything_set() -> None:
+    prefix = "HCLOUD_LOAD_BALANCERS_"
+    settings = read(
+        MINIMAL
+        | {
+            "HCLOUD_ENDPOINT": "http://169.254.169.254/v1",
+            "HCLOUD_DEBUG": "true",
+            "HCLOUD_NETWORK": " net ",
+            "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "1",
+            "HCLOUD_INSTANCES_ADDRESS_FAMILY": "dualstack",
+            "HCLOUD_INSTANCES_ZONE_LABEL_ENABLED": "F",
+            "HCLOUD_INSTANCES_COPY_LABELS": "team, stage,",
+            "HCLOUD_SERVER_CACHE_MAX_AGE": "1m30s",
+            "HCLOUD_METRICS_ENABLED": "false",
+            prefix + "LOCATION": "fsn1",
+            prefix + "TYPE": "lb21",
+            prefix + "ALGORITHM_TYPE": "least_connections",
+            prefix + "USE_PRIVATE_IP": "t",
+            prefix + "DISABLE_PUBLIC_NETWORK": "false",
+            prefix + "USES_PROXYPROTOCOL": "TRUE",
+            prefix + "PRIVATE_SUBNET_IP_RANGE": "10.0.0.0/24",
+            prefix + "HEALTH_CHECK_INTERVAL": "5s",
+            prefix + "HEALTH_CHECK_TIMEOUT": "3",
+            prefix + "HEALTH_CHECK_RETRIES": "2",
+        }
+    )
+    assert settings.network.name_or_id == "net"
+    assert settings.network.routes
+    assert not settings.network.attached_check
+    assert settings.instances.copied_labels == {"team", "stage"}
+    assert settings.instances.max_age == 90.0
+    assert not settings.instances.zone_label
+    balancers = settings.load_balancers
+    assert balancers.disable_public_network is False
+    assert balancers.uses_proxyprotocol is True
+    checks = (balancers.health_check_interval, balancers.health_check_timeout, balancers.health_check_retries)
+    assert checks == (5.0, 3.0, 2)
+
+
+def test_all_problems_are_told_together() -> None:
+    found = problems(
+        HCLOUD_DEBUG="perhaps",
+        HCLOUD_INSTANCES_ADDRESS_FAMILY="ipv5",
+        HCLOUD_SERVER_CACHE_MODE="some",
+        HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL="soon",
+        HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES="-1",
+        HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE="10.0.0.0/33",
+        HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE="random",
+        HCLOUD_ENDPOINT="api.hetzner.cloud",
+    )
+    assert len(found) == 8
+    assert "HCLOUD_INSTANCES_ADDRESS_FAMILY: 'ipv5' is not ipv4 or ipv6 or dualstack" in found
+
+
+def test_a_token_is_needed() -> None:
+    with pytest.raises(ConfigurationError, match="HCLOUD_TOKEN: not set"):
+        read({})
+
+
+def test_a_short_token_is_only_a_warning_and_never_shown() -> None:
+    settings = read({"HCLOUD_TOKEN": "short-secret"})
+    assert settings.warnings == ("HCLOUD_TOKEN has 12 characters, tokens have 64",)
+    assert "short-secret" not in repr(settings)
+
+
+def test_a_token_from_a_file_follows_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(f" {TOKEN}\n")
+    token = read({"HCLOUD_TOKEN_FILE": str(path)}).token
+    assert token.value == TOKEN
+    (tmp_path / "new").write_text("n" * 64)
+    (tmp_path / "new").rename(path)
+    assert token.value == "n" * 64
+    path.unlink()
+    assert token.value == "n" * 64, "a file that vanishes for a moment takes nothing away"
+    path.write_text("")
+    assert token.value == "n" * 64
+    path.write_text("l" * 64)
+    assert token.value == "l" * 64
+
+
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        read({"HCLOUD_TOKEN_FILE": str(tmp_path / "none")})
+    (problem,) = error.value.problems
+    assert problem.startswith("HCLOUD_TOKEN_FILE: ")
+    assert "No such file" in problem
+
+
+def test_an_empty_file_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("\n")
+    with pytest.raises(ConfigurationError, match="HCLOUD_TOKEN_FILE: the file is empty"):
+        read({"HCLOUD_TOKEN_FILE": str(tmp_path / "token")})
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        (
+            {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1", "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE": "eu-central"},
+            "only one",
+        ),
+        ({"HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP": "true"}, "needs HCLOUD_NETWORK"),
+        ({"ROBOT_ENABLED": "true", "ROBOT_USER": "me"}, "set both or neither"),
+        ({"ROBOT_ENABLED": "true", "ROBOT_PASSWORD": "x"}, "set both or neither"),
+        ({"ROBOT_ENABLED": "true", "HCLOUD_NETWORK": "n"}, "routes don't work with Robot"),
+    ],
+)
+def test_contradictions(environment: dict[str, str], expected: str) -> None:
+    (problem,) = problems(**environment)
+    assert expected in problem
+
+
+def test_robot_with_a_network_but_without_routes() -> None:
+    environment = {"ROBOT_ENABLED": "true", "HCLOUD_NETWORK": "n", "HCLOUD_NETWORK_ROUTES_ENABLED": "false"}
+    settings = read(MINIMAL | environment | {"ROBOT_USER": "me", "ROBOT_PASSWORD": "geheim"})
+    assert settings.robot.enabled
+    assert "geheim" not in repr(settings)
+
+
+@pytest.mark.parametrize("text", ["1", "t", "T", "TRUE", "true", "True"])
+def test_true_as_in_go(text: str) -> None:
+    assert parse_bool(text) is True
+
+
+@pytest.mark.parametrize("text", ["yes", "on", "tRUE", "", "2"])
+def test_no_boolean_as_in_go(text: str) -> None:
+    assert parse_bool(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30s", 30), ("1m30s", 90), ("1.5h", 5400), ("250ms", 0.25), ("15", 15), ("0", 0), ("", None), ("1", 1),
+     ("s", None), ("5 s", None), ("-5s", None), ("5x", None), ("1s5", None), (".5s", 0.5), ("µs", None)],
+)  # fmt: skip
+def test_durations(text: str, seconds: float | None) -> None:
+    assert parse_duration(text) == seconds
+
+
+@given(hours=st.integers(0, 99), minutes=st.integers(0, 59), seconds=st.integers(0, 59))
+def test_go_durations_add_up(hours: int, minutes: int, seconds: int) -> None:
+    assert parse_duration(f"{hours}h{minutes}m{seconds}s") == hours * 3600 + minutes * 60 + seconds
+
+
+NAMES = [
+    "HCLOUD_TOKEN",
+    "HCLOUD_DEBUG",
+    "HCLOUD_NETWORK",
+    "HCLOUD_ENDPOINT",
+    "HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE",
+    "ROBOT_ENABLED",
+    "ROBOT_CACHE_TIMEOUT",
+]
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.text(max_size=20)))
+def test_no_environment_ends_in_another_error(environment: dict[str, str]) -> None:
+    try:
+        read(environment)
+    except ConfigurationError as error:
+        told = error.problems
+    else:
+        told = ("nothing",)
+    assert all(told)

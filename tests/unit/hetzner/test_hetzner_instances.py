@@ -1,0 +1,298 @@
+"""Servers as machines of Nodes, against the emulated cloud."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from emulated_cloud import OTHER_TOKEN, EmulatedCloud
+from prometheus_client import CollectorRegistry
+
+from ccm.cloud import (
+    AccessDenied,
+    Address,
+    CloudError,
+    CloudUnavailable,
+    Instance,
+    InstanceNotFound,
+    NodeView,
+    NotOurs,
+)
+from ccm.errors import ConfigurationError
+from ccm.hetzner import HetznerCloud, open_cloud
+from ccm.hetzner.description import FROM_SCRATCH, OFFICIAL, DescriptionOptions, describe
+from ccm.hetzner.instances import RobotUnknown
+from ccm.hetzner.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
+
+HOSTNAME, EXTERNAL, INTERNAL = "Hostname", "ExternalIP", "InternalIP"
+SERVER = Server(
+    7,
+    "a",
+    status="running",
+    public_net=ServerPublicNet(PublicAddress("203.0.113.9"), PublicAddress("2001:db8:1::/64")),
+    private_net=(PrivateNet(1, "10.0.0.2"), PrivateNet(2, "10.1.0.2")),
+    server_type=Named("cpx22"),
+    location=Location("fsn1", "eu-central"),
+    labels={"team": "x", "stage": "y"},
+)
+
+
+def described(server: Server = SERVER, **options: Any) -> Instance:
+    return describe(server, DescriptionOptions(**{"dialect": FROM_SCRATCH, **options}))
+
+
+def test_region_and_zone_are_network_zone_and_location() -> None:
+    instance = described()
+    assert (instance.provider_id, instance.type) == ("ccm-from-scratch://7", "cpx22")
+    assert (instance.region, instance.zone) == ("eu-central", "fsn1")
+    assert instance.labels == {"instance.hetzner.cloud/provided-by": "cloud"}
+
+
+@pytest.mark.parametrize(
+    ("location", "zone"),
+    [("nbg1", "nbg1-dc3"), ("hel1", "hel1-dc2"), ("fsn1", "fsn1-dc14"), ("ash", "ash-dc1"),
+     ("hil", "hil-dc1"), ("sin", "sin-dc1"), ("new1", "new1")],
+)  # fmt: skip
+def test_the_official_ones_are_location_and_data_centre(location: str, zone: str) -> None:
+    instance = described(Server(7, "a", location=Location(location, "eu-central")), dialect=OFFICIAL)
+    assert (instance.provider_id, instance.region, instance.zone) == ("hcloud://7", location, zone)
+
+
+def test_the_zone_can_be_left_out_and_labels_be_copied() -> None:
+    instance = described(zone_label=False, copied_labels=frozenset({"team", "none"}))
+    assert instance.zone == ""
+    assert instance.labels == {"team": "x", "instance.hetzner.cloud/provided-by": "cloud"}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"ipv4": False}, []),
+        ({}, [(EXTERNAL, "203.0.113.9")]),
+        ({"ipv4": False, "ipv6": True}, [(EXTERNAL, "2001:db8:1::1")]),
+        ({"ipv6": True}, [(EXTERNAL, "203.0.113.9"), (EXTERNAL, "2001:db8:1::1")]),
+        ({"network": 2}, [(EXTERNAL, "203.0.113.9"), (INTERNAL, "10.1.0.2")]),
+        ({"network": 99}, [(EXTERNAL, "203.0.113.9")]),
+    ],
+)
+def test_addresses(options: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert described(**options).addresses == tuple(Address(*pair) for pair in [(HOSTNAME, "a"), *expected])
+
+
+def test_a_server_without_public_addresses() -> None:
+    assert described(Server(7, "a"), ipv6=True).addresses == (Address(HOSTNAME, "a"),)
+
+
+@pytest.mark.parametrize(
+    ("status", "off"), [("off", True), ("running", False), ("starting", False), ("deleting", False)]
+)
+def test_only_off_is_shut_down(status: str, off: bool) -> None:
+    assert described(Server(7, "a", status=status)).shut_down is off
+
+
+@pytest.fixture
+async def cloud(sky: EmulatedCloud) -> AsyncIterator[HetznerCloud]:
+    cloud = open_cloud(sky.environment)
+    await cloud.start()
+    await sky.forget_requests()
+    yield cloud
+    await cloud.close()
+
+
+def by_id(server: dict[str, Any] | int) -> NodeView:
+    number = server if isinstance(server, int) else server["id"]
+    return NodeView(name="whatever", provider_id=f"ccm-from-scratch://{number}")
+
+
+async def test_by_name_first_and_by_id_later(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
+    server = await sky.add_server("a")
+    found = await cloud.instances.get(NodeView("a"), accepted_age=10)
+    assert found.provider_id == f"ccm-from-scratch://{server['id']}"
+    assert Address(EXTERNAL, server["public_net"]["ipv4"]["ip"]) in found.addresses
+    assert (await cloud.instances.get(by_id(server), accepted_age=10)).name == "a"
+
+
+@pytest.mark.parametrize("age", [0, 10])
+async def test_absent_servers(sky: EmulatedCloud, cloud: HetznerCloud, age: float) -> None:
+    await sky.add_server("a")
+    with pytest.raises(InstanceNotFound):
+        await cloud.instances.get(by_id(999), accepted_age=age)
+    with pytest.raises(InstanceNotFound):
+        await cloud.instances.get(NodeView("b"), accepted_age=age)
+
+
+async def test_power(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
+    server = await sky.add_server("a")
+    assert not (await cloud.instances.get(by_id(server), accepted_age=0)).shut_down
+    await sky.call("POST", f"/servers/{server['id']}/actions/poweroff")
+    assert (await cloud.instances.get(by_id(server), accepted_age=0)).shut_down
+
+
+async def test_others_are_not_ours_and_cost_nothing(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
+    for provider_id in ("aws:///x/i-1", "hcloud://1"):
+        with pytest.raises(NotOurs):
+            await cloud.instances.get(NodeView("a", provider_id), accepted_age=10)
+    assert await sky.counts() == {}
+
+
+async def test_robot_servers_are_not_known_rather_than_absent(cloud: HetznerCloud) -> None:
+    with pytest.raises(RobotUnknown):
+        await cloud.instances.get(NodeView("a", "hrobot://1"), accepted_age=0)
+
+
+async def test_a_thousand_new_nodes_cost_one_list(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
+    names = [f"s{number}" for number in range(200)]
+    await asyncio.gather(*(sky.add_server(name) for name in names))
+    await sky.forget_requests()
+    found = await asyncio.gather(*(cloud.instances.get(NodeView(name), accepted_age=10) for name in names))
+    assert [instance.name for instance in found] == names
+    assert await sky.counts() == {"GET /servers": 4}
+
+
+async def test_one_server_of_a_large_project_costs_one_call(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
+    servers = await asyncio.gather(*(sky.add_server(f"s{number}") for number in range(120)))
+    await cloud.instances.list([by_id(server) for server in servers], accepted_age=60)
+    await sky.forget_requests()
+    await cloud.instances.get(by_id(servers[7]), accepted_age=0)
+    await cloud.instances.list([by_id(servers[7])], accepted_age=0)
+    assert await sky.counts() == {"GET /servers/{id}": 2}
+
+
+async def test_many_nodes_cost_a_list(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
+    servers = await asyncio.gather(*(sky.add_server(f"s{number}") for number in range(120)))
+    views = [NodeView(server["name"], f"ccm-from-scratch://{server['id']}") for server in servers]
+    await sky.forget_requests()
+    answers = await cloud.instances.list(
+        [*views, NodeView("gone"), NodeView("x", "aws://1")], accepted_age=60
+    )
+    assert all(isinstance(answers[view.name], Instance) for view in views[:120])
+    assert isinstance(answers["gone"], InstanceNotFound)
+    assert isinstance(answers["x"], NotOurs)
+    assert await sky.counts() == {"GET /servers": 3}
+
+
+async def test_a_fresh_view_answers_without_a_call(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
+    server = await sky.add_server("a")
+    await cloud.instances.get(NodeView("a"), accepted_age=10)
+    await sky.forget_requests()
+    await cloud.instances.get(NodeView("a"), accepted_age=10)
+    await cloud.instances.get(by_id(server), accepted_age=10)
+    assert await sky.counts() == {}
+
+
+async def test_a_server_that_is_newer_than_the_view_is_found(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
+    await sky.add_server("a")
+    await cloud.instances.get(NodeView("a"), accepted_age=10)
+    await sky.add_server("b")
+    assert (await cloud.instances.get(NodeView("b"), accepted_age=10)).name == "b"
+
+
+async def test_an_empty_listing_proves_nothing_when_asked_directly(
+    sky: EmulatedCloud, cloud: HetznerCloud
+) -> None:
+    server = await sky.add_server("a")
+    await sky.fault(path="/servers", empty_listing=True)
+    assert (await cloud.instances.get(by_id(server), accepted_age=0)).name == "a"
+    assert (await cloud.instances.get(by_id(server), accepted_age=10)).name == "a"
+
+
+@pytest.mark.parametrize("fault", [{"code": "unauthorized"}, {"code": "forbidden"}], ids=str)
+async def test_no_answer_is_no_absence(
+    sky: EmulatedCloud, cloud: HetznerCloud, fault: dict[str, str]
+) -> None:
+    server = await sky.add_server("a")
+    await sky.fault(path="/servers*", **fault)
+    for age in (0, 10):
+        with pytest.raises(CloudError) as error:
+            await cloud.instances.get(by_id(server), accepted_age=age)
+        assert not isinstance(error.value, InstanceNotFound)
+    assert "refuses the token" in (cloud.healthy() or "")
+    await sky.heal()
+    await cloud.instances.get(by_id(server), accepted_age=0)
+    assert cloud.healthy() is None
+
+
+async def with_network(sky: EmulatedCloud, attached: str = "", **more: str) -> HetznerCloud:
+    async def metadata() -> str:
+        if attached == "unreachable":
+            raise CloudUnavailable("the metadata service does not answer: ClientConnectorError")
+        return f"- ip: 10.0.0.2\n  network_id: {attached}\n  network_name: net\n" if attached else "[]"
+
+    cloud = open_cloud(sky.environment | more, registry=CollectorRegistry())
+    cloud._attached_networks = metadata
+    return cloud
+
+
+@pytest.mark.parametrize("by", ["name", "id"])
+async def test_the_network_gives_internal_addresses(sky: EmulatedCloud, by: str) -> None:
+    network = await sky.network("net")
+    server = await sky.add_server("a", networks=[network])
+    chosen = str(network) if by == "id" else "net"
+    cloud = await with_network(sky, str(network), HCLOUD_NETWORK=chosen)
+    await cloud.start()
+    instance = await cloud.instances.get(by_id(server), accepted_age=0)
+    assert Address(INTERNAL, server["private_net"][0]["ip"]) in instance.addresses
+    await cloud.close()
+
+
+async def test_an_unknown_network_is_named(sky: EmulatedCloud) -> None:
+    cloud = await with_network(sky, HCLOUD_NETWORK="nope")
+    with pytest.raises(ConfigurationError, match=r"HCLOUD_NETWORK: .*'nope'"):
+        await cloud.start()
+    await cloud.close()
+
+
+@pytest.mark.parametrize("attached", ["", "999", "unreachable"])
+async def test_standing_outside_of_the_network_is_a_problem(sky: EmulatedCloud, attached: str) -> None:
+    await sky.network("net")
+    cloud = await with_network(sky, attached, HCLOUD_NETWORK="net")
+    with pytest.raises(ConfigurationError, match="HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true"):
+        await cloud.start()
+    await cloud.close()
+    allowed = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
+    cloud = await with_network(sky, attached, **allowed)
+    await cloud.start()
+    await cloud.close()
+
+
+async def test_a_token_of_another_project_is_recognised_by_the_network(sky: EmulatedCloud, tmp_path) -> None:
+    network = await sky.network("net")
+    server = await sky.add_server("a")
+    token = tmp_path / "token"
+    token.write_text(sky.environment["HCLOUD_TOKEN"])
+    environment = {
+        "HCLOUD_ENDPOINT": sky.endpoint,
+        "HCLOUD_TOKEN_FILE": str(token),
+        "HCLOUD_NETWORK": str(network),
+    }
+    cloud = open_cloud(environment | {"HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"})
+    await cloud.start()
+    await cloud.instances.get(by_id(server), accepted_age=0)
+    token.write_text(OTHER_TOKEN)
+    with pytest.raises(AccessDenied, match="the token seems to belong to another project"):
+        await cloud.instances.get(by_id(server), accepted_age=0)
+    await cloud.close()
+
+
+async def test_a_wrong_token_at_the_start(sky: EmulatedCloud) -> None:
+    cloud = open_cloud(sky.environment | {"HCLOUD_TOKEN": "w" * 64})
+    with pytest.raises(ConfigurationError, match="HCLOUD_TOKEN: the API refuses it"):
+        await cloud.start()
+    await cloud.close()
+
+
+def test_an_unknown_name_of_the_provider() -> None:
+    with pytest.raises(ConfigurationError, match="--cloud-provider: 'aws' is not ccm-from-scratch or hcloud"):
+        open_cloud({"HCLOUD_TOKEN": "t" * 64}, provider="aws")
+
+
+async def test_the_official_name(sky: EmulatedCloud) -> None:
+    server = await sky.add_server("a")
+    cloud = open_cloud(sky.environment, provider="hcloud")
+    await cloud.start()
+    assert cloud.name == "hcloud"
+    found = await cloud.instances.get(NodeView("a"), accepted_age=0)
+    assert (found.provider_id, found.region) == (f"hcloud://{server['id']}", "fsn1")
+    await cloud.close()

@@ -1,0 +1,150 @@
+"""The shared view: age, single flight, what we write ourselves; virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ccm.cloud import CloudUnavailable
+from ccm.hetzner.api import Listing, OddItem
+from ccm.hetzner.budget import Priority
+from ccm.hetzner.snapshot import View
+from ccm.hetzner.wire import Server
+
+pytestmark = pytest.mark.looptime
+
+SWEEP = Priority.SWEEP
+
+
+class Source:
+    """A list that takes a second."""
+
+    def __init__(self, *names: str) -> None:
+        self.servers = {number: Server(number, name) for number, name in enumerate(names, start=1)}
+        self.reads = 0
+        self.error: Exception | None = None
+        self.odd: tuple[OddItem, ...] = ()
+
+    async def fetch(self, _: Priority) -> Listing[Server]:
+        self.reads += 1
+        items = list(self.servers.values())
+        await asyncio.sleep(1)
+        if self.error:
+            raise self.error
+        return Listing(items, self.odd)
+
+    def view(self) -> View[Server]:
+        return View(self.fetch, clock=asyncio.get_running_loop().time)
+
+
+async def test_it_is_read_when_somebody_needs_it_fresher() -> None:
+    source = Source("a")
+    view = source.view()
+    assert view.age is None
+    assert set((await view.read(10, SWEEP)).by_name) == {"a"}
+    await asyncio.sleep(5)
+    await view.read(10, SWEEP)
+    assert source.reads == 1
+    await view.read(3, SWEEP)
+    assert source.reads == 2
+    await asyncio.sleep(20)
+    await view.read(10, SWEEP)
+    assert source.reads == 3
+
+
+async def test_many_readers_cost_one_list() -> None:
+    source = Source("a")
+    view = source.view()
+    await asyncio.gather(*(view.read(10, SWEEP) for _ in range(100)))
+    assert source.reads == 1
+
+
+async def test_its_age_counts_from_the_question_not_from_the_answer() -> None:
+    view = Source("a").view()
+    await view.read(10, SWEEP)
+    assert view.age == pytest.approx(1)
+
+
+async def test_age_zero_never_joins_a_list_that_was_asked_for_before() -> None:
+    source = Source("a")
+    view = source.view()
+    early = asyncio.create_task(view.read(0, SWEEP))
+    await asyncio.sleep(0.5)
+    source.servers[2] = Server(2, "b")
+    assert set((await view.read(0, SWEEP)).by_name) == {"a", "b"}
+    assert source.reads == 2
+    await early
+
+
+async def test_a_failure_reaches_its_readers_and_keeps_what_was_known() -> None:
+    source = Source("a")
+    view = source.view()
+    await view.read(10, SWEEP)
+    source.error = CloudUnavailable("down")
+    await asyncio.sleep(60)
+    with pytest.raises(CloudUnavailable):
+        await view.read(10, SWEEP)
+    assert set(view.contents.by_name) == {"a"}
+    source.error = None
+    await view.read(10, SWEEP)
+
+
+async def test_a_reader_that_leaves_takes_nothing_from_the_others() -> None:
+    source = Source("a")
+    view = source.view()
+    first = asyncio.create_task(view.read(10, SWEEP))
+    second = asyncio.create_task(view.read(10, SWEEP))
+    await asyncio.sleep(0.5)
+    first.cancel()
+    assert set((await second).by_name) == {"a"}
+    assert source.reads == 1
+
+
+async def test_what_we_write_is_seen_at_once() -> None:
+    view = Source("a").view()
+    await view.read(10, SWEEP)
+    view.put(Server(2, "b"))
+    view.remove(1)
+    contents = await view.read(10, SWEEP)
+    assert (set(contents.by_name), set(contents.by_id)) == ({"b"}, {2})
+
+
+async def test_what_we_write_wins_over_a_list_that_was_asked_for_before() -> None:
+    source = Source("a", "gone")
+    view = source.view()
+    reading = asyncio.create_task(view.read(10, SWEEP))
+    await asyncio.sleep(0.5)
+    view.put(Server(3, "made"))
+    view.put(Server(1, "renamed"))
+    view.remove(2)
+    contents = await reading
+    assert set(contents.by_name) == {"made", "renamed"}
+    assert set(contents.by_id) == {1, 3}
+    source.servers = {1: Server(1, "a")}
+    assert set((await view.read(0, SWEEP)).by_name) == {"a"}, "the next list is the truth again"
+
+
+async def test_each_item_has_its_own_age() -> None:
+    view = Source("a", "b").view()
+    await view.read(10, SWEEP)
+    await asyncio.sleep(9)
+    view.put(Server(1, "a"))
+    assert (view.item_age(1), view.item_age(2)) == (pytest.approx(0), pytest.approx(10))
+    assert view.item_age(99) is None
+
+
+async def test_odd_items_are_known_to_exist() -> None:
+    source = Source("a")
+    source.odd = (OddItem(7, "odd", "what is this"),)
+    contents = await source.view().read(10, SWEEP)
+    assert 7 in contents.odd
+
+
+async def test_closing_while_reading() -> None:
+    view = Source("a").view()
+    reader = asyncio.create_task(view.read(10, SWEEP))
+    await asyncio.sleep(0.5)
+    await view.close()
+    with pytest.raises(asyncio.CancelledError):
+        await reader
