@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import json
-import os
-import signal
 import socket
 import time
 from collections.abc import Sequence
@@ -26,15 +23,13 @@ from sandbox.kubernetes.errors import ControlPlaneError
 from sandbox.kubernetes.k3s import control_plane, kubeconfig, pki
 from sandbox.kubernetes.k3s.api import ApiClient
 from sandbox.kubernetes.k3s.certificates import write_secret
+from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.control_plane import Ports
 from sandbox.kubernetes.k3s.pki import Pki, serving_names
 from sandbox.kubernetes.toolchain import Toolchain
 
 START_SECONDS = 60.0
-STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.05
-_DEATH_SIGNAL = 1
-"""Option of prctl: the signal that a process gets when its parent dies."""
 
 
 class ControlPlane:
@@ -69,12 +64,11 @@ class ControlPlane:
         self.directory = directory
         self.kubeconfig = directory / "kubeconfig.yaml"
         self.url = ""
-        self._toolchain = toolchain
+        self._children = Children(toolchain.bin, directory / "logs")
         self._cluster_cidr = cluster_cidr
         self._service_cidr = service_cidr
         self._serving = tuple(serving)
         self._scheduler = scheduler
-        self._processes: dict[str, asyncio.subprocess.Process] = {}
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -98,33 +92,22 @@ class ControlPlane:
             del commands["kube-scheduler"]
         api = self.api()
         try:
-            await self._spawn("etcd", commands.pop("etcd"))
-            await self._spawn("kube-apiserver", commands.pop("kube-apiserver"))
-            await self._until(api, "kube-apiserver")
-            for name, command in commands.items():
-                await self._spawn(name, command)
+            await self._children.start(commands.pop("etcd"))
+            await self._children.start(commands.pop("kube-apiserver"))
+            await self._until_ready(api)
+            for command in commands.values():
+                await self._children.start(command)
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
         """End everything; returns when no process is left."""
-        # Only etcd has something to lose; the API server would wait a minute for the end of open watches.
-        for name, process in self._processes.items():
-            _signal(process, signal.SIGTERM if name == "etcd" else signal.SIGKILL)
-        waiting = [process.wait() for process in self._processes.values()]
-        try:
-            await asyncio.wait_for(asyncio.gather(*waiting), STOP_SECONDS)
-        except TimeoutError:
-            for process in self._processes.values():
-                _signal(process, signal.SIGKILL)
-            await asyncio.gather(*(process.wait() for process in self._processes.values()))
-        self._processes.clear()
+        await self._children.stop()
 
     def failed(self) -> str | None:
         """The name of a component that has ended by itself, or None."""
-        ended = (name for name, process in self._processes.items() if process.returncode is not None)
-        return next(ended, None)
+        return self._children.ended()
 
     def api(self) -> ApiClient:
         """A small synchronous client with an administrator's rights."""
@@ -157,37 +140,20 @@ class ControlPlane:
         authority = certificates.server_authority.certificate
         user = (certificates.certificate(pki.ADMIN), certificates.key(pki.ADMIN))
         write_secret(self.kubeconfig, kubeconfig.embedded(wanted.url, authority, *user))
-        (self.directory / "logs").mkdir(exist_ok=True)
         return wanted
 
-    async def _spawn(self, name: str, command: Sequence[str]) -> None:
-        with self._log(name).open("wb") as log:
-            self._processes[name] = await asyncio.create_subprocess_exec(
-                self._toolchain.bin / command[0],
-                *command[1:],
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=_die_with_parent,
-                start_new_session=True,
-            )
-
-    async def _until(self, api: ApiClient, component: str) -> None:
+    async def _until_ready(self, api: ApiClient) -> None:
         end = time.monotonic() + START_SECONDS
         while not await asyncio.to_thread(api.is_up):
             if ended := self.failed():
                 raise self._error(ended, "ended")
             if time.monotonic() > end:
-                raise self._error(component, f"is not ready after {START_SECONDS:.0f} s")
+                raise self._error("kube-apiserver", f"is not ready after {START_SECONDS:.0f} s")
             await asyncio.sleep(_POLL_SECONDS)
 
-    def _log(self, name: str) -> Path:
-        return self.directory / "logs" / f"{name}.log"
-
     def _error(self, component: str, reason: str) -> ControlPlaneError:
-        log = self._log(component)
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-        return ControlPlaneError(component, reason, log, tail)
+        log = self._children.log(component)
+        return ControlPlaneError(component, reason, log, self._children.tail(component))
 
 
 def _ports(file: Path) -> Ports:
@@ -214,15 +180,3 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _die_with_parent() -> None:
-    """In the child before it becomes the program: the kernel ends it when we die, however that happens."""
-    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
-
-
-def _signal(process: asyncio.subprocess.Process, number: int) -> None:
-    if process.returncode is None:
-        # It leads its own session, so that what it started ends with it.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)

@@ -195,7 +195,7 @@ class HollowNodes:
         self._tasks[node.name] = asyncio.create_task(self._live(node), name=f"hollow node {node.name}")
 
     async def power_off(self, name: str) -> None:
-        """End a node's heartbeat; the Node object stays and becomes NotReady in time, as on a real machine."""
+        """End a node's heartbeat; its Node object stays and becomes NotReady in time, as on real machines."""
         task = self._tasks.pop(name, None)
         if task:
             task.cancel()

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 TIMEOUT_SECONDS = 10.0
+PROBE_SECONDS = 1.0
 
 
 class ApiError(Exception):
@@ -46,7 +47,7 @@ class ApiClient:
         Raises:
             ApiError: an error status, or no answer.
         """
-        status, content = self._send(method, path, body, content_type)
+        status, content = self._send(method, path, body, content_type, TIMEOUT_SECONDS)
         if status >= 400:
             raise ApiError(status, f"{method} {path}: {status} {content[:300].decode(errors='replace')}")
         return json.loads(content)
@@ -54,7 +55,7 @@ class ApiClient:
     def is_up(self, path: str = "/readyz") -> bool:
         """Whether a health endpoint says ok."""
         try:
-            return self._send("GET", path, None, "")[0] == 200
+            return self._send("GET", path, None, "", PROBE_SECONDS)[0] == 200
         except ApiError:
             return False
 
@@ -77,9 +78,11 @@ class ApiClient:
         """Change fields of an object."""
         return self.request("PATCH", path, body, "application/merge-patch+json")
 
-    def _send(self, method: str, path: str, body: Any, content_type: str) -> tuple[int, bytes]:
+    def _send(
+        self, method: str, path: str, body: Any, content_type: str, timeout: float
+    ) -> tuple[int, bytes]:
         connection = http.client.HTTPSConnection(
-            self._address.hostname or "", self._address.port, timeout=TIMEOUT_SECONDS, context=self._context
+            self._address.hostname or "", self._address.port, timeout=timeout, context=self._context
         )
         try:
             content = None if body is None else json.dumps(body).encode()

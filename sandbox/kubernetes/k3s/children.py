@@ -1,0 +1,106 @@
+"""The components as child processes: started, watched, ended together, and never outliving us."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sandbox.kubernetes.k3s.errors import ChildEndedError
+
+STOP_SECONDS = 5.0
+_TAIL_LINES = 10
+_DEATH_SIGNAL = 1
+"""Option of prctl: the signal that a process gets when its parent dies."""
+
+_STATELESS = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"})
+"""What has nothing to lose; the API server would wait a minute for the end of open watches."""
+
+
+class Children:
+    """Child processes by component name, each with a log file."""
+
+    def __init__(self, programs: Path, logs: Path, *, own_session: bool = True) -> None:
+        """Nothing happens before the first start.
+
+        Args:
+            programs: folder of the toolchain's programs.
+            logs: folder for log files; made if need be.
+            own_session: keep terminal signals from the children. A service needs it not.
+        """
+        self._programs = programs
+        self._logs = logs
+        self._own_session = own_session
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+
+    async def start(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """Start a component.
+
+        Args:
+            command: its program's name, and arguments.
+            environment: instead of ours.
+        """
+        self._logs.mkdir(parents=True, exist_ok=True)
+        # systemd must hear of readiness from us alone.
+        own = {key: value for key, value in os.environ.items() if key != "NOTIFY_SOCKET"}
+        with self.log(command[0]).open("wb") as log:
+            self._processes[command[0]] = await asyncio.create_subprocess_exec(
+                self._programs / command[0],
+                *command[1:],
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=own if environment is None else environment,
+                preexec_fn=_die_with_parent,
+                start_new_session=self._own_session,
+            )
+
+    def log(self, component: str) -> Path:
+        """The component's log file."""
+        return self._logs / f"{component}.log"
+
+    def tail(self, component: str) -> str:
+        """The last lines that a component wrote."""
+        return "\n".join(self.log(component).read_text(errors="replace").splitlines()[-_TAIL_LINES:])
+
+    def ended(self) -> str | None:
+        """The name of a component that has ended by itself, or None."""
+        names = (name for name, process in self._processes.items() if process.returncode is not None)
+        return next(names, None)
+
+    def check(self) -> None:
+        """Raise when a component has ended.
+
+        Raises:
+            ChildEndedError: it has.
+        """
+        if name := self.ended():
+            raise ChildEndedError(name, self._processes[name].returncode, self.tail(name))
+
+    async def stop(self) -> None:
+        """End all of them; returns when none is left."""
+        for name, process in self._processes.items():
+            _signal(process, signal.SIGKILL if name in _STATELESS else signal.SIGTERM)
+        waiting = [process.wait() for process in self._processes.values()]
+        try:
+            await asyncio.wait_for(asyncio.gather(*waiting), STOP_SECONDS)
+        except TimeoutError:
+            for process in self._processes.values():
+                _signal(process, signal.SIGKILL)
+            await asyncio.gather(*(process.wait() for process in self._processes.values()))
+        self._processes.clear()
+
+
+def _die_with_parent() -> None:
+    """In the child before it becomes the program: the kernel ends it when we die, however that happens."""
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def _signal(process: asyncio.subprocess.Process, number: int) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)

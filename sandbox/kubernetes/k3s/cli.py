@@ -1,0 +1,200 @@
+"""The command ``k3s``: picks what was asked for, and turns every failure into one line and a status."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sandbox.kubernetes.k3s import configfile, log, paths
+from sandbox.kubernetes.k3s.api import ApiError
+from sandbox.kubernetes.k3s.certificates import CertificateError
+from sandbox.kubernetes.k3s.children import Children
+from sandbox.kubernetes.k3s.errors import K3sError, UsageError
+from sandbox.kubernetes.k3s.flags import Parsed, help_text, parse
+from sandbox.kubernetes.k3s.node import data_folders, run_node
+from sandbox.kubernetes.k3s.options import agent_options, node_options, server_options
+from sandbox.kubernetes.k3s.server import run_server
+from sandbox.kubernetes.k3s.versions import VERSION
+
+USAGE = """\
+k3s - stand-in of the ccm-from-scratch sandbox: k3s's command, with upstream Kubernetes underneath
+
+  k3s server [FLAGS]     run the control plane and a node
+  k3s agent [FLAGS]      run a node
+  k3s kubectl ...        Kubernetes' client
+  k3s ctr ...            containerd's client
+  k3s token create       print the token that nodes join with
+  k3s token generate     print a random token
+  k3s --version
+"""
+_ABSENT = {
+    "crictl": "use `k3s ctr` or `k3s kubectl`",
+    "etcd-snapshot": "it makes no snapshots",
+    "secrets-encrypt": "it does not encrypt secrets",
+    "certificate": "its certificates hold for ten years",
+    "completion": "use `kubectl completion`",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command.
+
+    Args:
+        argv: the name by which we were called, and arguments.
+
+    Returns:
+        The exit status.
+    """
+    name, words = Path(argv[0]).name, list(argv[1:])
+    if name in {"kubectl", "ctr", "crictl"}:
+        words.insert(0, name)
+    try:
+        return _dispatch(words)
+    except UsageError as error:
+        print(f"k3s: {error}", file=sys.stderr)
+        return 2
+    except (K3sError, CertificateError, ApiError, OSError, subprocess.SubprocessError) as error:
+        log.fatal(str(error))
+        return 1
+
+
+def _dispatch(words: list[str]) -> int:
+    command = words[0] if words else "--help"
+    if command in {"--help", "-h", "help"}:
+        print(USAGE, end="")
+    elif command in {"--version", "-v"}:
+        print(f"k3s version {VERSION} (stand-in of the ccm-from-scratch sandbox)")
+    elif command in {"server", "agent"}:
+        if {"--help", "-h"} & set(words[1:]):
+            print(help_text(command))
+            return 0
+        return _serve(command, words[1:])
+    elif command == "kubectl":
+        os.environ.setdefault("KUBECONFIG", str(paths.KUBECONFIG))
+        _become(words)
+    elif command == "ctr":
+        os.environ.setdefault("CONTAINERD_ADDRESS", str(paths.CONTAINERD_SOCKET))
+        os.environ.setdefault("CONTAINERD_NAMESPACE", "k8s.io")
+        _become(words)
+    elif command == "token":
+        print(_token(words[1:]))
+    elif command in _ABSENT:
+        raise UsageError(f"`k3s {command}` is not in the stand-in: {_ABSENT[command]}")
+    else:
+        raise UsageError(f"unknown command {command!r}\n\n{USAGE}")
+    return 0
+
+
+def _become(words: Sequence[str]) -> None:
+    program = paths.PROGRAMS / words[0]
+    if not program.exists():
+        raise UsageError(f"{program} is missing: the stand-in only runs on a machine of the sandbox")
+    os.execv(program, words)  # noqa: S606 -- the same program with the same arguments
+
+
+def _token(words: Sequence[str]) -> str:
+    if words[:1] == ["generate"]:
+        return secrets.token_hex(16)
+    if words[:1] != ["create"]:
+        raise UsageError("k3s token: the stand-in has `create` and `generate`")
+    try:
+        return paths.NODE_TOKEN.read_text().strip()
+    except FileNotFoundError:
+        raise UsageError(f"{paths.NODE_TOKEN} is not there: no k3s server has started here") from None
+
+
+def read_flags(command: str, words: Sequence[str], variables: Mapping[str, str]) -> Parsed:
+    """Flags from command line, environment and configuration file.
+
+    Raises:
+        UsageError: one of them is wrong.
+    """
+    first = parse(command, words, variables=variables)
+    file = Path(str(first.values.get("config") or configfile.CONFIG_FILE))
+    return parse(command, words, variables=variables, settings=configfile.load(file))
+
+
+def _serve(command: str, words: Sequence[str]) -> int:
+    if not paths.PROGRAMS.is_dir():
+        raise UsageError(f"{paths.PROGRAMS} is missing: the stand-in only runs on a machine of the sandbox")
+    parsed = read_flags(command, words, os.environ)
+    for line in parsed.warnings:
+        log.warning(line)
+    os.environ["PATH"] = f"{paths.PROGRAMS}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    data_folders()
+    values = {**parsed.values}
+    if values.get("with-node-id"):
+        values["node-name"] = f"{node_options(values, socket.gethostname()).node_name}-{_node_id()}"
+    return asyncio.run(_until_stopped(command, Parsed(values, ())))
+
+
+def _node_id() -> str:
+    """A few digits that belong to this machine."""
+    file = paths.NODE_PASSWORD.with_name("id")
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(secrets.token_hex(4) + "\n")
+    return file.read_text().strip()
+
+
+async def _until_stopped(command: str, parsed: Parsed) -> int:
+    """Run until systemd says stop (status 0) or a component ends (an error)."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    children = Children(paths.PROGRAMS, paths.LOGS, own_session=False)
+    work = asyncio.create_task(_work(command, parsed, children))
+    waiting = asyncio.create_task(stopped.wait())
+    watching = asyncio.create_task(_watch(children))
+    try:
+        done, _ = await asyncio.wait({work, waiting, watching}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {waiting}:
+            _raise_plainly(task)
+        return 0
+    finally:
+        for task in (work, waiting, watching):
+            task.cancel()
+        await children.stop()
+
+
+def _raise_plainly(task: asyncio.Task[None]) -> None:
+    """Raise what a task raised; of several errors at once, the first: a person reads one line."""
+    error = task.exception()
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if error:
+        raise error
+
+
+async def _watch(children: Children) -> None:
+    """Ends with an error when a component does."""
+    while True:
+        children.check()
+        await asyncio.sleep(0.5)
+
+
+async def _work(command: str, parsed: Parsed, children: Children) -> None:
+    hostname = socket.gethostname()
+    if command == "server":
+        addresses = own_addresses()
+        options = server_options(parsed.values, hostname, addresses[0])
+        await run_server(children, options, addresses)
+        return
+    agent = agent_options(parsed.values, hostname)
+    await run_node(children, agent.node, agent.server, agent.token)
+    log.notify("READY=1")
+    log.info("k3s agent is up and running")
+    await asyncio.Event().wait()
+
+
+def own_addresses() -> tuple[str, ...]:
+    """The global addresses of this machine, as ``hostname -I`` tells them; loopback when there is none."""
+    done = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True, timeout=10)
+    return tuple(done.stdout.split()) or ("127.0.0.1",)

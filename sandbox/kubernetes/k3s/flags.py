@@ -1,0 +1,255 @@
+"""The flags of ``k3s server`` and ``k3s agent``: what is understood, what has no effect, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sandbox.kubernetes.k3s.errors import UsageError
+
+Kind = Literal["text", "list", "switch"]
+Value = str | bool | list[str]
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag.
+
+    Attributes:
+        name: without dashes.
+        kind: a text, a list (given several times, or with commas), or a switch.
+        commands: the commands that have it.
+        variable: environment variable that stands in for it.
+        short: one-letter name.
+        refusal: why the stand-in can't do it; empty when it can.
+        effective: false when it is accepted and changes nothing.
+    """
+
+    name: str
+    kind: Kind = "text"
+    commands: tuple[str, ...] = ("server",)
+    variable: str = ""
+    short: str = ""
+    refusal: str = ""
+    effective: bool = True
+
+
+_BOTH = ("server", "agent")
+
+_UNDERSTOOD = (
+    Flag("token", commands=_BOTH, variable="K3S_TOKEN", short="t"),
+    Flag("token-file", commands=_BOTH, variable="K3S_TOKEN_FILE"),
+    Flag("server", commands=_BOTH, variable="K3S_URL", short="s"),
+    Flag("config", commands=_BOTH, variable="K3S_CONFIG_FILE", short="c"),
+    Flag("node-name", commands=_BOTH, variable="K3S_NODE_NAME"),
+    Flag("with-node-id", "switch", _BOTH),
+    Flag("node-ip", "list", _BOTH, short="i"),
+    Flag("node-external-ip", "list", _BOTH),
+    Flag("node-label", "list", _BOTH),
+    Flag("node-taint", "list", _BOTH),
+    Flag("kubelet-arg", "list", _BOTH),
+    Flag("kube-proxy-arg", "list", _BOTH),
+    Flag("resolv-conf", commands=_BOTH, variable="K3S_RESOLV_CONF"),
+    Flag("agent-token", variable="K3S_AGENT_TOKEN"),
+    Flag("agent-token-file", variable="K3S_AGENT_TOKEN_FILE"),
+    Flag("bind-address"),
+    Flag("advertise-address"),
+    Flag("https-listen-port"),
+    Flag("tls-san", "list"),
+    Flag("cluster-cidr", "list"),
+    Flag("service-cidr", "list"),
+    Flag("service-node-port-range"),
+    Flag("cluster-dns", "list"),
+    Flag("cluster-domain"),
+    Flag("write-kubeconfig", variable="K3S_KUBECONFIG_OUTPUT", short="o"),
+    Flag("write-kubeconfig-mode", variable="K3S_KUBECONFIG_MODE"),
+    Flag("kube-apiserver-arg", "list"),
+    Flag("kube-controller-manager-arg", "list"),
+    Flag("kube-scheduler-arg", "list"),
+    Flag("etcd-arg", "list"),
+    Flag("disable", "list"),
+    Flag("disable-agent", "switch"),
+    Flag("disable-cloud-controller", "switch"),
+    Flag("disable-kube-proxy", "switch"),
+    Flag("disable-scheduler", "switch"),
+    Flag("flannel-backend"),
+    # True by construction: etcd is the only datastore, the kernel's defaults are kept, and there is no Helm
+    # controller, no network policy controller.
+    Flag("cluster-init", "switch", variable="K3S_CLUSTER_INIT"),
+    Flag("disable-helm-controller", "switch"),
+    Flag("disable-network-policy", "switch"),
+    Flag("protect-kernel-defaults", "switch", _BOTH),
+)
+
+_WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
+    "switch": {
+        "server": (
+            "embedded-registry", "etcd-disable-snapshots", "etcd-expose-metrics", "etcd-snapshot-compress",
+            "flannel-external-ip", "flannel-ipv6-masq", "secrets-encryption", "supervisor-metrics",
+            "tls-san-security", "disable-etcd-learner",
+        ),
+        "both": (
+            "alsologtostderr", "debug", "disable-apiserver-lb", "disable-default-registry-endpoint",
+            "enable-pprof", "prefer-bundled-bin", "selinux",
+        ),
+    },
+    "text": {
+        "server": (
+            "default-local-storage-path", "egress-selector-mode", "etcd-snapshot-dir", "etcd-snapshot-name",
+            "etcd-snapshot-retention", "etcd-snapshot-schedule-cron", "helm-job-image", "servicelb-namespace",
+            "system-default-registry", "write-kubeconfig-group",
+        ),
+        "both": (
+            "flannel-cni-conf", "flannel-conf", "flannel-iface", "lb-server-port", "log", "pause-image",
+            "private-registry", "snapshotter", "v", "vmodule",
+        ),
+    },
+    "list": {"server": ("kube-cloud-controller-manager-arg",), "both": ()},
+}  # fmt: skip
+
+_REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
+    "cluster-reset": ("switch", ("server",), "the stand-in has one etcd member and no snapshots"),
+    "cluster-reset-restore-path": ("text", ("server",), "the stand-in has no snapshots"),
+    "container-runtime-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
+    "data-dir": ("text", _BOTH, "the stand-in keeps its data in /var/lib/rancher/k3s"),
+    "datastore-endpoint": ("text", ("server",), "the stand-in's datastore is etcd"),
+    "disable-apiserver": ("switch", ("server",), "the stand-in's server has all components"),
+    "disable-controller-manager": ("switch", ("server",), "the stand-in's server has all components"),
+    "disable-etcd": ("switch", ("server",), "the stand-in's server has all components"),
+    "docker": ("switch", _BOTH, "the stand-in runs containerd"),
+    "rootless": ("switch", _BOTH, "the stand-in runs as root on a sandbox machine"),
+    "vpn-auth": ("text", _BOTH, "the stand-in has no VPN"),
+}
+
+
+def _table() -> tuple[Flag, ...]:
+    flags = list(_UNDERSTOOD)
+    for kind, by_command in _WITHOUT_EFFECT.items():
+        for command, names in by_command.items():
+            commands = _BOTH if command == "both" else (command,)
+            flags += [Flag(name, kind, commands, effective=False) for name in names]
+    flags += [Flag(name, kind, commands, refusal=why) for name, (kind, commands, why) in _REFUSED.items()]
+    return tuple(flags)
+
+
+FLAGS = _table()
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """Flags with their values, and what a person should hear about them.
+
+    Attributes:
+        values: by flag name; a flag that was not given is absent.
+        warnings: one line for each flag that has no effect.
+    """
+
+    values: Mapping[str, Value]
+    warnings: tuple[str, ...]
+
+
+def parse(
+    command: str,
+    words: Sequence[str],
+    *,
+    variables: Mapping[str, str] | None = None,
+    settings: Mapping[str, Value] | None = None,
+) -> Parsed:
+    """Read a command line as k3s does: flags win over the environment, and that over the configuration file.
+
+    Args:
+        command: ``server`` or ``agent``.
+        words: the command line after it.
+        variables: the environment.
+        settings: the configuration file; lists in it come before those of the command line.
+
+    Raises:
+        UsageError: a flag is unknown, refused, lacks its value, or is given a value that it can't have.
+    """
+    known = {flag.name: flag for flag in FLAGS if command in flag.commands}
+    values: dict[str, Value] = {}
+    for name, value in (settings or {}).items():
+        flag = known.get(name) or _unknown(command, name, "in the configuration file")
+        values[name] = _converted(flag, value)
+    for flag in known.values():
+        text = (variables or {}).get(flag.variable, "") if flag.variable else ""
+        if text:
+            values[flag.name] = _converted(flag, text)
+    given = _command_line(command, words, known)
+    for name, value in given.items():
+        before = values.get(name)
+        values[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else value
+    warnings = [f"--{name} has no effect in the stand-in" for name in values if not known[name].effective]
+    return Parsed(values, tuple(warnings))
+
+
+def _command_line(command: str, words: Sequence[str], known: Mapping[str, Flag]) -> dict[str, Value]:
+    short = {flag.short: flag for flag in known.values() if flag.short}
+    values: dict[str, Value] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            raise UsageError(f"unexpected argument {word!r}: k3s {command} takes only flags")
+        name, equals, text = word.lstrip("-").partition("=")
+        flag = known.get(name) or short.get(name) or _unknown(command, name, "")
+        if not equals and flag.kind != "switch":
+            if not rest:
+                raise UsageError(f"flag --{flag.name} needs a value")
+            text = rest.pop(0)
+        value = _converted(flag, text if equals or flag.kind != "switch" else True)
+        before = values.get(flag.name)
+        values[flag.name] = (
+            [*before, *value] if isinstance(before, list) and isinstance(value, list) else value
+        )
+    return values
+
+
+def _converted(flag: Flag, value: Value) -> Value:
+    """A value as the flag wants it."""
+    if flag.kind == "switch":
+        if isinstance(value, str) and value.lower() in {"true", "1", "false", "0"}:
+            value = value.lower() in {"true", "1"}
+        if not isinstance(value, bool):
+            raise UsageError(f"flag --{flag.name} is a switch: true or false, not {value!r}")
+        converted: Value = value
+    elif flag.kind == "list":
+        converted = _split(flag, value if isinstance(value, list) else [str(value)])
+    else:
+        if not isinstance(value, str):
+            raise UsageError(f"flag --{flag.name} takes one value, not {value!r}")
+        converted = value
+    if flag.refusal and converted is not False:
+        raise UsageError(f"flag --{flag.name} is not supported: {flag.refusal}")
+    return converted
+
+
+def _split(flag: Flag, values: Sequence[str]) -> list[str]:
+    """Commas separate values, except in arguments for components, whose values have commas of their own."""
+    if flag.name.endswith("-arg"):
+        return list(values)
+    return [part.strip() for value in values for part in value.split(",") if part.strip()]
+
+
+def _unknown(command: str, name: str, where: str) -> Flag:
+    others = [flag for flag in FLAGS if flag.name == name]
+    if others:
+        raise UsageError(f"flag --{name} belongs to k3s {others[0].commands[0]}, not to k3s {command}")
+    place = f" {where}" if where else ""
+    raise UsageError(
+        f"unknown flag --{name}{place}; `k3s {command} --help` lists what the stand-in understands"
+    )
+
+
+def help_text(command: str) -> str:
+    """What ``k3s server --help`` prints."""
+    lines = [f"k3s {command} [flags]    (stand-in of the ccm-from-scratch sandbox)", ""]
+    for flag in sorted(FLAGS, key=lambda flag: flag.name):
+        if command in flag.commands:
+            note = flag.refusal and f"not supported: {flag.refusal}"
+            note = note or ("" if flag.effective else "accepted, without effect")
+            value = {"text": " VALUE", "list": " VALUE ...", "switch": ""}[flag.kind]
+            variable = f" [${flag.variable}]" if flag.variable else ""
+            lines.append(f"  --{flag.name}{value}{variable}  {note}".rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,182 @@
+#!/bin/sh
+# The installer's contract of get.k3s.io, for the machines of the ccm-from-scratch sandbox:
+#   curl -sfL URL/install.sh | [INSTALL_K3S_...] [K3S_...] sh -s - [server|agent] [FLAGS]
+# The program comes from the server that this file came from.
+set -e
+set -o noglob
+
+BASE_URL='@BASE_URL@'
+
+info() { echo '[INFO] ' "$@"; }
+warn() { echo '[WARN] ' "$@" >&2; }
+fatal() { echo '[ERROR] ' "$@" >&2; exit 1; }
+
+# One word of a command line, quoted for a shell and for a unit file.
+quote() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
+
+choose_command() {
+  case "${1:-}" in
+    ''|-*)
+      if [ -n "${K3S_URL:-}" ]; then
+        [ -n "${K3S_TOKEN:-}${K3S_TOKEN_FILE:-}" ] || fatal 'Defaulted k3s exec command to "agent" because K3S_URL is defined, but K3S_TOKEN or K3S_TOKEN_FILE is not defined.'
+        COMMAND=agent
+      else
+        COMMAND=server
+      fi ;;
+    server|agent) COMMAND=$1 ;;
+    *) fatal "unknown command $1: the installer knows server and agent" ;;
+  esac
+}
+
+set_names() {
+  if [ -n "${INSTALL_K3S_NAME:-}" ]; then NAME=k3s-$INSTALL_K3S_NAME
+  elif [ "$COMMAND" = server ]; then NAME=k3s
+  else NAME=k3s-agent; fi
+  BIN=${INSTALL_K3S_BIN_DIR:-/usr/local/bin}
+  UNITS=${INSTALL_K3S_SYSTEMD_DIR:-/etc/systemd/system}
+  UNINSTALL=$BIN/$NAME-uninstall.sh
+}
+
+check_wishes() {
+  [ "$(id -u)" = 0 ] || fatal 'root is needed: run this as root'
+  command -v systemctl >/dev/null || fatal 'systemd is needed to run k3s as a service'
+  [ -z "${INSTALL_K3S_COMMIT:-}${INSTALL_K3S_PR:-}" ] || fatal 'INSTALL_K3S_COMMIT and INSTALL_K3S_PR are not supported: this server has one build of k3s'
+}
+
+download() {
+  if [ "${INSTALL_K3S_SKIP_DOWNLOAD:-}" = true ] || [ "${INSTALL_K3S_SKIP_DOWNLOAD:-}" = binary ]; then
+    [ -x "$BIN/k3s" ] || fatal "INSTALL_K3S_SKIP_DOWNLOAD is set but there is no executable k3s at $BIN/k3s"
+    info "Skipping the download of k3s"
+    return
+  fi
+  info "Downloading k3s from $BASE_URL/k3s"
+  mkdir -p "$BIN"
+  if command -v curl >/dev/null; then curl -sfL --retry 3 -o "$BIN/.k3s.download" "$BASE_URL/k3s" || fatal "the download of $BASE_URL/k3s failed"
+  else wget -qO "$BIN/.k3s.download" "$BASE_URL/k3s" || fatal "the download of $BASE_URL/k3s failed"; fi
+  chmod 755 "$BIN/.k3s.download"
+  mv -f "$BIN/.k3s.download" "$BIN/k3s"
+  if [ -n "${INSTALL_K3S_VERSION:-}" ]; then
+    found=$("$BIN/k3s" --version | sed -n '1s/^k3s version \([^ ]*\).*/\1/p')
+    [ "$found" = "$INSTALL_K3S_VERSION" ] || warn "this server has k3s $found; INSTALL_K3S_VERSION=$INSTALL_K3S_VERSION is not to be had here"
+  fi
+}
+
+link_commands() {
+  [ "${INSTALL_K3S_SYMLINK:-}" != skip ] || return 0
+  for name in kubectl crictl ctr; do
+    if [ "${INSTALL_K3S_SYMLINK:-}" = force ] || { [ ! -e "$BIN/$name" ] && ! command -v $name >/dev/null; }; then
+      ln -sf k3s "$BIN/$name"
+    fi
+  done
+}
+
+write_environment() {
+  umask 077
+  env | grep -E '^(K3S|CONTAINERD)_' | grep -v '^K3S_NODE_NAME=$' > "$UNITS/$NAME.service.env" || true
+  env | grep -Ei '^(NO|HTTP|HTTPS)_PROXY=' >> "$UNITS/$NAME.service.env" || true
+  umask 022
+}
+
+write_unit() {
+  cat > "$UNITS/$NAME.service" <<UNIT
+[Unit]
+Description=Lightweight Kubernetes
+Documentation=https://k3s.io
+Wants=network-online.target
+After=network-online.target
+
+[Install]
+WantedBy=multi-user.target
+
+[Service]
+Type=notify
+EnvironmentFile=-/etc/default/%N
+EnvironmentFile=-/etc/sysconfig/%N
+EnvironmentFile=-$UNITS/$NAME.service.env
+KillMode=process
+Delegate=yes
+LimitNOFILE=1048576
+LimitNPROC=infinity
+LimitCORE=infinity
+TasksMax=infinity
+TimeoutStartSec=0
+Restart=always
+RestartSec=5s
+# A wrong flag does not become right by trying again.
+RestartPreventExitStatus=2
+ExecStart=$BIN/k3s $COMMAND $FLAGS
+UNIT
+}
+
+write_killall() {
+  cat > "$BIN/k3s-killall.sh" <<'KILLALL'
+#!/bin/sh
+# Ends k3s and every container on this machine; data stays.
+[ "$(id -u)" = 0 ] || exec sudo "$0" "$@"
+for unit in /etc/systemd/system/k3s*.service; do
+  [ -e "$unit" ] && systemctl stop "$(basename "$unit")"
+done
+for shim in $(pgrep -f 'containerd-shim-runc-v2 .*/run/k3s/containerd' || true); do
+  kill -9 $(pgrep -P "$shim") "$shim" 2>/dev/null
+done
+for place in $(awk '{print $2}' /proc/self/mounts | grep -E '^(/run/k3s|/var/lib/kubelet/pods|/run/netns/cni-)' | sort -r); do
+  umount -l "$place" 2>/dev/null
+done
+rm -rf /run/k3s /run/netns/cni-*
+ip link delete cni0 2>/dev/null
+for table in 'ip k3s-native' 'ip kube-proxy' 'ip6 kube-proxy'; do nft delete table $table 2>/dev/null; done
+rm -rf /var/lib/cni
+exit 0
+KILLALL
+  chmod 755 "$BIN/k3s-killall.sh"
+}
+
+write_uninstall() {
+  cat > "$UNINSTALL" <<UNINSTALL
+#!/bin/sh
+# Removes k3s from this machine, with all data of the cluster.
+[ "\$(id -u)" = 0 ] || exec sudo "\$0" "\$@"
+"$BIN/k3s-killall.sh"
+systemctl disable -q "$NAME" 2>/dev/null
+systemctl reset-failed "$NAME" 2>/dev/null
+rm -f "$UNITS/$NAME.service" "$UNITS/$NAME.service.env"
+systemctl daemon-reload
+rm -f "$UNINSTALL"
+for other in $UNITS/k3s*.service; do [ ! -e "\$other" ] || exit 0; done
+for name in kubectl crictl ctr; do [ "\$(readlink "$BIN/\$name")" != k3s ] || rm -f "$BIN/\$name"; done
+rm -rf /etc/rancher/k3s /var/lib/rancher/k3s /var/lib/kubelet/* /var/log/k3s /etc/cni/net.d/10-containerd-net.conflist
+rm -f "$BIN/k3s" "$BIN/k3s-killall.sh"
+exit 0
+UNINSTALL
+  chmod 755 "$UNINSTALL"
+}
+
+start() {
+  systemctl daemon-reload
+  if [ "${INSTALL_K3S_SKIP_ENABLE:-}" != true ]; then
+    info "systemd: Enabling $NAME unit"
+    systemctl enable -q "$NAME"
+  fi
+  [ "${INSTALL_K3S_SKIP_START:-}" != true ] && [ "${INSTALL_K3S_SKIP_ENABLE:-}" != true ] || return 0
+  info "systemd: Starting $NAME"
+  # A program that was replaced, or flags that changed, take effect by a restart.
+  systemctl restart "$NAME" || { journalctl -u "$NAME" -n 15 --no-pager -o cat >&2 || true; fatal "$NAME did not start"; }
+}
+
+# INSTALL_K3S_EXEC is shell text, as in the original; the arguments come after it.
+eval "set -- $(for word in "$@"; do quote "$word"; printf ' '; done)"
+ARGUMENTS=$(for word in "$@"; do quote "$word"; printf ' '; done)
+eval "set -- ${INSTALL_K3S_EXEC:-} $ARGUMENTS"
+choose_command "$@"
+case "${1:-}" in server|agent) shift ;; esac
+FLAGS=$(for word in "$@"; do quote "$word" | sed 's/%/%%/g; s/\$/$$/g'; printf ' '; done)
+
+set_names
+check_wishes
+download
+link_commands
+write_killall
+write_uninstall
+write_environment
+write_unit
+start

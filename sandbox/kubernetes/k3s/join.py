@@ -1,0 +1,153 @@
+"""The node's side of joining: trusts the server, gets certificates from it, keeps them below agent/."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import secrets
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sandbox.kubernetes.k3s import log, paths
+from sandbox.kubernetes.k3s.certificates import new_request, write_secret
+from sandbox.kubernetes.k3s.errors import JoinError
+from sandbox.kubernetes.k3s.kubelet import ClusterFacts
+from sandbox.kubernetes.k3s.registration import NODE_IP, NODE_NAME, NODE_PASSWORD, basic
+from sandbox.kubernetes.k3s.token import Token, authority_hash
+
+RETRY_SECONDS = 0.2
+_TIMEOUT_SECONDS = 10
+_REPORT_SECONDS = 10.0
+
+
+class _NotYetError(Exception):
+    """The server can't do it now; worth another try."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a node has after joining.
+
+    Attributes:
+        facts: about the cluster.
+        authority: certificate of the server's CA.
+        folder: has client-kubelet, serving-kubelet and client-kube-proxy, each ``.crt`` and ``.key``.
+    """
+
+    facts: ClusterFacts
+    authority: Path
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Joiner:
+    """Joins a node to a server.
+
+    Attributes:
+        server: URL of the API server; the server answers joining nodes on the next port.
+        token: the secret.
+        node_name: the name that is wanted.
+        addresses: of this machine, for the kubelet's serving certificate.
+        folder: where certificates and keys are kept.
+        password_file: this machine's node password; made up when missing.
+    """
+
+    server: str
+    token: Token
+    node_name: str
+    addresses: tuple[str, ...]
+    folder: Path = paths.AGENT
+    password_file: Path = paths.NODE_PASSWORD
+
+    def join(self) -> Joined:
+        """Join, waiting for the server as long as it takes.
+
+        Raises:
+            JoinError: the token is wrong, or the server is not the one that the token names.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        authority = self.folder / "server-ca.crt"
+        certificate = self._patiently(self._fetch_authority)
+        if authority.exists() and authority.read_bytes() != certificate:
+            log.warning("the server has another certificate authority than before: joining it anew")
+        authority.write_bytes(certificate)
+        facts = json.loads(self._patiently(lambda: self._request("GET", "/v1-k3s/config")))
+        (self.folder / "client-ca.crt").write_bytes(
+            self._patiently(lambda: self._request("GET", "/v1-k3s/client-ca.crt"))
+        )
+        self._certificate("client-kubelet", f"system:node:{self.node_name}", "system:nodes")
+        self._certificate("serving-kubelet", self.node_name, "")
+        self._certificate("client-kube-proxy", "system:kube-proxy", "")
+        return Joined(ClusterFacts(**facts), authority, self.folder)
+
+    def _certificate(self, name: str, common_name: str, organization: str) -> None:
+        request = new_request(common_name, organization, self.folder / f"{name}.key").encode()
+        headers = {
+            NODE_NAME: self.node_name,
+            NODE_PASSWORD: self._password(),
+            NODE_IP: ",".join(self.addresses),
+        }
+        answer = self._patiently(lambda: self._request("POST", f"/v1-k3s/{name}.crt", request, headers))
+        write_secret(self.folder / f"{name}.crt", answer.decode(), 0o644)
+
+    def _password(self) -> str:
+        if not self.password_file.exists():
+            write_secret(self.password_file, secrets.token_hex(16) + "\n")
+        return self.password_file.read_text().strip()
+
+    def _fetch_authority(self) -> bytes:
+        """The server's CA certificate: unseen, then checked against the token."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        certificate = self._send(context, "GET", "/cacerts", None, {})
+        if self.token.authority_hash not in {None, authority_hash(certificate)}:
+            raise JoinError(
+                f"token CA hash does not match the CA certificate of {self.server}: "
+                "the token is another cluster's, or somebody is between us"
+            )
+        return certificate
+
+    def _request(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> bytes:
+        context = ssl.create_default_context(cafile=str(self.folder / "server-ca.crt"))
+        authorization = {"Authorization": basic(self.token.password)}
+        return self._send(context, method, path, body, {**authorization, **(headers or {})})
+
+    def _send(
+        self, context: ssl.SSLContext, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> bytes:
+        address = urlsplit(self.server)
+        connection = http.client.HTTPSConnection(
+            address.hostname or "", (address.port or 443) + 1, timeout=_TIMEOUT_SECONDS, context=context
+        )
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise _NotYetError(str(error)) from error
+        finally:
+            connection.close()
+        if answer.status == 401:
+            raise JoinError(f"{self.server} refuses the token")
+        if answer.status >= 400:
+            raise _NotYetError(f"{answer.status}: {content.decode(errors='replace')[:300]}")
+        return content
+
+    def _patiently(self, attempt: Callable[[], Any]) -> Any:
+        """Try until it works; every ten seconds tell why it does not."""
+        told = 0.0
+        while True:
+            try:
+                return attempt()
+            except _NotYetError as error:
+                if time.monotonic() - told > _REPORT_SECONDS:
+                    log.info(f"Waiting for {self.server}: {error}")
+                    told = time.monotonic()
+                time.sleep(RETRY_SECONDS)

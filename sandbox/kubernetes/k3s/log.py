@@ -1,0 +1,40 @@
+"""Log lines in the format of k3s, and systemd's readiness protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from datetime import UTC, datetime
+
+
+def info(message: str) -> None:
+    """Tell what happens."""
+    _line("info", message)
+
+
+def warning(message: str) -> None:
+    """Tell what is not as asked for."""
+    _line("warning", message)
+
+
+def fatal(message: str) -> None:
+    """Tell why we end."""
+    _line("fatal", message)
+
+
+def _line(level: str, message: str) -> None:
+    time = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    print(f'time="{time}" level={level} msg={json.dumps(message)}', file=sys.stderr, flush=True)
+
+
+def notify(message: str) -> None:
+    """Tell systemd, if it started us: ``READY=1``."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to_systemd:
+        to_systemd.sendto(message.encode(), address)

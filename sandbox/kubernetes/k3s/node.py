@@ -1,0 +1,111 @@
+"""A machine as a node: joins, runs containerd, kubelet and kube-proxy, and waits until the Node is there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sandbox.kubernetes.k3s import log, paths, runtime
+from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.k3s.capacity import host_capacity, read_capacity, system_reserved
+from sandbox.kubernetes.k3s.certificates import write_secret
+from sandbox.kubernetes.k3s.children import Children
+from sandbox.kubernetes.k3s.join import Joined, Joiner
+from sandbox.kubernetes.k3s.kubeconfig import by_path
+from sandbox.kubernetes.k3s.kubelet import kubelet_command, kubelet_config, proxy_command, proxy_config
+from sandbox.kubernetes.k3s.options import NodeOptions
+from sandbox.kubernetes.k3s.token import Token
+
+_POLL_SECONDS = 0.1
+
+
+def annotations(node: NodeOptions) -> Mapping[str, str]:
+    """What k3s writes on a Node about its addresses."""
+    found = {"k3s.io/hostname": node.node_name}
+    if node.node_ips:
+        found["k3s.io/internal-ip"] = ",".join(node.node_ips)
+    if node.external_ips:
+        found["k3s.io/external-ip"] = ",".join(node.external_ips)
+    return found
+
+
+async def run_node(children: Children, node: NodeOptions, server: str, token: Token) -> None:
+    """Become a node; returns when the Node is registered.
+
+    Args:
+        children: get containerd, kubelet and kube-proxy.
+        node: what was asked for.
+        server: URL of the API server.
+        token: the secret to join with.
+
+    Raises:
+        JoinError: the server refuses us.
+        K3sError: a component failed.
+    """
+    joiner = Joiner(server, token, node.node_name, node.node_ips + node.external_ips)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(runtime.start(children))
+        joining = tasks.create_task(asyncio.to_thread(joiner.join))
+    joined = joining.result()
+    log.info(f"Joined the cluster at {server} as {node.node_name}")
+    await asyncio.to_thread(runtime.masquerade, joined.facts.cluster_cidr)
+    await _start(children, node, server, joined)
+    key = joined.folder / "client-kubelet.key"
+    api = ApiClient(server, joined.authority, key.with_suffix(".crt"), key)
+    while not await asyncio.to_thread(_annotate, api, node):
+        children.check()
+        await asyncio.sleep(_POLL_SECONDS)
+    log.info(f"Node {node.node_name} is registered")
+
+
+async def _start(children: Children, node: NodeOptions, server: str, joined: Joined) -> None:
+    """Write configurations and start kubelet and kube-proxy."""
+    etc = joined.folder / "etc"
+    reserved = _reserved()
+    for user in ("kubelet", "kube-proxy"):
+        key = joined.folder / f"client-{user}.key"
+        _write(etc / f"{user}.kubeconfig", by_path(server, joined.authority, key.with_suffix(".crt"), key))
+    _write(etc / "kubelet.yaml", kubelet_config(joined.facts, reserved))
+    _write(etc / "kube-proxy.yaml", proxy_config(node, joined.facts, etc / "kube-proxy.kubeconfig"))
+    command = kubelet_command(node, joined.facts, etc / "kubelet.yaml", etc / "kubelet.kubeconfig")
+    await children.start(command, _environment())
+    if joined.facts.kube_proxy:
+        await children.start(proxy_command(node, etc / "kube-proxy.yaml"), _environment())
+
+
+def _reserved() -> Mapping[str, str]:
+    host = host_capacity(os.cpu_count() or 1, Path("/proc/meminfo").read_text())
+    return system_reserved(read_capacity(), host)
+
+
+def _environment() -> dict[str, str]:
+    """Without k3s's own variables: the token among them is nothing that a component needs."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("K3S_")}
+    kept.pop("NOTIFY_SOCKET", None)
+    return kept
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    write_secret(path, json.dumps(content, indent=1))
+
+
+def _annotate(api: ApiClient, node: NodeOptions) -> bool:
+    """Write the annotations; False as long as the Node is not there."""
+    try:
+        api.merge(f"/api/v1/nodes/{node.node_name}", {"metadata": {"annotations": dict(annotations(node))}})
+    except ApiError as error:
+        # Not registered yet, or the API server is not up: the kubelet keeps trying as well.
+        if error.status in {0, 403, 404, 429} or error.status >= 500:
+            return False
+        raise
+    return True
+
+
+def data_folders() -> None:
+    """Make the folders in which people put files before the start."""
+    for folder in (paths.IMAGES, paths.CONTAINERD_DROPINS):
+        folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,230 @@
+"""What ``k3s server`` and ``k3s agent`` were told, checked and typed."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
+
+from sandbox.kubernetes.k3s.control_plane import nth_address, parse_flags
+from sandbox.kubernetes.k3s.errors import UsageError
+from sandbox.kubernetes.k3s.flags import Value
+from sandbox.kubernetes.k3s.token import Token, parse_token
+
+_NODE_NAME = re.compile(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """Flags that server and agent share.
+
+    Attributes:
+        node_name: of the Node.
+        node_ips: internal addresses; empty to let the kubelet choose.
+        external_ips: external addresses.
+        labels: ``key=value`` each.
+        taints: ``key=value:effect`` each.
+        kubelet: flags for the kubelet.
+        kube_proxy: flags for kube-proxy.
+        resolv_conf: the file that Pods' DNS comes from; empty for the kubelet's default.
+    """
+
+    node_name: str
+    node_ips: tuple[str, ...]
+    external_ips: tuple[str, ...]
+    labels: tuple[str, ...]
+    taints: tuple[str, ...]
+    kubelet: Mapping[str, str]
+    kube_proxy: Mapping[str, str]
+    resolv_conf: str
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """What ``k3s agent`` was told.
+
+    Attributes:
+        node: flags that server and agent share.
+        server: URL of the server, such as ``https://10.0.0.2:6443``.
+        token: the secret to join with.
+    """
+
+    node: NodeOptions
+    server: str
+    token: Token
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """What ``k3s server`` was told; the meaning of each is k3s's."""
+
+    node: NodeOptions
+    token: Token | None
+    agent_token: Token | None
+    bind_address: str
+    advertise_address: str
+    port: int
+    tls_sans: tuple[str, ...]
+    cluster_cidr: str
+    service_cidr: str
+    cluster_dns: str
+    cluster_domain: str
+    kubeconfig: Path
+    kubeconfig_mode: int
+    extra: Mapping[str, Mapping[str, str]]
+    disabled: frozenset[str]
+    agent_enabled: bool
+    scheduler_enabled: bool
+    kube_proxy_enabled: bool
+    cloud_controller_enabled: bool
+    flannel_backend: str
+
+
+def _texts(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
+    return tuple(cast("list[str]", values.get(name, [])))
+
+
+def _text(values: Mapping[str, Value], name: str, default: str = "") -> str:
+    return str(values.get(name, default))
+
+
+def _addresses(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
+    texts = _texts(values, name)
+    for text in texts:
+        try:
+            ipaddress.ip_address(text)
+        except ValueError:
+            raise UsageError(f"flag --{name}: {text!r} is not an IP address") from None
+    return texts
+
+
+def _ranges(values: Mapping[str, Value], name: str, default: str) -> str:
+    texts = _texts(values, name) or (default,)
+    for text in texts:
+        try:
+            ipaddress.ip_network(text)
+        except ValueError as error:
+            raise UsageError(f"flag --{name}: {text!r} is not a range of addresses: {error}") from None
+    return ",".join(texts)
+
+
+def _number(values: Mapping[str, Value], name: str, default: str, base: int = 10) -> int:
+    text = _text(values, name, default)
+    try:
+        return int(text, base)
+    except ValueError:
+        raise UsageError(f"flag --{name}: {text!r} is not a number") from None
+
+
+def _token(values: Mapping[str, Value], name: str) -> Token | None:
+    if file := _text(values, f"{name}-file"):
+        try:
+            return parse_token(Path(file).read_text())
+        except OSError as error:
+            raise UsageError(f"flag --{name}-file: {error}") from None
+    text = _text(values, name)
+    return parse_token(text) if text else None
+
+
+def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
+    """The flags that server and agent share.
+
+    Args:
+        values: as parsed.
+        hostname: of this machine: the node's name unless one is given.
+
+    Raises:
+        UsageError: a value is wrong; the text names the flag.
+    """
+    name = _text(values, "node-name") or hostname.lower()
+    if not _NODE_NAME.match(name):
+        raise UsageError(
+            f"flag --node-name: {name!r} is no name for a node: lower-case letters, digits, - and ."
+        )
+    return NodeOptions(
+        node_name=name,
+        node_ips=_addresses(values, "node-ip"),
+        external_ips=_addresses(values, "node-external-ip"),
+        labels=_texts(values, "node-label"),
+        taints=_texts(values, "node-taint"),
+        kubelet=parse_flags(_texts(values, "kubelet-arg")),
+        kube_proxy=parse_flags(_texts(values, "kube-proxy-arg")),
+        resolv_conf=_text(values, "resolv-conf"),
+    )
+
+
+def agent_options(values: Mapping[str, Value], hostname: str) -> AgentOptions:
+    """What ``k3s agent`` was told.
+
+    Raises:
+        UsageError: a value is missing or wrong; the text names the flag.
+    """
+    url, token = _text(values, "server").rstrip("/"), _token(values, "token")
+    if not url:
+        raise UsageError("--server is required (or K3S_URL): the URL of the server, https://ADDRESS:6443")
+    if token is None:
+        raise UsageError(
+            "--token is required (or K3S_TOKEN): the server's /var/lib/rancher/k3s/server/node-token"
+        )
+    return AgentOptions(node_options(values, hostname), _checked_url(url), token)
+
+
+def _checked_url(url: str) -> str:
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if parts.scheme != "https" or not parts.hostname or port == 0:
+        raise UsageError(f"flag --server: {url!r} is not like https://ADDRESS:6443")
+    return f"https://{parts.netloc if port else f'{parts.netloc}:443'}"
+
+
+def server_options(values: Mapping[str, Value], hostname: str, address: str) -> ServerOptions:
+    """What ``k3s server`` was told.
+
+    Args:
+        values: as parsed.
+        hostname: of this machine.
+        address: of this machine, where no flag gives one.
+
+    Raises:
+        UsageError: a value is wrong, or a second server is asked for; the text names the flag.
+    """
+    if _text(values, "server"):
+        raise UsageError(
+            "flag --server: the stand-in has one server per cluster and can't join another; "
+            "join this machine as an agent, or unset K3S_URL"
+        )
+    node = node_options(values, hostname)
+    service_cidr = _ranges(values, "service-cidr", "10.43.0.0/16")
+    components = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
+    extra = {name: parse_flags(_texts(values, f"{name}-arg")) for name in components}
+    if ports := _text(values, "service-node-port-range"):
+        extra["kube-apiserver"] = {"service-node-port-range": ports, **extra["kube-apiserver"]}
+    return ServerOptions(
+        node=node,
+        token=_token(values, "token"),
+        agent_token=_token(values, "agent-token"),
+        bind_address=_text(values, "bind-address", "0.0.0.0"),  # noqa: S104 -- k3s's default, inside a machine
+        advertise_address=_text(values, "advertise-address") or next(iter(node.node_ips), address),
+        port=_number(values, "https-listen-port", "6443"),
+        tls_sans=_texts(values, "tls-san"),
+        cluster_cidr=_ranges(values, "cluster-cidr", "10.42.0.0/16"),
+        service_cidr=service_cidr,
+        cluster_dns=",".join(_addresses(values, "cluster-dns")) or nth_address(service_cidr, 10),
+        cluster_domain=_text(values, "cluster-domain", "cluster.local"),
+        kubeconfig=Path(_text(values, "write-kubeconfig") or "/etc/rancher/k3s/k3s.yaml"),
+        kubeconfig_mode=_number(values, "write-kubeconfig-mode", "600", base=8),
+        extra=extra,
+        disabled=frozenset(_texts(values, "disable")),
+        agent_enabled=not values.get("disable-agent"),
+        scheduler_enabled=not values.get("disable-scheduler"),
+        kube_proxy_enabled=not values.get("disable-kube-proxy"),
+        cloud_controller_enabled=not values.get("disable-cloud-controller"),
+        flannel_backend=_text(values, "flannel-backend", "vxlan"),
+    )

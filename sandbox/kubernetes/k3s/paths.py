@@ -1,0 +1,28 @@
+"""Where things are on a machine: k3s's own places where a person looks, the image's where they are ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PROGRAMS = Path("/usr/local/lib/kubernetes/bin")
+"""The machine image's toolchain."""
+
+PLUGINS = Path("/opt/cni/bin")
+
+DATA = Path("/var/lib/rancher/k3s")
+SERVER = DATA / "server"
+AGENT = DATA / "agent"
+LOGS = Path("/var/log/k3s")
+IMAGES = AGENT / "images"
+NODE_PASSWORD = Path("/etc/rancher/node/password")
+KUBECONFIG = Path("/etc/rancher/k3s/k3s.yaml")
+NODE_TOKEN = SERVER / "node-token"
+
+CONTAINERD_ROOT = Path("/var/lib/containerd")
+"""Where the machine has its prepared container store."""
+
+CONTAINERD_SOCKET = Path("/run/k3s/containerd/containerd.sock")
+CONTAINERD_CONFIG = AGENT / "etc/containerd/config.toml"
+CONTAINERD_DROPINS = AGENT / "etc/containerd/config-v3.toml.d"
+CNI_CONFIGURATION = Path("/etc/cni/net.d")
+CNI_TEMPLATE = AGENT / "etc/cni/native.template"

@@ -1,0 +1,161 @@
+"""The server's side of joining: gives nodes their certificates, for the token and their node password.
+
+k3s answers agents on the API server's port; here it is the next one, as the API server is a program of its
+own. Paths and headers are k3s's.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from sandbox.kubernetes.k3s import log, nodepassword, pki
+from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.k3s.certificates import CertificateError, request_subject
+from sandbox.kubernetes.k3s.kubelet import ClusterFacts
+from sandbox.kubernetes.k3s.pki import Pki
+
+NODE_NAME, NODE_PASSWORD, NODE_IP = "k3s-Node-Name", "k3s-Node-Password", "k3s-Node-IP"
+_LARGEST_REQUEST = 1 << 16
+_TIMEOUT_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a request is answered with."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Decides about requests.
+
+    Attributes:
+        pki: signs.
+        passwords: of the tokens that may join.
+        facts: what nodes need to know.
+        api: the API server with an administrator's rights; keeps node passwords.
+    """
+
+    pki: Pki
+    passwords: Sequence[str]
+    facts: ClusterFacts
+    api: ApiClient
+
+    def get(self, path: str, authorization: str) -> Answer:
+        """Answer a GET."""
+        if path == "/ping":
+            return Answer(200, b"pong")
+        if path == "/cacerts":
+            return Answer(200, self.pki.server_authority.certificate.read_bytes())
+        if not self._allowed(authorization):
+            return Answer(401, b"Unauthorized: the token is wrong")
+        if path == "/v1-k3s/client-ca.crt":
+            return Answer(200, self.pki.client_authority.certificate.read_bytes())
+        if path == "/v1-k3s/config":
+            return Answer(200, json.dumps(asdict(self.facts)).encode())
+        return Answer(404, b"not found")
+
+    def post(self, path: str, headers: Any, body: bytes) -> Answer:
+        """Answer a POST: sign the request in the body.
+
+        Args:
+            path: says what kind of certificate is asked for.
+            headers: name, password and addresses of the node, and authorization.
+            body: the certificate request.
+        """
+        if not self._allowed(headers.get("Authorization", "")):
+            return Answer(401, b"Unauthorized: the token is wrong")
+        node, password = headers.get(NODE_NAME, ""), headers.get(NODE_PASSWORD, "")
+        if not node or not password:
+            return Answer(400, b"name or password of the node is missing")
+        try:
+            if not nodepassword.claim(self.api, node, password):
+                return Answer(
+                    403, f"Node password rejected: the name {node} belongs to another machine".encode()
+                )
+            return self._sign(path, node, headers.get(NODE_IP, ""), body.decode())
+        except ApiError as error:
+            return Answer(503, f"the API server is not ready: {error}".encode())
+        except CertificateError as error:
+            return Answer(400, str(error).encode())
+
+    def _sign(self, path: str, node: str, addresses: str, request: str) -> Answer:
+        subjects = {
+            "/v1-k3s/client-kubelet.crt": f"CN=system:node:{node},O=system:nodes",
+            "/v1-k3s/serving-kubelet.crt": f"CN={node}",
+            "/v1-k3s/client-kube-proxy.crt": "CN=system:kube-proxy",
+        }
+        if path not in subjects:
+            return Answer(404, b"not found")
+        found = request_subject(request)
+        if found != subjects[path]:
+            return Answer(403, f"the request is for {found}, not for {subjects[path]}".encode())
+        if path.startswith("/v1-k3s/serving"):
+            names = (node, "localhost", "127.0.0.1", *(a for a in addresses.split(",") if a))
+            return Answer(200, self.pki.server_authority.sign(request, server=names, client=False).encode())
+        return Answer(200, self.pki.client_authority.sign(request).encode())
+
+    def _allowed(self, authorization: str) -> bool:
+        good = (basic(password) for password in self.passwords)
+        return any(hmac.compare_digest(authorization.encode(), text.encode()) for text in good)
+
+
+def basic(password: str) -> str:
+    """The header Authorization of a node."""
+    return "Basic " + base64.b64encode(f"node:{password}".encode()).decode()
+
+
+def serve(registration: Registration, address: str, port: int) -> Callable[[], None]:
+    """Answer requests in threads until the returned function is called.
+
+    Args:
+        registration: decides.
+        address: where to listen.
+        port: where to listen.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _TIMEOUT_SECONDS
+
+        def do_GET(self) -> None:
+            self._answer(registration.get(self.path, self.headers.get("Authorization", "")))
+
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "")
+            if not length.isdigit() or int(length) > _LARGEST_REQUEST:
+                self._answer(Answer(400, b"the length is missing or too large"))
+                return
+            self._answer(registration.post(self.path, self.headers, self.rfile.read(int(length))))
+
+        def _answer(self, answer: Answer) -> None:
+            if answer.status >= 400 and answer.status != 503:
+                log.warning(f"{self.command} {self.path} of {self.client_address[0]}: {answer.body.decode()}")
+            self.send_response(answer.status)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def log_message(self, *_: object) -> None:
+            """Only what is refused is worth a line."""
+
+    server = ThreadingHTTPServer((address, port), Handler)
+    server.daemon_threads = True
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(registration.pki.certificate(pki.SERVING), registration.pki.key(pki.SERVING))
+    # The handshake happens in the connection's thread: a silent client must not hold up the others.
+    server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    threading.Thread(target=server.serve_forever, name="registration", daemon=True).start()
+    return server.shutdown

@@ -1,0 +1,173 @@
+"""``k3s server``: the control plane, the service that nodes join at, and this machine as a node."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from pathlib import Path
+
+from sandbox.kubernetes.k3s import control_plane, coredns, kubeconfig, log, paths, pki, registration
+from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.k3s.certificates import write_secret
+from sandbox.kubernetes.k3s.children import Children
+from sandbox.kubernetes.k3s.control_plane import ControlPlane, Ports, nth_address
+from sandbox.kubernetes.k3s.errors import K3sError
+from sandbox.kubernetes.k3s.kubelet import ClusterFacts
+from sandbox.kubernetes.k3s.node import run_node
+from sandbox.kubernetes.k3s.options import ServerOptions
+from sandbox.kubernetes.k3s.pki import Pki, serving_names
+from sandbox.kubernetes.k3s.token import Token, full_token, parse_token
+
+_START_SECONDS = 120.0
+_POLL_SECONDS = 0.05
+_ADDON_SECONDS = 60.0
+ABSENT = ("traefik", "servicelb", "local-storage", "metrics-server")
+"""k3s's addons that the stand-in does not have."""
+
+
+def warnings(options: ServerOptions) -> list[str]:
+    """What is not as in k3s with these options; empty for what the tutorial uses."""
+    found = []
+    if missing := [name for name in ABSENT if name not in options.disabled]:
+        found.append(f"not in the stand-in, as if by --disable: {', '.join(missing)}")
+    if options.flannel_backend != "none":
+        found.append(
+            "the stand-in has no flannel: Pods of different nodes reach each other by cloud routes only"
+        )
+    if options.cloud_controller_enabled:
+        found.append(
+            "the stand-in has no cloud controller of its own: nodes have the addresses of their flags"
+        )
+    return found
+
+
+async def run_server(children: Children, options: ServerOptions, addresses: tuple[str, ...]) -> None:
+    """Start everything; returns when this machine's Node is registered and addons are applied.
+
+    Args:
+        children: get the components.
+        options: what was asked for.
+        addresses: of this machine.
+
+    Raises:
+        K3sError: a component failed.
+    """
+    for line in warnings(options):
+        log.warning(line)
+    wanted = _control_plane(options)
+    token = await asyncio.to_thread(_prepare, wanted, options, addresses)
+    api = ApiClient(
+        wanted.url, _authority(wanted), wanted.pki.certificate(pki.ADMIN), wanted.pki.key(pki.ADMIN)
+    )
+    stop = registration.serve(
+        registration.Registration(wanted.pki, _passwords(options, token), _facts(options), api),
+        options.bind_address,
+        options.port + 1,
+    )
+    try:
+        await _start(children, wanted, options, api)
+        if options.agent_enabled:
+            await run_node(children, options.node, wanted.url, token)
+            labels = {"node-role.kubernetes.io/control-plane": "true"}
+            path = f"/api/v1/nodes/{options.node.node_name}"
+            await asyncio.to_thread(api.merge, path, {"metadata": {"labels": labels}})
+        log.notify("READY=1")
+        log.info("k3s is up and running")
+        if "coredns" not in options.disabled:
+            await _apply_coredns(api, options)
+        await asyncio.Event().wait()
+    finally:
+        stop()
+
+
+def _control_plane(options: ServerOptions) -> ControlPlane:
+    ports = Ports(api=options.port)
+    return ControlPlane(
+        data=paths.SERVER,
+        pki=Pki(paths.SERVER / "tls"),
+        bind_address=options.bind_address,
+        advertise_address=options.advertise_address,
+        cluster_cidr=options.cluster_cidr,
+        service_cidr=options.service_cidr,
+        ports=ports,
+        extra=options.extra,
+    )
+
+
+def _authority(wanted: ControlPlane) -> Path:
+    return wanted.pki.server_authority.certificate
+
+
+def _facts(options: ServerOptions) -> ClusterFacts:
+    return ClusterFacts(
+        options.cluster_cidr,
+        options.cluster_dns,
+        options.cluster_domain,
+        options.cloud_controller_enabled,
+        options.kube_proxy_enabled,
+    )
+
+
+def _passwords(options: ServerOptions, token: Token) -> list[str]:
+    return [token.password, *([options.agent_token.password] if options.agent_token else [])]
+
+
+def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str, ...]) -> Token:
+    """Certificates, tokens and kubeconfigs; what is there from an earlier start is kept."""
+    own = (*addresses, *options.node.node_ips, *options.node.external_ips, options.advertise_address)
+    names = (options.node.node_name, *own, *options.tls_sans)
+    wanted.pki.ensure(serving_names(nth_address(options.service_cidr, 1), names))
+    control_plane.write_kubeconfigs(wanted)
+    token = options.token or _kept_token() or Token(secrets.token_hex(16))
+    certificate = _authority(wanted).read_bytes()
+    full = full_token(certificate, token.password)
+    for name in ("token", "node-token"):
+        write_secret(paths.SERVER / name, full + "\n")
+    agent = options.agent_token.password if options.agent_token else token.password
+    write_secret(paths.SERVER / "agent-token", full_token(certificate, agent, "node") + "\n")
+    user = (wanted.pki.certificate(pki.ADMIN), wanted.pki.key(pki.ADMIN))
+    text = kubeconfig.embedded(wanted.url, _authority(wanted), *user)
+    write_secret(options.kubeconfig, text, options.kubeconfig_mode)
+    return Token(token.password)
+
+
+def _kept_token() -> Token | None:
+    """The token of an earlier start."""
+    file = paths.SERVER / "token"
+    return parse_token(file.read_text()) if file.exists() else None
+
+
+async def _start(children: Children, wanted: ControlPlane, options: ServerOptions, api: ApiClient) -> None:
+    """Start the control plane; returns when the API server answers."""
+    commands = control_plane.commands(wanted)
+    if not options.scheduler_enabled:
+        del commands["kube-scheduler"]
+    for name in ("etcd", "kube-apiserver"):
+        log.info(f"Running {name}")
+        await children.start(commands.pop(name))
+    end = time.monotonic() + _START_SECONDS
+    while not await asyncio.to_thread(api.is_up, "/livez"):
+        children.check()
+        if time.monotonic() > end:
+            raise K3sError(f"the API server does not answer:\n{children.tail('kube-apiserver')}")
+        await asyncio.sleep(_POLL_SECONDS)
+    log.info("The API server is up")
+    for name, command in commands.items():
+        log.info(f"Running {name}")
+        await children.start(command)
+
+
+async def _apply_coredns(api: ApiClient, options: ServerOptions) -> None:
+    end = time.monotonic() + _ADDON_SECONDS
+    for path, content in coredns.objects(options.cluster_dns, options.cluster_domain):
+        while True:
+            try:
+                await asyncio.to_thread(api.apply, path, content)
+                break
+            except ApiError as error:
+                # Right after the start, some objects that these refer to are not there yet.
+                if time.monotonic() > end:
+                    raise K3sError(f"the addon coredns can't be applied: {error}") from error
+                await asyncio.sleep(_POLL_SECONDS * 10)
+    log.info("Applied the addon coredns")
