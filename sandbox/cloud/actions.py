@@ -174,10 +174,10 @@ class Actions:
         task.add_done_callback(lambda _: self._tasks.pop(action.id, None))
 
     async def _run(self, action: Action) -> None:
-        error = await self._attempt(action)
+        action.error = error = await self._attempt(action)
         if error is not None and action.effect in UNDOS:
             await UNDOS[action.effect](self._cloud, action)
-        action.status, action.error = ("success", None) if error is None else ("error", error)
+        action.status = "success" if error is None else "error"
         action.finished = self._cloud.now()
         for lock in action.locks:
             holders = self._locks.get(lock, set())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,11 +13,15 @@ from aiohttp import web
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import ACTION_MODES
 from sandbox.cloud.dispatch import error_reply
-from sandbox.cloud.errors import ApiError, InvalidInput
+from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
 from sandbox.cloud.fields import Fields
+from sandbox.cloud.overview import overview
 from sandbox.cloud.requests import Request
+from sandbox.cloud.resources.robot_servers import RobotServer
+from sandbox.cloud.robot import robot_wire
 
 PREFIX = "/_sandbox"
+CONSOLE = (Path(__file__).parent / "console.html").read_bytes()
 AdminHandler = Callable[[Cloud, web.Request], Awaitable[Any]]
 
 
@@ -162,6 +167,40 @@ async def _guest_event(cloud: Cloud, request: web.Request) -> Any:
     return {"status": "ok"}
 
 
+async def _robot_servers(cloud: Cloud, _request: web.Request) -> Any:
+    return {"servers": [robot_wire(server) for server in cloud.store.all(RobotServer)]}
+
+
+async def _add_robot_server(cloud: Cloud, request: web.Request) -> Any:
+    values = await _body(request)
+    number = values.pop("number", None) if isinstance(values, dict) else None
+    try:
+        server = msgspec.convert({"id": 0, "project": "", **values}, RobotServer, strict=True)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise InvalidInput({"body": [str(error)]}) from error
+    server.id = number or cloud.store.new_id(RobotServer)
+    cloud.store.put(server)
+    cloud.store.commit()
+    return robot_wire(server)
+
+
+async def _remove_robot_server(cloud: Cloud, request: web.Request) -> Any:
+    server = cloud.store.find(RobotServer, int(request.match_info["id"]))
+    if server is None:
+        raise NotFound("robot_server", request.match_info["id"])
+    cloud.store.remove(server)
+    cloud.store.commit()
+    return {"status": "ok"}
+
+
+async def _overview(cloud: Cloud, _request: web.Request) -> Any:
+    return overview(cloud)
+
+
+async def _console(_cloud: Cloud, _request: web.Request) -> Any:
+    return web.Response(body=CONSOLE, content_type="text/html", charset="utf-8")
+
+
 _CALLS: list[tuple[str, str, AdminHandler]] = [
     ("GET", "/health", _health),
     ("GET", "/state", _state),
@@ -176,4 +215,9 @@ _CALLS: list[tuple[str, str, AdminHandler]] = [
     ("GET", "/settings", _settings),
     ("PUT", "/settings", _change_settings),
     ("POST", r"/servers/{id:\d+}/events/{state}", _guest_event),
+    ("GET", "/robot/servers", _robot_servers),
+    ("POST", "/robot/servers", _add_robot_server),
+    ("DELETE", r"/robot/servers/{id:\d+}", _remove_robot_server),
+    ("GET", "/overview", _overview),
+    ("GET", "/console", _console),
 ]

@@ -41,16 +41,16 @@ class Location:
 
 
 LOCATIONS: Mapping[str, Location] = {
-    location.name: location
-    for location in (
-        Location(1, "fsn1", "Falkenstein DC Park 1", "DE", "Falkenstein", 50.47612, 12.370071, "eu-central", "dc14"),
-        Location(2, "nbg1", "Nuremberg DC Park 1", "DE", "Nuremberg", 49.452102, 11.076665, "eu-central", "dc3"),
-        Location(3, "hel1", "Helsinki DC Park 1", "FI", "Helsinki", 60.169855, 24.938379, "eu-central", "dc2"),
-        Location(4, "ash", "Ashburn, VA", "US", "Ashburn, VA", 39.045821, -77.487073, "us-east", "dc1"),
-        Location(5, "hil", "Hillsboro, OR", "US", "Hillsboro, OR", 45.54222, -122.951924, "us-west", "dc1"),
-        Location(6, "sin", "Singapore", "SG", "Singapore", 1.283333, 103.833333, "ap-southeast", "dc1"),
+    row[1]: Location(*row)
+    for row in (
+        (1, "fsn1", "Falkenstein DC Park 1", "DE", "Falkenstein", 50.47612, 12.370071, "eu-central", "dc14"),
+        (2, "nbg1", "Nuremberg DC Park 1", "DE", "Nuremberg", 49.452102, 11.076665, "eu-central", "dc3"),
+        (3, "hel1", "Helsinki DC Park 1", "FI", "Helsinki", 60.169855, 24.938379, "eu-central", "dc2"),
+        (4, "ash", "Ashburn, VA", "US", "Ashburn, VA", 39.045821, -77.487073, "us-east", "dc1"),
+        (5, "hil", "Hillsboro, OR", "US", "Hillsboro, OR", 45.54222, -122.951924, "us-west", "dc1"),
+        (6, "sin", "Singapore", "SG", "Singapore", 1.283333, 103.833333, "ap-southeast", "dc1"),
     )
-}  # fmt: skip
+}
 NETWORK_ZONES = frozenset(location.network_zone for location in LOCATIONS.values())
 EUROPE = ("fsn1", "nbg1", "hel1")
 EVERYWHERE = tuple(LOCATIONS)

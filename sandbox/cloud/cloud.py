@@ -36,6 +36,7 @@ class Cloud:
         requests: the log.
         limits: quotas by name; can be changed at run time.
         action_mode: can be changed at run time.
+        applied: what the backend was last told, by kind and id.
         guest_event: tells that a guest changed its power by itself; set by the servers' module.
     """
 
@@ -55,6 +56,7 @@ class Cloud:
         self.limits: dict[str, int] = {**LIMITS, **config.limits}
         self.action_mode: ActionMode = config.actions
         self.guest_event: Callable[[int, str], None] = lambda _server, _state: None
+        self.applied: dict[tuple[str, int], object] = {}
         self._exclusive: dict[tuple[str, int], asyncio.Lock] = {}
 
     async def start(self) -> None:
@@ -68,6 +70,7 @@ class Cloud:
         await self.actions.stop()
         self.actions.forget()
         self.store.clear()
+        self.applied.clear()
         await announce("stop", self, None)
         await self.backend.remove_all()
         self.store.commit()

@@ -1,0 +1,1 @@
+"""Certificates, uploaded and managed."""

@@ -1,0 +1,83 @@
+"""Reads certificates, and issues the ones that the sandbox manages."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+LIFETIME = dt.timedelta(days=90)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a certificate says; times are Unix time."""
+
+    domain_names: list[str]
+    fingerprint: str
+    not_valid_before: float
+    not_valid_after: float
+
+
+def facts(certificate: x509.Certificate) -> Facts:
+    """Names, fingerprint and validity of a certificate."""
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        names = extension.value.get_values_for_type(x509.DNSName)
+    except x509.ExtensionNotFound:
+        common = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        names = [str(attribute.value) for attribute in common]
+    return Facts(
+        domain_names=list(names),
+        fingerprint=certificate.fingerprint(hashes.SHA256()).hex(":"),
+        not_valid_before=certificate.not_valid_before_utc.timestamp(),
+        not_valid_after=certificate.not_valid_after_utc.timestamp(),
+    )
+
+
+def read(chain: str) -> x509.Certificate | None:
+    """The first certificate of a PEM chain, or None."""
+    try:
+        return x509.load_pem_x509_certificates(chain.encode())[0]
+    except ValueError:
+        return None
+
+
+def fits(certificate: x509.Certificate, private_key: str) -> bool:
+    """Whether a PEM key is the certificate's."""
+    try:
+        key = serialization.load_pem_private_key(private_key.encode(), None)
+    except (ValueError, TypeError):
+        return False
+    return key.public_key() == certificate.public_key()
+
+
+def issue(domain_names: Sequence[str], now: float) -> tuple[str, str]:
+    """A self-signed certificate for 90 days and its key, both PEM.
+
+    Args:
+        domain_names: its names.
+        now: Unix time of the beginning.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, domain_names[0][:64])])
+    begin = dt.datetime.fromtimestamp(int(now), dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(begin + LIFETIME)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(n) for n in domain_names]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
+    return certificate.public_bytes(encoding).decode(), private.decode()

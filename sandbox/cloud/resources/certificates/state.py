@@ -1,0 +1,80 @@
+"""What is kept of a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import msgspec
+
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.records import Record, timestamp
+from sandbox.cloud.registry import record
+
+USERS_OF: list[Callable[[Cloud, int], list[int]]] = []
+"""Functions that tell which load balancers use a certificate; added when their resource is imported."""
+
+
+@record
+class Certificate(Record):
+    """A certificate.
+
+    Attributes:
+        type: uploaded or managed.
+        certificate: PEM chain, None while it is not issued.
+        private_key: PEM, never shown.
+        fingerprint: SHA-256 in hexadecimal pairs, None while it is not issued.
+        not_valid_before: Unix time, None while it is not issued.
+        not_valid_after: likewise.
+        issuance: pending, completed or failed; "" for uploaded ones.
+        error: code and message of a failed issuance.
+    """
+
+    KIND: ClassVar[str] = "certificate"
+    FIRST_ID: ClassVar[int] = 8_000_001
+
+    type: str
+    domain_names: list[str] = msgspec.field(default_factory=list)
+    certificate: str | None = None
+    private_key: str = ""
+    fingerprint: str | None = None
+    not_valid_before: float | None = None
+    not_valid_after: float | None = None
+    issuance: str = ""
+    error: tuple[str, str] | None = None
+
+
+def users(cloud: Cloud, certificate: Certificate) -> list[int]:
+    """Ids of the load balancers that use it."""
+    return [identity for source in USERS_OF for identity in source(cloud, certificate.id)]
+
+
+def certificate_wire(cloud: Cloud, certificate: Certificate) -> dict[str, Any]:
+    """The certificate as the API shows it."""
+    return {
+        "id": certificate.id,
+        "name": certificate.name,
+        "labels": certificate.labels,
+        "type": certificate.type,
+        "certificate": certificate.certificate,
+        "created": timestamp(certificate.created),
+        "not_valid_before": _moment(certificate.not_valid_before),
+        "not_valid_after": _moment(certificate.not_valid_after),
+        "domain_names": certificate.domain_names,
+        "fingerprint": certificate.fingerprint,
+        "status": _status(certificate) if certificate.type == "managed" else None,
+        "used_by": [{"id": identity, "type": "load_balancer"} for identity in users(cloud, certificate)],
+    }
+
+
+def _moment(seconds: float | None) -> str | None:
+    return None if seconds is None else timestamp(seconds)
+
+
+def _status(certificate: Certificate) -> dict[str, Any]:
+    error = certificate.error
+    return {
+        "issuance": certificate.issuance,
+        "renewal": "scheduled" if certificate.issuance == "completed" else "unavailable",
+        "error": None if error is None else {"code": error[0], "message": error[1]},
+    }

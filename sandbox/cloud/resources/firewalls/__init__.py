@@ -1,0 +1,1 @@
+"""Firewalls, as records."""

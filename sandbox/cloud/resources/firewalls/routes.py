@@ -1,0 +1,158 @@
+"""Operations on firewalls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sandbox.cloud.actions import Action, action_wire
+from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.collection import Resource, actions_reply, check_unique
+from sandbox.cloud.errors import ApiError
+from sandbox.cloud.fields import Fields
+from sandbox.cloud.labels import parse_selector
+from sandbox.cloud.records import Record, Reference
+from sandbox.cloud.registry import operation, reaction
+from sandbox.cloud.resources.firewalls.rules import read_rules
+from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire
+from sandbox.cloud.resources.servers.state import Server
+
+FIREWALLS = Resource("firewalls", Firewall, firewall_wire)
+FIREWALLS.add_reads()
+FIREWALLS.add_update()
+FIREWALLS.add_actions()
+MAXIMUM_PER_SERVER = 5
+
+
+def _read_targets(call: Call, fields: Fields, name: str, *, required: bool) -> tuple[list[int], list[str]]:
+    servers: list[int] = []
+    selectors: list[str] = []
+    for item in fields.objects(name, required=required):
+        if item.choice("type", {"server", "label_selector"}, required=True) == "server":
+            servers.append(item.object("server", required=True).number("id", required=True))
+        else:
+            selectors.append(item.object("label_selector", required=True).text("selector", required=True))
+    fields.check()
+    for selector in selectors:
+        parse_selector(selector, name)
+    known = {server.id: server for server in call.cloud.store.of(Server, call.project)}
+    for identity in servers:
+        if identity not in known:
+            raise ApiError("firewall_resource_not_found", f"server with ID '{identity}' not found")
+        if known[identity].ipv4 is None and known[identity].ipv6 is None:
+            raise ApiError("private_net_only_server", f"server {identity} has no public interface")
+    if len(set(servers)) < len(servers):
+        raise ApiError("server_already_added", "a server was applied more than once")
+    return servers, selectors
+
+
+def _start(call: Call, command: str, firewall: Firewall, servers: Iterable[int]) -> list[Action]:
+    own = Reference("firewall", firewall.id)
+    resources = [[own, Reference("server", identity)] for identity in servers] or [[own]]
+    return [call.cloud.actions.start(command, call.project, each, locks=[own]) for each in resources]
+
+
+@operation("POST", "/firewalls")
+async def create(call: Call) -> Reply:
+    """Make a firewall, with rules and servers if given."""
+    fields, store = call.fields(), call.cloud.store
+    name, labels, rules = FIREWALLS.read_name(fields), fields.labels(), read_rules(fields)
+    servers, selectors = _read_targets(call, fields, "apply_to", required=False)
+    check_unique(call, Firewall, name)
+    call.cloud.check_limit("firewalls", len(store.of(Firewall, call.project)))
+    firewall = Firewall(
+        id=store.new_id(Firewall),
+        project=call.project,
+        name=name,
+        labels=labels,
+        created=call.cloud.now(),
+        rules=rules,
+    )
+    _add(call.cloud, firewall, servers, selectors)
+    actions = _start(call, "set_firewall_rules", firewall, [])
+    if servers:
+        actions += _start(call, "apply_firewall", firewall, servers)
+    await call.cloud.actions.settle()
+    wires = [action_wire(action, call.cloud.now()) for action in actions]
+    return Reply(201, {"firewall": FIREWALLS.show(call, firewall), "actions": wires})
+
+
+def _add(cloud: Cloud, firewall: Firewall, servers: Sequence[int], selectors: Sequence[str] = ()) -> None:
+    firewall.servers = [*firewall.servers, *servers]
+    firewall.selectors = [*firewall.selectors, *selectors]
+    cloud.store.put(firewall)
+
+
+@operation("DELETE", "/firewalls/{id}")
+async def delete(call: Call) -> Reply:
+    """Remove a firewall that applies to nothing."""
+    firewall = call.get(Firewall)
+    if firewall.servers or firewall.selectors:
+        raise ApiError("resource_in_use", f"firewall with ID '{firewall.id}' is still in use")
+    call.cloud.store.remove(firewall)
+    return Reply(204, None)
+
+
+@operation("POST", "/firewalls/{id}/actions/set_rules")
+async def set_rules(call: Call) -> Reply:
+    """Replace all rules."""
+    firewall, fields = call.get(Firewall), call.fields()
+    rules = read_rules(fields, required=True)
+    fields.check()
+    firewall.rules = rules
+    call.cloud.store.put(firewall)
+    return await actions_reply(call, _start(call, "set_firewall_rules", firewall, firewall.servers))
+
+
+@operation("POST", "/firewalls/{id}/actions/apply_to_resources")
+async def apply(call: Call) -> Reply:
+    """Apply to more servers or label selectors."""
+    firewall = call.get(Firewall)
+    servers, selectors = _read_targets(call, call.fields(), "apply_to", required=True)
+    if set(servers) & set(firewall.servers) or set(selectors) & set(firewall.selectors):
+        raise ApiError("firewall_already_applied", "firewall is already applied to resource")
+    for identity in servers:
+        _check_count(call.cloud, call.project, identity)
+    _add(call.cloud, firewall, servers, selectors)
+    return await actions_reply(call, _start(call, "apply_firewall", firewall, servers))
+
+
+def _check_count(cloud: Cloud, project: str, server: int) -> None:
+    if (
+        sum(server in firewall.servers for firewall in cloud.store.of(Firewall, project))
+        >= MAXIMUM_PER_SERVER
+    ):
+        raise ApiError("resource_limit_exceeded", f"a server can have {MAXIMUM_PER_SERVER} firewalls at most")
+
+
+@operation("POST", "/firewalls/{id}/actions/remove_from_resources")
+async def remove(call: Call) -> Reply:
+    """Apply to some servers or label selectors no longer."""
+    firewall = call.get(Firewall)
+    servers, selectors = _read_targets(call, call.fields(), "remove_from", required=True)
+    if set(servers) - set(firewall.servers) or set(selectors) - set(firewall.selectors):
+        raise ApiError("firewall_resource_not_found", "firewall is not applied to resource")
+    firewall.servers = [identity for identity in firewall.servers if identity not in servers]
+    firewall.selectors = [text for text in firewall.selectors if text not in selectors]
+    call.cloud.store.put(firewall)
+    return await actions_reply(call, _start(call, "remove_firewall", firewall, servers))
+
+
+@reaction("server_wants_firewalls")
+async def join(cloud: Cloud, wish: tuple[Server, Sequence[int]]) -> None:
+    """A new server comes with firewalls."""
+    server, identities = wish
+    wanted = [cloud.store.get(Firewall, server.project, identity) for identity in identities]
+    if len(wanted) > MAXIMUM_PER_SERVER:
+        raise ApiError("resource_limit_exceeded", f"a server can have {MAXIMUM_PER_SERVER} firewalls at most")
+    for firewall in wanted:
+        _add(cloud, firewall, [server.id])
+
+
+@reaction("server_deleted")
+async def forget_server(cloud: Cloud, server: Record) -> None:
+    """A deleted server leaves its firewalls."""
+    for firewall in cloud.store.all(Firewall):
+        if server.id in firewall.servers:
+            firewall.servers = [identity for identity in firewall.servers if identity != server.id]
+            cloud.store.put(firewall)

@@ -1,0 +1,57 @@
+"""Reads firewall rules from requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from ipaddress import ip_network
+from typing import Any
+
+from sandbox.cloud.fields import Fields
+
+MAXIMUM_RULES = 50
+PROTOCOLS = frozenset({"tcp", "udp", "icmp", "esp", "gre"})
+_PORTS = re.compile(r"any|(\d{1,5})(?:-(\d{1,5}))?")
+
+
+def read_rules(fields: Fields, *, required: bool = False) -> list[dict[str, Any]]:
+    """The field ``rules``; what is wrong is collected in ``fields``."""
+    return [_rule(item) for item in fields.objects("rules", required=required, most=MAXIMUM_RULES)]
+
+
+def _rule(item: Fields) -> dict[str, Any]:
+    direction = item.choice("direction", {"in", "out"}, required=True)
+    protocol = item.choice("protocol", PROTOCOLS, required=True)
+    port = item.text("port") or None
+    sources, destinations = item.texts("source_ips"), item.texts("destination_ips")
+    if protocol in {"tcp", "udp"} and not _is_port(port):
+        item.wrong("port", "must be a port between 1 and 65535, a range of ports, or any")
+    if protocol not in {"tcp", "udp"} and port is not None:
+        item.wrong("port", "is only allowed for tcp and udp")
+    name, wanted = ("source_ips", sources) if direction == "in" else ("destination_ips", destinations)
+    if direction and not wanted:
+        item.wrong(name, "Missing data for required field.")
+    for field, ranges in (("source_ips", sources), ("destination_ips", destinations)):
+        _check_ranges(item, field, ranges)
+    return {
+        "description": item.text("description") or None,
+        "direction": direction,
+        "source_ips": sources,
+        "destination_ips": destinations,
+        "protocol": protocol,
+        "port": port,
+    }
+
+
+def _is_port(port: str | None) -> bool:
+    match = _PORTS.fullmatch(port or "")
+    numbers = [int(text) for text in match.groups() if text] if match else []
+    return match is not None and all(1 <= n <= 65535 for n in numbers) and numbers == sorted(numbers)
+
+
+def _check_ranges(item: Fields, field: str, ranges: Iterable[str]) -> None:
+    for text in ranges:
+        try:
+            ip_network(text)
+        except ValueError:
+            item.wrong(field, f"'{text}' is not a valid IP range in CIDR notation")

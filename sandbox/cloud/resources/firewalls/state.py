@@ -1,0 +1,69 @@
+"""What is kept of a firewall; the sandbox filters no packets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import msgspec
+
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.labels import parse_selector
+from sandbox.cloud.records import Record, timestamp
+from sandbox.cloud.registry import record
+from sandbox.cloud.resources.servers.state import FIREWALLS_OF, Server
+
+
+@record
+class Firewall(Record):
+    """Rules, and whom they apply to: servers by id, and label selectors."""
+
+    KIND: ClassVar[str] = "firewall"
+    FIRST_ID: ClassVar[int] = 7_000_001
+
+    rules: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    servers: list[int] = msgspec.field(default_factory=list)
+    selectors: list[str] = msgspec.field(default_factory=list)
+
+
+def selected(cloud: Cloud, firewall: Firewall, selector: str) -> Iterator[Server]:
+    """The servers that a selector of the firewall means now."""
+    parsed = parse_selector(selector)
+    servers = cloud.store.of(Server, firewall.project)
+    return (server for server in servers if parsed.matches(server.labels))
+
+
+def firewall_wire(cloud: Cloud, firewall: Firewall) -> dict[str, Any]:
+    """The firewall as the API shows it."""
+    by_id = [{"type": "server", "server": {"id": identity}} for identity in firewall.servers]
+    by_label = [
+        {
+            "type": "label_selector",
+            "label_selector": {"selector": selector},
+            "applied_to_resources": [
+                {"type": "server", "server": {"id": server.id}}
+                for server in selected(cloud, firewall, selector)
+            ],
+        }
+        for selector in firewall.selectors
+    ]
+    return {
+        "id": firewall.id,
+        "name": firewall.name,
+        "labels": firewall.labels,
+        "created": timestamp(firewall.created),
+        "rules": firewall.rules,
+        "applied_to": [*by_id, *by_label],
+    }
+
+
+def _of_server(cloud: Cloud, server: Server) -> list[Any]:
+    result = []
+    for firewall in cloud.store.of(Firewall, server.project):
+        by_label = any(parse_selector(text).matches(server.labels) for text in firewall.selectors)
+        if server.id in firewall.servers or by_label:
+            result.append({"id": firewall.id, "status": "applied"})
+    return result
+
+
+FIREWALLS_OF.append(_of_server)

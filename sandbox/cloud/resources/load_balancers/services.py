@@ -1,0 +1,147 @@
+"""Reads services of load balancers from requests, with Hetzner's defaults and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sandbox.cloud.errors import ApiError, InvalidInput
+from sandbox.cloud.fields import Fields
+
+PROTOCOLS = ("tcp", "http", "https")
+DEFAULT_LISTEN_PORT = {"tcp": 0, "http": 80, "https": 443}
+MOST_PORT = 65535
+
+
+def read_service(fields: Fields, present: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A service as the API shows it.
+
+    Args:
+        fields: the request; what is wrong is collected there.
+        present: the service that is updated; its values stand for missing fields.
+    """
+    old = present or {}
+    protocol = fields.choice("protocol", PROTOCOLS, old.get("protocol", "tcp"), required=present is None)
+    default_port = DEFAULT_LISTEN_PORT.get(protocol, 0)
+    listen = fields.number(
+        "listen_port",
+        old.get("listen_port", default_port),
+        least=1,
+        most=MOST_PORT,
+        required=present is not None or not default_port,
+    )
+    destination = fields.number(
+        "destination_port",
+        old.get("destination_port", 0 if protocol == "tcp" else 80),
+        least=1,
+        most=MOST_PORT,
+        required=present is None and protocol == "tcp",
+    )
+    service: dict[str, Any] = {
+        "protocol": protocol,
+        "listen_port": listen,
+        "destination_port": destination,
+        "proxyprotocol": fields.flag("proxyprotocol", old.get("proxyprotocol", False)),
+        "health_check": _health_check(fields.object("health_check"), protocol, destination, old),
+    }
+    if protocol != "tcp":
+        service["http"] = _http(fields.object("http"), protocol, old.get("http", {}))
+    return service
+
+
+def _health_check(fields: Fields, protocol: str, destination: int, old: Mapping[str, Any]) -> dict[str, Any]:
+    before: Mapping[str, Any] = old.get("health_check", {})
+    default = before.get("protocol", "tcp" if protocol == "tcp" else "http")
+    kind = fields.choice("protocol", ("tcp", "http"), default)
+    check: dict[str, Any] = {
+        "protocol": kind,
+        "port": fields.number("port", before.get("port", destination), least=1, most=MOST_PORT),
+        "interval": fields.number("interval", before.get("interval", 15), least=3, most=60),
+        "timeout": fields.number("timeout", before.get("timeout", 10), least=1, most=60),
+        "retries": fields.number("retries", before.get("retries", 3), least=1, most=5),
+    }
+    if check["timeout"] > check["interval"]:
+        fields.wrong("timeout", "must not be greater than interval")
+    if kind == "http":
+        check["http"] = _http_check(fields.object("http"), before.get("http", {}))
+    return check
+
+
+def _http_check(fields: Fields, before: Mapping[str, Any]) -> dict[str, Any]:
+    codes = (
+        fields.texts("status_codes")
+        if "status_codes" in fields
+        else before.get("status_codes", ["2??", "3??"])
+    )
+    if len(codes) > 20:
+        fields.wrong("status_codes", "can't have more than 20 items")
+    if any(len(code) != 3 or not set(code) <= set("0123456789?") for code in codes):
+        fields.wrong("status_codes", "must be codes such as 200 or 2??")
+    domain = fields.text("domain", before.get("domain") or "", longest=128)
+    return {
+        "domain": domain,
+        "path": fields.text("path", before.get("path", "/"), longest=256, shortest=1),
+        "response": fields.text("response", before.get("response", ""), longest=256),
+        "status_codes": codes,
+        "tls": fields.flag("tls", before.get("tls", False)),
+    }
+
+
+def _http(fields: Fields, protocol: str, before: Mapping[str, Any]) -> dict[str, Any]:
+    http: dict[str, Any] = {
+        "cookie_name": fields.text(
+            "cookie_name", before.get("cookie_name", "HCLBSTICKY"), longest=100, shortest=1
+        ),
+        "cookie_lifetime": fields.number(
+            "cookie_lifetime", before.get("cookie_lifetime", 300), least=30, most=86400
+        ),
+        "timeout_idle": fields.number("timeout_idle", before.get("timeout_idle", 50), least=30, most=300),
+        "sticky_sessions": fields.flag("sticky_sessions", before.get("sticky_sessions", False)),
+    }
+    if protocol == "https":
+        present: list[int] = before.get("certificates", [])
+        http["certificates"] = fields.numbers("certificates") if "certificates" in fields else present
+        http["redirect_http"] = fields.flag("redirect_http", before.get("redirect_http", False))
+        if not http["certificates"]:
+            fields.wrong("certificates", "Missing data for required field.")
+    return http
+
+
+def ports_of(service: Mapping[str, Any]) -> set[int]:
+    """The ports that a service listens on: its own, and 80 where it redirects."""
+    redirects = service.get("http", {}).get("redirect_http", False)
+    return {service["listen_port"], 80} if redirects else {service["listen_port"]}
+
+
+def check_ports(services: Sequence[Mapping[str, Any]], *, status: int | None = None) -> None:
+    """Refuse two services on one port.
+
+    Args:
+        services: all of a load balancer.
+        status: of the error where it differs from the usual 412.
+
+    Raises:
+        ApiError: ``source_port_already_used``.
+    """
+    taken: set[int] = set()
+    for service in services:
+        ports = ports_of(service)
+        if taken & ports:
+            text = f"source port {min(taken & ports)} is already in use"
+            raise ApiError("source_port_already_used", text, status=status)
+        taken |= ports
+
+
+def find_service(services: Sequence[dict[str, Any]], listen_port: int) -> dict[str, Any]:
+    """The service on a port.
+
+    Raises:
+        ApiError: ``not_found``.
+        InvalidInput: the port is none.
+    """
+    if not listen_port:
+        raise InvalidInput({"listen_port": ["Missing data for required field."]})
+    for service in services:
+        if service["listen_port"] == listen_port:
+            return service
+    raise ApiError("not_found", f"service with listen port '{listen_port}' not found")

@@ -1,0 +1,142 @@
+"""Tells the backend what a load balancer shall be, whenever that changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from sandbox.cloud.backend import (
+    BackendError,
+    HealthCheck,
+    LoadBalancerService,
+    LoadBalancerSpec,
+    LoadBalancerTarget,
+)
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.registry import reaction
+from sandbox.cloud.resources.certificates.state import Certificate
+from sandbox.cloud.resources.load_balancer_types import find_load_balancer_type
+from sandbox.cloud.resources.load_balancers.resolve import selected_servers
+from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of
+from sandbox.cloud.resources.networks.state import Network
+from sandbox.cloud.resources.servers.state import Server
+
+logger = logging.getLogger(__name__)
+
+
+def load_balancer_spec(cloud: Cloud, balancer: LoadBalancer) -> LoadBalancerSpec:
+    """The load balancer as the backend sees it: label selectors resolved, certificates included."""
+    kind = find_load_balancer_type(balancer.type)
+    return LoadBalancerSpec(
+        id=balancer.id,
+        name=balancer.name,
+        public_enabled=balancer.public_enabled,
+        public_ipv4=balancer.ipv4,
+        public_ipv6=balancer.ipv6,
+        private=tuple((attachment.network, attachment.ip) for attachment in balancer.attachments),
+        algorithm="least_connections" if balancer.algorithm == "least_connections" else "round_robin",
+        max_connections=kind.max_connections,
+        services=tuple(_service(cloud, service) for service in balancer.services),
+        targets=tuple(dict.fromkeys(_targets(cloud, balancer))),
+    )
+
+
+def _service(cloud: Cloud, service: dict[str, Any]) -> LoadBalancerService:
+    http, check = service.get("http", {}), service["health_check"]
+    options = {
+        name: http[name]
+        for name in ("sticky_sessions", "cookie_name", "cookie_lifetime", "timeout_idle")
+        if http
+    }
+    found = [cloud.store.find(Certificate, identity) for identity in certificates_of(service)]
+    chains = [c.certificate + "\n" + c.private_key for c in found if c is not None and c.certificate]
+    return LoadBalancerService(
+        protocol=service["protocol"],
+        listen_port=service["listen_port"],
+        destination_port=service["destination_port"],
+        proxyprotocol=service["proxyprotocol"],
+        health_check=_health_check(check),
+        redirect_http=http.get("redirect_http", False),
+        certificates=tuple(chains),
+        **options,
+    )
+
+
+def _health_check(check: dict[str, Any]) -> HealthCheck:
+    basic = {name: check[name] for name in ("protocol", "port", "interval", "timeout", "retries")}
+    http = check.get("http")
+    if http is None:
+        return HealthCheck(**basic)
+    codes = tuple(http["status_codes"])
+    return HealthCheck(
+        **basic,
+        domain=http["domain"] or None,
+        path=http["path"],
+        response=http["response"],
+        status_codes=codes,
+        tls=http["tls"],
+    )
+
+
+def _targets(cloud: Cloud, balancer: LoadBalancer) -> Iterator[LoadBalancerTarget]:
+    network = balancer.attachments[0].network if balancer.attachments else None
+    for target in balancer.targets:
+        if target.type == "ip":
+            yield LoadBalancerTarget(target.ip, private=False, server_id=None)
+        for server in selected_servers(cloud, balancer.project, target):
+            if ip := target.address_of(cloud, server, network):
+                yield LoadBalancerTarget(ip, private=target.use_private_ip, server_id=server.id)
+
+
+async def apply(cloud: Cloud, balancer: LoadBalancer) -> None:
+    """Make the backend's load balancer equal the record; nothing is asked when it does already.
+
+    Raises:
+        BackendError: it can't.
+    """
+    spec, key = load_balancer_spec(cloud, balancer), (balancer.KIND, balancer.id)
+    async with cloud.exclusive(*key):
+        if cloud.applied.get(key) != spec:
+            await cloud.backend.put_load_balancer(spec)
+            cloud.applied[key] = spec
+
+
+async def _apply_all(cloud: Cloud) -> None:
+    for balancer in list(cloud.store.all(LoadBalancer)):
+        if cloud.actions.locked("load_balancer", balancer.id):
+            continue  # its action applies it
+        try:
+            await apply(cloud, balancer)
+        except BackendError as error:
+            logger.warning("load balancer %d %s could not follow: %s", balancer.id, balancer.name, error)
+
+
+@reaction("server_changed")
+@reaction("certificate_changed")
+@reaction("started")
+async def follow(cloud: Cloud, _subject: object) -> None:
+    """Servers, labels, addresses or certificates changed."""
+    await _apply_all(cloud)
+
+
+@reaction("server_deleted")
+async def forget_server(cloud: Cloud, server: Server) -> None:
+    """A deleted server is no target any more."""
+    for balancer in list(cloud.store.all(LoadBalancer)):
+        kept = [target for target in balancer.targets if target.server != server.id]
+        if len(kept) < len(balancer.targets):
+            balancer.targets = kept
+            cloud.store.put(balancer)
+    await _apply_all(cloud)
+
+
+@reaction("network_deleted")
+async def leave_network(cloud: Cloud, network: Network) -> None:
+    """Load balancers leave a network that is deleted."""
+    for balancer in list(cloud.store.all(LoadBalancer)):
+        kept = [attachment for attachment in balancer.attachments if attachment.network != network.id]
+        if len(kept) < len(balancer.attachments):
+            balancer.attachments = kept
+            cloud.store.put(balancer)
+    await _apply_all(cloud)

@@ -1,0 +1,94 @@
+"""Reads targets of load balancers from requests and refuses those that can't get traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network
+
+from sandbox.cloud.call import Call
+from sandbox.cloud.errors import ApiError
+from sandbox.cloud.fields import Fields
+from sandbox.cloud.labels import parse_selector
+from sandbox.cloud.resources.load_balancers.resolve import Target
+from sandbox.cloud.resources.networks.addressing import is_private
+from sandbox.cloud.resources.networks.state import Network
+from sandbox.cloud.resources.robot_servers import robot_addresses
+from sandbox.cloud.resources.servers.state import Server
+
+
+def read_target(fields: Fields) -> Target:
+    """A target as it is written in a request; what is wrong is collected in ``fields``."""
+    kind = fields.choice("type", ("server", "label_selector", "ip"), required=True)
+    private = fields.flag("use_private_ip")
+    if kind == "server":
+        server = fields.object("server", required=True).number("id", required=True)
+        return Target("server", server=server, use_private_ip=private)
+    if kind == "label_selector":
+        selector = fields.object("label_selector", required=True).text(
+            "selector", required=True, longest=1000
+        )
+        return Target("label_selector", selector=selector, use_private_ip=private)
+    holder = fields.object("ip", required=True)
+    ip = holder.address("ip")
+    if ip is None and "ip" not in holder:
+        holder.wrong("ip", "Missing data for required field.")
+    return Target("ip", ip=str(ip))
+
+
+def check_target(
+    call: Call, target: Target, present: Sequence[Target], network: int | None, *, public: bool
+) -> None:
+    """Refuse a target that can't get traffic, or is there already.
+
+    Args:
+        call: the request.
+        target: the new one.
+        present: the load balancer's other targets.
+        network: that the load balancer is attached to, or None.
+        public: whether its public interface is enabled.
+
+    Raises:
+        ApiError: with Hetzner's code for the reason.
+        InvalidInput: the label selector is none.
+        NotFound: there is no such server.
+    """
+    if any(target.same(other) for other in present):
+        raise ApiError("target_already_defined", "target already defined")
+    if target.type == "ip":
+        _check_ip(call, IPv4Address(target.ip), network, public=public)
+        return
+    if target.use_private_ip and network is None:
+        raise ApiError("load_balancer_not_attached_to_network", "load balancer is not attached to a network")
+    if not target.use_private_ip and not public:
+        text = "the load balancer's public network interface is disabled"
+        raise ApiError("load_balancer_public_interface_disabled", text)
+    if target.type == "label_selector":
+        parse_selector(target.selector)
+        return
+    server = call.cloud.store.get(Server, call.project, target.server or 0)
+    if target.address_of(call.cloud, server, network) is None:
+        where = "private" if target.use_private_ip else "public"
+        reason = (
+            "is not attached to the same network as the load balancer"
+            if target.use_private_ip
+            else "does not have a public IPv4 address"
+        )
+        raise ApiError(f"resolve_cloud_{where}_targets_error", f"server {server.id} {reason}")
+
+
+def _check_ip(call: Call, ip: IPv4Address, network: int | None, *, public: bool) -> None:
+    if not is_private(IPv4Network(ip)):
+        if str(ip) not in robot_addresses(call.cloud):
+            raise ApiError("ip_not_owned", f"ip '{ip}' is not owned by the project owner")
+        if not public:
+            text = "the load balancer's public network interface is disabled"
+            raise ApiError("load_balancer_public_interface_disabled", text)
+        return
+    found = call.cloud.store.find(Network, network) if network is not None else None
+    if found is None:
+        raise ApiError("load_balancer_not_attached_to_network", "load balancer is not attached to a network")
+    ranges = [IPv4Network(subnet.ip_range) for subnet in found.subnets if subnet.type == "vswitch"]
+    if not ranges:
+        raise ApiError("network_has_no_vswitch_subnet", "the attached network does not have a vswitch subnet")
+    if not any(ip in each for each in ranges):
+        raise ApiError("ip_not_in_vswitch_subnet", f"ip '{ip}' does not belong to the vswitch subnet")

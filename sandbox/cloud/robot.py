@@ -1,0 +1,159 @@
+"""Robot's web service for dedicated servers: an application of its own, for a port of its own."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.resources.robot_servers import RobotServer
+
+INTERVAL = 3600
+DEFAULT_LIMIT = 200
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class RobotError(Exception):
+    """A request is refused; ``facts`` are further fields of the error."""
+
+    def __init__(self, status: int, code: str, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = {"error": {"status": status, "code": code, "message": message, **facts}}
+
+
+class _Window:
+    """Counts requests by path in windows of an hour, as Robot does."""
+
+    def __init__(self, limit: int, clock: Callable[[], float]) -> None:
+        self.limit = limit
+        self._clock = clock
+        self._counts: dict[str, tuple[int, int]] = {}
+
+    def take(self, name: str) -> None:
+        """Use up one request.
+
+        Raises:
+            RobotError: none is left.
+        """
+        hour = int(self._clock() // INTERVAL)
+        known_hour, count = self._counts.get(name, (hour, 0))
+        count = count + 1 if known_hour == hour else 1
+        self._counts[name] = (hour, count)
+        if count > self.limit:
+            facts = {"max_request": self.limit, "interval": INTERVAL}
+            raise RobotError(403, "RATE_LIMIT_EXCEEDED", "rate limit exceeded", **facts)
+
+
+def create_robot_app(cloud: Cloud, users: Mapping[str, str], limit: int = DEFAULT_LIMIT) -> web.Application:
+    """The application; its servers are added by ``POST /_sandbox/robot/servers`` of the cloud.
+
+    Args:
+        cloud: whose state keeps the servers.
+        users: passwords by user name.
+        limit: requests an hour and kind of request.
+    """
+    window = _Window(limit, cloud.now)
+
+    @web.middleware
+    async def guard(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        try:
+            _authorise(request, users)
+            window.take(request.path.strip("/").partition("/")[0])
+            return await handler(request)
+        except RobotError as error:
+            return _json(error.body, error.status)
+        except web.HTTPNotFound:
+            return _json(RobotError(404, "NOT_FOUND", "page not found").body, 404)
+
+    app = web.Application(middlewares=[guard])
+    app.add_routes(_routes(cloud))
+    return app
+
+
+def _routes(cloud: Cloud) -> list[web.RouteDef]:
+    def find(request: web.Request) -> RobotServer:
+        server = cloud.store.find(RobotServer, int(request.match_info["number"]))
+        if server is None:
+            text = f"Server with id {request.match_info['number']} not found"
+            raise RobotError(404, "SERVER_NOT_FOUND", text)
+        return server
+
+    async def list_servers(_request: web.Request) -> web.Response:
+        servers = sorted(cloud.store.all(RobotServer), key=lambda server: server.id)
+        if not servers:
+            raise RobotError(404, "SERVER_NOT_FOUND", "No server found")
+        return _json([{"server": robot_wire(server)} for server in servers])
+
+    async def get_server(request: web.Request) -> web.Response:
+        return _json({"server": robot_wire(find(request))})
+
+    async def rename_server(request: web.Request) -> web.Response:
+        server, form = find(request), await request.post()
+        name = form.get("server_name")
+        if not isinstance(name, str):
+            missing = {"missing": ["server_name"], "invalid": None}
+            raise RobotError(400, "INVALID_INPUT", "invalid input", **missing)
+        server.name = name
+        cloud.store.put(server)
+        cloud.store.commit()
+        return _json({"server": robot_wire(server)})
+
+    async def get_reset(request: web.Request) -> web.Response:
+        server = find(request)
+        return _json(
+            {
+                "reset": {
+                    **_identity(server),
+                    "type": ["sw", "hw"],
+                    "operating_status": server.operating_status,
+                }
+            }
+        )
+
+    return [
+        web.get("/server", list_servers),
+        web.get(r"/server/{number:\d+}", get_server),
+        web.post(r"/server/{number:\d+}", rename_server),
+        web.get(r"/reset/{number:\d+}", get_reset),
+    ]
+
+
+def _identity(server: RobotServer) -> dict[str, Any]:
+    return {"server_ip": server.ip, "server_ipv6_net": server.ipv6_net, "server_number": server.id}
+
+
+def robot_wire(server: RobotServer) -> dict[str, Any]:
+    """The server as Robot shows it."""
+    return {
+        **_identity(server),
+        "server_name": server.name,
+        "product": server.product,
+        "dc": server.dc,
+        "traffic": "unlimited",
+        "status": server.status,
+        "cancelled": server.cancelled,
+        "paid_until": "2027-01-01",
+        "ip": [server.ip],
+        "subnet": server.subnets or None,
+    }
+
+
+def _authorise(request: web.Request, users: Mapping[str, str]) -> None:
+    scheme, _, encoded = request.headers.get("Authorization", "").partition(" ")
+    try:
+        user, _, password = base64.b64decode(encoded).decode().partition(":")
+    except ValueError:
+        user, password = "", ""
+    expected = users.get(user)
+    if scheme.lower() != "basic" or expected is None or not hmac.compare_digest(password, expected):
+        raise RobotError(401, "UNAUTHORIZED", "Unauthorized")
+
+
+def _json(value: Any, status: int = 200) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
