@@ -277,9 +277,11 @@ class MachinesBackend:
             await self._fabric.plug(after.spec, interface, network, after.slots[network.id])
 
     async def detach(self, server_id: int, network_id: int) -> None:
-        """Unplug a machine from a network."""
+        """Unplug a machine from a network; one that is gone is in none."""
         async with self._lock(server_id):
-            known = self._known(server_id)
+            known = self._machines.get(server_id)
+            if known is None:
+                return
             interface = known.interface(network_id)
             if interface:
                 await self._fabric.unplug(known.spec, interface)
