@@ -55,7 +55,8 @@ def parse(argv: list[str]) -> tuple[str, argparse.Namespace]:
         prog="./dev", description="The development environment of ccm-from-scratch."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in COMMANDS:
+    # Only the module of the command that was asked for is imported; all of them for help.
+    for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
         module = _module(name)
         module.add_arguments(commands.add_parser(name, help=module.HELP, description=module.HELP))
     arguments = parser.parse_args(argv)
