@@ -1,0 +1,201 @@
+"""Whose load balancer it is. Pure.
+
+Everything that we make carries labels. What lacks them is never changed or deleted, unless an annotation adopts
+it. A load balancer that the official CCM labelled with a Service's UID is that Service's.
+
+A load balancer may be shared: by several Services of the cluster (``share``), or with somebody else
+(``preserve-foreign``). Then labels also say which listener is whose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ccm.cloud import CloudError, Notice, ServiceView
+from ccm.hetzner.load_balancers.annotations import Wishes
+from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.wire import LoadBalancer
+
+SERVICE_UID = "hcloud-ccm/service-uid"
+OURS = "ccm-from-scratch/"
+CLUSTER = OURS + "cluster"
+NAMESPACE = OURS + "namespace"
+SERVICE = OURS + "service"
+SHARE = OURS + "share"
+ADOPTED = OURS + "adopted"
+RDNS = OURS + "rdns"
+PORT = OURS + "port-"
+_PORT_LABEL = re.compile(re.escape(PORT) + r"(\d{1,5})")
+
+
+class NotOurLoadBalancer(CloudError):
+    """There is a load balancer that stands in the way, and it is not ours to change."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, notices=(Notice("LoadBalancerNotOurs", message),))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A Service's place on its load balancer.
+
+    Attributes:
+        balancer: The load balancer; None = it has to be made.
+        leads: Whether the Service decides about the load balancer itself and its targets, not only about its
+            own ports.
+        adopting: It becomes ours now.
+    """
+
+    balancer: LoadBalancer | None
+    leads: bool = True
+    adopting: bool = False
+
+
+def locate(service: ServiceView, wishes: Wishes, balancers: Iterable[LoadBalancer], cluster: str) -> Place:
+    """Find a Service's load balancer.
+
+    Raises:
+        NotOurLoadBalancer: it can't have one because of another that is not ours.
+    """
+    everyone = list(balancers)
+    mine = [one for one in everyone if one.labels.get(SERVICE_UID) == service.uid]
+    if len(mine) > 1:
+        names = ", ".join(f"{one.name} ({one.id})" for one in mine)
+        raise NotOurLoadBalancer(
+            f"{len(mine)} load balancers are labelled as this Service's: {names}; keep one"
+        )
+    if mine:
+        _refuse_other_cluster(mine[0], cluster)
+        return Place(mine[0])
+    if wishes.share:
+        place = _shared(service, wishes, everyone, cluster)
+        if place is not None:
+            return place
+    if wishes.adopt:
+        return Place(_adoptable(service, wishes, everyone, cluster), adopting=True)
+    same_name = next((one for one in everyone if one.name == wishes.name), None)
+    if same_name is not None:
+        raise NotOurLoadBalancer(
+            f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to take "
+            f"it over, annotate the Service with {PREFIX}adopt: {str(same_name.id)!r}, or choose another name "
+            f"with {PREFIX}name"
+        )
+    return Place(None)
+
+
+def placed_on(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[LoadBalancer]:
+    """Load balancers on which a Service has anything, whatever its annotations say by now."""
+    return [
+        one
+        for one in balancers
+        if one.labels.get(SERVICE_UID) == service.uid or service.uid in ports_by_label(one).values()
+    ]
+
+
+def _shared(
+    service: ServiceView, wishes: Wishes, balancers: list[LoadBalancer], cluster: str
+) -> Place | None:
+    for one in balancers:
+        same_cluster = one.labels.get(CLUSTER, "") == cluster
+        if one.labels.get(SHARE) == wishes.share and same_cluster:
+            leader = one.labels.get(SERVICE_UID, "")
+            return Place(one, leads=leader in ("", service.uid))
+    return None
+
+
+def _adoptable(
+    service: ServiceView, wishes: Wishes, balancers: list[LoadBalancer], cluster: str
+) -> LoadBalancer:
+    found = [one for one in balancers if wishes.adopt in (str(one.id), one.name)]
+    if not found:
+        raise NotOurLoadBalancer(
+            f"{PREFIX}adopt: {wishes.adopt!r} is neither the id nor the name of a load balancer of this project"
+        )
+    balancer = found[0]
+    _refuse_other_cluster(balancer, cluster)
+    owner = balancer.labels.get(SERVICE_UID, "")
+    if owner and owner != service.uid:
+        raise NotOurLoadBalancer(
+            f"{PREFIX}adopt: load balancer {balancer.name!r} ({balancer.id}) belongs to the Service with UID "
+            f"{owner}; remove its label {SERVICE_UID} if that Service does not exist any more"
+        )
+    return balancer
+
+
+def _refuse_other_cluster(balancer: LoadBalancer, cluster: str) -> None:
+    other = balancer.labels.get(CLUSTER, "")
+    if other and cluster and other != cluster:
+        raise NotOurLoadBalancer(
+            f"load balancer {balancer.name!r} ({balancer.id}) belongs to cluster {other!r}, this is {cluster!r}"
+        )
+
+
+def ports_by_label(balancer: LoadBalancer) -> dict[int, str]:
+    """Which Service (UID) has which listener, where labels say so."""
+    found: dict[int, str] = {}
+    for key, value in balancer.labels.items():
+        match = _PORT_LABEL.fullmatch(key)
+        if match:
+            found[int(match[1])] = value
+    return found
+
+
+def is_shared(wishes: Wishes, balancer: LoadBalancer | None) -> bool:
+    """Whether listeners of others are to be expected."""
+    labelled = balancer is not None and bool(ports_by_label(balancer) or SHARE in balancer.labels)
+    return bool(wishes.share or wishes.preserve_foreign) or labelled
+
+
+def wanted_labels(
+    service: ServiceView, wishes: Wishes, place: Place, cluster: str, ports: Iterable[int]
+) -> Mapping[str, str]:
+    """All labels that the load balancer should have.
+
+    Labels of other people stay. Ours are only completed when there is another reason to write, so that taking
+    over from the official CCM changes nothing.
+
+    Args:
+        service: The Service.
+        wishes: Its annotations.
+        place: Where it is.
+        cluster: The cluster's id; may be empty.
+        ports: The Service's listeners.
+    """
+    present = dict(place.balancer.labels) if place.balancer else {}
+    labels = dict(present)
+    if is_shared(wishes, place.balancer):
+        labels = {key: value for key, value in labels.items() if not _is_own_port(key, value, service.uid)}
+        labels.update({f"{PORT}{port}": service.uid for port in ports})
+        if wishes.share:
+            labels[SHARE] = wishes.share
+    if place.leads:
+        labels[SERVICE_UID] = service.uid
+    if place.adopting:
+        labels[ADOPTED] = "true"
+    if labels == present:
+        return labels
+    if place.leads:
+        labels |= {NAMESPACE: service.namespace, SERVICE: service.name}
+        labels[RDNS] = "-".join(sorted(wishes.rdns))
+        if not wishes.rdns:
+            del labels[RDNS]
+    if cluster:
+        labels[CLUSTER] = cluster
+    return labels
+
+
+def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, str]:
+    """The labels of a load balancer that a Service leaves to others; the next Service leads, if there is one."""
+    left = {key: value for key, value in balancer.labels.items() if not _is_own_port(key, value, service.uid)}
+    others = sorted(uid for uid in ports_by_label(balancer).values() if uid != service.uid)
+    if left.get(SERVICE_UID) != service.uid:
+        return left
+    if others:
+        return {**left, SERVICE_UID: others[0]}
+    return {key: value for key, value in left.items() if key != SERVICE_UID and not key.startswith(OURS)}
+
+
+def _is_own_port(key: str, value: str, uid: str) -> bool:
+    return value == uid and _PORT_LABEL.fullmatch(key) is not None
