@@ -13,6 +13,7 @@ from infra import k3s
 from infra.dynamic import Provider
 from infra.errors import InfraError
 from infra.inventory import Servers
+from infra.membership import Membership
 from infra.remote import Host, connect
 from infra.server import Server, host_of
 from infra.settings import Settings
@@ -115,11 +116,18 @@ class Cluster(pulumi.ComponentResource):
             control.role, {**shared, **ranges, **_node_inputs(control)}, opts=self._on(control)
         )
         join = {"server_ip": control.private_ip, "cluster": control.server.id}
-        self.agents = [
-            K3sAgent(worker.role, {**shared, **join, **_node_inputs(worker)}, opts=self._on(worker))
-            for worker in servers.workers
-        ]
+        self.agents = [self._agent(control, worker, {**shared, **join}) for worker in servers.workers]
         self.register_outputs({})
+
+    def _agent(self, control: Server, worker: Server, props: Mapping[str, Any]) -> K3sAgent:
+        options = pulumi.ResourceOptions(parent=self, deleted_with=control.server)
+        member = Membership(worker.role, control, worker, opts=options)
+        after = pulumi.ResourceOptions(depends_on=[member])
+        return K3sAgent(
+            worker.role,
+            {**props, **_node_inputs(worker)},
+            opts=pulumi.ResourceOptions.merge(self._on(worker), after),
+        )
 
     def _on(self, server: Server) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions(parent=self, deleted_with=server.server)

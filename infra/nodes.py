@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ class NodeView:
     name: str
     ready: bool
     reason: str
+    server_id: str
     initialised: bool
     pod_cidr: str
 
@@ -60,15 +61,29 @@ def view(node: Mapping[str, Any]) -> NodeView:
         name=node["metadata"]["name"],
         ready=ready.get("status") == "True",
         reason=ready.get("message", ""),
+        server_id=spec.get("providerID", "").rpartition("://")[2],
         initialised=bool(spec.get("providerID")) and not tainted,
         pod_cidr=spec.get("podCIDR", ""),
     )
 
 
-def lacking(wanted: Sequence[str], nodes: Mapping[str, NodeView]) -> dict[str, str]:
-    """What each wanted node lacks; complete nodes are not in it."""
-    state = {name: nodes[name].lacks if name in nodes else "it has not joined the cluster" for name in wanted}
+def lacking(wanted: Mapping[str, str], nodes: Mapping[str, NodeView]) -> dict[str, str]:
+    """What each wanted node lacks; complete nodes are not in it.
+
+    Args:
+        wanted: id of the server by name of the node.
+        nodes: what the cluster has, by name.
+    """
+    state = {name: _lacks(nodes.get(name), server_id) for name, server_id in wanted.items()}
     return {name: what for name, what in state.items() if what}
+
+
+def _lacks(node: NodeView | None, server_id: str) -> str:
+    if node is None:
+        return "it has not joined the cluster"
+    if node.initialised and node.server_id != server_id:
+        return f"there is an older node of that name, of server {node.server_id}"
+    return node.lacks
 
 
 class ReadyNodesProvider(Provider):
@@ -79,7 +94,8 @@ class ReadyNodesProvider(Provider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when nothing is lacking."""
         hosts = {name: host_of({**props, **at}) for name, at in props["nodes"].items()}
-        asyncio.run(_Wait(hosts, native=props["cni"] == "native").run(host_of(props)))
+        servers = {name: at["id"] for name, at in props["nodes"].items()}
+        asyncio.run(_Wait(hosts, servers, native=props["cni"] == "native").run(host_of(props)))
         return CreateResult(props["server_id"], dict(props))
 
 
@@ -110,8 +126,9 @@ class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
 class _Wait:
     """One wait for a set of nodes."""
 
-    def __init__(self, hosts: Mapping[str, Host], *, native: bool) -> None:
+    def __init__(self, hosts: Mapping[str, Host], servers: Mapping[str, str], *, native: bool) -> None:
         self._hosts = hosts
+        self._servers = servers
         self._native = native
         self._without_network: dict[str, float] = {}
         self._given: set[str] = set()
@@ -119,7 +136,7 @@ class _Wait:
     async def run(self, control: Host) -> None:
         async with connect(control) as shell:
             deadline = time.monotonic() + WAIT_SECONDS
-            while missing := lacking(list(self._hosts), await self._look(shell)):
+            while missing := lacking(self._servers, await self._look(shell)):
                 if time.monotonic() > deadline:
                     raise NodesError(await self._report(shell, missing))
                 await asyncio.sleep(POLL_SECONDS)

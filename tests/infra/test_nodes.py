@@ -59,9 +59,15 @@ def test_only_a_node_with_a_range_waits_for_a_network():
 )
 def test_exactly_the_incomplete_ones_are_lacking(wanted, there):
     nodes = {name: view(node(name, ready="True" if ready else "False")) for name, ready in there.items()}
-    missing = lacking(sorted(wanted), nodes)
+    missing = lacking(dict.fromkeys(wanted, "1"), nodes)
     assert set(missing) == {name for name in wanted if not there.get(name)}
     assert all("not joined" in missing[name] for name in wanted - there.keys())
+
+
+def test_the_node_of_a_former_server_is_not_this_ones():
+    old = view(node("w", provider_id="hcloud://7"))
+    assert "of server 7" in lacking({"w": "8"}, {"w": old})["w"]
+    assert lacking({"w": "7"}, {"w": old}) == {}
 
 
 def test_the_bridge_has_the_nodes_range():

@@ -184,6 +184,14 @@ def test_agents_do_not_wait_for_the_server(declared):
         assert not any("K3sServer" in urn for urn in agent.options.dependencies)
 
 
+def test_a_workers_name_is_free_before_it_joins(declared):
+    program = declared(workerCount="1")
+    member = program.one(f"{DYNAMIC}Membership")
+    assert member.options.deletedWith.endswith("Server::control")
+    agent = program.one(f"{DYNAMIC}K3sAgent")
+    assert any("Membership::worker-1" in urn for urn in agent.options.dependencies)
+
+
 def test_no_firewall_unless_asked_for(declared):
     assert not declared().of("hcloud:index/firewall:Firewall")
 

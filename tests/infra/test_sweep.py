@@ -101,7 +101,7 @@ def cloud():
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield Cloud(f"http://127.0.0.1:{server.server_port}/v1", "t" * 64), there
         server.shutdown()

@@ -1,0 +1,80 @@
+"""A worker's name in the cluster: free when the worker comes, free again when it goes.
+
+A worker made anew has the name of its predecessor. While the old Node object is there, k3s refuses the new
+machine, and the cloud-controller-manager keeps the old provider ID.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, Resource
+
+from infra.dynamic import Provider
+from infra.errors import InfraError
+from infra.remote import Host, connect
+from infra.server import Server, host_of
+
+_CONNECT_SECONDS = 15.0
+_SECONDS = 45.0
+_DELETE = "k3s kubectl delete node --ignore-not-found --timeout=30s"
+
+
+class MembershipProvider(Provider):
+    """Deletes Node objects of servers that are gone or are about to go."""
+
+    replaced_by = ("server_id", "member_id", "node")
+    unheeded = ("private_key", "host_key", "address")
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Makes room: a Node of this name that is another server's is deleted."""
+        script = make_room_script(props["node"], props["member_id"])
+        asyncio.run(_run(host_of(props), script, f"looking for an older node {props['node']}"))
+        return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Takes the Node out of the cluster, before its server is deleted."""
+        try:
+            asyncio.run(
+                _run(host_of(_props), leave_script(_props["node"]), f"deleting the node {_props['node']}")
+            )
+        except InfraError as error:
+            # the cloud-controller-manager deletes it, too, once its server is gone
+            print(f"the node {_props['node']} was not deleted: {error}")
+
+
+class Membership(Resource, module="ccm-from-scratch", name="Membership"):
+    """A worker as a member of the cluster of a control server."""
+
+    node: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, control: Server, worker: Server, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        props = {**control.access.inputs(), "node": worker.name, "member_id": worker.server.id}
+        super().__init__(MembershipProvider(), name, props, opts)
+
+
+def make_room_script(node: str, server_id: str) -> str:
+    """Deletes the node unless it is the one of that server. A cluster that isn't there yet has no nodes."""
+    name = shlex.quote(node)
+    return f"""command -v k3s >/dev/null || exit 0
+k3s kubectl get --raw /readyz >/dev/null 2>&1 || exit 0
+id=$(k3s kubectl get node {name} --ignore-not-found -o jsonpath='{{.spec.providerID}}') || exit 1
+case "$id" in
+  '' | *://{server_id}) ;;
+  *) {_DELETE} {name} ;;
+esac"""
+
+
+def leave_script(node: str) -> str:
+    """Deletes the node."""
+    return f"{_DELETE} {shlex.quote(node)}"
+
+
+async def _run(host: Host, script: str, what: str) -> None:
+    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
+        await shell.run(script, what=what, timeout=_SECONDS)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from infra.membership import leave_script, make_room_script
+
+
+@pytest.fixture
+def k3s(tmp_path):
+    """A `k3s` with one node, which writes down what is deleted; gives a function that runs a script with it."""
+    log = tmp_path / "deleted"
+    log.touch()
+
+    def run(script, *, provider_id="", ready=True):
+        program = tmp_path / "k3s"
+        program.write_text(
+            f"""#!/bin/sh
+case "$*" in
+  *"get --raw /readyz"*) {"true" if ready else "false"} ;;
+  *"get node"*) printf %s '{provider_id}' ;;
+  *"delete node"*) echo "$*" >> {log} ;;
+esac
+"""
+        )
+        program.chmod(0o755)
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        done = subprocess.run(["sh", "-s"], input=script, text=True, env=environment, timeout=10, check=False)
+        assert done.returncode == 0
+        return log.read_text()
+
+    return run
+
+
+@pytest.mark.parametrize("provider_id", ["", "hcloud://42", "ccm-from-scratch://42"])
+def test_a_node_of_this_server_or_of_none_stays(k3s, provider_id):
+    assert k3s(make_room_script("w-1", "42"), provider_id=provider_id) == ""
+
+
+@pytest.mark.parametrize("provider_id", ["hcloud://41", "ccm-from-scratch://142", "hcloud://421"])
+def test_a_node_of_another_server_goes(k3s, provider_id):
+    assert "w-1" in k3s(make_room_script("w-1", "42"), provider_id=provider_id)
+
+
+def test_a_cluster_that_does_not_answer_yet_has_no_nodes(k3s):
+    assert k3s(make_room_script("w-1", "42"), provider_id="hcloud://41", ready=False) == ""
+
+
+def test_a_server_without_k3s_has_no_nodes():
+    done = subprocess.run(["sh", "-s"], input=make_room_script("w", "1"), text=True, timeout=10, check=False)
+    assert done.returncode == 0
+
+
+def test_leaving_deletes_the_node(k3s):
+    assert "w-1" in k3s(leave_script("w-1"))
