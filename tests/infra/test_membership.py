@@ -9,7 +9,7 @@ from infra.membership import leave_script, make_room_script
 
 @pytest.fixture
 def k3s(tmp_path):
-    """A `k3s` with one node, which writes down what is deleted; gives a function that runs a script with it."""
+    """A `k3s` with one node, which writes down what is deleted; gives a function that runs a script."""
     log = tmp_path / "deleted"
     log.touch()
 
