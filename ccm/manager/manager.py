@@ -13,7 +13,7 @@ import asyncio
 import gc
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -193,4 +193,4 @@ def _informer_check(informer: Informer[Any]) -> Callable[[], str | None]:
 def _first(failures: ExceptionGroup[Exception]) -> Exception:
     """The error that ended a group of tasks; the others were cancelled because of it."""
     first = failures.exceptions[0]
-    return _first(first) if isinstance(first, ExceptionGroup) else first
+    return _first(cast("Any", first)) if isinstance(first, ExceptionGroup) else first
