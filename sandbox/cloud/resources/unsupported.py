@@ -17,6 +17,10 @@ def _empty(path: str) -> Handler:
     return handler
 
 
+async def _no_actions(call: Call) -> Reply:
+    return listing(call, "actions", [], lambda entry: entry)
+
+
 def _refuse(path: str) -> Handler:
     async def handler(_call: Call) -> Reply:
         text = (
@@ -34,7 +38,19 @@ def _absent(kind: str) -> Handler:
     return handler
 
 
+_BELOW = (
+    ("GET", ""),
+    ("PUT", ""),
+    ("DELETE", ""),
+    ("GET", "/actions"),
+    ("GET", "/actions/{action_id}"),
+    ("POST", "/actions/{action}"),
+)
+_BELOW_ZONES = (("GET", "/zonefile"), ("GET", "/rrsets"), ("POST", "/rrsets"))
+
 for _path, _kind in MISSING.items():
     add_operation("GET", f"/{_path}", _empty(_path))
-    add_operation("GET", f"/{_path}/{{id}}", _absent(_kind))
     add_operation("POST", f"/{_path}", _refuse(_path))
+    add_operation("GET", f"/{_path}/actions", _no_actions)
+    for _method, _rest in _BELOW + (_BELOW_ZONES if _path == "zones" else ()):
+        add_operation(_method, f"/{_path}/{{id}}{_rest}", _absent(_kind))

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from cloud_emulator import Emulator
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.cloud.errors import InvalidInput
+from sandbox.cloud.pagination import read_page, sort_entries
+
+
+@dataclass(frozen=True)
+class Entry:
+    id: int
+    name: str
+    finished: float | None = None
+
+
+entries = st.lists(
+    st.builds(Entry, st.integers(1, 99), st.sampled_from("abc"), st.none() | st.floats(0, 9)),
+    unique_by=lambda entry: entry.id,
+)
+
+
+@given(st.integers(0, 300), st.integers(1, 120))
+def test_walking_the_pages_sees_every_entry_once(total, per_page):
+    items = list(range(total))
+    seen, number = [], 1
+    while number is not None:
+        page = read_page({"page": str(number), "per_page": str(per_page)}, total)
+        assert page.per_page == min(per_page, 50)
+        assert page.meta()["pagination"]["last_page"] == page.last
+        seen += page.cut(items)
+        number = page.next
+    assert seen == items
+
+
+@pytest.mark.parametrize(
+    "query", [{"page": "0"}, {"page": "x"}, {"per_page": "-1"}, {"page": "٣"}, {"page": "9" * 12}]
+)
+def test_wrong_page_numbers_are_refused(query):
+    with pytest.raises(InvalidInput):
+        read_page(query, 10)
+
+
+@given(entries, st.sampled_from(["", ":asc", ":desc"]))
+def test_sorting_is_stable_and_falls_back_to_ids(items, direction):
+    result = sort_entries(items, [f"name{direction}"], ("id", "name"))
+    expected = sorted(sorted(items, key=lambda e: e.id), key=lambda e: e.name, reverse=direction == ":desc")
+    assert [e.name for e in result] == [e.name for e in expected]
+    assert sorted(result, key=lambda e: e.id) == sorted(items, key=lambda e: e.id)
+
+
+@given(entries)
+def test_entries_without_a_value_come_first(items):
+    result = sort_entries(items, ["finished"], ("finished",))
+    flags = [entry.finished is not None for entry in result]
+    assert flags == sorted(flags)
+
+
+@pytest.mark.parametrize("sort", ["color", "name:up", ":asc"])
+def test_unknown_sorts_are_refused(sort):
+    with pytest.raises(InvalidInput):
+        sort_entries([], [sort], ("name",))
+
+
+async def test_listings_have_meta_and_links(emulator: Emulator):
+    for number in range(5):
+        await emulator.ok("POST", "/placement_groups", {"name": f"g{number}", "type": "spread"})
+    response = await emulator.call(
+        "GET", "/placement_groups?per_page=2&page=2&sort=name:desc&label_selector=!x"
+    )
+    answer = await response.json()
+    assert [group["name"] for group in answer["placement_groups"]] == ["g2", "g1"]
+    assert answer["meta"]["pagination"] == {
+        "page": 2,
+        "per_page": 2,
+        "previous_page": 1,
+        "next_page": 3,
+        "last_page": 3,
+        "total_entries": 5,
+    }
+    link = response.headers["Link"]
+    assert 'page=1&per_page=2>; rel="prev"' in link
+    assert 'page=3&per_page=2>; rel="next"' in link
+    assert "label_selector=%21x" in link
+    beyond = await emulator.ok("GET", "/placement_groups?page=9")
+    assert beyond["placement_groups"] == []
+
+
+async def test_an_empty_listing_has_one_page(emulator: Emulator):
+    answer = await emulator.ok("GET", "/servers")
+    assert answer["servers"] == []
+    assert answer["meta"]["pagination"]["last_page"] == 1
+    assert answer["meta"]["pagination"]["next_page"] is None
