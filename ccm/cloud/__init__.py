@@ -24,7 +24,7 @@ from ccm.cloud.errors import (
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, Instances, NodeView
 from ccm.cloud.load_balancers import Ingress, LoadBalancerResult, LoadBalancers, ServicePort, ServiceView
 from ccm.cloud.notice import Notice
-from ccm.cloud.routes import Route, Routes, RouteTable
+from ccm.cloud.routes import Machine, Route, Routes, RouteTable
 
 __all__ = [
     "EXTERNAL_IP",
@@ -44,6 +44,7 @@ __all__ = [
     "Instances",
     "LoadBalancerResult",
     "LoadBalancers",
+    "Machine",
     "NodeView",
     "NotOurs",
     "Notice",

@@ -13,7 +13,8 @@ class Cloud(Protocol):
     """What the manager needs of a cloud. A capability that is None switches its controllers off.
 
     Opening a cloud (its factory) does no I/O and reports every wrong setting at once. ``start`` is awaited
-    once, before any controller runs; ``close`` once at the end, whatever happened.
+    once, before any controller is built, and may bring capabilities; ``close`` once at the end, whatever
+    happened.
     """
 
     @property

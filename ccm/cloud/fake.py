@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from ccm.cloud.errors import CloudError, InstanceNotFound, NotOurs, Rejected
 from ccm.cloud.instances import Instance, NodeView
 from ccm.cloud.load_balancers import Ingress, LoadBalancerResult, ServiceView
-from ccm.cloud.routes import Route, RouteTable
+from ccm.cloud.routes import Machine, Route, RouteTable
 
 SCHEME = "fake://"
 
@@ -169,53 +169,42 @@ class FakeRoutes:
     """Routes in memory. Calls: ``list-routes``, ``create-route``, ``delete-route``.
 
     Attributes:
-        gateways: By provider ID, the address that a machine has in the network.
+        table: The network as it is; tests set it as they like.
     """
 
-    def __init__(self, script: Script, instances: FakeInstances) -> None:
+    def __init__(self, script: Script, scheme: str = SCHEME) -> None:
         self.script = script
-        self.gateways: dict[str, str] = {}
-        self.table: list[Route] = []
-        self.limit: int | None = None
-        self._instances = instances
+        self.scheme = scheme
+        self.table = RouteTable((), {})
 
-    async def list(self) -> RouteTable:
+    def attach(self, provider_id: str, name: str, address: str) -> None:
+        """Have a machine in the network."""
+        machines = {**self.table.machines, address: Machine(provider_id, name, address)}
+        self.table = replace(self.table, machines=machines)
+
+    def owns(self, provider_id: str) -> bool:
+        """See :meth:`ccm.cloud.Routes.owns`."""
+        return provider_id.startswith(self.scheme)
+
+    async def list(self, *, accepted_age: float) -> RouteTable:
         """See :meth:`ccm.cloud.Routes.list`."""
+        del accepted_age
         await self.script.enter("list-routes", "")
-        by_gateway = {gateway: provider_id for provider_id, gateway in self.gateways.items()}
-        routes = tuple(replace(route, provider_id=by_gateway.get(route.gateway, "")) for route in self.table)
-        return RouteTable(routes, frozenset(self.gateways), self.limit)
+        return self.table
 
-    async def gateway(self, node: NodeView, destination: str) -> str:
-        """See :meth:`ccm.cloud.Routes.gateway`."""
-        instance = await self._instances.get(node, accepted_age=60)
-        if instance.provider_id not in self.gateways:
-            raise Rejected(f"{node.name} is not in the network, no route to {destination}")
-        return self.gateways[instance.provider_id]
+    async def create(self, route: Route) -> None:
+        """See :meth:`ccm.cloud.Routes.create`; two routes to one destination are refused."""
+        await self.script.enter("create-route", route.destination)
+        if route in self.table.routes:
+            return
+        if any(other.destination == route.destination for other in self.table.routes):
+            raise Rejected(f"there is a route to {route.destination}")
+        self.table = replace(self.table, routes=(*self.table.routes, route))
 
-    async def create(self, routes: Sequence[Route]) -> Sequence[Exception | None]:
-        """See :meth:`ccm.cloud.Routes.create`."""
-        return [await self._change("create-route", route, self._add) for route in routes]
-
-    async def delete(self, routes: Sequence[Route]) -> Sequence[Exception | None]:
+    async def delete(self, route: Route) -> None:
         """See :meth:`ccm.cloud.Routes.delete`."""
-        return [await self._change("delete-route", route, self._drop) for route in routes]
-
-    async def _change(self, name: str, route: Route, change: Callable[[Route], None]) -> Exception | None:
-        try:
-            await self.script.enter(name, route.destination)
-        except CloudError as error:
-            return error
-        change(route)
-        return None
-
-    def _add(self, route: Route) -> None:
-        self._drop(route)
-        self.table.append(Route(route.destination, route.gateway))
-
-    def _drop(self, route: Route) -> None:
-        same = (route.destination, route.gateway)
-        self.table = [other for other in self.table if (other.destination, other.gateway) != same]
+        await self.script.enter("delete-route", route.destination)
+        self.table = replace(self.table, routes=tuple(one for one in self.table.routes if one != route))
 
 
 @dataclass
@@ -237,7 +226,7 @@ class FakeCloud:
         cloud = cls()
         cloud.instances = FakeInstances(cloud.script)
         cloud.load_balancers = FakeLoadBalancers(cloud.script)
-        cloud.routes = FakeRoutes(cloud.script, cloud.instances)
+        cloud.routes = FakeRoutes(cloud.script)
         return cloud
 
     async def start(self) -> None:

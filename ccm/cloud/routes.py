@@ -2,84 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
-
-from ccm.cloud.instances import NodeView
-from ccm.cloud.notice import Notice
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route, as the cloud has it.
+    """One route of the network.
 
     Attributes:
         destination: The pods' CIDR, as text.
         gateway: The address that it leads to.
-        provider_id: The machine that has this address now; empty if none of the project has it.
-        node_name: The machine's name in the cloud; empty if there is none. For messages only: machines are
-            identified by provider_id.
     """
 
     destination: str
     gateway: str
-    provider_id: str = ""
-    node_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine that is attached to the network.
+
+    Attributes:
+        provider_id: As in a Node's spec.
+        name: The cloud's name for it.
+        address: Its address in the network.
+    """
+
+    provider_id: str
+    name: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
 class RouteTable:
-    """All routes of the network, from one complete answer.
+    """All routes of the network, and all machines that they may lead to.
 
     Attributes:
         routes: Every route, foreign ones too.
-        machines: Provider IDs of all machines that are attached to the network. Empty is suspicious: the
-            controller then deletes nothing.
+        machines: Every machine of the network, by its address.
+        complete: Whether ``machines`` is known to have all of them. If not, nothing is deleted.
+        families: IP versions that the network can route.
         limit: How many routes the network can hold; None = not known.
-        notices: What the cluster's owner should know.
     """
 
     routes: tuple[Route, ...]
-    machines: frozenset[str]
+    machines: Mapping[str, Machine]
+    complete: bool = True
+    families: frozenset[int] = frozenset({4})
     limit: int | None = None
-    notices: tuple[Notice, ...] = ()
 
 
 class Routes(Protocol):
-    """Reads and changes the routes of one network. The cloud serialises writes to it by itself."""
+    """Reads and changes the routes of one network. Writes to it are serialised by the cloud's side."""
 
-    async def list(self) -> RouteTable:
-        """Read the routes and the machines that they may lead to, both complete.
+    def owns(self, provider_id: str) -> bool:
+        """Whether a provider ID has this cloud's scheme. An empty one has not."""
+        ...
+
+    async def list(self, *, accepted_age: float) -> RouteTable:
+        """Read the routes and the machines.
+
+        Args:
+            accepted_age: How old the answer may be, in seconds. 0 asks the cloud.
 
         Raises:
-            CloudError: not known; nothing may be deleted.
+            CloudError: not known; nothing may be concluded.
         """
         ...
 
-    async def gateway(self, node: NodeView, destination: str) -> str:
-        """Say which address a Node's route for this destination has to lead to.
+    async def create(self, route: Route) -> None:
+        """Create a route. One that exists already is a success.
 
         Raises:
-            InstanceNotFound: no machine.
-            NotOurs: the Node is another cloud's.
-            Rejected: the machine is not in the network, or the destination is not possible in it.
-            CloudError: not known.
+            CloudError: it is not there, as far as can be known.
         """
         ...
 
-    async def create(self, routes: Sequence[Route]) -> Sequence[Exception | None]:
-        """Create routes, one after the other. A route that exists already is a success.
+    async def delete(self, route: Route) -> None:
+        """Delete a route. One that does not exist is a success.
 
-        Returns:
-            For each of them None, or why it could not be made.
-        """
-        ...
-
-    async def delete(self, routes: Sequence[Route]) -> Sequence[Exception | None]:
-        """Delete routes, one after the other. A route that does not exist is a success.
-
-        Returns:
-            For each of them None, or why it is still there.
+        Raises:
+            CloudError: it is still there, as far as can be known.
         """
         ...

@@ -16,6 +16,7 @@ from ccm.hetzner.errors import Unauthorized
 from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.metrics import ApiMetrics
 from ccm.hetzner.network import check_attached, find_network, read_attached_networks
+from ccm.hetzner.routes import HetznerRoutes
 from ccm.hetzner.snapshot import View
 from ccm.hetzner.wire import Location, Network, Server
 
@@ -23,7 +24,7 @@ _log = structlog.get_logger("ccm.hetzner")
 
 
 class HetznerCloud:
-    """Implements :class:`ccm.cloud.Cloud`.
+    """Implements :class:`ccm.cloud.Cloud`. What needs the network, like routes, is there after ``start``.
 
     Args:
         settings: The environment.
@@ -34,7 +35,6 @@ class HetznerCloud:
 
     has_cluster_id = True
     load_balancers = None
-    routes = None
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class HetznerCloud:
         self.settings = settings
         self.name = dialect.provider
         self.network: Network | None = None
+        self.routes: HetznerRoutes | None = None
         self._dialect = dialect
         self._attached_networks = attached_networks
         metrics = ApiMetrics(registry)
@@ -91,6 +92,8 @@ class HetznerCloud:
         self._options = self._describe_options()
         if chosen.attached_check:
             await check_attached(self.network, self._attached_networks)
+        if chosen.routes:
+            self.routes = HetznerRoutes(self.api, self.servers, self.network.id, self._dialect.scheme)
 
     def _describe_options(self) -> DescriptionOptions:
         chosen = self.settings.instances

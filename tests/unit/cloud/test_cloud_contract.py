@@ -16,6 +16,7 @@ from ccm.cloud import (
     InstanceNotFound,
     NodeView,
     NotOurs,
+    Rejected,
     RetryAfter,
     Route,
     ServicePort,
@@ -86,21 +87,23 @@ async def test_the_fake_load_balancers_are_idempotent() -> None:
 
 
 async def test_the_fake_routes_are_idempotent() -> None:
-    fake = FakeCloud.complete()
-    assert fake.routes
-    assert fake.instances
-    fake.instances.add(Instance("fake://1", "a"))
-    fake.routes.gateways["fake://1"] = "10.0.0.2"
-    route = Route("10.244.0.0/24", await fake.routes.gateway(NodeView("a"), "10.244.0.0/24"))
-    assert await fake.routes.create([route]) == [None]
-    assert await fake.routes.create([route]) == [None]
-    (listed,) = (await fake.routes.list()).routes
-    assert listed.provider_id == "fake://1"
-    fake.script.fail("delete-route", CloudUnavailable("down"), times=1)
-    (failure,) = await fake.routes.delete([route])
-    assert isinstance(failure, CloudUnavailable)
-    assert await fake.routes.delete([route, route]) == [None, None]
-    assert (await fake.routes.list()).routes == ()
+    routes = FakeCloud.complete().routes
+    assert routes
+    routes.attach("fake://1", "a", "10.0.0.2")
+    route = Route("10.244.0.0/24", "10.0.0.2")
+    await routes.create(route)
+    await routes.create(route)
+    table = await routes.list(accepted_age=0)
+    assert table.routes == (route,)
+    assert table.machines["10.0.0.2"].provider_id == "fake://1"
+    with pytest.raises(Rejected):
+        await routes.create(Route("10.244.0.0/24", "10.0.0.3"))
+    routes.script.fail("delete-route", CloudUnavailable("down"), times=1)
+    with pytest.raises(CloudUnavailable):
+        await routes.delete(route)
+    await routes.delete(route)
+    await routes.delete(route)
+    assert (await routes.list(accepted_age=0)).routes == ()
 
 
 def test_the_sample_is_short() -> None:

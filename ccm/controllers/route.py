@@ -1,0 +1,347 @@
+"""The route controller: a route in the cloud's network for the Pods of each Node.
+
+It compares a recent picture of the network with the Nodes; only if something is to be done it reads the
+network anew, plans again, and acts: first deletions, then creations, one after the other. Whether a Node has
+all its routes stands in its condition NetworkUnavailable.
+
+It runs when a Node comes, goes, or changes its CIDRs or addresses, and regularly; after a failure it runs
+again with growing pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from ccm.cloud import CloudError, Route, Routes, RouteTable
+from ccm.controllers.nodes import node_path, reference
+from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, parse_cidr, plan_routes
+from ccm.errors import CcmError, ConfigurationError
+from ccm.kube.errors import KubernetesError, NotFound
+from ccm.kube.events import Recorder, timestamp
+from ccm.kube.informer import Informer
+from ccm.kube.objects import Node
+from ccm.kube.protocol import STRATEGIC_MERGE_PATCH, Transport
+from ccm.kube.queue import WorkQueue
+from ccm.kube.ratelimit import RetryLimiter, TokenBucket
+from ccm.kube.reconciler import Result, run_workers
+
+COMPONENT = "route_controller"
+QUEUE = "Routes"
+KEY = "routes"
+RETRY_BASE, RETRY_CAP = 5.0, 300.0  # seconds
+NEARLY_FULL = 0.9
+_NOT_SEEN = "the machines of most nodes, or some machines of the network, can't be seen"
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+class RoutesNotReconciled(CcmError):
+    """Some routes are not as they should be; all others are."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteOptions:
+    """What the owner chooses.
+
+    Attributes:
+        cluster_cidrs: ``--cluster-cidr``.
+        reconciliation_period: ``--route-reconciliation-period``, in seconds from start to start.
+        watch_based: Run when Nodes change, at most once in 10 s, and every ``resync_period`` otherwise.
+        resync_period: In seconds.
+        accepted_age: How old the picture of the network may be that tells that nothing is to be done.
+    """
+
+    cluster_cidrs: tuple[Cidr, ...]
+    reconciliation_period: float = 10.0
+    watch_based: bool = False
+    resync_period: float = 300.0
+    accepted_age: float = 300.0
+
+
+def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
+    """Read ``--cluster-cidr``.
+
+    Raises:
+        ConfigurationError: it is empty, no CIDR, or not one of each family.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    cidrs = [parse_cidr(part) for part in parts]
+    problems = [
+        f"--cluster-cidr: {part!r} is no CIDR" for part, cidr in zip(parts, cidrs, strict=True) if not cidr
+    ]
+    if not parts:
+        problems.append("--cluster-cidr: needed for routes; set it, or --configure-cloud-routes=false")
+    if len(parts) > 2 or (len({cidr.version for cidr in cidrs if cidr}) < len(parts) and not problems):
+        problems.append(f"--cluster-cidr: {text!r} must be one CIDR, or one of IPv4 and one of IPv6")
+    if problems:
+        raise ConfigurationError(problems)
+    return tuple(cidr for cidr in cidrs if cidr)
+
+
+def route_queue() -> WorkQueue:
+    """The queue of this controller, with its back-off."""
+    return WorkQueue(QUEUE, limiter=RetryLimiter(RETRY_BASE, RETRY_CAP))
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What came of one run, by Node."""
+
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    undeleted: list[str] = field(default_factory=list[str])
+
+
+class RouteController:
+    """See the module.
+
+    Args:
+        routes: The cloud's network.
+        transport: The API server.
+        nodes: All Nodes, kept current by somebody else.
+        recorder: Takes Events, for the component :data:`COMPONENT`.
+        options: What the owner chose.
+        registry: Where metrics are registered.
+        queue: Has one key only.
+        now: The wall clock.
+    """
+
+    def __init__(
+        self,
+        routes: Routes,
+        transport: Transport,
+        nodes: Informer[Node],
+        recorder: Recorder,
+        options: RouteOptions,
+        *,
+        registry: CollectorRegistry | None = None,
+        queue: WorkQueue | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.queue = queue or route_queue()
+        self._routes = routes
+        self._transport = transport
+        self._nodes = nodes
+        self._recorder = recorder
+        self._options = options
+        self._now = now
+        self._former: set[str] = set()
+        self._pace = TokenBucket(rate=0.1, burst=1)
+        self._failing_since: float | None = None
+        self._registry = registry or CollectorRegistry()
+        self._syncs = Counter(
+            "route_controller_route_sync_total",
+            "A metric counting the amount of times routes have been synced with the cloud provider.",
+            registry=self._registry,
+        )
+        self._paused = Gauge(
+            "ccm_route_deletions_paused",
+            "Routes that are not deleted because the machines of the network can't be seen well enough.",
+            registry=self._registry,
+        )
+        self._held_back = 0
+        nodes.add_handler(self._on_node)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._nodes.synced.wait()
+        self.queue.add(KEY)
+        await run_workers(self.queue, self._reconcile_and_return)
+
+    def healthy(self) -> str | None:
+        """What is wrong, or None."""
+        if self._held_back:
+            return f"{self._held_back} routes are not deleted: {_NOT_SEEN}"
+        if self._failing_since is None or _clock() - self._failing_since < 600:
+            return None
+        return f"routes could not be reconciled for {_clock() - self._failing_since:.0f} s"
+
+    async def _reconcile_and_return(self, _: str) -> Result:
+        started = _clock()
+        try:
+            await self.reconcile()
+        except CcmError:
+            self._failing_since = self._failing_since or started
+            raise
+        self._failing_since = None
+        options = self._options
+        period = options.resync_period if options.watch_based else options.reconciliation_period
+        return Result(requeue_after=max(0.1, period - (_clock() - started)))
+
+    async def reconcile(self) -> RoutePlan:
+        """Make routes and conditions right, once.
+
+        Returns:
+            The plan that was carried out.
+
+        Raises:
+            CloudError: the network could not be read; nothing was done.
+            RoutesNotReconciled: some routes could not be made or deleted.
+        """
+        self._syncs.inc()
+        nodes = self._route_nodes()
+        plan, table = await self._plan(nodes)
+        self._explain(plan, table)
+        outcome = await self._apply(plan)
+        await self._write_conditions(plan, outcome)
+        if outcome.failed or outcome.undeleted:
+            problems = [f"{node}: {why}" for node, why in outcome.failed.items()] + outcome.undeleted
+            raise RoutesNotReconciled("; ".join(problems))
+        return plan
+
+    async def plan(self) -> RoutePlan:
+        """What would be done now, for people."""
+        table = await self._routes.list(accepted_age=0)
+        return plan_routes(self._route_nodes(), table, self._options.cluster_cidrs, self._former)
+
+    def _route_nodes(self) -> list[RouteNode]:
+        nodes = [
+            RouteNode(
+                node.metadata.name,
+                node.metadata.uid,
+                node.spec.provider_id,
+                node.spec.pod_cidrs or ((node.spec.pod_cidr,) if node.spec.pod_cidr else ()),
+            )
+            for node in sorted(self._nodes.items(), key=lambda node: node.metadata.name)
+            if self._routes.owns(node.spec.provider_id)
+        ]
+        self._former |= {node.provider_id for node in nodes}
+        return nodes
+
+    async def _plan(self, nodes: Sequence[RouteNode]) -> tuple[RoutePlan, RouteTable]:
+        """Plan from a recent picture; only if that asks for changes, from a new one."""
+        cluster = self._options.cluster_cidrs
+        table = await self._routes.list(accepted_age=self._options.accepted_age)
+        plan = plan_routes(nodes, table, cluster, self._former)
+        if plan.changes or plan.problems:
+            table = await self._routes.list(accepted_age=0)
+            plan = plan_routes(nodes, table, cluster, self._former)
+        return plan, table
+
+    async def _apply(self, plan: RoutePlan) -> _Outcome:
+        outcome = _Outcome({wish.node: wish.problem for wish in plan.wishes if wish.problem})
+        for route in plan.deletions:
+            try:
+                await self._routes.delete(route)
+                log.info("route_deleted", destination=route.destination, gateway=route.gateway)
+            except CloudError as error:
+                outcome.undeleted.append(
+                    f"route {route.destination} via {route.gateway} not deleted: {error}"
+                )
+        for wish in plan.creations:
+            if wish.route is not None:
+                await self._create(wish, wish.route, outcome)
+        return outcome
+
+    async def _create(self, wish: Wish, route: Route, outcome: _Outcome) -> None:
+        started = _clock()
+        try:
+            await self._routes.create(route)
+            log.info("route_created", node=wish.node, destination=route.destination, gateway=route.gateway)
+        except CloudError as error:
+            outcome.failed[wish.node] = str(error)
+            self._tell_failure(wish, _clock() - started, str(error))
+
+    def _tell_failure(self, wish: Wish, seconds: float, why: str) -> None:
+        node = self._nodes.get(wish.node)
+        if node is not None:
+            message = f"Could not create route {node.metadata.uid} {wish.destination} for node {wish.node}"
+            message = f"{message} after {seconds * 1000:.3f}ms: {why}"
+            self._recorder.event(reference(node), "Warning", "FailedToCreateRoute", message)
+
+    def _explain(self, plan: RoutePlan, table: RouteTable) -> None:
+        """Tell what a plan alone shows to be wrong."""
+        for wish in plan.wishes:
+            if wish.problem:
+                self._tell_failure(wish, 0.0, wish.problem)
+        cluster = ",".join(map(str, self._options.cluster_cidrs))
+        for name, cidrs in plan.outside.items():
+            message = f"Its pod CIDR {', '.join(cidrs)} lies outside of --cluster-cidr={cluster}"
+            self._warn(name, "ClusterCIDRMisconfigured", message)
+        for name, cidrs in plan.unroutable.items():
+            message = f"The cloud's network can't route {', '.join(cidrs)}: use a CNI that does it by itself"
+            log.info("pod_cidr_not_routed", node=name, why=message)
+        if plan.held_back:
+            log.warning(
+                "routes_not_deleted",
+                why="not all machines of the network are known",
+                count=len(plan.held_back),
+            )
+        after = len(table.routes) - len(plan.deletions) + len(plan.creations)
+        if table.limit is not None and plan.creations and after > NEARLY_FULL * table.limit:
+            for wish in plan.creations:
+                message = f"The network will have {after} routes, its limit is {table.limit}"
+                self._warn(wish.node, "RouteLimitNear", message)
+
+    def _warn(self, name: str, reason: str, message: str) -> None:
+        node = self._nodes.get(name)
+        if node is not None:
+            self._recorder.event(reference(node), "Warning", reason, message)
+
+    async def _write_conditions(self, plan: RoutePlan, outcome: _Outcome) -> None:
+        """Nodes that need no route keep their condition, whoever owns it."""
+        for name in dict.fromkeys(wish.node for wish in plan.wishes):
+            node = self._nodes.get(name)
+            if node is None or is_condition_right(node, available=name not in outcome.failed):
+                continue
+            try:
+                await self._write_condition(node, available=name not in outcome.failed)
+            except NotFound:
+                log.info("node_vanished", node=name)
+            except KubernetesError as error:
+                outcome.undeleted.append(f"condition of node {name} not written: {error}")
+
+    async def _write_condition(self, node: Node, *, available: bool) -> None:
+        now = timestamp(self._now())
+        body = {"status": {"conditions": [{**condition(available=available), **_times(now)}]}}
+        path = node_path(node.metadata.name, "status")
+        await self._transport.patch(path, body, Node, content_type=STRATEGIC_MERGE_PATCH)
+
+    def _on_node(self, old: Node | None, new: Node | None) -> None:
+        if old is not None and new is not None and _relevant(old) == _relevant(new):
+            return
+        if old is not None and new is None:
+            self._former.add(old.spec.provider_id)
+        # Many Nodes that change together are one run; the first change is served at once.
+        self.queue.add_after(KEY, min(10.0, self._pace.reserve(_clock())))
+
+
+def condition(*, available: bool) -> dict[str, str]:
+    """The condition NetworkUnavailable, as other programs know it."""
+    status, reason = ("False", "RouteCreated") if available else ("True", "NoRouteCreated")
+    created = "RouteController created a route"
+    failed = "RouteController failed to create a route"
+    message = created if available else failed
+    return {"type": "NetworkUnavailable", "status": status, "reason": reason, "message": message}
+
+
+def is_condition_right(node: Node, *, available: bool) -> bool:
+    """Whether status and reason are as they should be; the rest does not matter."""
+    wanted = condition(available=available)
+    return any(
+        (one.type, one.status, one.reason) == (wanted["type"], wanted["status"], wanted["reason"])
+        for one in node.status.conditions
+    )
+
+
+def _times(now: str) -> dict[str, str]:
+    return {"lastHeartbeatTime": now, "lastTransitionTime": now}
+
+
+def _relevant(node: Node) -> tuple[object, ...]:
+    return (
+        node.metadata.uid,
+        node.spec.provider_id,
+        node.spec.pod_cidr,
+        node.spec.pod_cidrs,
+        node.status.addresses,
+    )
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,205 @@
+"""Which routes to make and which to delete. Pure.
+
+A Node's route leads from its Pods' CIDR to its machine's address in the network. Machines are told apart by
+provider ID, not by name, so a Node may be called otherwise than its server.
+
+What may be deleted: only routes inside the cluster's CIDR, and of these only
+
+- one that leads to a machine of ours (one that is, or was while we ran, a Node) and that this Node does not
+  need;
+- one that leads nowhere and was made for Pods: it has the size of a Node's CIDR, or overlaps one.
+
+What leads to a machine that never was a Node is somebody else's: if it is in the way, that is told and left.
+And nothing is deleted while the machines of most Nodes can't be seen: then the picture is wrong, not the
+world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from ccm.cloud import Route, RouteTable
+
+Cidr = IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class RouteNode:
+    """A Node as far as routes are concerned."""
+
+    name: str
+    uid: str
+    provider_id: str
+    pod_cidrs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A route that a Node needs.
+
+    Attributes:
+        node: Its name.
+        destination: One of its Pods' CIDRs.
+        route: The route; None = it can't be made.
+        problem: Why not.
+        present: It is there already.
+    """
+
+    node: str
+    destination: str
+    route: Route | None = None
+    problem: str = ""
+    present: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePlan:
+    """What to do.
+
+    Attributes:
+        wishes: What each Node needs, in order of the Nodes; several for one Node if it has several CIDRs.
+        deletions: Routes to delete, before anything is created.
+        held_back: Routes that would be deleted if the picture of the machines could be trusted.
+        outside: By Node, CIDRs that lie outside the cluster's.
+        unroutable: By Node, CIDRs of a family that the network can't route.
+    """
+
+    wishes: tuple[Wish, ...]
+    deletions: tuple[Route, ...] = ()
+    held_back: tuple[Route, ...] = ()
+    outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    unroutable: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    @property
+    def creations(self) -> list[Wish]:
+        """What is to be created."""
+        return [wish for wish in self.wishes if wish.route is not None and not wish.present]
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.deletions or self.held_back or self.creations)
+
+    @property
+    def problems(self) -> bool:
+        """Whether some Node can't have its route."""
+        return any(wish.problem for wish in self.wishes)
+
+
+def parse_cidr(text: str) -> Cidr | None:
+    """A network, or None if the text is none."""
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+def is_responsible(destination: str, cluster: Sequence[Cidr]) -> bool:
+    """Whether a route's destination touches the cluster's CIDRs with its first or last address."""
+    network = parse_cidr(destination)
+    if network is None:
+        return False
+    return any(
+        network.version == cidr.version
+        and (network.network_address in cidr or network.broadcast_address in cidr)
+        for cidr in cluster
+    )
+
+
+def plan_routes(
+    nodes: Sequence[RouteNode], table: RouteTable, cluster: Sequence[Cidr], former: Collection[str] = ()
+) -> RoutePlan:
+    """Compare what is needed with what is there.
+
+    Args:
+        nodes: The Nodes of this cloud; those without provider ID or CIDR are of no concern yet.
+        table: The network.
+        cluster: The cluster's CIDRs.
+        former: Provider IDs of machines that were Nodes while we ran.
+    """
+    nodes = [node for node in nodes if node.provider_id and node.pod_cidrs]
+    ours = {node.provider_id for node in nodes} | set(former)
+    deletions = _deletions(nodes, table, cluster, ours)
+    staying = {canonical(route.destination): route for route in table.routes if route not in deletions}
+    addresses = {machine.provider_id: address for address, machine in table.machines.items()}
+    wishes: list[Wish] = []
+    outside: dict[str, tuple[str, ...]] = {}
+    unroutable: dict[str, tuple[str, ...]] = {}
+    claimed: dict[str, str] = {}
+    for node in nodes:
+        for text in dict.fromkeys(map(canonical, node.pod_cidrs)):
+            cidr = parse_cidr(text)
+            if cidr is None or cidr.version not in table.families:
+                unroutable[node.name] = (*unroutable.get(node.name, ()), text)
+                continue
+            if not any(_inside(cidr, whole) for whole in cluster):
+                outside[node.name] = (*outside.get(node.name, ()), text)
+            if claimed.setdefault(text, node.name) != node.name:
+                problem = f"node {claimed[text]} has the same pod CIDR"
+                wishes.append(Wish(node.name, text, problem=problem))
+                continue
+            wishes.append(_wish(node, text, addresses.get(node.provider_id), staying.get(text), table))
+    trusted = table.complete and _most_are_seen(nodes, addresses)
+    return RoutePlan(
+        wishes=tuple(wishes),
+        deletions=deletions if trusted else (),
+        held_back=() if trusted else deletions,
+        outside=outside,
+        unroutable=unroutable,
+    )
+
+
+def canonical(text: str) -> str:
+    """A CIDR as everybody writes it; what is none stays as it is."""
+    cidr = parse_cidr(text)
+    return text if cidr is None else str(cidr)
+
+
+def _most_are_seen(nodes: Sequence[RouteNode], addresses: Collection[str]) -> bool:
+    """Whether so few Nodes lack their machine in the network that this may be true."""
+    missing = sum(node.provider_id not in addresses for node in nodes)
+    return missing < len(nodes) and (missing <= 2 or missing <= len(nodes) / 2)
+
+
+def _wish(
+    node: RouteNode, destination: str, address: str | None, existing: Route | None, table: RouteTable
+) -> Wish:
+    if address is None:
+        return Wish(node.name, destination, problem="its machine is not in the network")
+    route = Route(destination, address)
+    if existing is None or existing.gateway == address:
+        return Wish(node.name, destination, route, present=existing is not None)
+    machine = table.machines.get(existing.gateway)
+    owner = f"machine {machine.name}, which is not this node's" if machine else "no machine"
+    problem = f"the network's route to it leads to {existing.gateway}, {owner}; delete that if it is wrong"
+    return Wish(node.name, destination, problem=problem)
+
+
+def _deletions(
+    nodes: Sequence[RouteNode], table: RouteTable, cluster: Sequence[Cidr], ours: Collection[str]
+) -> tuple[Route, ...]:
+    needed = {node.provider_id: set(map(canonical, node.pod_cidrs)) for node in nodes}
+    cidrs = [cidr for node in nodes for text in node.pod_cidrs if (cidr := parse_cidr(text))]
+
+    def is_stale(route: Route) -> bool:
+        machine = table.machines.get(route.gateway)
+        if machine is None:
+            return _made_for_pods(route, cidrs)
+        unneeded = canonical(route.destination) not in needed.get(machine.provider_id, ())
+        return machine.provider_id in ours and unneeded
+
+    return tuple(r for r in table.routes if is_responsible(r.destination, cluster) and is_stale(r))
+
+
+def _made_for_pods(route: Route, cidrs: Sequence[Cidr]) -> bool:
+    destination = parse_cidr(route.destination)
+    if destination is None:
+        return False
+    same = [cidr for cidr in cidrs if cidr.version == destination.version]
+    return any(cidr.prefixlen == destination.prefixlen or cidr.overlaps(destination) for cidr in same)
+
+
+def _inside(cidr: Cidr, whole: Cidr) -> bool:
+    return cidr.version == whole.version and cidr.network_address in whole and cidr.broadcast_address in whole

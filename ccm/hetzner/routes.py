@@ -1,0 +1,139 @@
+"""The routes of one Hetzner Cloud network.
+
+Every change locks the network for a moment, so there is one writer, and it waits for each action. Whether a
+change that got no answer took effect is looked up, never guessed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from ccm.cloud import CloudBusy, CloudUnavailable, Machine, Rejected, Route, RouteTable
+from ccm.hetzner import provider_id
+from ccm.hetzner.api import HetznerApi
+from ccm.hetzner.budget import Priority
+from ccm.hetzner.provider_id import MachineId
+from ccm.hetzner.snapshot import View
+from ccm.hetzner.wire import Network, NetworkRoute, Server
+
+LIMIT = 100  # routes in a network; known from practice, the API does not tell it
+TRIES = 6
+PAUSE = 1.0  # seconds after which a locked network is tried again, growing
+
+
+class HetznerRoutes:
+    """Implements :class:`ccm.cloud.Routes`.
+
+    Args:
+        api: The API.
+        servers: The shared view of servers.
+        network: The network's id.
+        scheme: What provider IDs of cloud servers start with.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        api: HetznerApi,
+        servers: View[Server],
+        network: int,
+        scheme: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._servers = servers
+        self._id = network
+        self._scheme = scheme
+        self._clock = clock
+        self._network: Network | None = None
+        self._read_at = 0.0
+        self._writing = asyncio.Lock()
+
+    def owns(self, provider_id_: str) -> bool:
+        """See :meth:`ccm.cloud.Routes.owns`; Robot servers have no routes."""
+        return provider_id_.startswith(self._scheme)
+
+    async def list(self, *, accepted_age: float) -> RouteTable:
+        """See :meth:`ccm.cloud.Routes.list`."""
+        network = self._network
+        if network is None or self._clock() - self._read_at > accepted_age:
+            network = await self._read()
+        machines, complete = await self._machines(network, accepted_age)
+        if not complete and accepted_age > 0:
+            machines, complete = await self._machines(network, 0)
+        routes = tuple(Route(route.destination, route.gateway) for route in network.routes)
+        return RouteTable(routes, machines, complete, limit=LIMIT)
+
+    async def create(self, route: Route) -> None:
+        """See :meth:`ccm.cloud.Routes.create`."""
+        if ":" in route.destination:
+            raise Rejected(f"Hetzner Cloud networks can't route IPv6 ({route.destination})")
+        async with self._writing:
+            await self._change("add_route", route, wanted=True)
+
+    async def delete(self, route: Route) -> None:
+        """See :meth:`ccm.cloud.Routes.delete`."""
+        async with self._writing:
+            await self._change("delete_route", route, wanted=False)
+
+    async def _change(self, command: str, route: Route, *, wanted: bool) -> None:
+        path = f"/networks/{self._id}/actions/{command}"
+        body = {"destination": route.destination, "gateway": route.gateway}
+        for attempt in range(TRIES):
+            try:
+                await self._api.wait(await self._api.act(path, body, priority=Priority.ROUTES))
+            except CloudBusy:
+                if attempt == TRIES - 1:
+                    raise
+                await asyncio.sleep(PAUSE * (attempt + 1))
+            except (Rejected, CloudUnavailable):
+                # It may be so already, or the change took effect and only its answer was lost.
+                network = await self._read()
+                if has(network, route) is not wanted:
+                    raise
+                return
+            else:
+                self._remember(route, wanted=wanted)
+                return
+
+    def _remember(self, route: Route, *, wanted: bool) -> None:
+        """Keep the picture true without reading it again."""
+        if self._network is not None:
+            self._network = with_route(self._network, route, wanted=wanted)
+
+    async def _read(self) -> Network:
+        started = self._clock()
+        path = f"/networks/{self._id}"
+        network = await self._api.get(path, "network", Network, priority=Priority.ROUTES)
+        self._network, self._read_at = network, started
+        return network
+
+    async def _machines(self, network: Network, accepted_age: float) -> tuple[dict[str, Machine], bool]:
+        """The machines of the network by address, and whether these are all that the network knows of."""
+        contents = await self._servers.read(accepted_age, Priority.ROUTES)
+        machines: dict[str, Machine] = {}
+        found: set[int] = set()
+        for server in contents.by_id.values():
+            address = server.private_ip(self._id)
+            if address is not None:
+                found.add(server.id)
+                name = provider_id.write(MachineId("cloud", server.id), self._scheme)
+                machines[address] = Machine(name, server.name, address)
+        return machines, set(network.servers) <= found
+
+
+def has(network: Network, route: Route) -> bool:
+    """Whether a network has a route."""
+    return NetworkRoute(route.destination, route.gateway) in network.routes
+
+
+def with_route(network: Network, route: Route, *, wanted: bool) -> Network:
+    """The network with, or without, a route."""
+    this = NetworkRoute(route.destination, route.gateway)
+    others = [one for one in network.routes if one != this]
+    return msgspec.structs.replace(network, routes=(*others, *([this] if wanted else [])))
