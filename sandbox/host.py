@@ -3,19 +3,85 @@
 from __future__ import annotations
 
 import errno
+import os
+import re
+import shutil
 import socket
-from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv4Network
+import subprocess
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from pathlib import Path
 
 ROUTES = Path("/proc/net/route")
+LOOK_UP_SECONDS = 5.0
+# Where package managers are told their sources. A mirror may well live in a range for documentation.
+SOURCES = (
+    "/etc/apt/sources.list",
+    "/etc/apt/sources.list.d/*",
+    "/etc/pip.conf",
+    "~/.config/pip/pip.conf",
+    "~/.pip/pip.conf",
+    "~/.config/uv/uv.toml",
+    "~/.npmrc",
+    "/etc/resolv.conf",
+)
+SOURCE_VARIABLES = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "GOPROXY", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_NAMES = re.compile(r"(?:https?://(?:[^/@\s]*@)?|^nameserver\s+)([\w.-]+)", re.MULTILINE)
 
 
 def used_ranges() -> list[IPv4Network]:
-    """The networks that the host has routes to, its own interfaces' included; not the default route."""
-    if not ROUTES.exists():
+    """Networks and addresses that the host uses.
+
+    Those that it has routes to, its own interfaces' included, without the default route; and what lies behind
+    the default route as far as it can be known: name servers, proxies and sources of packages.
+    """
+    routes = parse_routes(ROUTES.read_text()) if ROUTES.exists() else []
+    return routes + [IPv4Network(address) for address in resolve(names_in(_source_texts()))]
+
+
+def names_in(texts: Iterable[str]) -> set[str]:
+    """The hosts that configuration texts name in addresses (``https://…``) and as name servers."""
+    return {name for text in texts for name in _NAMES.findall(text)}
+
+
+def resolve(names: Iterable[str]) -> list[IPv4Address]:
+    """The IPv4 addresses of hosts; one that can't be looked up in time has none."""
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return [address for found in pool.map(_look_up, sorted(names)) for address in found]
+
+
+def _look_up(name: str) -> list[IPv4Address]:
+    # A process, because the C library's look-up has no time limit of its own.
+    try:
+        said = subprocess.run(
+            ["getent", "ahostsv4", name], capture_output=True, text=True, check=False, timeout=LOOK_UP_SECONDS
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
         return []
-    return parse_routes(ROUTES.read_text())
+    return [address for line in said.splitlines() for address in _address(line.split()[0])]
+
+
+def _address(text: str) -> list[IPv4Address]:
+    try:
+        return [IPv4Address(text)]
+    except AddressValueError:
+        return []
+
+
+def _source_texts() -> list[str]:
+    patterns = [Path(pattern).expanduser() for pattern in SOURCES]
+    files = [file for pattern in patterns for file in pattern.parent.glob(pattern.name)]
+    readable = [file for file in files if file.is_file() and os.access(file, os.R_OK)]
+    texts = [file.read_text(errors="replace") for file in readable]
+    texts += [os.environ.get(name, "") for name in (*SOURCE_VARIABLES, *map(str.lower, SOURCE_VARIABLES))]
+    if shutil.which("go"):
+        # Go's own default source, whatever it is.
+        done = subprocess.run(
+            ["go", "env", "GOPROXY"], capture_output=True, text=True, check=False, timeout=30
+        )
+        texts.append(done.stdout)
+    return texts
 
 
 def parse_routes(text: str) -> list[IPv4Network]:

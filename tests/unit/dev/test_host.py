@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 
 from sandbox import host
 
@@ -17,6 +17,26 @@ cfs1\t007100CB\t026433C6\t0003\t0\t0\t0\tC0FFFFFF\t0\t0\t0
 
 def test_routes_are_read_and_the_default_route_is_not_a_used_range():
     assert host.parse_routes(ROUTES) == [IPv4Network("192.168.0.0/24"), IPv4Network("203.0.113.0/26")]
+
+
+def test_sources_of_packages_and_name_servers_are_found_in_configuration_texts():
+    texts = [
+        "deb [signed-by=/k] http://mirror.example/debian bookworm main\n# see https://docs.example:8080/x",
+        "search lan\nnameserver 192.0.2.53\n",
+        "[global]\nindex-url = https://user:secret@packages.example/simple\n",
+        "https://modules.example,direct",
+    ]
+    assert host.names_in(texts) == {
+        "mirror.example",
+        "docs.example",
+        "192.0.2.53",
+        "packages.example",
+        "modules.example",
+    }
+
+
+def test_an_address_resolves_to_itself_and_nonsense_to_nothing():
+    assert IPv4Address("127.0.0.1") in host.resolve(["127.0.0.1", "no such host"])
 
 
 def test_a_port_is_free_until_somebody_listens():
