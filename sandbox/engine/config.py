@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Mapping
@@ -42,18 +43,24 @@ class StackFile:
         config = data.get("config") or {}
         if not isinstance(config, dict):
             raise ProjectError(path, "config: must be a mapping")
+        self._heading = _heading(path)
         self.salt: str | None = data.get("encryptionsalt")
         self.config: dict[str, Any] = config
 
     def save(self) -> None:
-        """Write the file atomically."""
+        """Write the file atomically; of its comments, those at the beginning are kept."""
         data: dict[str, Any] = {"encryptionsalt": self.salt} if self.salt else {}
         if self.config:
             data["config"] = self.config
-        text = yaml.safe_dump(data, sort_keys=True, default_flow_style=False, width=4096) if data else ""
+        text = self._heading + (yaml.safe_dump(data, sort_keys=True, default_flow_style=False, width=4096) if data else "")
         temporary = self.path.with_name(self.path.name + ".tmp")
         temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, self.path)
+
+
+def _heading(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    return "".join(itertools.takewhile(lambda line: line.startswith("#") or not line.strip(), lines))
 
 
 def full_key(project: str, key: str) -> str:

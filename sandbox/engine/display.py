@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from sandbox.engine import graph
-from sandbox.engine.resource import STACK_TYPE
 from sandbox.engine.steps import Op
 from sandbox.engine.values import UNKNOWN, is_secret
 
@@ -58,6 +57,7 @@ class Row:
     urn: str
     op: Op
     keys: tuple[str, ...] = ()
+    instant: bool = False
     began: float = 0.0
     ended: float | None = None
     failed: bool = False
@@ -83,21 +83,12 @@ class Record:
             text = f"{verb[0]} ({now - row.began:.0f}s)"
         elif row.op is Op.SAME:
             text = ""
-        elif row.op in _AT_ONCE or _is_instant(row.urn):
+        elif row.instant:
             text = verb[1]
         else:
             text = f"{verb[1]} ({row.ended - row.began:.2f}s)"
         shown = f"[diff: {','.join(_mark(row.op) + key for key in row.keys)}]" if row.keys else ""
         return " ".join(part for part in (text, shown, row.note) if part)
-
-
-_AT_ONCE = (Op.SAME, Op.REFRESH, Op.DISCARD)
-
-
-def _is_instant(urn: str) -> bool:
-    """Tell whether nothing happens outside the engine: the stack and providers."""
-    kind = graph.type_of(urn)
-    return kind == STACK_TYPE or kind.startswith("pulumi:providers:")
 
 
 def _mark(op: Op) -> str:
@@ -138,12 +129,12 @@ class Display:
 
     # --- Listener
 
-    def started(self, urn: str, op: Op, keys: Sequence[str] = ()) -> None:
+    def started(self, urn: str, op: Op, keys: Sequence[str] = (), *, instant: bool = False) -> None:
         """An operation begins."""
         with self._lock:
-            row = Row(urn, op, tuple(keys), time.monotonic())
+            row = Row(urn, op, tuple(keys), instant=instant, began=time.monotonic())
             self.record.rows[urn if op is not Op.DELETE_REPLACED else urn + " (original)"] = row
-            if op not in _AT_ONCE and not self._preview and not _is_instant(urn):
+            if not instant and not self._preview:
                 self._line(row, "0s")
 
     def finished(self, urn: str, op: Op) -> None:

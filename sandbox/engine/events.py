@@ -11,8 +11,15 @@ from sandbox.engine.steps import Op
 class Listener(Protocol):
     """Receives what happens, from several threads."""
 
-    def started(self, urn: str, op: Op, keys: Sequence[str] = ()) -> None:
-        """An operation on a resource begins; `keys` are the paths that change."""
+    def started(self, urn: str, op: Op, keys: Sequence[str] = (), *, instant: bool = False) -> None:
+        """An operation on a resource begins.
+
+        Args:
+            urn: Of the resource.
+            op: What is done.
+            keys: The paths that change.
+            instant: Nothing happens outside the engine.
+        """
 
     def finished(self, urn: str, op: Op) -> None:
         """The operation is done."""
@@ -30,7 +37,7 @@ class Listener(Protocol):
 class Silence:
     """A listener that hears nothing."""
 
-    def started(self, urn: str, op: Op, keys: Sequence[str] = ()) -> None:
+    def started(self, urn: str, op: Op, keys: Sequence[str] = (), *, instant: bool = False) -> None:
         """Ignore it."""
 
     def finished(self, urn: str, op: Op) -> None:

@@ -40,8 +40,9 @@ def refresh(run: Run, registry: Registry, *, quiet: bool = False) -> None:
     with ThreadPoolExecutor(max_workers=max(1, min(run.parallel, 32))) as pool:
         list(pool.map(work, managed))
     known = {resource.urn for resource in run.snapshot.remaining()}
-    for resource in run.snapshot.remaining():
-        graph.without_dangling(resource, known)
+    dangling = [graph.without_dangling(resource, known) for resource in run.snapshot.remaining()]
+    if any(dangling):
+        run.snapshot.touch()
 
 
 def _refresh_one(run: Run, registry: Registry, resource: Resource, *, quiet: bool) -> None:
@@ -84,3 +85,4 @@ def _apply(run: Run, provider: Provider, resource: Resource, found: Read, *, qui
     # a preview compares with what is really there, too; nothing of this is written
     resource.id, resource.inputs, resource.outputs = found.id, inputs, outputs
     resource.modified = timestamp()
+    run.snapshot.touch()

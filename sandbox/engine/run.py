@@ -115,5 +115,5 @@ class Run:
 
     def unchanged(self, urn: str, op: Op = Op.SAME, keys: Sequence[str] = ()) -> None:
         """Show an operation that needs no provider, or no more of it."""
-        self.listener.started(urn, op, keys)
+        self.listener.started(urn, op, keys, instant=True)
         self.listener.finished(urn, op)

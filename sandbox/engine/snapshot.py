@@ -106,6 +106,11 @@ class Snapshot:
             self._changes += 1
         self.save()
 
+    def touch(self) -> None:
+        """Record that a resource was changed in place; the next save writes it."""
+        with self._lock:
+            self._changes += 1
+
     def resolve_interrupted(self, pending: Pending, adopted: Resource | None = None) -> None:
         """Drop a remembered interrupted operation; what it made becomes part of the old state."""
         with self._lock:

@@ -145,7 +145,8 @@ def _replacement(goal: Goal, old: Resource, diff: Diff | None, reasons: tuple[st
         raise ProtectedError(goal.urn, "replaced")
     from_provider = bool(diff and diff.delete_before_replace)
     delete_first = from_provider if goal.delete_before_replace is None else goal.delete_before_replace
-    keys = tuple(dict.fromkeys([*(diff.keys if diff else ()), *reasons]))
+    known = tuple(diff.keys if diff else ())
+    keys = known + tuple(reason for reason in reasons if not any(key.startswith(reason) for key in known))
     return Decision(Op.REPLACE, delete_first=delete_first, keys=keys, replaces=reasons)
 
 

@@ -93,13 +93,12 @@ class Workspace:
     def crypters(self, deployment: Mapping[str, Any], file: StackFile) -> tuple[Crypter, Crypter]:
         """Encryption of a stack's state and of its file; the same one unless their salts differ.
 
-        A stack file with a salt wins for new states, so that the state of a fresh clone uses it.
+        The file's salt counts only where the file has secrets: a salt from another clone must not get in the way.
         """
         salt = salt_of(deployment)
-        state = self.crypter(salt or file.salt)
-        if file.salt is None or file.salt == salt or salt is None:
-            return state, state
-        return state, self.crypter(file.salt) if has_sealed(file.config) else state
+        needed = file.salt if file.salt and has_sealed(file.config) else None
+        state = self.crypter(salt or needed)
+        return state, state if needed in (None, salt) or salt is None else self.crypter(needed)
 
     def configuration(self, file: StackFile, crypter: Crypter) -> Configuration:
         """A stack's checked configuration."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from sandbox.engine import paths
 from sandbox.engine.cli import BANNER
-from sandbox.engine.config import StackFile, full_key, is_sealed, open_value
+from sandbox.engine.config import StackFile, full_key, has_sealed, is_sealed, open_value
 from sandbox.engine.errors import ConfigError, UsageError
 from sandbox.engine.values import parts, transform
 from sandbox.engine.workspace import Workspace, open_workspace
@@ -80,7 +80,7 @@ def _set(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -
     stored, _ = _stored_key(workspace, file, str(path[0]))
     value: Any = _scalar(text) if arguments.path else text
     if arguments.secret:
-        crypter = workspace.crypter(file.salt)
+        crypter = workspace.crypter(file.salt if has_sealed(file.config) else None)
         file.salt = crypter.salt
         value = {"secure": crypter.encrypt(text)}
     file.config[stored] = _placed(file.config.get(stored), path[1:], value)

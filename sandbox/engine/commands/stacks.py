@@ -171,20 +171,16 @@ def _init(arguments: argparse.Namespace, workspace: Workspace) -> None:
 
 
 def create(workspace: Workspace, stack: str) -> None:
-    """Make an empty stack, and its salt in the stack file.
+    """Make an empty stack.
+
+    The stack file is not touched: it gets a salt with the first secret value. So a committed stack file without
+    secrets works in every clone, whatever its passphrase.
 
     Raises:
         UsageError: It exists.
     """
     if workspace.backend.load(stack) is not None:
         raise UsageError(f"stack '{stack}' already exists")
-    file = workspace.stack_file(stack)
-    crypter = workspace.crypter(file.salt)
-    if file.salt is None:
-        file.salt = crypter.salt
-        file.save()
-    elif file.config:
-        crypter.encrypt("")  # tells a wrong passphrase before the stack is there
     workspace.backend.save(stack, None)
 
 
