@@ -20,7 +20,6 @@ from sandbox.kubernetes.k3s.errors import K3sError, UsageError
 from sandbox.kubernetes.k3s.flags import Parsed, help_text, parse
 from sandbox.kubernetes.k3s.node import data_folders, run_node
 from sandbox.kubernetes.k3s.options import agent_options, node_options, server_options
-from sandbox.kubernetes.k3s.server import run_server
 from sandbox.kubernetes.k3s.versions import VERSION
 
 USAGE = """\
@@ -183,6 +182,9 @@ async def _watch(children: Children) -> None:
 async def _work(command: str, parsed: Parsed, children: Children) -> None:
     hostname = socket.gethostname()
     if command == "server":
+        # An agent never needs these modules, and it shall be small.
+        from sandbox.kubernetes.k3s.server import run_server  # noqa: PLC0415
+
         addresses = own_addresses()
         options = server_options(parsed.values, hostname, addresses[0])
         await run_server(children, options, addresses)

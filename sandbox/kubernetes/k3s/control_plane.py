@@ -186,6 +186,10 @@ def controller_manager(wanted: ControlPlane) -> Flags:
         "root-ca-file": str(p.server_authority.certificate),
         "service-account-private-key-file": str(p.service_account_key),
         "use-service-account-credentials": "true",
+        # It makes an account and a token for each controller at its first start: with the default limit of 20
+        # requests a second that takes four seconds, and nodes wait that long for their podCIDR.
+        "kube-api-qps": "200",
+        "kube-api-burst": "400",
         "leader-elect": "false",
         "profiling": "false",
     }

@@ -17,7 +17,7 @@ from sandbox.kubernetes.k3s import log, paths
 from sandbox.kubernetes.k3s.certificates import new_request, write_secret
 from sandbox.kubernetes.k3s.errors import JoinError
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
-from sandbox.kubernetes.k3s.registration import NODE_IP, NODE_NAME, NODE_PASSWORD, basic
+from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, basic
 from sandbox.kubernetes.k3s.token import Token, authority_hash
 
 RETRY_SECONDS = 0.2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import gc
 import json
 import os
 from collections.abc import Mapping
@@ -60,6 +62,7 @@ async def run_node(children: Children, node: NodeOptions, server: str, token: To
         children.check()
         await asyncio.sleep(_POLL_SECONDS)
     log.info(f"Node {node.node_name} is registered")
+    _shrink()
 
 
 async def _start(children: Children, node: NodeOptions, server: str, joined: Joined) -> None:
@@ -75,6 +78,12 @@ async def _start(children: Children, node: NodeOptions, server: str, joined: Joi
     await children.start(command, _environment())
     if joined.facts.kube_proxy:
         await children.start(proxy_command(node, etc / "kube-proxy.yaml"), _environment())
+
+
+def _shrink() -> None:
+    """Give back the memory of joining: from here on we only wait."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def _reserved() -> Mapping[str, str]:

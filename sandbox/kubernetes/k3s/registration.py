@@ -6,7 +6,6 @@ own. Paths and headers are k3s's.
 
 from __future__ import annotations
 
-import base64
 import hmac
 import json
 import ssl
@@ -21,8 +20,8 @@ from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 from sandbox.kubernetes.k3s.certificates import CertificateError, request_subject
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
 from sandbox.kubernetes.k3s.pki import Pki
+from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, basic
 
-NODE_NAME, NODE_PASSWORD, NODE_IP = "k3s-Node-Name", "k3s-Node-Password", "k3s-Node-IP"
 _LARGEST_REQUEST = 1 << 16
 _TIMEOUT_SECONDS = 10
 
@@ -108,11 +107,6 @@ class Registration:
     def _allowed(self, authorization: str) -> bool:
         good = (basic(password) for password in self.passwords)
         return any(hmac.compare_digest(authorization.encode(), text.encode()) for text in good)
-
-
-def basic(password: str) -> str:
-    """The header Authorization of a node."""
-    return "Basic " + base64.b64encode(f"node:{password}".encode()).decode()
 
 
 def serve(registration: Registration, address: str, port: int) -> Callable[[], None]:

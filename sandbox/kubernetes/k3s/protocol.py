@@ -1,0 +1,14 @@
+"""What node and server agree on when a node joins: k3s's header names."""
+
+from __future__ import annotations
+
+import base64
+
+NODE_NAME = "k3s-Node-Name"
+NODE_PASSWORD = "k3s-Node-Password"  # noqa: S105 -- a header's name
+NODE_IP = "k3s-Node-IP"
+
+
+def basic(password: str) -> str:
+    """The header Authorization of a node."""
+    return "Basic " + base64.b64encode(f"node:{password}".encode()).decode()
