@@ -14,6 +14,10 @@ from jsonschema import Draft202012Validator, FormatChecker
 ROOT = Path(__file__).resolve().parents[3]
 # Newer than the description's copy, from the official Python client.
 NEWER = {("GET", "/networks/{id}/members")}
+# The official client 2.27 expects an action where the description has an empty answer.
+NEWER_ANSWERS = {
+    ("DELETE", "/load_balancers/{id}", "201"): ("DELETE", "/servers/{id}", "200"),
+}
 # Gone since: July 2026.
 REMOVED_FIELDS = {"datacenter"}
 
@@ -87,7 +91,8 @@ class Description:
         if template is None or method.lower() not in self.paths[template]:
             known = any(re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", p), path) for m, p in NEWER if m == method)
             return [] if known or status >= 400 else [f"{method} {path} is not described"]
-        validator = self._validator(method, template, str(status))
+        described = NEWER_ANSWERS.get((method, template, str(status)), (method, template, str(status)))
+        validator = self._validator(*described)
         self.validated.add((method, template, str(status)))
         if validator is None:
             return [] if not body else [f"{method} {path}: {status} must have no body"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.backend import BackendError
+from sandbox.cloud.actions import Action
 from sandbox.cloud.call import Call, Reply
-from sandbox.cloud.collection import Resource
-from sandbox.cloud.errors import ApiError, Protected
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.collection import Resource, action_reply
+from sandbox.cloud.errors import Protected
 from sandbox.cloud.metrics import flat_metrics
-from sandbox.cloud.registry import operation
+from sandbox.cloud.records import Reference
+from sandbox.cloud.registry import effect, operation
 from sandbox.cloud.resources.load_balancers.create import name_problem
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, load_balancer_wire
 
@@ -26,20 +28,28 @@ SERIES = {
 
 @operation("DELETE", "/load_balancers/{id}")
 async def delete(call: Call) -> Reply:
-    """Remove a load balancer."""
-    balancer, cloud = call.get(LoadBalancer), call.cloud
-    cloud.actions.check_free("load_balancer", balancer.id)
+    """Remove a load balancer; the answer is an action since the autumn of 2026, as official clients expect."""
+    balancer = call.get(LoadBalancer)
+    call.cloud.actions.check_free("load_balancer", balancer.id)
     if balancer.protected:
         raise Protected("load_balancer")
+    resources = [Reference("load_balancer", balancer.id)]
+    action = call.cloud.actions.start(
+        "delete_load_balancer", call.project, resources, effect="delete_load_balancer"
+    )
+    return await action_reply(call, action)
+
+
+@effect("delete_load_balancer")
+async def delete_effect(cloud: Cloud, action: Action) -> None:
+    """Remove it from the world below, then the record."""
+    balancer = cloud.store.find(LoadBalancer, action.resources[0].id)
+    if balancer is None:
+        return
+    async with cloud.exclusive("load_balancer", balancer.id):
+        await cloud.backend.delete_load_balancer(balancer.id)
+        cloud.applied.pop(("load_balancer", balancer.id), None)
     cloud.store.remove(balancer)
-    try:
-        async with cloud.exclusive("load_balancer", balancer.id):
-            await cloud.backend.delete_load_balancer(balancer.id)
-            cloud.applied.pop(("load_balancer", balancer.id), None)
-    except BackendError as error:
-        cloud.store.put(balancer)
-        raise ApiError("server_error", str(error)) from error
-    return Reply(204, None)
 
 
 @operation("GET", "/load_balancers/{id}/metrics")

@@ -43,7 +43,7 @@ async def create(call: Call) -> Reply:
     ip = new_primary_ip(cloud, call.project, kind, where, name, auto_delete=auto_delete)
     ip.labels = labels
     cloud.store.put(ip)
-    body = {"primary_ip": PRIMARY_IPS.show(call, ip), "action": None}
+    body = {"primary_ip": PRIMARY_IPS.show(call, ip)}
     if server is not None:
         action = _start(call, "assign_primary_ip", ip, server)
         await cloud.actions.settle()

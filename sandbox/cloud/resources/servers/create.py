@@ -41,9 +41,10 @@ async def create(call: Call) -> Reply:
     server = _read(call, fields)
     start = fields.flag("start_after_create", default=True)
     firewalls = [item.number("firewall", required=True) for item in fields.objects("firewalls")]
+    wanted_networks = fields.numbers("networks")
     fields.check()
     addresses = _addresses(call, fields, server)
-    networks = [open_network(call, identity) for identity in fields.numbers("networks")]
+    networks = [open_network(call, identity) for identity in wanted_networks]
     zone = find_location(server.location).network_zone
     server.attachments = [new_attachment(call, network, zone) for network in networks]
     await announce("server_wants_firewalls", cloud, (server, firewalls))

@@ -1,0 +1,176 @@
+"""The official Python client as the judge."""
+
+from __future__ import annotations
+
+import hcloud
+import pytest
+from cloud_emulator import Emulator
+from hcloud.firewalls import FirewallResource, FirewallRule
+from hcloud.images import Image
+from hcloud.load_balancer_types import LoadBalancerType
+from hcloud.load_balancers import (
+    LoadBalancerAlgorithm,
+    LoadBalancerHealthCheck,
+    LoadBalancerService,
+    LoadBalancerTarget,
+)
+from hcloud.locations import Location
+from hcloud.networks import NetworkRoute, NetworkSubnet
+from hcloud.server_types import ServerType
+from hcloud.servers import ServerCreatePublicNetwork
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
+CX22, DEBIAN = ServerType(name="cx22"), Image(name="debian-12")
+
+
+def environment(client: hcloud.Client) -> dict:
+    key = client.ssh_keys.create("key", KEY, labels={"a": "b"})
+    network = client.networks.create("net", "10.0.0.0/8")
+    subnet = NetworkSubnet(ip_range="10.0.0.0/24", type="cloud", network_zone="eu-central")
+    network.add_subnet(subnet).wait_until_finished()
+    group = client.placement_groups.create("spread", "spread").placement_group
+    made = client.servers.create(
+        "web",
+        CX22,
+        DEBIAN,
+        ssh_keys=[key],
+        networks=[network],
+        placement_group=group,
+        location=Location(name="nbg1"),
+        user_data="#cloud-config\n",
+        labels={"role": "web"},
+    )
+    for action in [made.action, *made.next_actions]:
+        action.wait_until_finished()
+    assert made.root_password is None
+    return {"network": network, "group": group, "server": client.servers.get_by_name("web"), "key": key}
+
+
+async def test_an_environment_comes_and_goes(emulator: Emulator):
+    def work(client: hcloud.Client) -> None:
+        made = environment(client)
+        server, network = made["server"], made["network"]
+        assert server.status == "running"
+        assert server.location.name == "nbg1"
+        assert server.private_net[0].ip == "10.0.0.2"
+        assert server.public_net.ipv6.ip.endswith("/64")
+        assert server.placement_group.id == made["group"].id
+        network.add_route(NetworkRoute("10.244.0.0/24", "10.0.0.2")).wait_until_finished()
+        network.reload()
+        assert [(r.destination, r.gateway) for r in network.routes] == [("10.244.0.0/24", "10.0.0.2")]
+        assert [s.id for s in network.servers] == [server.id]
+        assert [(m.type, m.ip, m.status) for m in client.networks.get_member_all(network)] == [
+            ("server", "10.0.0.2", "ok")
+        ]
+        server.delete().wait_until_finished()
+        network.reload()
+        assert network.servers == []
+        assert len(network.routes) == 1, "deleting a server leaves its routes"
+        assert client.placement_groups.get_by_id(made["group"].id).servers == []
+        network.delete()
+        made["group"].delete()
+        made["key"].delete()
+        assert client.primary_ips.get_all() == []
+        assert client.ssh_keys.get_all() == []
+
+    await emulator.official(work)
+
+
+async def test_every_power_action(emulator: Emulator):
+    def work(client: hcloud.Client) -> None:
+        server = environment(client)["server"]
+        for action, status in [
+            (server.power_off, "off"),
+            (server.power_on, "running"),
+            (server.reboot, "running"),
+            (server.reset, "running"),
+            (server.shutdown, "off"),
+        ]:
+            action().wait_until_finished()
+            server.reload()
+            assert server.status == status, action
+
+    await emulator.official(work)
+
+
+async def test_a_load_balancer_with_everything(emulator: Emulator):
+    def work(client: hcloud.Client) -> None:
+        made = environment(client)
+        server, network = made["server"], made["network"]
+        check = LoadBalancerHealthCheck("tcp", port=30080, interval=15, timeout=10, retries=3)
+        service = LoadBalancerService("tcp", 80, 30080, proxyprotocol=False, health_check=check)
+        answer = client.load_balancers.create(
+            "lb",
+            LoadBalancerType(name="lb11"),
+            algorithm=LoadBalancerAlgorithm("least_connections"),
+            location=Location(name="fsn1"),
+            network=network,
+            services=[service],
+            targets=[LoadBalancerTarget("server", server=server, use_private_ip=True)],
+            labels={"x": "y"},
+        )
+        answer.action.wait_until_finished()
+        balancer = answer.load_balancer
+        balancer.reload()
+        assert balancer.private_net[0].ip == "10.0.0.3"
+        assert balancer.targets[0].health_status[0].status == "healthy"
+        balancer.add_service(
+            LoadBalancerService("tcp", 443, 30443, proxyprotocol=True, health_check=check)
+        ).wait_until_finished()
+        balancer.delete_service(service).wait_until_finished()
+        balancer.change_algorithm(LoadBalancerAlgorithm("round_robin")).wait_until_finished()
+        balancer.change_type(LoadBalancerType(name="lb21")).wait_until_finished()
+        balancer.change_dns_ptr(balancer.public_net.ipv4.ip, "lb.example.com").wait_until_finished()
+        balancer.disable_public_interface().wait_until_finished()
+        balancer.change_protection(delete=True).wait_until_finished()
+        balancer.reload()
+        assert [s.listen_port for s in balancer.services] == [443]
+        assert balancer.load_balancer_type.name == "lb21"
+        assert balancer.public_net.ipv4.dns_ptr == "lb.example.com"
+        assert balancer.public_net.enabled is False
+        with pytest.raises(hcloud.APIException, match="protected"):
+            balancer.delete()
+        balancer.change_protection(delete=False).wait_until_finished()
+        balancer.delete()
+        assert client.load_balancers.get_all(label_selector="x==y") == []
+
+    await emulator.official(work)
+
+
+async def test_firewalls_and_addresses(emulator: Emulator):
+    def work(client: hcloud.Client) -> None:
+        rule = FirewallRule(direction="in", protocol="tcp", port="22", source_ips=["0.0.0.0/0", "::/0"])
+        firewall = client.firewalls.create("fw", rules=[rule]).firewall
+        address = client.primary_ips.create("ipv4", "main", location=Location(name="fsn1")).primary_ip
+        public = ServerCreatePublicNetwork(ipv4=address, enable_ipv6=False)
+        made = client.servers.create(
+            "web", CX22, DEBIAN, firewalls=[firewall], public_net=public, location=Location(name="fsn1")
+        )
+        server = client.servers.get_by_id(made.server.id)
+        assert made.root_password
+        assert server.public_net.primary_ipv4.id == address.id
+        assert server.public_net.ipv6 is None
+        assert [f.firewall.id for f in server.public_net.firewalls] == [firewall.id]
+        for action in firewall.remove_from_resources([FirewallResource("server", server)]):
+            action.wait_until_finished()
+        firewall.delete()
+        server.delete().wait_until_finished()
+        address.reload()
+        assert address.assignee_id is None
+        address.delete()
+
+    await emulator.official(work)
+
+
+async def test_errors_reach_the_client_as_its_exceptions(emulator: Emulator):
+    def work(client: hcloud.Client) -> None:
+        with pytest.raises(hcloud.APIException) as caught:
+            client.servers.get_by_id(1)
+        assert caught.value.code == "not_found"
+        assert caught.value.correlation_id
+        assert client.servers.get_by_name("1") is None
+        client.networks.create("net", "10.0.0.0/8")
+        with pytest.raises(hcloud.APIException, match="uniqueness_error"):
+            client.networks.create("net", "10.0.0.0/8")
+
+    await emulator.official(work)

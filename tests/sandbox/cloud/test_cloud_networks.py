@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pytest
+from cloud_emulator import Emulator, Gate, Start
+
+
+async def route(emulator: Emulator, network: int, destination: str, gateway: str = "10.0.0.2"):
+    body = {"destination": destination, "gateway": gateway}
+    return await emulator.ok("POST", f"/networks/{network}/actions/add_route", body)
+
+
+async def test_a_network_with_subnets_and_routes_at_once(emulator: Emulator):
+    body = {
+        "name": "net",
+        "ip_range": "10.0.0.0/16",
+        "subnets": [
+            {"type": "cloud", "network_zone": "eu-central"},
+            {"type": "server", "network_zone": "eu-central"},
+        ],
+        "routes": [{"destination": "10.100.1.0/24", "gateway": "10.0.1.1"}],
+        "expose_routes_to_vswitch": True,
+    }
+    network = (await emulator.ok("POST", "/networks", body))["network"]
+    assert [(s["ip_range"], s["gateway"]) for s in network["subnets"]] == [
+        ("10.0.0.0/24", "10.0.0.1"),
+        ("10.0.1.0/24", "10.0.0.1"),
+    ]
+    assert network["routes"] == body["routes"]
+    assert network["expose_routes_to_vswitch"] is True
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ip_range": "8.8.8.0/24"},
+        {"ip_range": "10.0.0.0/33"},
+        {"ip_range": None},
+        {"subnets": [{"type": "cloud", "network_zone": "mars"}]},
+        {"subnets": [{"type": "cloud", "network_zone": "eu-central", "ip_range": "192.168.0.0/24"}]},
+        {"subnets": [{"type": "moon", "network_zone": "eu-central"}]},
+        {
+            "subnets": [
+                {"type": "cloud", "network_zone": "eu-central"},
+                {"type": "cloud", "network_zone": "us-east"},
+            ]
+        },
+        {"routes": [{"destination": "10.100.1.0/24"}]},
+    ],
+)
+async def test_what_a_network_can_not_be(emulator: Emulator, change):
+    body = {"name": "net", "ip_range": "10.0.0.0/16", **change}
+    assert (await emulator.refused("POST", "/networks", body))["code"] == "invalid_input"
+    assert (await emulator.ok("GET", "/networks"))["networks"] == []
+
+
+async def test_a_subnet_with_members_stays(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    server = await emulator.make_server(networks=[network["id"]])
+    path = f"/networks/{network['id']}/actions/delete_subnet"
+    error = await emulator.refused("POST", path, {"ip_range": "10.0.0.0/24"})
+    assert (error["status"], error["code"]) == (422, "service_error")
+    assert "servers are attached" in error["message"]
+    await emulator.ok("DELETE", f"/servers/{server['id']}")
+    await emulator.ok("POST", path, {"ip_range": "10.0.0.0/24"})
+    assert (await emulator.refused("POST", path, {"ip_range": "10.0.0.0/24"}))["code"] == "not_found"
+
+
+async def test_deleting_a_network_detaches_its_members(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    server = await emulator.make_server(networks=[network["id"]])
+    await emulator.ok("DELETE", f"/networks/{network['id']}")
+    assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["private_net"] == []
+    assert (await emulator.refused("GET", f"/networks/{network['id']}"))["code"] == "not_found"
+
+
+async def test_routes_come_and_go(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    identity = network["id"]
+    await route(emulator, identity, "10.244.0.0/24")
+    clash = {"destination": "10.244.0.0/24", "gateway": "10.0.0.3"}
+    error = await emulator.refused("POST", f"/networks/{identity}/actions/add_route", clash)
+    assert error["details"]["fields"][0]["name"] == "destination"
+    assert (await emulator.refused("POST", f"/networks/{identity}/actions/delete_route", clash))[
+        "code"
+    ] == "not_found"
+    body = {"destination": "10.244.0.0/24", "gateway": "10.0.0.2"}
+    await emulator.ok("POST", f"/networks/{identity}/actions/delete_route", body)
+    assert (await emulator.ok("GET", f"/networks/{identity}"))["network"]["routes"] == []
+
+
+async def test_a_hundred_routes_are_the_limit(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    for number in range(100):
+        await route(emulator, network["id"], f"10.244.{number}.0/24")
+    body = {"destination": "10.244.200.0/24", "gateway": "10.0.0.2"}
+    error = await emulator.refused("POST", f"/networks/{network['id']}/actions/add_route", body)
+    assert (error["status"], error["code"]) == (403, "resource_limit_exceeded")
+
+
+async def test_a_network_takes_one_change_at_a_time(start: Start):
+    gate = Gate()
+    emulator = await start(gate)
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    identity = network["id"]
+    running = (await route(emulator, identity, "10.244.0.0/24"))["action"]
+    assert running["status"] == "running"
+    assert running["finished"] is None
+    body = {"destination": "10.244.1.0/24", "gateway": "10.0.0.2"}
+    error = await emulator.refused("POST", f"/networks/{identity}/actions/add_route", body)
+    assert (error["status"], error["code"]) == (409, "conflict")
+    assert (await emulator.refused("PUT", f"/networks/{identity}", {"name": "x"}))["code"] == "conflict"
+    assert (await emulator.refused("DELETE", f"/networks/{identity}"))["code"] == "conflict"
+    assert (await emulator.ok("GET", f"/networks/{identity}"))["network"]["routes"] == []
+    gate.opened.set()
+    await emulator.cloud.actions.settle()
+    assert len((await emulator.ok("GET", f"/networks/{identity}"))["network"]["routes"]) == 1
+    done = (await emulator.ok("GET", f"/networks/{identity}/actions/{running['id']}"))["action"]
+    assert (done["status"], done["progress"]) == ("success", 100)
+
+
+async def test_the_range_only_grows(emulator: Emulator):
+    network = await emulator.make_network("net", ip_range="10.0.0.0/16")
+    path = f"/networks/{network['id']}/actions/change_ip_range"
+    for wrong in ("10.0.0.0/17", "10.1.0.0/15", "10.0.0.0/7"):
+        assert (await emulator.refused("POST", path, {"ip_range": wrong}))["code"] == "invalid_input"
+    await emulator.ok("POST", path, {"ip_range": "10.0.0.0/12"})
+    assert (await emulator.ok("GET", f"/networks/{network['id']}"))["network"]["ip_range"] == "10.0.0.0/12"
+
+
+async def test_a_protected_network_stays(emulator: Emulator):
+    network = await emulator.make_network()
+    await emulator.ok("POST", f"/networks/{network['id']}/actions/change_protection", {"delete": True})
+    assert (await emulator.refused("DELETE", f"/networks/{network['id']}"))["code"] == "protected"
+
+
+async def test_names_and_labels_change(emulator: Emulator):
+    network = await emulator.make_network()
+    body = {"name": "other", "labels": {"a": "b"}, "expose_routes_to_vswitch": True}
+    changed = (await emulator.ok("PUT", f"/networks/{network['id']}", body))["network"]
+    assert {key: changed[key] for key in body} == body
+
+
+async def test_members_are_limited(start: Start):
+    emulator = await start(limits={"network_members": 1})
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    await emulator.make_server("a", networks=[network["id"]])
+    server = await emulator.make_server("b")
+    path = f"/servers/{server['id']}/actions/attach_to_network"
+    assert (await emulator.refused("POST", path, {"network": network["id"]}))[
+        "code"
+    ] == "resource_limit_exceeded"

@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+
+import pytest
+from cloud_emulator import Emulator, Gate, Start
+
+from sandbox.cloud.backend import BackendError
+
+
+async def attach(emulator: Emulator, server: int, **body):
+    answer = await emulator.ok("POST", f"/servers/{server}/actions/attach_to_network", body)
+    assert answer["action"]["status"] == "success"
+    return (await emulator.ok("GET", f"/servers/{server}"))["server"]["private_net"]
+
+
+async def test_a_new_server(emulator: Emulator):
+    body = {"name": "web", "server_type": "22", "image": "ubuntu-24.04", "labels": {"a": "b"}}
+    answer = await emulator.ok("POST", "/servers", body)
+    assert answer["action"]["command"] == "create_server"
+    assert [action["command"] for action in answer["next_actions"]] == ["start_server"]
+    assert len(answer["root_password"]) == 20
+    server = answer["server"]
+    assert server["server_type"]["name"] == "cpx11"
+    assert "datacenter" not in server
+    assert server["location"]["network_zone"] == "eu-central"
+    assert server["public_net"]["ipv4"]["ip"] == "198.18.0.4"
+    assert server["public_net"]["ipv4"]["dns_ptr"] == "static.4.0.18.198.clients.your-server.de"
+    assert server["private_net"] == []
+
+
+async def test_a_server_that_is_not_started(emulator: Emulator):
+    server = await emulator.make_server(start_after_create=False)
+    assert server["status"] == "off"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": "under_score"}, "name"),
+        ({"name": "-x"}, "name"),
+        ({"name": ""}, "name"),
+        ({"server_type": "cx99"}, "server_type"),
+        ({"server_type": "cx11"}, "server_type"),
+        ({"server_type": "cx22", "location": "ash"}, "server_type"),
+        ({"image": "debian-99"}, "image"),
+        ({"server_type": "cax11", "image": "fedora-41"}, "image"),
+        ({"location": "moon"}, "location"),
+        ({"datacenter": "fsn1-dc14"}, "datacenter"),
+        ({"ssh_keys": ["nobody"]}, "ssh_keys"),
+        ({"user_data": "x" * (32 * 1024 + 1)}, "user_data"),
+        ({"user_data": "ä" * (32 * 1024)}, "user_data"),
+        ({"labels": {"hetzner.cloud/x": "y"}}, "labels"),
+        ({"volumes": [1]}, "volumes"),
+        ({"networks": ["x"]}, "networks"),
+        ({"public_net": {"enable_ipv4": "yes"}}, "public_net.enable_ipv4"),
+    ],
+)
+async def test_what_a_server_can_not_be(emulator: Emulator, change, field):
+    body = {"name": "web", "server_type": "cx22", "image": "debian-12", **change}
+    error = await emulator.refused("POST", "/servers", body)
+    assert (error["status"], error["code"]) == (422, "invalid_input")
+    assert [entry["name"] for entry in error["details"]["fields"]] == [field]
+    assert (await emulator.ok("GET", "/servers"))["servers"] == []
+    assert (await emulator.ok("GET", "/primary_ips"))["primary_ips"] == []
+
+
+async def test_the_largest_user_data(emulator: Emulator):
+    await emulator.make_server(user_data="x" * (32 * 1024))
+
+
+async def test_names_are_unique_in_a_project(emulator: Emulator):
+    first, second = await emulator.make_server("a"), await emulator.make_server("b")
+    error = await emulator.refused("PUT", f"/servers/{second['id']}", {"name": "a"})
+    assert (error["status"], error["code"], error["details"]) == (
+        409,
+        "uniqueness_error",
+        {"fields": [{"name": "name"}]},
+    )
+    renamed = await emulator.ok("PUT", f"/servers/{first['id']}", {"name": "c", "labels": {"x": ""}})
+    assert (renamed["server"]["name"], renamed["server"]["labels"]) == ("c", {"x": ""})
+
+
+async def test_no_capacity(start: Start):
+    emulator = await start(sold_out=frozenset({("cx22", "fsn1")}))
+    body = {"name": "a", "server_type": "cx22", "image": "debian-12", "location": "fsn1"}
+    error = await emulator.refused("POST", "/servers", body)
+    assert (error["status"], error["code"]) == (412, "resource_unavailable")
+    elsewhere = await emulator.ok("POST", "/servers", {**body, "location": None})
+    assert elsewhere["server"]["location"]["name"] == "nbg1"
+    (kind,) = (await emulator.ok("GET", "/server_types?name=cx22"))["server_types"]
+    assert [place["available"] for place in kind["locations"]] == [False, True, True]
+
+
+async def test_no_address_is_left(start: Start):
+    emulator = await start(public_ipv4=IPv4Network("203.0.113.0/29"))
+    servers = [await emulator.make_server(f"s{i}") for i in range(3)]
+    error = await emulator.refused(
+        "POST", "/servers", {"name": "x", "server_type": "cx22", "image": "debian-12"}
+    )
+    assert error["code"] == "resource_unavailable"
+    await emulator.ok("DELETE", f"/servers/{servers[1]['id']}")
+    again = await emulator.make_server("again")
+    assert again["public_net"]["ipv4"]["ip"] == servers[1]["public_net"]["ipv4"]["ip"]
+
+
+async def test_quotas(start: Start):
+    emulator = await start(limits={"servers": 1})
+    await emulator.make_server()
+    error = await emulator.refused(
+        "POST", "/servers", {"name": "b", "server_type": "cx22", "image": "debian-12"}
+    )
+    assert (error["status"], error["code"]) == (403, "resource_limit_exceeded")
+    assert error["details"] == {"limits": [{"name": "servers_limit"}]}
+    assert error["message"] == "server limit exceeded"
+
+
+async def test_filters(emulator: Emulator):
+    await emulator.make_server("a", labels={"env": "prod"})
+    await emulator.make_server("b", labels={"env": "dev"}, start_after_create=False)
+
+    async def names(query: str) -> list[str]:
+        return [server["name"] for server in (await emulator.ok("GET", f"/servers?{query}"))["servers"]]
+
+    assert await names("name=b") == ["b"]
+    assert await names("status=off&status=running&sort=name:desc") == ["b", "a"]
+    assert await names("status=off") == ["b"]
+    assert await names("label_selector=env in (prod)") == ["a"]
+    assert await names("name=1") == []
+
+
+async def test_an_attachment_takes_the_last_subnet(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.1.0/24", "10.0.9.0/24", "10.0.2.0/24")
+    server = await emulator.make_server()
+    (attached,) = await attach(emulator, server["id"], network=network["id"])
+    assert attached["ip"] == "10.0.9.1"
+    assert attached["mac_address"].startswith("86:00:00:")
+    error = await emulator.refused(
+        "POST", f"/servers/{server['id']}/actions/attach_to_network", {"network": network["id"]}
+    )
+    assert (error["status"], error["code"]) == (422, "server_already_attached")
+
+
+async def test_an_attachment_with_address_and_aliases(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.1.0/24")
+    server = await emulator.make_server()
+    (attached,) = await attach(
+        emulator,
+        server["id"],
+        network=network["id"],
+        ip="10.0.1.7",
+        alias_ips=["10.0.1.8"],
+        ip_range="10.0.1.0/24",
+    )
+    assert (attached["ip"], attached["alias_ips"]) == ("10.0.1.7", ["10.0.1.8"])
+    other = await emulator.make_server("other")
+    for taken in ("10.0.1.7", "10.0.1.8"):
+        body = {"network": network["id"], "ip": taken}
+        error = await emulator.refused("POST", f"/servers/{other['id']}/actions/attach_to_network", body)
+        assert error["code"] == "ip_not_available"
+    path = f"/servers/{server['id']}/actions/change_alias_ips"
+    await emulator.ok("POST", path, {"network": network["id"], "alias_ips": ["10.0.1.8", "10.0.1.9"]})
+    shown = (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["private_net"][0]
+    assert shown["alias_ips"] == ["10.0.1.8", "10.0.1.9"]
+    for bad in ("10.0.1.7", "10.9.1.1", "x"):
+        error = await emulator.refused("POST", path, {"network": network["id"], "alias_ips": [bad]})
+        assert error["code"] == "invalid_input"
+    await emulator.ok(
+        "POST", f"/servers/{server['id']}/actions/detach_from_network", {"network": network["id"]}
+    )
+    assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["private_net"] == []
+
+
+async def test_networks_of_a_server_must_not_overlap(emulator: Emulator):
+    first = await emulator.make_network("one", "10.0.1.0/24")
+    second = await emulator.make_network("two", "10.0.2.0/24")
+    server = await emulator.make_server(networks=[first["id"]])
+    body = {"network": second["id"]}
+    error = await emulator.refused("POST", f"/servers/{server['id']}/actions/attach_to_network", body)
+    assert error["code"] == "networks_overlap"
+
+
+async def test_a_network_without_room(emulator: Emulator):
+    empty = await emulator.make_network("empty")
+    server = await emulator.make_server()
+    path = f"/servers/{server['id']}/actions/attach_to_network"
+    assert (await emulator.refused("POST", path, {"network": empty["id"]}))["code"] == "no_subnet_available"
+
+
+async def test_a_guest_powers_off_by_itself(emulator: Emulator):
+    server = await emulator.make_server()
+    await emulator.ok("POST", f"/_sandbox/servers/{server['id']}/events/off")
+    assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["status"] == "off"
+    await emulator.ok("POST", f"/_sandbox/servers/{server['id']}/events/running")
+    assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["status"] == "running"
+
+
+async def test_running_actions_lock_the_server(start: Start):
+    gate = Gate()
+    emulator = await start(gate)
+    server = await emulator.make_server()
+    assert (server["status"], server["locked"]) == ("initializing", True)
+    error = await emulator.refused("POST", f"/servers/{server['id']}/actions/poweroff")
+    assert (error["status"], error["code"], error["message"]) == (423, "locked", "server is locked")
+    assert (await emulator.refused("DELETE", f"/servers/{server['id']}"))["code"] == "locked"
+    gate.opened.set()
+    await emulator.cloud.actions.settle()
+    shown = (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]
+    assert (shown["status"], shown["locked"]) == ("running", False)
+
+
+async def test_a_failure_below_ends_the_action_as_an_error(start: Start):
+    gate = Gate()
+    gate.failure = BackendError("no space left for the disk")
+    gate.opened.set()
+    emulator = await start(gate)
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    body = {"name": "a", "server_type": "cx22", "image": "debian-12", "networks": [network["id"]]}
+    answer = await emulator.ok("POST", "/servers", body)
+    assert answer["action"]["error"] == {"code": "action_failed", "message": "no space left for the disk"}
+    assert [action["status"] for action in answer["next_actions"]] == ["error", "error"]
+    assert answer["server"]["status"] == "off"
+    assert (await emulator.ok("GET", f"/networks/{network['id']}/members"))["members"] == []
+
+
+async def test_protection(emulator: Emulator):
+    server = await emulator.make_server()
+    path = f"/servers/{server['id']}/actions/change_protection"
+    assert (await emulator.refused("POST", path, {"delete": True}))["code"] == "invalid_input"
+    await emulator.ok("POST", path, {"delete": True, "rebuild": True})
+    error = await emulator.refused("DELETE", f"/servers/{server['id']}")
+    assert (error["status"], error["code"]) == (423, "protected")
+    rebuild = await emulator.refused(
+        "POST", f"/servers/{server['id']}/actions/rebuild", {"image": "debian-12"}
+    )
+    assert rebuild["code"] == "protected"
+
+
+async def test_the_smaller_actions(emulator: Emulator):
+    server = await emulator.make_server()
+    base = f"/servers/{server['id']}"
+    for action, body in [
+        ("attach_iso", {"iso": "8637"}),
+        ("detach_iso", None),
+        ("enable_backup", None),
+        ("disable_backup", None),
+        ("enable_rescue", {"type": "linux64"}),
+        ("disable_rescue", None),
+        ("reset_password", None),
+        ("change_dns_ptr", {"ip": "198.18.0.4", "dns_ptr": "web.example.com"}),
+        ("rebuild", {"image": "debian-13"}),
+        ("poweroff", None),
+        ("change_type", {"server_type": "cx32", "upgrade_disk": True}),
+    ]:
+        answer = await emulator.ok("POST", f"{base}/actions/{action}", body)
+        assert answer["action"]["status"] == "success", action
+    shown = (await emulator.ok("GET", base))["server"]
+    assert (shown["image"]["name"], shown["server_type"]["name"], shown["primary_disk_size"]) == (
+        "debian-13",
+        "cx32",
+        80,
+    )
+    assert shown["public_net"]["ipv4"]["dns_ptr"] == "web.example.com"
+    smaller = {"server_type": "cx22", "upgrade_disk": False}
+    assert (await emulator.refused("POST", f"{base}/actions/change_type", smaller))[
+        "code"
+    ] == "invalid_server_type"
+    for missing in ("create_image", "request_console"):
+        assert (await emulator.refused("POST", f"{base}/actions/{missing}"))["status"] == 501
+    commands = [a["command"] for a in (await emulator.ok("GET", f"{base}/actions?per_page=50"))["actions"]]
+    assert commands[:3] == ["create_server", "start_server", "attach_iso"]
+
+
+async def test_a_type_changes_only_while_the_server_is_off(emulator: Emulator):
+    server = await emulator.make_server()
+    body = {"server_type": "cx32", "upgrade_disk": True}
+    error = await emulator.refused("POST", f"/servers/{server['id']}/actions/change_type", body)
+    assert error["code"] == "server_not_stopped"
+
+
+async def test_metrics_have_the_right_shape(emulator: Emulator):
+    server = await emulator.make_server()
+    query = "type=cpu,disk&start=2026-01-01T00:00:00Z&end=2026-01-01T01:00:00Z"
+    metrics = (await emulator.ok("GET", f"/servers/{server['id']}/metrics?{query}"))["metrics"]
+    assert len(metrics["time_series"]) == 5
+    assert len(metrics["time_series"]["cpu"]["values"]) <= 500
+    for wrong in ("type=cpu", query.replace("cpu", "color"), query.replace("2026-01-01T01", "2025-01-01T01")):
+        assert (await emulator.refused("GET", f"/servers/{server['id']}/metrics?{wrong}"))[
+            "code"
+        ] == "invalid_input"
