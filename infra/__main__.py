@@ -43,9 +43,9 @@ def declare(settings: Settings, cloud_token: str) -> None:
     cluster = Cluster("cluster", settings, servers, token=k3s_token.value)
     gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
     kubeconfig = Kubeconfig(
-        "kubeconfig", settings.cluster_name, control, cluster.server.server_id, opts=gone_with_control
+        "kubeconfig", settings.cluster_name, control, cluster.generation, opts=gone_with_control
     )
-    in_cluster = options_in_cluster(kubeconfig, control)
+    in_cluster = options_in_cluster(kubeconfig, cluster, control)
     if settings.cni == "cilium":
         Cilium("cni", settings, in_cluster)
     image = ccm_image(settings, control, cluster)
@@ -63,13 +63,13 @@ def declare(settings: Settings, cloud_token: str) -> None:
     export(settings, control, servers.workers, network, kubeconfig)
 
 
-def options_in_cluster(kubeconfig: Kubeconfig, control: Server) -> pulumi.ResourceOptions:
+def options_in_cluster(kubeconfig: Kubeconfig, cluster: Cluster, control: Server) -> pulumi.ResourceOptions:
     """Options of every object in the cluster: gone with the control server, dead or alive."""
     provider = kubernetes.Provider(
         "kubernetes",
         kubeconfig=kubeconfig.kubeconfig,
         # a changed kubeconfig of the same cluster must not replace everything in it
-        cluster_identifier=control.server.id,
+        cluster_identifier=cluster.generation,
         delete_unreachable=True,
         opts=pulumi.ResourceOptions(deleted_with=control.server),
     )
@@ -81,8 +81,15 @@ def ccm_image(settings: Settings, control: Server, cluster: Cluster) -> pulumi.I
     if settings.ccm_image:
         return settings.ccm_image
     built = CcmImage("ccm-image", read_source().keys.image)
-    options = pulumi.ResourceOptions(depends_on=[cluster.server], deleted_with=control.server)
-    return ImportedImage("ccm-image", control, built.reference, opts=options).reference
+    gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
+    imported = ImportedImage(
+        "ccm-image",
+        control,
+        generation=cluster.generation,
+        reference=built.reference,
+        opts=gone_with_control,
+    )
+    return imported.reference
 
 
 def export(

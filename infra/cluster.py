@@ -11,57 +11,50 @@ from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 from infra import k3s
 from infra.dynamic import Provider
-from infra.errors import InfraError
 from infra.inventory import Servers
 from infra.membership import Membership
 from infra.remote import Host, connect
 from infra.server import Server, host_of
 from infra.settings import Settings
 
-_UNINSTALL_CONNECT_SECONDS = 10.0
-_UNINSTALL_SECONDS = 60.0
+_INSTALLING_SERVER = "installing the k3s server"
+_INSTALLING_AGENT = "installing the k3s agent"
 _HOW_TO_REACH = ("private_key", "host_key")
 
 
 class K3sServerProvider(Provider):
-    """Installs `k3s server`."""
+    """Installs `k3s server`. Deleting it is nothing: it goes with its server, and a new one replaces it."""
 
     replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
     unheeded = _HOW_TO_REACH
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the Kubernetes API answers on the server."""
-        at = addresses_of(props)
-        flags = k3s.server_flags(at, props["cluster_cidr"], props["service_cidr"])
-        script = k3s.server_script(release_of(props), at, flags, props["token"])
-        asyncio.run(run_on(host_of(props), script, "installing the k3s server"))
+        asyncio.run(run_on(host_of(props), server_script(props, anew=True), _INSTALLING_SERVER))
         return CreateResult(props["server_id"], dict(props))
 
-    def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Only for a cluster that is made anew on the same server; otherwise the server itself is deleted."""
-        asyncio.run(uninstall(host_of(_props), "server"))
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Installs again over what is there: another version."""
+        asyncio.run(run_on(host_of(_news), server_script(_news, anew=False), _INSTALLING_SERVER))
+        return UpdateResult(dict(_news))
 
 
 class K3sAgentProvider(Provider):
-    """Installs `k3s agent`."""
+    """Installs `k3s agent`. Deleting it is nothing, as with the server."""
 
     replaced_by = ("server_id",)
     unheeded = _HOW_TO_REACH
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the agent was started; it joins as soon as its server answers."""
-        asyncio.run(run_on(host_of(props), agent_script(props, join_again=False), "installing the k3s agent"))
+        asyncio.run(run_on(host_of(props), agent_script(props, anew=True), _INSTALLING_AGENT))
         return CreateResult(props["server_id"], dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Installs again; joins anew when the control server is another one."""
+        """Installs again; joins anew when the cluster is another one."""
         moved = any(_olds.get(name) != _news[name] for name in ("cluster", "token"))
-        asyncio.run(run_on(host_of(_news), agent_script(_news, join_again=moved), "installing the k3s agent"))
+        asyncio.run(run_on(host_of(_news), agent_script(_news, anew=moved), _INSTALLING_AGENT))
         return UpdateResult(dict(_news))
-
-    def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Only for an agent whose server stays; otherwise the server itself is deleted."""
-        asyncio.run(uninstall(host_of(_props), "agent"))
 
 
 class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
@@ -92,6 +85,7 @@ class Cluster(pulumi.ComponentResource):
     Attributes:
         server: the installed k3s server; the Kubernetes API answers once it is there.
         agents: the started agents.
+        generation: known once the API answers; another one when the cluster is another one.
     """
 
     def __init__(
@@ -115,7 +109,10 @@ class Cluster(pulumi.ComponentResource):
         self.server = K3sServer(
             control.role, {**shared, **ranges, **_node_inputs(control)}, opts=self._on(control)
         )
-        join = {"server_ip": control.private_ip, "cluster": control.server.id}
+        # resources in the cluster hang on the server being there, and begin anew with another cluster
+        self.generation = pulumi.Output.concat(self.server.server_id, "/", "/".join(ranges.values()))
+        identity = pulumi.Output.concat(control.server.id, "/", "/".join(ranges.values()))
+        join = {"server_ip": control.private_ip, "cluster": identity}
         self.agents = [self._agent(control, worker, {**shared, **join}) for worker in servers.workers]
         self.register_outputs({})
 
@@ -143,27 +140,23 @@ def addresses_of(props: Mapping[str, Any]) -> k3s.Addresses:
     return k3s.Addresses(props["address"], props["private_ip"])
 
 
-def agent_script(props: Mapping[str, Any], *, join_again: bool) -> str:
+def server_script(props: Mapping[str, Any], *, anew: bool) -> str:
+    """The script for the properties of a K3sServer."""
+    at = addresses_of(props)
+    flags = k3s.server_flags(at, props["cluster_cidr"], props["service_cidr"])
+    return k3s.server_script(release_of(props), at, flags, props["token"], anew=anew)
+
+
+def agent_script(props: Mapping[str, Any], *, anew: bool) -> str:
     """The script for the properties of a K3sAgent."""
     release, at = release_of(props), addresses_of(props)
-    return k3s.agent_script(release, at, props["server_ip"], props["token"], join_again=join_again)
+    return k3s.agent_script(release, at, props["server_ip"], props["token"], anew=anew)
 
 
 async def run_on(host: Host, script: str, what: str) -> None:
     """Runs an installation script."""
     async with connect(host) as shell:
         await shell.run(script, what=what, timeout=k3s.INSTALL_SECONDS)
-
-
-async def uninstall(host: Host, role: str) -> None:
-    """Uninstalls k3s, if the server still answers."""
-    try:
-        async with connect(host, timeout=_UNINSTALL_CONNECT_SECONDS) as shell:
-            await shell.run(
-                k3s.uninstall_script(role), what=f"uninstalling the k3s {role}", timeout=_UNINSTALL_SECONDS
-            )
-    except InfraError as error:
-        print(f"k3s was not uninstalled: {error}")
 
 
 def _node_inputs(server: Server) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class CcmImage(Resource, module="ccm-from-scratch", name="CcmImage"):
 class ImportedImageProvider(Provider):
     """Brings the image into the container store of a server."""
 
-    replaced_by = ("server_id",)
+    replaced_by = ("server_id", "generation")
     unheeded = ("private_key", "host_key", "address")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
@@ -58,10 +58,21 @@ class ImportedImage(Resource, module="ccm-from-scratch", name="ImportedImage"):
         self,
         name: str,
         server: Server,
+        *,
+        generation: pulumi.Input[str],
         reference: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        props = {**server.access.inputs(), "reference": reference}
+        """Imports the image.
+
+        Args:
+            name: of the resource.
+            server: into whose container store.
+            generation: known once k3s is there; changes when its store was emptied.
+            reference: of the image.
+            opts: as for every resource.
+        """
+        props = {**server.access.inputs(), "generation": generation, "reference": reference}
         super().__init__(ImportedImageProvider(), name, props, opts)
 
 

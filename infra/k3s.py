@@ -57,20 +57,29 @@ def node_flags(at: Addresses) -> list[str]:
     ]
 
 
-def server_script(release: Release, at: Addresses, flags: Sequence[str], token: str) -> str:
-    """Installs or changes the server; ends when its API answers."""
+def server_script(release: Release, at: Addresses, flags: Sequence[str], token: str, *, anew: bool) -> str:
+    """Installs or changes the server; ends when its API answers.
+
+    Args:
+        release: which k3s.
+        at: the server's addresses.
+        flags: of `k3s server`.
+        token: what agents must know.
+        anew: what an earlier installation left is removed first, its cluster included.
+    """
     environment = {**release.environment(), "K3S_TOKEN": token}
     return "\n".join(
         [
             _PREAMBLE,
             _wait_for_address(at.private),
+            _uninstall("k3s-uninstall.sh") if anew else "",
             _fetch_installer(release.install_url),
             _run_installer(environment, ["server", *flags]),
         ]
     )
 
 
-def agent_script(release: Release, at: Addresses, server_ip: str, token: str, *, join_again: bool) -> str:
+def agent_script(release: Release, at: Addresses, server_ip: str, token: str, *, anew: bool) -> str:
     """Installs or changes an agent and starts it without waiting: it tries until its server answers.
 
     Args:
@@ -78,7 +87,7 @@ def agent_script(release: Release, at: Addresses, server_ip: str, token: str, *,
         at: the agent's addresses.
         server_ip: private address of the k3s server.
         token: what the server was installed with.
-        join_again: the agent belonged to another server; its certificates from there are removed first.
+        anew: what an earlier installation left is removed first, its certificates included.
     """
     environment = {
         **release.environment(),
@@ -90,7 +99,7 @@ def agent_script(release: Release, at: Addresses, server_ip: str, token: str, *,
         [
             _PREAMBLE,
             _wait_for_address(at.private),
-            uninstall_script("agent") if join_again else "",
+            _uninstall("k3s-agent-uninstall.sh") if anew else "",
             _fetch_installer(release.install_url),
             _run_installer(environment, ["agent", *node_flags(at)]),
             "systemctl restart --no-block k3s-agent",
@@ -98,11 +107,9 @@ def agent_script(release: Release, at: Addresses, server_ip: str, token: str, *,
     )
 
 
-def uninstall_script(role: str) -> str:
-    """Removes what the installer of a `server` or an `agent` made, if there is something."""
-    name = "k3s-uninstall.sh" if role == "server" else "k3s-agent-uninstall.sh"
-    path = f"/usr/local/bin/{name}"
-    return f"if [ -x {path} ]; then {path} </dev/null; fi"
+def _uninstall(program: str) -> str:
+    path = f"/usr/local/bin/{program}"
+    return f"if [ -x {path} ]; then {path} </dev/null >/dev/null 2>&1; fi"
 
 
 _PREAMBLE = """set -eu

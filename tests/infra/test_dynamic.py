@@ -54,8 +54,8 @@ def test_when_a_k3s_server_changes(change, changes, replaces):
 
 
 def test_an_agent_joins_again_when_its_server_is_another_one():
-    state = {**STATE, "server_ip": "10.0.0.2", "cluster": "1"}
-    result = K3sAgentProvider().diff("", state, {**state, "cluster": "9"})
+    state = {**STATE, "server_ip": "10.0.0.2", "cluster": "1/a/b"}
+    result = K3sAgentProvider().diff("", state, {**state, "cluster": "9/a/b"})
     assert (result.changes, result.replaces) == (True, [])
 
 

@@ -73,7 +73,7 @@ def machine(tmp_path):
 
 
 def test_the_server_is_installed_with_its_token_in_the_environment_only(machine):
-    done = machine.run(k3s.server_script(RELEASE, AT, ["--a=b c", "--d"], "s3cret 'quoted'"))
+    done = machine.run(k3s.server_script(RELEASE, AT, ["--a=b c", "--d"], "s3cret 'quoted'", anew=False))
     assert done.returncode == 0, done.stderr
     log = machine.log.read_text()
     assert "installer server --a=b c --d\n" in log
@@ -82,7 +82,7 @@ def test_the_server_is_installed_with_its_token_in_the_environment_only(machine)
 
 
 def test_the_agent_is_started_without_waiting(machine):
-    done = machine.run(k3s.agent_script(RELEASE, AT, "10.0.0.9", "s3cret", join_again=False))
+    done = machine.run(k3s.agent_script(RELEASE, AT, "10.0.0.9", "s3cret", anew=False))
     assert done.returncode == 0, done.stderr
     lines = machine.log.read_text().splitlines()
     assert lines[0].startswith("installer agent --kubelet-arg=cloud-provider=external --node-ip=10.0.0.2")
@@ -91,20 +91,23 @@ def test_the_agent_is_started_without_waiting(machine):
     assert lines[-1] == "systemctl restart --no-block k3s-agent"
 
 
-def test_an_agent_that_moves_is_uninstalled_first():
-    moved = k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", join_again=True)
+def test_what_begins_anew_is_uninstalled_first():
+    moved = k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=True)
     assert moved.index("k3s-agent-uninstall.sh") < moved.index("curl")
-    assert "uninstall" not in k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", join_again=False)
+    assert "uninstall" not in k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=False)
+    fresh = k3s.server_script(RELEASE, AT, [], "t", anew=True)
+    assert fresh.index("k3s-uninstall.sh") < fresh.index("curl")
+    assert "uninstall" not in k3s.server_script(RELEASE, AT, [], "t", anew=False)
 
 
 def test_nothing_is_left_of_the_installer(machine, tmp_path):
-    machine.run(k3s.server_script(RELEASE, AT, [], "t"))
+    machine.run(k3s.server_script(RELEASE, AT, [], "t", anew=True))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "log"]
 
 
 def test_a_failing_installer_fails(machine):
     machine._program("curl", "echo 'could not resolve host' >&2; exit 6")
-    done = machine.run(k3s.server_script(RELEASE, AT, [], "t"))
+    done = machine.run(k3s.server_script(RELEASE, AT, [], "t", anew=True))
     assert done.returncode == 6
     assert "could not resolve" in done.stderr
     assert machine.log.read_text() == ""
@@ -112,12 +115,7 @@ def test_a_failing_installer_fails(machine):
 
 @given(token=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40))
 def test_no_token_leaves_its_quotes(token):
-    script = k3s.agent_script(RELEASE, AT, "10.0.0.9", token, join_again=False)
+    script = k3s.agent_script(RELEASE, AT, "10.0.0.9", token, anew=False)
     assert f"export K3S_TOKEN={shlex.quote(token)}\n" in script
     words = shlex.split(f"export K3S_TOKEN={shlex.quote(token)}")
     assert words == ["export", f"K3S_TOKEN={token}"]
-
-
-def test_uninstalling_what_is_not_there_is_fine():
-    done = subprocess.run(["sh", "-c", k3s.uninstall_script("server")], check=False, timeout=10)
-    assert done.returncode == 0

@@ -115,7 +115,7 @@ def test_the_sweep_is_deleted_first_and_never_skipped(declared):
 def test_an_unreachable_cluster_blocks_nothing(declared):
     provider = declared().one("pulumi:providers:kubernetes")
     assert provider.inputs["deleteUnreachable"] == "true"
-    assert provider.inputs["clusterIdentifier"].isdigit()
+    assert provider.inputs["clusterIdentifier"].endswith("/10.244.0.0/16/10.43.0.0/16")
 
 
 def test_secrets_are_never_plain(declared):
@@ -175,13 +175,14 @@ def test_an_image_in_a_registry_is_not_built(declared):
 def test_the_image_is_built_while_servers_boot(declared):
     program = declared()
     assert not program.one(f"{DYNAMIC}CcmImage").options.dependencies
-    imported = program.one(f"{DYNAMIC}ImportedImage")
-    assert any("K3sServer::control" in urn for urn in imported.options.dependencies)
+    needs = program.one(f"{DYNAMIC}ImportedImage").options.propertyDependencies["generation"].urns
+    assert any("K3sServer::control" in urn for urn in needs)
 
 
 def test_agents_do_not_wait_for_the_server(declared):
     for agent in declared().of(f"{DYNAMIC}K3sAgent"):
-        assert not any("K3sServer" in urn for urn in agent.options.dependencies)
+        needs = {urn for entry in agent.options.propertyDependencies.values() for urn in entry.urns}
+        assert not any("K3sServer" in urn for urn in needs | set(agent.options.dependencies))
 
 
 def test_a_workers_name_is_free_before_it_joins(declared):
