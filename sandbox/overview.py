@@ -2,71 +2,69 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
+from collections.abc import Sequence
 
 from sandbox import cluster
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
+HEADER = ("NODE", "READY", "PROVIDER ID", "INTERNAL-IP", "EXTERNAL-IP", "TYPE", "REGION", "ZONE", "POD CIDR")
 NEXT = (
     ("./dev kubectl get nodes -o wide", "what Kubernetes says"),
     ("./dev kubectl apply -f manifests/examples/service.yaml", "a load balancer"),
     ("./dev logs", "follow the CCM"),
     ("./dev deploy", "rebuild and roll out the CCM after a change"),
-    ("./dev ssh NAME", "a shell on a machine"),
+    ("./dev ssh control", "a shell on a machine"),
+    ('eval "$(./dev env)"', "for any other client: kubectl, pulumi, hcloud, …"),
     ("./dev down", "remove everything"),
 )
 
 
-def print_overview(site: Site, toolchain: Toolchain, console: Console) -> None:
-    """Print nodes, load balancers and what to type next."""
+def overview(site: Site, toolchain: Toolchain) -> str:
+    """Nodes, load balancers and what to type next.
+
+    Raises:
+        NotRunning: the API server does not answer.
+    """
     nodes = [cluster.node_state(node) for node in cluster.get(site, toolchain, "nodes")]
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for column in (
-        "NODE",
-        "READY",
-        "PROVIDER ID",
-        "INTERNAL-IP",
-        "EXTERNAL-IP",
-        "TYPE",
-        "REGION",
-        "ZONE",
-        "POD CIDR",
-    ):
-        table.add_column(column, no_wrap=True)
-    for n in sorted(nodes, key=lambda node: node.name):
-        ready = "yes" if n.ready else "no"
-        table.add_row(
-            n.name,
-            ready,
-            n.provider_id or "-",
-            n.internal_ip,
-            n.external_ip,
-            n.instance_type,
-            n.region,
-            n.zone,
-            n.pod_cidr,
-        )
-    console.print()
-    console.print(table, soft_wrap=True)
-    for line in _load_balancers(site, toolchain):
-        console.print(line, highlight=False)
-    console.print(f"\nCloud console  http://127.0.0.1:{site.port}/_sandbox/console", highlight=False)
-    console.print('Other clients  eval "$(./dev env)"\n', highlight=False)
-    width = max(len(command) for command, _ in NEXT)
-    for command, what in NEXT:
-        console.print(f"  {command:<{width}}  {what}", highlight=False)
-
-
-def _load_balancers(site: Site, toolchain: Toolchain) -> list[str]:
     services = cluster.get(site, toolchain, "services", "--all-namespaces")
-    lines = []
-    for service in services:
-        if service["spec"].get("type") == "LoadBalancer":
-            ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress", [])
-            where = ", ".join(entry.get("ip") or entry.get("hostname", "") for entry in ingress) or "pending"
-            lines.append(
-                f"Load balancer  {service['metadata']['namespace']}/{service['metadata']['name']}  {where}"
-            )
-    return lines
+    balancers = [line for line in map(load_balancer, services) if line]
+    parts = [aligned([HEADER, *map(row, sorted(nodes, key=lambda node: node.name))])]
+    if balancers:
+        parts.append(aligned([("LOAD BALANCER", "EXTERNAL-IP"), *balancers]))
+    parts.append(f"Console of the cloud: http://127.0.0.1:{site.port}/_sandbox/console")
+    parts.append("Next:\n" + aligned([(f"  {command}", what) for command, what in NEXT]))
+    return "\n\n".join(parts)
+
+
+def row(node: cluster.NodeState) -> tuple[str, ...]:
+    """One node as a line of the table."""
+    return (
+        node.name,
+        "yes" if node.ready else "no",
+        node.provider_id or "-",
+        node.internal_ip or "-",
+        node.external_ip or "-",
+        node.instance_type or "-",
+        node.region or "-",
+        node.zone or "-",
+        node.pod_cidr or "-",
+    )
+
+
+def load_balancer(service: dict) -> tuple[str, str] | None:
+    """A Service of type LoadBalancer as a line of the table; None for other Services."""
+    if service["spec"].get("type") != "LoadBalancer":
+        return None
+    ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress") or []
+    where = ", ".join(entry.get("ip") or entry.get("hostname", "") for entry in ingress)
+    return f"{service['metadata']['namespace']}/{service['metadata']['name']}", where or "pending"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as columns of text, as wide as they need to be."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+        for cells in rows
+    )

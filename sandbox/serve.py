@@ -38,8 +38,8 @@ class ServeOptions:
 
     Attributes:
         port: TCP port on 127.0.0.1.
-        backend: ``machines``; ``hollow``: records and hollow nodes of a cluster on loopback; ``records``: the API
-            alone; ``auto``: machines where they can run, else hollow.
+        backend: ``machines``; ``hollow``: records and hollow nodes of a cluster on loopback; ``records``: the
+            API alone; ``auto``: machines where they can run, else hollow.
         actions: how long actions take.
         rate_limit: requests an hour; 0 switches the limit off.
         k3s: a genuine k3s binary to serve instead of the stand-in.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
-
 from sandbox import daemon
-from sandbox.overview import print_overview
+from sandbox.overview import overview
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
@@ -21,5 +19,5 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Print the overview."""
     daemon.require(site)
-    print_overview(site, built_toolchain(site), Console())
+    print(overview(site, built_toolchain(site)))
     return 0

@@ -9,7 +9,7 @@ from rich.console import Console
 from sandbox import cluster, daemon, pulumi
 from sandbox.console import Steps
 from sandbox.environment import STACK
-from sandbox.overview import print_overview
+from sandbox.overview import overview
 from sandbox.prepare import prepare
 from sandbox.site import Site
 
@@ -27,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Bring the environment up; whatever is there already stays."""
-    console = Console()
-    steps = Steps(console)
+    steps = Steps(Console())
     prepared = prepare(site, steps)
     with steps.step("Sandbox cloud") as progress:
         daemon.start(site, "machines", arguments.actions, progress)
@@ -46,5 +45,5 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     )
     with steps.step("Nodes are Ready and initialised by the CCM") as progress:
         cluster.await_nodes(site, prepared.toolchain, READY_SECONDS, progress)
-    print_overview(site, prepared.toolchain, console)
+    steps.note("\n" + overview(site, prepared.toolchain))
     return 0
