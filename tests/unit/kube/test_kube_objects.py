@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import gc
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccm.kube.objects import (
+    Event,
+    Lease,
+    Node,
+    NodeAddress,
+    ObjectMeta,
+    Service,
+    decode,
+    decode_object,
+    reference_to,
+    to_wire,
+    wire_name,
+)
+
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}},
+    "spec": {
+        "providerID": "x://1",
+        "podCIDRs": ["10.0.0.0/24"],
+        "taints": [{"key": "k", "effect": "NoSchedule"}],
+    },
+    "status": {
+        "addresses": [{"type": "InternalIP", "address": "10.0.0.2"}],
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "nodeInfo": {"kubeletVersion": "v1.36.0"},
+    },
+}
+
+
+def test_wire_names_are_kubernetes_own():
+    names = {
+        "provider_id": "providerID",
+        "pod_cidrs": "podCIDRs",
+        "resource_version": "resourceVersion",
+        "load_balancer_ip": "loadBalancerIP",
+        "cluster_ips": "clusterIPs",
+        "ip_mode": "ipMode",
+        "allocate_load_balancer_node_ports": "allocateLoadBalancerNodePorts",
+    }
+    assert {name: wire_name(name) for name in names} == names
+
+
+def test_node_is_read_in_part():
+    node = decode(json.dumps(NODE).encode(), Node)
+    assert node.spec.provider_id == "x://1"
+    assert node.spec.pod_cidrs == ("10.0.0.0/24",)
+    assert node.status.addresses == (NodeAddress("InternalIP", "10.0.0.2"),)
+    assert node.metadata.key == "n1"
+
+
+@pytest.mark.parametrize("kind", [Node, Service, Lease, Event])
+def test_everything_has_a_default(kind):
+    assert decode(b"{}", kind) == kind()
+
+
+def test_null_is_absent_everywhere():
+    text = """{"metadata": {"name": "a", "labels": null, "finalizers": null}, "spec": null,
+      "status": {"addresses": [null, {"type": "Hostname", "address": null}], "conditions": null}}"""
+    node = decode(text.encode(), Node)
+    assert node.metadata == ObjectMeta(name="a")
+    assert node.status.addresses == (NodeAddress("Hostname", ""),)
+
+
+def test_wrong_type_is_an_error():
+    with pytest.raises(msgspec.DecodeError):
+        decode(b'{"metadata": {"name": 5}}', Node)
+    with pytest.raises(msgspec.DecodeError):
+        decode(b"no json", Node)
+
+
+def test_objects_are_invisible_to_the_garbage_collector():
+    node = decode(json.dumps(NODE).encode(), Node)
+    assert not gc.is_tracked(node)
+    assert not gc.is_tracked(node.spec)
+
+
+def test_reference_names_the_object():
+    reference = reference_to(decode(json.dumps(NODE).encode(), Node))
+    assert to_wire(reference) == {
+        "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "resourceVersion": "7",
+    }  # fmt: skip
+
+
+def test_key_has_the_namespace():
+    assert ObjectMeta(name="a", namespace="b").key == "b/a"
+
+
+def test_target_port_is_a_number_or_a_name():
+    service = decode_object({"spec": {"ports": [{"targetPort": 80}, {"targetPort": "http"}]}}, Service)
+    assert [port.target_port for port in service.spec.ports] == [80, "http"]
+
+
+TEXTS = st.text(max_size=8)
+JSON = st.recursive(
+    st.none() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["metadata", "spec", "status", "other"]), JSON, max_size=4))
+def test_anything_decodes_or_is_a_decode_error(value):
+    try:
+        node = decode(json.dumps(value).encode(), Node)
+    except msgspec.DecodeError:
+        return
+    assert isinstance(node, Node)
+
+
+@given(TEXTS, st.dictionaries(TEXTS, TEXTS, max_size=3), st.lists(TEXTS, max_size=3))
+def test_what_is_written_reads_back(name, labels, finalizers):
+    node = Node(metadata=ObjectMeta(name=name, labels=labels, finalizers=tuple(finalizers)))
+    assert decode(msgspec.json.encode(to_wire(node)), Node) == node

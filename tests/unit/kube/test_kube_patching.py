@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccm.kube.errors import Invalid
+from ccm.kube.patching import json_patch, merge, strategic_merge
+
+LEAVES = st.integers() | st.text(max_size=3) | st.booleans()
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
+
+
+def _difference(old, new):
+    """A merge patch that makes one object of another."""
+    patch = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        if isinstance(value, dict) and isinstance(old.get(name), dict):
+            patch[name] = _difference(old[name], value)
+        elif name not in old or old[name] != value or type(old[name]) is not type(value):
+            patch[name] = value
+    return patch
+
+
+@given(OBJECTS, OBJECTS)
+def test_merge_reaches_any_object_from_any_other(old, new):
+    before = copy.deepcopy(old)
+    assert merge(old, _difference(old, new)) == new
+    assert old == before
+
+
+@given(OBJECTS, OBJECTS)
+def test_merging_twice_is_merging_once(old, patch):
+    once = merge(old, patch)
+    assert merge(once, patch) == once
+
+
+@pytest.mark.parametrize(
+    ("old", "patch", "new"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": [1]}, {"a": [2, 3]}, {"a": [2, 3]}),
+        ({"a": {"b": 1}}, {"a": {"b": None, "c": 2}}, {"a": {"c": 2}}),
+        ({"a": 1}, {"b": {"c": {"d": None}}}, {"a": 1, "b": {"c": {}}}),
+        ({"a": "text"}, {"a": {"b": 1}}, {"a": {"b": 1}}),
+    ],
+)
+def test_merge_patch_by_its_rfc(old, patch, new):
+    assert merge(old, patch) == new
+
+
+ADDRESSES = {"addresses": [{"type": "InternalIP", "address": "1"}, {"type": "Hostname", "address": "h"}]}
+
+
+@pytest.mark.parametrize(
+    ("old", "patch", "new"),
+    [
+        (  # conditions merge by type
+            {
+                "conditions": [
+                    {"type": "Ready", "status": "True", "reason": "x"},
+                    {"type": "Disk", "status": "True"},
+                ]
+            },
+            {"conditions": [{"type": "Ready", "status": "False"}, {"type": "New", "status": "True"}]},
+            {
+                "conditions": [
+                    {"type": "Ready", "status": "False", "reason": "x"},
+                    {"type": "Disk", "status": "True"},
+                    {"type": "New", "status": "True"},
+                ]
+            },
+        ),
+        (  # taints are replaced whole
+            {"taints": [{"key": "a"}, {"key": "b"}]},
+            {"taints": [{"key": "b"}]},
+            {"taints": [{"key": "b"}]},
+        ),
+        (  # a list can be replaced on purpose
+            ADDRESSES,
+            {"addresses": [{"$patch": "replace"}, {"type": "ExternalIP", "address": "2"}]},
+            {"addresses": [{"type": "ExternalIP", "address": "2"}]},
+        ),
+        (  # one item can be deleted
+            ADDRESSES,
+            {"addresses": [{"$patch": "delete", "type": "Hostname"}]},
+            {"addresses": [{"type": "InternalIP", "address": "1"}]},
+        ),
+        (  # finalizers are a set
+            {"finalizers": ["a", "b"]},
+            {"finalizers": ["b", "c"], "$setElementOrder/finalizers": ["a", "b", "c"]},
+            {"finalizers": ["a", "b", "c"]},
+        ),
+        ({"finalizers": ["a", "b"]}, {"$deleteFromPrimitiveList/finalizers": ["a"]}, {"finalizers": ["b"]}),
+        ({"a": {"b": 1}}, {"a": {"$patch": "replace", "c": 2}}, {"a": {"c": 2}}),
+        ({"a": {"b": 1}}, {"a": None}, {}),
+    ],
+)
+def test_strategic_merge(old, patch, new):
+    before = copy.deepcopy(old)
+    assert strategic_merge(old, patch) == new
+    assert old == before
+
+
+def test_strategic_merge_needs_the_key():
+    with pytest.raises(Invalid, match="merge key"):
+        strategic_merge({}, {"conditions": [{"status": "True"}]})
+
+
+@pytest.mark.parametrize(
+    ("operation", "new"),
+    [
+        ({"op": "add", "path": "/a/x", "value": 1}, {"a": {"b": [1, 2], "x": 1}}),
+        ({"op": "add", "path": "/a/b/-", "value": 3}, {"a": {"b": [1, 2, 3]}}),
+        ({"op": "add", "path": "/a/b/0", "value": 0}, {"a": {"b": [0, 1, 2]}}),
+        ({"op": "remove", "path": "/a/b/0"}, {"a": {"b": [2]}}),
+        ({"op": "replace", "path": "/a/b", "value": []}, {"a": {"b": []}}),
+        ({"op": "test", "path": "/a/b/1", "value": 2}, {"a": {"b": [1, 2]}}),
+        ({"op": "add", "path": "/a~1b~0c", "value": 1}, {"a": {"b": [1, 2]}, "a/b~c": 1}),
+    ],
+)
+def test_json_patch(operation, new):
+    old = {"a": {"b": [1, 2]}}
+    assert json_patch(old, [operation]) == new
+    assert old == {"a": {"b": [1, 2]}}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "test", "path": "/a", "value": 2},
+        {"op": "remove", "path": "/z"},
+        {"op": "replace", "path": "/z", "value": 1},
+        {"op": "replace", "path": "/z/y", "value": 1},
+        {"op": "move", "path": "/a", "from": "/b"},
+    ],
+)
+def test_json_patch_that_does_not_fit(operation):
+    with pytest.raises(Invalid):
+        json_patch({"a": 1}, [operation])

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from virtual_time import VirtualLoop
+
+from ccm.kube.queue import QueueShutDown, WorkQueue
+from ccm.kube.ratelimit import RetryLimiter
+
+pytestmark = pytest.mark.looptime
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def test_equal_keys_collapse():
+    queue = WorkQueue()
+    for key in "abab":
+        queue.add(key)
+    assert [await queue.get(), await queue.get()] == ["a", "b"]
+    assert len(queue) == 0
+
+
+async def test_key_added_while_processed_comes_back_once_after_done():
+    queue = WorkQueue()
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.add("a")
+    queue.add("a")
+    assert len(queue) == 0
+    queue.done("a")
+    assert await queue.get() == "a"
+    queue.done("a")
+    assert len(queue) == 0
+
+
+async def test_done_of_something_else_changes_nothing():
+    queue = WorkQueue()
+    queue.add("a")
+    queue.done("a")
+    queue.done("b")
+    assert await queue.get() == "a"
+
+
+async def test_delayed_key_arrives_when_due():
+    queue = WorkQueue()
+    queue.add_after("a", 5)
+    assert queue.is_delayed("a")
+    assert await queue.get() == "a"
+    assert _now() == pytest.approx(5)
+
+
+async def test_earlier_of_two_delays_holds():
+    queue = WorkQueue()
+    queue.add_after("a", 5)
+    queue.add_after("a", 2)
+    queue.add_after("a", 9)
+    assert await queue.get() == "a"
+    assert _now() == pytest.approx(2)
+    queue.done("a")
+    await asyncio.sleep(20)
+    assert len(queue) == 0
+
+
+async def test_no_delay_is_now():
+    queue = WorkQueue()
+    queue.add_after("a", 0)
+    queue.add_after("b", -1)
+    assert len(queue) == 2
+
+
+async def test_failures_double_the_delay_up_to_the_cap():
+    queue = WorkQueue(limiter=RetryLimiter(base=1, cap=10))
+    waits = []
+    for _ in range(6):
+        started = _now()
+        queue.add_rate_limited("a")
+        assert await queue.get() == "a"
+        queue.done("a")
+        waits.append(_now() - started)
+    assert waits == pytest.approx([1, 2, 4, 8, 10, 10])
+    assert queue.failures("a") == 6
+    queue.forget("a")
+    assert queue.failures("a") == 0
+
+
+async def test_many_failing_keys_share_one_bucket():
+    queue = WorkQueue()
+    for number in range(150):
+        queue.add_rate_limited(str(number))
+    await asyncio.sleep(0.006)
+    assert len(queue) == 100
+    await asyncio.sleep(5)
+    assert len(queue) == 150
+
+
+async def test_waiting_worker_gets_the_key():
+    queue = WorkQueue()
+    worker = asyncio.create_task(queue.get())
+    await asyncio.sleep(1)
+    queue.add("a")
+    assert await worker == "a"
+
+
+async def test_cancelled_worker_leaves_the_key_to_the_next():
+    queue = WorkQueue()
+    first = asyncio.create_task(queue.get())
+    second = asyncio.create_task(queue.get())
+    await asyncio.sleep(1)
+    queue.add("a")
+    first.cancel()
+    assert await second == "a"
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_shut_down_hands_out_the_rest_then_ends():
+    queue = WorkQueue()
+    queue.add("a")
+    queue.add_after("b", 1)
+    queue.shut_down()
+    queue.add("c")
+    queue.add_after("d", 1)
+    assert await queue.get() == "a"
+    with pytest.raises(QueueShutDown):
+        await queue.get()
+
+
+async def test_shut_down_wakes_waiting_workers():
+    queue = WorkQueue()
+    workers = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(1)
+    queue.shut_down()
+    results = await asyncio.gather(*workers, return_exceptions=True)
+    assert [type(result) for result in results] == [QueueShutDown] * 3
+
+
+async def test_statistics_show_stuck_work():
+    queue = WorkQueue()
+    queue.add("a")
+    queue.add("b")
+    queue.add_after("c", 100)
+    queue.add_rate_limited("d")
+    await queue.get()
+    await asyncio.sleep(7)
+    statistics = queue.statistics()
+    assert (statistics.waiting, statistics.processing, statistics.delayed, statistics.failing) == (2, 1, 1, 1)
+    assert statistics.longest_processing == pytest.approx(7)
+
+
+class Recorded:
+    def __init__(self) -> None:
+        self.log: list[object] = []
+
+    def depth(self, waiting: int) -> None:
+        self.log.append(("depth", waiting))
+
+    def added(self) -> None:
+        self.log.append("added")
+
+    def started(self, waited: float) -> None:
+        self.log.append(("started", waited))
+
+    def finished(self, worked: float) -> None:
+        self.log.append(("finished", worked))
+
+    def retried(self) -> None:
+        self.log.append("retried")
+
+
+async def test_observer_learns_of_everything():
+    recorded = Recorded()
+    queue = WorkQueue(observer=recorded)
+    queue.add("a")
+    queue.add("a")
+    await asyncio.sleep(3)
+    await queue.get()
+    await asyncio.sleep(4)
+    queue.done("a")
+    queue.add_rate_limited("a")
+    assert recorded.log == ["added", ("depth", 1), ("started", 3), ("depth", 0), ("finished", 4), "retried"]
+
+
+KEYS = st.sampled_from("abcd")
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """The queue against a model that is a few sets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.virtual = VirtualLoop()
+        self.queue = self.virtual.run(self._make())
+        self.waiting: list[str] = []
+        self.again: set[str] = set()
+        self.processing: set[str] = set()
+        self.due: dict[str, float] = {}
+
+    @staticmethod
+    async def _make() -> WorkQueue:
+        return WorkQueue(limiter=RetryLimiter(base=1, cap=8))
+
+    def _now(self) -> float:
+        return self.virtual.loop.time()
+
+    def _model_add(self, key: str) -> None:
+        if key in self.processing:
+            self.again.add(key)
+        elif key not in self.waiting:
+            self.waiting.append(key)
+
+    def _model_add_after(self, key: str, seconds: float) -> None:
+        self.due[key] = min(self.due.get(key, float("inf")), self._now() + seconds)
+
+    def _call(self, function, *arguments):
+        async def call():
+            return function(*arguments)
+
+        return self.virtual.run(call())
+
+    @rule(key=KEYS)
+    def add(self, key):
+        self._call(self.queue.add, key)
+        self._model_add(key)
+
+    @rule(key=KEYS, seconds=st.integers(1, 30))
+    def add_after(self, key, seconds):
+        self._call(self.queue.add_after, key, seconds)
+        self._model_add_after(key, seconds)
+
+    @rule(key=KEYS)
+    def fail(self, key):
+        expected = min(8, 2.0 ** self.queue.failures(key))
+        self._call(self.queue.add_rate_limited, key)
+        self._model_add_after(key, expected)
+
+    @rule(key=KEYS)
+    def forget(self, key):
+        self.queue.forget(key)
+        assert self.queue.failures(key) == 0
+
+    @precondition(lambda self: self.waiting)
+    @rule()
+    def get(self):
+        key = self.virtual.run(self.queue.get())
+        assert key == self.waiting.pop(0)
+        assert key not in self.processing
+        self.processing.add(key)
+
+    @precondition(lambda self: self.processing)
+    @rule(data=st.data())
+    def done(self, data):
+        key = data.draw(st.sampled_from(sorted(self.processing)))
+        self._call(self.queue.done, key)
+        self.processing.discard(key)
+        if key in self.again:
+            self.again.discard(key)
+            self.waiting.append(key)
+
+    @rule(seconds=st.integers(1, 40))
+    def pass_time(self, seconds):
+        self.virtual.advance(seconds + 0.25)
+        passed = sorted((due, key) for key, due in self.due.items() if due <= self._now())
+        for _, key in passed:
+            del self.due[key]
+        # Which of several keys that became due meanwhile came first is checked by their set only.
+        fresh = [key for _, key in passed if key not in self.waiting and key not in self.processing]
+        for _, key in passed:
+            if key in self.processing:
+                self.again.add(key)
+        real = list(self.queue._waiting)
+        assert sorted(real[len(self.waiting) :]) == sorted(fresh)
+        self.waiting = real
+
+    @invariant()
+    def agrees(self):
+        assert list(self.queue._waiting) == self.waiting
+        assert set(self.queue._processing) == self.processing
+        assert set(self.queue._delayed) == set(self.due)
+
+    def teardown(self):
+        self.virtual.close()
+
+
+TestQueueMachine = QueueMachine.TestCase
+TestQueueMachine.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

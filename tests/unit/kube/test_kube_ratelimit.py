@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccm.kube.ratelimit import Backoff, RetryLimiter, TokenBucket
+
+
+def test_bucket_gives_its_burst_then_its_rate():
+    bucket = TokenBucket(10, 3)
+    assert [bucket.reserve(0) for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
+    assert bucket.reserve(10) == 0
+
+
+def test_take_never_goes_into_debt():
+    bucket = TokenBucket(1, 2)
+    assert [bucket.take(0) for _ in range(4)] == [True, True, False, False]
+    assert bucket.take(1)
+    assert not bucket.take(1)
+
+
+def test_bucket_ignores_a_clock_that_goes_back():
+    bucket = TokenBucket(1, 1)
+    assert bucket.take(100)
+    assert not bucket.take(50)
+    assert not bucket.take(50.5)
+
+
+@given(st.lists(st.floats(0, 5), max_size=60))
+def test_bucket_never_lets_more_pass_than_burst_and_rate(pauses):
+    bucket, now, passed = TokenBucket(2, 5), 0.0, 0
+    for pause in pauses:
+        now += pause
+        passed += bucket.take(now)
+    assert passed <= 5 + 2 * now + 1e-6
+
+
+def test_limiter_doubles_by_key_and_forgets():
+    limiter = RetryLimiter()
+    assert [limiter.delay("a", 0) for _ in range(4)] == pytest.approx([0.005, 0.01, 0.02, 0.04])
+    assert limiter.delay("b", 0) == pytest.approx(0.005)
+    limiter.forget("a")
+    assert limiter.delay("a", 0) == pytest.approx(0.005)
+    assert len(limiter) == 2
+
+
+def test_limiter_never_overflows():
+    limiter = RetryLimiter()
+    assert max(limiter.delay("a", float(second) * 100) for second in range(3000)) == 1000
+
+
+def test_backoff_grows_to_its_cap_and_heals():
+    backoff = Backoff()
+    assert [backoff.next(0, 0) for _ in range(8)] == pytest.approx([0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30])
+    assert backoff.next(100, 0) == 30
+    assert backoff.next(221, 0) == pytest.approx(0.8)
+
+
+@given(st.integers(0, 2000), st.floats(0, 1, exclude_max=True))
+def test_backoff_stays_between_its_bounds(failures, random):
+    backoff = Backoff()
+    for _ in range(failures):
+        backoff.next(0, 0)
+    assert 0.8 <= backoff.next(0, random) <= 60

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccm.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubernetesError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+)
+from ccm.kube.objects import Node
+from ccm.kube.wire import LineSplitter, decode_error, decode_event, decode_page
+
+
+def _encode(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def test_odd_item_costs_only_itself():
+    items = [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}, "spec": {"taints": 5}}, 17]
+    page, more = decode_page(
+        _encode({"metadata": {"resourceVersion": "9", "continue": "x"}, "items": items}), Node
+    )
+    assert [node.metadata.name for node in page.items] == ["a"]
+    assert [metadata.name for metadata in page.odd] == ["b"]
+    assert (page.resource_version, more) == ("9", "x")
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"<html>", b'{"items": 5}'])
+def test_no_list_is_an_error(text):
+    with pytest.raises(KubernetesError, match="no list"):
+        decode_page(text, Node)
+
+
+def test_list_without_items_is_empty():
+    assert decode_page(b'{"items": null}', Node)[0].items == []
+
+
+def test_events():
+    event = decode_event(_encode({"type": "ADDED", "object": {"metadata": {"name": "a"}}}), Node)
+    assert event is not None
+    assert event.object is not None
+    assert (event.type, event.metadata.name) == ("ADDED", "a")
+    bookmark = decode_event(
+        _encode({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5"}}}), Node
+    )
+    assert bookmark is not None
+    assert (bookmark.metadata.resource_version, bookmark.object) == ("5", None)
+
+
+def test_odd_object_keeps_its_metadata():
+    event = decode_event(_encode({"type": "DELETED", "object": {"metadata": {"name": "a"}, "spec": 5}}), Node)
+    assert event is not None
+    assert (event.type, event.metadata.name, event.object) == ("DELETED", "a", None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"{", b"[]", b'{"type": "NEW"}', b'{"type":"ADDED","object":5}', b'{"type":"BOOKMARK","object":5}'],
+)
+def test_odd_lines_are_passed_over(line):
+    assert decode_event(line, Node) is None
+
+
+def test_expired_watch_is_gone():
+    with pytest.raises(Gone, match="too old"):
+        decode_event(
+            _encode({"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}),
+            Node,
+        )
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "kind"),
+    [
+        (400, "BadRequest", KubernetesError),
+        (401, "Unauthorized", Unauthorized),
+        (403, "Forbidden", Forbidden),
+        (404, "NotFound", NotFound),
+        (409, "Conflict", Conflict),
+        (409, "AlreadyExists", AlreadyExists),
+        (410, "Gone", Gone),
+        (410, "Expired", Gone),
+        (422, "Invalid", Invalid),
+        (429, "TooManyRequests", TooManyRequests),
+        (500, "InternalError", ServerError),
+        (503, "ServiceUnavailable", ServerError),
+        (504, "Timeout", ServerError),
+    ],
+)
+def test_errors_by_status(status, reason, kind):
+    body = _encode({"code": status, "reason": reason, "message": "why"})
+    error = decode_error(status, {}, body)
+    assert type(error) is kind
+    assert (error.status, error.reason, str(error)) == (status, reason, "why")
+
+
+def test_error_without_a_status_object():
+    error = decode_error(502, {}, b"<html>bad gateway</html>")
+    assert type(error) is ServerError
+    assert "bad gateway" in str(error)
+    assert decode_error(500, {}, b"").status == 500
+
+
+@pytest.mark.parametrize(
+    ("headers", "details", "seconds"),
+    [
+        ({"Retry-After": "7"}, {}, 7),
+        ({}, {"retryAfterSeconds": 3}, 3),
+        ({"Retry-After": "soon"}, {}, None),
+        ({}, {}, None),
+    ],
+)
+def test_retry_after(headers, details, seconds):
+    assert decode_error(429, headers, _encode({"code": 429, "details": details})).retry_after == seconds
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=30).filter(lambda line: b"\n" not in line and line.strip())),
+    st.data(),
+)
+def test_lines_survive_any_chunking(lines, data):
+    stream = b"".join(line + b"\n" for line in lines)
+    splitter, found = LineSplitter(), []
+    while stream:
+        size = data.draw(st.integers(1, len(stream)))
+        chunk, stream = stream[:size], stream[size:]
+        found += splitter.feed(chunk)
+    assert found == lines
+
+
+def test_unfinished_line_is_not_given_out():
+    splitter = LineSplitter()
+    assert list(splitter.feed(b'{"a":1}\n\n{"b"')) == [b'{"a":1}']
+    assert list(splitter.feed(b":2}\n")) == [b'{"b":2}']
