@@ -266,12 +266,10 @@ class RouteController:
         for name, cidrs in plan.unroutable.items():
             message = f"The cloud's network can't route {', '.join(cidrs)}: use a CNI that does it by itself"
             log.info("pod_cidr_not_routed", node=name, why=message)
+        self._paused.set(len(plan.held_back))
+        self._held_back = len(plan.held_back)
         if plan.held_back:
-            log.warning(
-                "routes_not_deleted",
-                why="not all machines of the network are known",
-                count=len(plan.held_back),
-            )
+            log.warning("routes_not_deleted", why=_NOT_SEEN, count=len(plan.held_back))
         after = len(table.routes) - len(plan.deletions) + len(plan.creations)
         if table.limit is not None and plan.creations and after > NEARLY_FULL * table.limit:
             for wish in plan.creations:

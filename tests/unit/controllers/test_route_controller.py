@@ -1,0 +1,277 @@
+"""The route controller on a cluster in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from fake_cluster import NODES, Cluster
+from fake_cluster import node as node_object
+
+from ccm.cloud import CloudBusy, CloudUnavailable, Rejected, Route
+from ccm.cloud.fake import FakeRoutes
+from ccm.controllers.route import RouteController, RouteOptions, RoutesNotReconciled, parse_cluster_cidrs
+from ccm.kube.errors import ServerError
+
+pytestmark = pytest.mark.looptime
+
+CLUSTER = parse_cluster_cidrs("10.244.0.0/16")
+CREATED = ("NetworkUnavailable", "False", "RouteCreated", "RouteController created a route")
+FAILED = ("NetworkUnavailable", "True", "NoRouteCreated", "RouteController failed to create a route")
+
+
+def controller(cluster: Cluster, **options: Any) -> RouteController:
+    made = RouteOptions(**{"cluster_cidrs": CLUSTER, **options})
+    return RouteController(network(cluster), cluster.transport, cluster.nodes, cluster.events, made)
+
+
+def network(cluster: Cluster) -> FakeRoutes:
+    assert cluster.cloud.routes
+    return cluster.cloud.routes
+
+
+async def add(cluster: Cluster, number: int, *, attached: bool = True, **parts: Any) -> None:
+    if attached:
+        network(cluster).attach(f"fake://{number}", f"server-{number}", f"10.0.0.{number}")
+    cidr = f"10.244.{number}.0/24"
+    spec = {"podCIDR": cidr, "podCIDRs": [cidr]}
+    await cluster.add_node(f"n{number}", provider_id=f"fake://{number}", spec=spec, **parts)
+
+
+def conditions(cluster: Cluster, name: str) -> list[tuple[str, ...]]:
+    found = cluster.node(name)["status"]["conditions"]
+    wanted = [one for one in found if one["type"] == "NetworkUnavailable"]
+    return [(one["type"], one["status"], one["reason"], one["message"]) for one in wanted]
+
+
+def routes(cluster: Cluster) -> dict[str, str]:
+    return {route.destination: route.gateway for route in network(cluster).table.routes}
+
+
+async def run_for(made: RouteController, seconds: float) -> None:
+    task = asyncio.create_task(made.run())
+    await asyncio.sleep(seconds)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_nodes_get_routes_and_the_condition(cluster: Cluster) -> None:
+    await add(cluster, 1)
+    await add(cluster, 2)
+    await controller(cluster).reconcile()
+    assert routes(cluster) == {"10.244.1.0/24": "10.0.0.1", "10.244.2.0/24": "10.0.0.2"}
+    assert conditions(cluster, "n1") == [CREATED]
+    ready = [one for one in cluster.node("n1")["status"]["conditions"] if one["type"] == "Ready"]
+    assert ready, "conditions of others stay"
+
+
+async def test_nothing_to_do_costs_one_look_and_no_write(cluster: Cluster) -> None:
+    await add(cluster, 1)
+    made = controller(cluster)
+    await made.reconcile()
+    await cluster.settle()
+    cluster.transport.requests.clear()
+    cluster.cloud.script.calls.clear()
+    await made.reconcile()
+    assert cluster.writes() == []
+    assert cluster.cloud.script.calls == [("list-routes", "")]
+
+
+@pytest.mark.parametrize(
+    ("before", "error", "after"),
+    [
+        (None, None, CREATED),
+        (None, Rejected("full"), FAILED),
+        (("False", "RouteCreated"), None, (*CREATED[:3], "old")),
+        (("False", "CalicoIsUp"), None, CREATED),
+        (("False", "other"), None, CREATED),
+        (("True", "other"), Rejected("full"), FAILED),
+        (("False", "RouteCreated"), Rejected("full"), FAILED),
+        (
+            ("True", "NoRouteCreated"),
+            Rejected("full"),
+            ("NetworkUnavailable", "True", "NoRouteCreated", "old"),
+        ),
+    ],
+)
+async def test_the_condition_is_written_when_status_or_reason_differ(
+    cluster: Cluster, before: tuple[str, str] | None, error: Exception | None, after: tuple[str, ...]
+) -> None:
+    await add(cluster, 1)
+    if before:
+        item = cluster.node("n1")
+        old = {"type": "NetworkUnavailable", "status": before[0], "reason": before[1], "message": "old"}
+        item["status"]["conditions"].append(old)
+        cluster.transport.put(NODES, item)
+        await cluster.settle()
+    if error:
+        cluster.cloud.script.fail("create-route", error)
+        with pytest.raises(RoutesNotReconciled):
+            await controller(cluster).reconcile()
+    else:
+        await controller(cluster).reconcile()
+    assert conditions(cluster, "n1") == [after]
+
+
+async def test_one_failed_route_does_not_stop_the_others(cluster: Cluster) -> None:
+    for number in (1, 2, 3):
+        await add(cluster, number)
+    cluster.cloud.script.fail("create-route", CloudBusy("locked"), times=1)
+    with pytest.raises(RoutesNotReconciled, match="n1: locked"):
+        await controller(cluster).reconcile()
+    assert set(routes(cluster)) == {"10.244.2.0/24", "10.244.3.0/24"}
+    assert conditions(cluster, "n1") == [FAILED]
+    assert conditions(cluster, "n2") == [CREATED]
+    ((name, kind, reason, message),) = cluster.events.all
+    uid = cluster.node("n1")["metadata"]["uid"]
+    assert (name, kind, reason) == ("n1", "Warning", "FailedToCreateRoute")
+    assert message.startswith(f"Could not create route {uid} 10.244.1.0/24 for node n1 after ")
+    assert message.endswith("ms: locked")
+
+
+@pytest.mark.parametrize("watch_based", [False, True])
+async def test_a_failed_route_is_tried_again(cluster: Cluster, watch_based: bool) -> None:
+    cluster.cloud.script.fail("create-route", CloudUnavailable("down"), times=3)
+    await add(cluster, 1)
+    await run_for(controller(cluster, watch_based=watch_based), 60)
+    assert routes(cluster) == {"10.244.1.0/24": "10.0.0.1"}
+    assert conditions(cluster, "n1") == [CREATED]
+
+
+async def test_a_cloud_that_cannot_be_listed_changes_nothing(cluster: Cluster) -> None:
+    network(cluster).script.fail("list-routes", CloudUnavailable("down"))
+    await add(cluster, 1)
+    made = controller(cluster)
+    await run_for(made, 100)
+    assert conditions(cluster, "n1") == []
+    assert made.healthy() is None
+    await run_for(made, 900)
+    assert "could not be reconciled" in (made.healthy() or "")
+
+
+async def test_the_route_of_a_removed_node_goes(cluster: Cluster) -> None:
+    await add(cluster, 1)
+    await add(cluster, 2)
+    made = controller(cluster)
+    task = asyncio.create_task(made.run())
+    await cluster.settle(30)
+    cluster.transport.remove(f"{NODES}/n2")
+    await cluster.settle(30)
+    assert set(routes(cluster)) == {"10.244.1.0/24"}
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_new_node_is_served_soon_and_a_crowd_in_one_run(cluster: Cluster) -> None:
+    made = controller(cluster, watch_based=True)
+    task = asyncio.create_task(made.run())
+    await cluster.settle(100)
+    await add(cluster, 1)
+    await cluster.settle(1)
+    assert len(routes(cluster)) == 1
+    for number in range(2, 30):
+        await add(cluster, number)
+    await cluster.settle(11)
+    assert len(routes(cluster)) == 29
+    before = cluster.cloud.script.count("list-routes")
+    await cluster.settle(3600)
+    assert cluster.cloud.script.count("list-routes") - before <= 14
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_heartbeats_do_not_trigger(cluster: Cluster) -> None:
+    await add(cluster, 1)
+    made = controller(cluster, watch_based=True)
+    task = asyncio.create_task(made.run())
+    await cluster.settle(30)
+    before = cluster.cloud.script.count("list-routes")
+    for beat in range(20):
+        item = cluster.node("n1")
+        item["status"]["conditions"][0]["message"] = str(beat)
+        cluster.transport.put(NODES, item)
+        await cluster.settle(1)
+    assert cluster.cloud.script.count("list-routes") == before
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_foreign_nodes_are_none_of_our_business(cluster: Cluster) -> None:
+    spec = {"podCIDRs": ["10.244.9.0/24"]}
+    await cluster.add_node("x", provider_id="other://9", spec=spec)
+    await controller(cluster).reconcile()
+    assert routes(cluster) == {}
+    assert conditions(cluster, "x") == []
+
+
+async def test_a_machine_outside_of_the_network_is_told(cluster: Cluster) -> None:
+    await add(cluster, 1, attached=False)
+    with pytest.raises(RoutesNotReconciled, match="n1: its machine is not in the network"):
+        await controller(cluster).reconcile()
+    assert conditions(cluster, "n1") == [FAILED]
+    assert cluster.events.reasons("n1") == ["FailedToCreateRoute"]
+
+
+async def test_a_lying_picture_deletes_nothing_and_is_told_by_health(cluster: Cluster) -> None:
+    for number in (1, 2, 3):
+        await add(cluster, number)
+    made = controller(cluster)
+    await made.reconcile()
+    known = network(cluster).table.machines
+    network(cluster).table = type(network(cluster).table)(network(cluster).table.routes, {})
+    with pytest.raises(RoutesNotReconciled):
+        await made.reconcile()
+    assert len(routes(cluster)) == 3
+    assert "3 routes are not deleted" in (made.healthy() or "")
+    network(cluster).table = type(network(cluster).table)(network(cluster).table.routes, known)
+    await made.reconcile()
+    assert made.healthy() is None
+
+
+async def test_the_limit_is_told_before_it_is_reached(cluster: Cluster) -> None:
+    fake = network(cluster)
+    others = tuple(Route(f"10.9.{number}.0/24", "10.0.0.250") for number in range(9))
+    fake.table = type(fake.table)(others, {}, limit=10)
+    await add(cluster, 1)
+    await controller(cluster).reconcile()
+    assert (
+        "n1",
+        "Warning",
+        "RouteLimitNear",
+        "The network will have 10 routes, its limit is 10",
+    ) in cluster.events.all
+
+
+async def test_a_pod_cidr_outside_of_the_clusters(cluster: Cluster) -> None:
+    network(cluster).attach("fake://1", "server-1", "10.0.0.1")
+    await cluster.add_node("a", provider_id="fake://1", spec={"podCIDR": "10.99.0.0/24"})
+    await controller(cluster).reconcile()
+    assert cluster.events.reasons("a") == ["ClusterCIDRMisconfigured"]
+
+
+async def test_a_condition_that_cannot_be_written_is_tried_again(cluster: Cluster) -> None:
+    await add(cluster, 1)
+    cluster.transport.fail(ServerError(500, "", "no"), verb="patch", prefix=f"{NODES}/n1/status")
+    await run_for(controller(cluster), 20)
+    assert conditions(cluster, "n1") == [CREATED]
+
+
+async def test_a_node_that_vanishes_meanwhile(cluster: Cluster) -> None:
+    await add(cluster, 1)
+
+    async def vanish(_: str) -> None:
+        cluster.transport.remove(f"{NODES}/n1")
+
+    cluster.cloud.script.during("create-route", vanish)
+    await controller(cluster).reconcile()
+
+
+async def test_the_plan_is_shown_without_being_done(cluster: Cluster) -> None:
+    await cluster.settle()
+    cluster.transport.put(NODES, node_object("n1", provider_id="fake://1", spec={"podCIDR": "10.244.1.0/24"}))
+    network(cluster).attach("fake://1", "server-1", "10.0.0.1")
+    await cluster.settle()
+    plan = await controller(cluster).plan()
+    assert [wish.route for wish in plan.creations] == [Route("10.244.1.0/24", "10.0.0.1")]
+    assert routes(cluster) == {}

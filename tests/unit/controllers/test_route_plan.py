@@ -1,0 +1,246 @@
+"""Which routes are made and deleted: upstream's cases in our words, ours, and properties."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccm.cloud import Machine, Route, RouteTable
+from ccm.controllers.route import parse_cluster_cidrs
+from ccm.controllers.route_plan import RouteNode, RoutePlan, is_responsible, plan_routes
+from ccm.errors import ConfigurationError
+
+CLUSTER = (ip_network("10.244.0.0/16"),)
+
+
+def node(number: int, *cidrs: str, name: str = "") -> RouteNode:
+    return RouteNode(name or f"n{number}", f"uid-{number}", f"fake://{number}", cidrs)
+
+
+def table(machines: tuple[int, ...], *routes: tuple[str, str], **more: object) -> RouteTable:
+    """Machine 1 has 10.0.0.1, and so on."""
+    known = {f"10.0.0.{n}": Machine(f"fake://{n}", f"server-{n}", f"10.0.0.{n}") for n in machines}
+    return replace(RouteTable(tuple(Route(*route) for route in routes), known), **more)  # type: ignore[arg-type]
+
+
+def created(plan: RoutePlan) -> list[tuple[str, str]]:
+    return [(wish.route.destination, wish.route.gateway) for wish in plan.creations if wish.route]
+
+
+def deleted(plan: RoutePlan) -> list[tuple[str, str]]:
+    return [(route.destination, route.gateway) for route in plan.deletions]
+
+
+A, B, C = "10.244.1.0/24", "10.244.2.0/24", "10.244.3.0/24"
+TWO = [node(1, A), node(2, B)]
+
+
+def test_in_sync() -> None:
+    plan = plan_routes(TWO, table((1, 2), (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
+    assert not plan.changes
+    assert all(wish.present for wish in plan.wishes)
+
+
+@pytest.mark.parametrize(
+    ("present", "creations"),
+    [([], [(A, "10.0.0.1"), (B, "10.0.0.2")]), ([(A, "10.0.0.1")], [(B, "10.0.0.2")])],
+)
+def test_missing_ones_are_created(present, creations) -> None:
+    plan = plan_routes(TWO, table((1, 2), *present), CLUSTER)
+    assert created(plan) == creations
+    assert deleted(plan) == []
+
+
+def test_cidrs_swapped_between_nodes_are_corrected() -> None:
+    plan = plan_routes(TWO, table((1, 2), (B, "10.0.0.1"), (A, "10.0.0.2")), CLUSTER)
+    assert sorted(deleted(plan)) == [(A, "10.0.0.2"), (B, "10.0.0.1")]
+    assert created(plan) == [(A, "10.0.0.1"), (B, "10.0.0.2")]
+
+
+def test_a_machine_with_another_address_gets_another_route() -> None:
+    """The old gateway is nobody's address any more."""
+    plan = plan_routes(TWO, table((1, 2), (A, "10.0.0.77"), (B, "10.0.0.2")), CLUSTER)
+    assert deleted(plan) == [(A, "10.0.0.77")]
+    assert created(plan) == [(A, "10.0.0.1")]
+
+
+def test_a_second_route_to_the_same_machine_goes() -> None:
+    plan = plan_routes(TWO, table((1, 2), (A, "10.0.0.1"), (C, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
+    assert deleted(plan) == [(C, "10.0.0.1")]
+
+
+def test_a_node_without_cidr_or_provider_id_is_of_no_concern() -> None:
+    nodes = [*TWO, node(3), RouteNode("n4", "uid-4", "", (C,))]
+    plan = plan_routes(nodes, table((1, 2, 3), (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
+    assert not plan.changes
+    assert {wish.node for wish in plan.wishes} == {"n1", "n2"}
+
+
+def test_blackholes_inside_the_range_go_outside_they_stay() -> None:
+    blackholes = [(C, "10.0.0.9"), ("10.1.0.0/24", "10.0.0.9"), ("10.245.0.0/24", "10.0.0.9")]
+    plan = plan_routes(TWO, table((1, 2), (A, "10.0.0.1"), (B, "10.0.0.2"), *blackholes), CLUSTER)
+    assert deleted(plan) == [(C, "10.0.0.9")]
+
+
+def test_a_blackhole_of_another_size_is_not_from_a_node() -> None:
+    plan = plan_routes(TWO, table((1, 2), ("10.244.128.0/17", "10.0.0.9")), CLUSTER)
+    assert deleted(plan) == []
+    plan = plan_routes(TWO, table((1, 2), ("10.244.0.0/22", "10.0.0.9")), CLUSTER)
+    assert deleted(plan) == [("10.244.0.0/22", "10.0.0.9")], "it swallows the nodes' own routes"
+
+
+def test_routes_to_strangers_are_left_alone() -> None:
+    plan = plan_routes(TWO, table((1, 2, 7), (A, "10.0.0.1"), (B, "10.0.0.2"), (C, "10.0.0.7")), CLUSTER)
+    assert not plan.changes
+
+
+def test_routes_to_a_former_node_go_though_its_machine_lives() -> None:
+    world = table((1, 2, 7), (A, "10.0.0.1"), (B, "10.0.0.2"), (C, "10.0.0.7"))
+    plan = plan_routes(TWO, world, CLUSTER, former={"fake://7"})
+    assert deleted(plan) == [(C, "10.0.0.7")]
+
+
+def test_a_strangers_route_in_the_way_is_explained() -> None:
+    plan = plan_routes(TWO, table((1, 2, 7), (A, "10.0.0.7")), CLUSTER)
+    assert deleted(plan) == []
+    assert created(plan) == [(B, "10.0.0.2")]
+    (problem,) = [wish.problem for wish in plan.wishes if wish.node == "n1"]
+    assert "leads to 10.0.0.7, machine server-7, which is not this node's" in problem
+
+
+def test_a_name_unlike_the_servers_does_not_matter() -> None:
+    nodes = [node(1, A, name="completely-different"), node(2, B)]
+    plan = plan_routes(nodes, table((1, 2), (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
+    assert not plan.changes
+
+
+def test_a_machine_outside_of_the_network_is_a_problem_of_its_node_only() -> None:
+    plan = plan_routes(TWO, table((1,)), CLUSTER)
+    assert created(plan) == [(A, "10.0.0.1")]
+    assert [wish.problem for wish in plan.wishes] == ["", "its machine is not in the network"]
+
+
+def test_the_same_cidr_twice_in_a_node_is_one_route() -> None:
+    plan = plan_routes([node(1, A, A)], table((1,)), CLUSTER)
+    assert created(plan) == [(A, "10.0.0.1")]
+
+
+def test_the_same_cidr_in_two_nodes_is_told() -> None:
+    plan = plan_routes([node(1, A), node(2, A)], table((1, 2)), CLUSTER)
+    assert created(plan) == [(A, "10.0.0.1")]
+    assert plan.wishes[1].problem == "node n1 has the same pod CIDR"
+
+
+def test_an_incomplete_picture_deletes_nothing_but_creates() -> None:
+    plan = plan_routes(TWO, table((1, 2), (C, "10.0.0.9"), complete=False), CLUSTER)
+    assert deleted(plan) == []
+    assert [route.destination for route in plan.held_back] == [C]
+    assert len(plan.creations) == 2
+
+
+@pytest.mark.parametrize("machines", [(), (99,)], ids=["none", "strangers only"])
+def test_a_picture_without_our_machines_deletes_nothing(machines: tuple[int, ...]) -> None:
+    plan = plan_routes(TWO, table(machines, (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
+    assert deleted(plan) == []
+    assert len(plan.held_back) == 2
+
+
+def test_most_machines_gone_deletes_nothing() -> None:
+    nodes = [node(n, f"10.244.{n}.0/24") for n in range(1, 11)]
+    routes = [(f"10.244.{n}.0/24", f"10.0.0.{n}") for n in range(1, 11)]
+    assert deleted(plan_routes(nodes, table((1, 2, 3, 4), *routes), CLUSTER)) == []
+    assert len(deleted(plan_routes(nodes, table((1, 2, 3, 4, 5), *routes), CLUSTER))) == 5
+
+
+def test_two_families() -> None:
+    both = parse_cluster_cidrs("10.244.0.0/16, fd00::/48")
+    plan = plan_routes([node(1, A, "fd00:0:0:1::/64")], table((1,)), both)
+    assert created(plan) == [(A, "10.0.0.1")]
+    assert plan.unroutable == {"n1": ("fd00:0:0:1::/64",)}
+    assert not plan.problems
+
+
+def test_a_pod_cidr_outside_of_the_clusters_is_told_and_routed() -> None:
+    plan = plan_routes([node(1, "10.99.1.0/24")], table((1,)), CLUSTER)
+    assert plan.outside == {"n1": ("10.99.1.0/24",)}
+    assert created(plan) == [("10.99.1.0/24", "10.0.0.1")]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "destination", "responsible"),
+    [
+        ("10.244.0.0/16", "10.244.0.0/24", True), ("10.244.0.0/16", "10.244.10.0/24", True),
+        ("10.244.0.0/16", "10.244.255.0/24", True), ("10.244.0.0/14", "10.244.0.0/24", True),
+        ("10.244.0.0/14", "10.247.255.0/24", True), ("10.244.0.0/14", "10.248.0.0/24", False),
+        ("10.244.0.0/14", "10.243.255.0/24", False), ("10.244.0.0/16", "10.224.0.0/24", False),
+        ("10.244.0.0/16", "10.0.10.0/24", False), ("10.244.0.0/16", "10.255.255.0/24", False),
+        ("a00:100::/10", "a00:100::/24", True), ("a00:100::/10", "b00:100::/24", False),
+        ("10.244.0.0/16", "a00:100::/24", False), ("10.244.0.0/16", "nonsense", False),
+    ],
+)  # fmt: skip
+def test_responsibility(cluster: str, destination: str, responsible: bool) -> None:
+    assert is_responsible(destination, (ip_network(cluster, strict=False),)) is responsible
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", "needed for routes"), ("10.0.0.0/33", "'10.0.0.0/33' is no CIDR"),
+     ("10.0.0.0/8,10.1.0.0/16", "one of IPv4"),
+     ("10.0.0.0/8,fd00::/48,fd01::/48", "one of IPv4"), ("a,b", "'a' is no CIDR; --cluster-cidr: 'b'")],
+)  # fmt: skip
+def test_wrong_cluster_cidrs(text: str, expected: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        parse_cluster_cidrs(text)
+    assert expected in "; ".join(error.value.problems)
+
+
+numbers = st.integers(1, 8)
+cidrs = numbers.map(lambda n: f"10.244.{n}.0/24")
+destinations = st.one_of(
+    cidrs, st.sampled_from(["10.1.0.0/24", "10.244.0.0/20", "192.168.0.0/16", "10.244.64.0/18"])
+)
+gateways = st.integers(1, 12).map(lambda n: f"10.0.0.{n}")
+some_routes = st.lists(st.tuples(destinations, gateways), unique_by=lambda route: route[0], max_size=8)
+some_nodes = st.dictionaries(numbers, cidrs, max_size=6).map(
+    lambda chosen: [node(number, cidr) for number, cidr in sorted(chosen.items())]
+)
+machine_sets = st.sets(st.integers(1, 12)).map(lambda chosen: tuple(sorted(chosen)))
+
+
+def carry_out(plan: RoutePlan, world: RouteTable) -> RouteTable:
+    kept = tuple(route for route in world.routes if route not in plan.deletions)
+    return replace(world, routes=(*kept, *(wish.route for wish in plan.creations if wish.route)))
+
+
+@given(nodes=some_nodes, machines=machine_sets, routes=some_routes, former=st.sets(numbers))
+def test_carrying_out_a_plan_reaches_what_is_wanted_and_leaves_nothing_to_do(
+    nodes, machines, routes, former
+) -> None:
+    world = table(machines, *routes)
+    known = {f"fake://{number}" for number in former}
+    plan = plan_routes(nodes, world, CLUSTER, known)
+    after = carry_out(plan, world)
+    again = plan_routes(nodes, after, CLUSTER, known)
+    assert not again.creations
+    assert not again.deletions
+    for wish in again.wishes:
+        assert wish.present or wish.problem
+    assert len({route.destination for route in after.routes}) == len(after.routes)
+
+
+@given(nodes=some_nodes, machines=machine_sets, routes=some_routes, complete=st.booleans())
+def test_nothing_foreign_is_ever_deleted(nodes, machines, routes, complete: bool) -> None:
+    world = table(machines, *routes, complete=complete)
+    ours = {one.provider_id for one in nodes}
+    needed = {(one.provider_id, cidr) for one in nodes for cidr in one.pod_cidrs}
+    plan = plan_routes(nodes, world, CLUSTER)
+    assert complete or not plan.deletions
+    for route in plan.deletions:
+        machine = world.machines.get(route.gateway)
+        assert is_responsible(route.destination, CLUSTER)
+        assert machine is None or machine.provider_id in ours
+        assert machine is None or (machine.provider_id, route.destination) not in needed
