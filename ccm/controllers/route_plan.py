@@ -121,9 +121,11 @@ def plan_routes(
     """
     nodes = [node for node in nodes if node.provider_id and node.pod_cidrs]
     ours = {node.provider_id for node in nodes} | set(former)
-    deletions = _deletions(nodes, table, cluster, ours)
-    staying = {canonical(route.destination): route for route in table.routes if route not in deletions}
     addresses = {machine.provider_id: address for address, machine in table.machines.items()}
+    stale = _stale_routes(nodes, table, cluster, ours)
+    trusted = table.complete and _most_are_seen(nodes, addresses)
+    deletions, held_back = (stale, ()) if trusted else ((), stale)
+    staying = {canonical(route.destination): route for route in table.routes if route not in deletions}
     wishes: list[Wish] = []
     outside: dict[str, tuple[str, ...]] = {}
     unroutable: dict[str, tuple[str, ...]] = {}
@@ -141,14 +143,7 @@ def plan_routes(
                 wishes.append(Wish(node.name, text, problem=problem))
                 continue
             wishes.append(_wish(node, text, addresses.get(node.provider_id), staying.get(text), table))
-    trusted = table.complete and _most_are_seen(nodes, addresses)
-    return RoutePlan(
-        wishes=tuple(wishes),
-        deletions=deletions if trusted else (),
-        held_back=() if trusted else deletions,
-        outside=outside,
-        unroutable=unroutable,
-    )
+    return RoutePlan(tuple(wishes), deletions, held_back, outside, unroutable)
 
 
 def canonical(text: str) -> str:
@@ -177,7 +172,7 @@ def _wish(
     return Wish(node.name, destination, problem=problem)
 
 
-def _deletions(
+def _stale_routes(
     nodes: Sequence[RouteNode], table: RouteTable, cluster: Sequence[Cidr], ours: Collection[str]
 ) -> tuple[Route, ...]:
     needed = {node.provider_id: set(map(canonical, node.pod_cidrs)) for node in nodes}
