@@ -41,10 +41,7 @@ def declare(settings: Settings, cloud_token: str) -> None:
     control = servers.control
     k3s_token = SharedSecret("k3s-token")
     cluster = Cluster("cluster", settings, servers, token=k3s_token.value)
-    gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
-    kubeconfig = Kubeconfig(
-        "kubeconfig", settings.cluster_name, control, cluster.generation, opts=gone_with_control
-    )
+    kubeconfig = Kubeconfig("kubeconfig", settings.cluster_name, control, cluster.generation)
     in_cluster = options_in_cluster(kubeconfig, cluster, control)
     if settings.cni == "cilium":
         Cilium("cni", settings, in_cluster)
@@ -58,7 +55,7 @@ def declare(settings: Settings, cloud_token: str) -> None:
         control,
         [control, *servers.workers],
         settings.cni,
-        opts=pulumi.ResourceOptions.merge(after_manager, gone_with_control),
+        opts=pulumi.ResourceOptions.merge(after_manager, pulumi.ResourceOptions(deleted_with=control.server)),
     )
     export(settings, control, servers.workers, network, kubeconfig)
 

@@ -150,7 +150,13 @@ class Server(pulumi.ComponentResource):
             labels=dict(args.labels),
             placement_group_id=args.placement_group.id.apply(int),
             firewall_ids=args.firewalls or None,
-            # names are unique in a project, so the old one has to go first
-            # and a server's host name, which its node is called after, never changes
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True, replace_on_changes=["name"]),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # names are unique in a project, so the old one has to go first
+                delete_before_replace=True,
+                # a host name, which the node is called after, doesn't follow the server's name
+                replace_on_changes=["name"],
+                # attached later, but deleted earlier: a network is busy while its servers go
+                depends_on=[args.network.network],
+            ),
         )

@@ -91,7 +91,7 @@ def test_a_name_is_free_before_it_is_taken_again(declared):
 def test_what_goes_with_its_server_is_not_deleted_one_by_one(declared):
     program = declared(workerCount="1")
     servers = {item.inputs["name"].rpartition("scratch-")[2]: item for item in program.of(SERVER)}
-    for kind in ("Boot", "K3sServer", "K3sAgent", "Kubeconfig", "ImportedImage", "ReadyNodes"):
+    for kind in ("Boot", "K3sServer", "K3sAgent", "ImportedImage", "ReadyNodes"):
         for item in program.of(DYNAMIC + kind):
             role = item.name if item.name in servers else "control"
             assert item.options.deletedWith.endswith(f"::{role}"), item.name
@@ -100,6 +100,15 @@ def test_what_goes_with_its_server_is_not_deleted_one_by_one(declared):
     assert all(item.options.deletedWith.endswith("Server::control") for item in in_cluster)
     subnet = program.one("hcloud:index/networkSubnet:NetworkSubnet")
     assert subnet.options.deletedWith.endswith("network:Network::network")
+
+
+def test_servers_go_before_their_network(declared):
+    for server in declared().of(SERVER):
+        assert any(urn.endswith("network:Network::network") for urn in server.options.dependencies)
+
+
+def test_the_kubeconfigs_file_is_removed_at_the_end(declared):
+    assert declared().one(f"{DYNAMIC}Kubeconfig").options.deletedWith == ""
 
 
 def test_the_sweep_is_deleted_first_and_never_skipped(declared):
