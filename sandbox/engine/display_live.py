@@ -50,7 +50,8 @@ class LiveTree:
         if self._live.vertical_overflow != "visible" and len(rows) > console.size.height - 4:
             rows = [row for row in rows if row.ended is None or row.failed][: console.size.height - 4]
         table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold blue")
-        for title in ("", "Type", "Name", "Status"):
+        table.add_column("", width=2, no_wrap=True)
+        for title in ("Type", "Name", "Status"):
             table.add_column(title, no_wrap=True, overflow="ellipsis")
         for row, depth in _nested(rows):
             style = "red" if row.failed else _COLORS.get(row.op, "dim")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class EngineError(Exception):
     """Base of all errors that a person sees as one message without a stack trace."""
@@ -94,6 +96,22 @@ class ProtectedError(ResourceError):
 
 class ProviderError(EngineError):
     """A provider refused or failed an operation."""
+
+
+class PartialError(ProviderError):
+    """Something was created or changed, but it did not become what it should be.
+
+    It is kept in the state, and the next run goes on with it.
+
+    Attributes:
+        id: The resource's id.
+        outputs: What is known of it.
+    """
+
+    def __init__(self, reason: str, identity: str, outputs: dict[str, Any]) -> None:
+        super().__init__(reason)
+        self.id = identity
+        self.outputs = outputs
 
 
 class ClusterUnreachableError(ProviderError):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from sandbox.engine import graph, steps
 from sandbox.engine.clock import timestamp
 from sandbox.engine.deletion import delete_one
-from sandbox.engine.errors import DuplicateUrnError, EngineError, ProtectedError, StoppedError, UnsupportedError
+from sandbox.engine.errors import DuplicateUrnError, EngineError, PartialError, ProtectedError, StoppedError, UnsupportedError
 from sandbox.engine.providers.base import Created, Provider, Request
 from sandbox.engine.providers.registry import Registry, config_diff
 from sandbox.engine.resource import STACK_TYPE, Resource, provider_urn
@@ -222,12 +222,32 @@ class Registrar:
                 made = Created("", dict(inputs))
             else:
                 self._hooks("BeforeCreate", draft)
-                made = provider.create(Request(goal.urn, goal.type, inputs, goal.custom_timeouts.get("create")))
+                request = Request(goal.urn, goal.type, inputs, goal.custom_timeouts.get("create"))
+                try:
+                    made = provider.create(request)
+                except PartialError as error:
+                    self._keep_partial(goal, provider, inputs, error, old, keep_old=old is not None)
+                    raise
             state = self._settled(goal, provider, inputs, made, "")
             self._snapshot.complete(state, old, keep_old=old is not None)
             if not self._run.preview:
                 self._hooks("AfterCreate", state)
         return Registered(goal.urn, state.id, state.outputs)
+
+    def _keep_partial(
+        self,
+        goal: Goal,
+        provider: Provider,
+        inputs: Properties,
+        error: PartialError,
+        old: Resource | None,
+        *,
+        keep_old: bool = False,
+    ) -> None:
+        """Record what exists although it is not as it should be; the next run updates it."""
+        state = self._settled(goal, provider, inputs, Created(error.id, error.outputs), "")
+        state.init_errors = [str(error)]
+        self._snapshot.complete(state, old, keep_old=keep_old)
 
     def _import(self, goal: Goal, provider: Provider, inputs: Properties) -> Registered:
         draft = steps.new_state(goal, inputs, inputs, goal.import_id)
@@ -263,7 +283,11 @@ class Registrar:
                 outputs = provider.preview_update(old, inputs)
             else:
                 self._hooks("BeforeUpdate", draft)
-                outputs = provider.update(old, inputs, goal.custom_timeouts.get("update"))
+                try:
+                    outputs = provider.update(old, inputs, goal.custom_timeouts.get("update"))
+                except PartialError as error:
+                    self._keep_partial(goal, provider, inputs, error, old)
+                    raise
             state = self._settled(goal, provider, inputs, Created(old.id, outputs), old.created)
             self._snapshot.complete(state, old)
             if not self._run.preview:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sandbox.engine.clock import timestamp
-from sandbox.engine.providers.base import Request
+from sandbox.engine.errors import PartialError
+from sandbox.engine.providers.base import Created, Request
 from sandbox.engine.providers.registry import Registry
 from sandbox.engine.resource import replaced
 from sandbox.engine.run import Run
@@ -42,13 +43,17 @@ def _adopt(run: Run, registry: Registry, pending: Pending) -> str:
         return "a dynamic provider can't tell how far it came, so it is created again"
     provider = registry.get(resource.provider)
     timeout = resource.custom_timeouts.get("create")
-    made = provider.adopt(Request(resource.urn, resource.type, resource.inputs, timeout))
+    errors: list[str] = []
+    try:
+        made = provider.adopt(Request(resource.urn, resource.type, resource.inputs, timeout))
+    except PartialError as error:
+        made, errors = Created(error.id, error.outputs), [str(error)]
     if made is None:
         run.snapshot.resolve_interrupted(pending)
         return "nothing of it was found"
     outputs = made.outputs if provider.accept_secrets else mark_like(resource.inputs, made.outputs)
     outputs = mark_keys(resource.additional_secret_outputs, outputs)
     now = timestamp()
-    adopted = replaced(resource, id=made.id, outputs=outputs, created=now, modified=now)
+    adopted = replaced(resource, id=made.id, outputs=outputs, created=now, modified=now, init_errors=errors)
     run.snapshot.resolve_interrupted(pending, adopted)
     return "it was found and taken over"

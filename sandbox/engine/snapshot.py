@@ -91,6 +91,8 @@ class Snapshot:
         with self._lock:
             self.news[new.urn] = new
             self.interrupted = [item for item in self.interrupted if item.resource.urn != new.urn]
+            # in the same write: a resource that is done must not look interrupted
+            self._running = [item for item in self._running if item.resource.urn != new.urn]
             if old is not None and keep_old:
                 old.delete = True
             elif old is not None:
@@ -132,8 +134,9 @@ class Snapshot:
             yield
         finally:
             with self._lock:
-                self._running.remove(operation)
-                self._changes += 1
+                if operation in self._running:
+                    self._running.remove(operation)
+                    self._changes += 1
 
     def remaining(self) -> list[Resource]:
         """Old resources that are neither done nor gone."""

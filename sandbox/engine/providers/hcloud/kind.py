@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from sandbox.engine.errors import ProviderError, UnsupportedError
+from sandbox.engine.errors import PartialError, ProviderError, UnsupportedError
 from sandbox.engine.providers.hcloud.api import Api
 from sandbox.engine.values import Properties
 
@@ -53,6 +53,13 @@ class Kind:
         """Change these inputs in place."""
         raise UnsupportedError(f"changing '{keys[0]}' of {self.type} in place")
 
+    def repair(self, api: Api, identity: str, inputs: Properties) -> None:
+        """Do what a failed creation has left undone."""
+
+    def drift(self, key: str, given: Any, real: Any) -> Any:
+        """The value of an input after a refresh: the given one where both mean the same."""
+        return given if self.normal(key, given) == self.normal(key, real) else real
+
     def delete(self, api: Api, identity: str, inputs: Properties) -> None:
         """Delete it; what is gone is no error."""
         raise NotImplementedError
@@ -92,10 +99,20 @@ class NamedKind(Kind):
 
     def create(self, api: Api, inputs: Properties) -> Properties:
         """POST, wait, read again where there was something to wait for."""
-        answer = api.post(f"/{self.collection}", self.body(inputs))
-        api.wait(answer)
+        return self.finish(api, api.post(f"/{self.collection}", self.body(inputs)), inputs)
+
+    def finish(self, api: Api, answer: Mapping[str, Any], inputs: Properties) -> Properties:
+        """Everything after the POST; what fails now is kept in the state.
+
+        Raises:
+            PartialError: It exists, but something is missing.
+        """
         found = answer[self.single]
-        self.complete(api, found, inputs)
+        try:
+            api.wait(answer)
+            self.complete(api, found, inputs)
+        except ProviderError as error:
+            raise PartialError(str(error), str(found["id"]), self.outputs(found, inputs)) from error
         if self.settled(answer, inputs):
             return self.outputs(found, inputs)
         return self.read(api, str(found["id"]), inputs)
@@ -106,6 +123,10 @@ class NamedKind(Kind):
 
     def complete(self, api: Api, found: Mapping[str, Any], inputs: Properties) -> None:
         """What is left to do after the POST, idempotent."""
+
+    def repair(self, api: Api, identity: str, inputs: Properties) -> None:
+        """Do what is left to do after the POST."""
+        self.complete(api, self.get(api, identity), inputs)
 
     def get(self, api: Api, identity: str) -> dict[str, Any]:
         """The API's object."""

@@ -110,7 +110,8 @@ class HcloudProvider(Provider):
 
     def create(self, request: Request) -> Created:
         """Create."""
-        return _created(_kind(request.type), _kind(request.type).create(self._api, _given(request.inputs)))
+        kind = _kind(request.type)
+        return _created(kind, kind.create(self._api, _given(request.inputs)))
 
     def adopt(self, request: Request) -> Created | None:
         """Look for what a killed run has left."""
@@ -123,6 +124,8 @@ class HcloudProvider(Provider):
         kind = _kind(old.type)
         keys = list(self.diff(old, news).keys)
         inputs = _given(news)
+        if old.init_errors:
+            kind.repair(self._api, old.id, inputs)
         if keys:
             kind.change(self._api, old.id, _given(old.inputs), inputs, keys)
         return _created(kind, kind.read(self._api, old.id, inputs)).outputs
@@ -147,9 +150,8 @@ class HcloudProvider(Provider):
             raise ResourceNotFoundError(f"'{old.id}' can't be read without the input {error}") from error
         now = {}
         for key, value in plain(old.inputs).items():
-            real = outputs.get(key)
             readable = not key.startswith("__") and key not in kind.unread and key in outputs
-            now[key] = real if readable and kind.normal(key, real) != kind.normal(key, value) else value
+            now[key] = kind.drift(key, value, outputs[key]) if readable else value
         return Read(str(outputs["id"]), now, _created(kind, outputs).outputs)
 
     def invoke(self, token: str, arguments: Properties) -> Properties:

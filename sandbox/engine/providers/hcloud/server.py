@@ -47,6 +47,14 @@ class Server(NamedKind):
             return None
         return super().normal(key, value)
 
+    def drift(self, key: str, given: Any, real: Any) -> Any:
+        """Of inline networks only what the program has given."""
+        if key != "networks":
+            return super().drift(key, given, real)
+        places = {item["networkId"]: item for item in real}
+        wanted = [(item, places.get(_network_id(item))) for item in given]
+        return [{name: place.get(name, item[name]) for name in item} for item, place in wanted if place is not None]
+
     # --- creating
 
     def create(self, api: Api, inputs: Properties) -> Properties:
@@ -55,10 +63,11 @@ class Server(NamedKind):
         image = _image(api, inputs["image"], server_type["architecture"])
         keys = [_ssh_key(api, key) for key in inputs.get("sshKeys") or ()]
         body = self.body(inputs) | {"server_type": str(server_type["id"]), "image": str(image["id"]), "ssh_keys": keys}
-        answer = api.post("/servers", body)
-        api.wait(answer)
-        self.complete(api, answer["server"], inputs)
-        return self.read(api, str(answer["server"]["id"]), inputs)
+        return self.finish(api, api.post("/servers", body), inputs)
+
+    def settled(self, answer: Mapping[str, Any], inputs: Properties) -> bool:  # noqa: ARG002
+        """Its status shows only afterwards."""
+        return False
 
     def body(self, inputs: Properties) -> Properties:
         """What needs no look-up."""

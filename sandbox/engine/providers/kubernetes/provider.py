@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from sandbox.engine.errors import ClusterUnreachableError, ProviderError, ResourceNotFoundError, UnsupportedError
+from sandbox.engine.errors import ClusterUnreachableError, PartialError, ProviderError, ResourceNotFoundError, UnsupportedError
 from sandbox.engine.graph import name_of
 from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
 from sandbox.engine.providers.kubernetes import objects, readiness
@@ -195,7 +195,11 @@ class KubernetesProvider(Provider):
     ) -> Created:
         """Wait until an object is ready; its id and outputs."""
         if readiness.awaited(found):
-            found = self._wait(urn, found, readiness.timeout_of(found, timeout))
+            try:
+                found = self._wait(urn, found, readiness.timeout_of(found, timeout))
+            except ProviderError as error:
+                shown = objects.outputs(found, inputs, manager, version)
+                raise PartialError(str(error), objects.identity(found), shown) from error
         return Created(objects.identity(found), objects.outputs(found, inputs, manager, version))
 
     def _wait(self, urn: str, found: dict[str, Any], timeout: float) -> dict[str, Any]:
