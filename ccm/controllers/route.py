@@ -34,6 +34,7 @@ from ccm.kube.reconciler import Result, run_workers
 COMPONENT = "route_controller"
 QUEUE = "Routes"
 KEY = "routes"
+WATCH_BASED = "CloudControllerManagerWatchBasedRoutesReconciliation"  # upstream's feature gate
 RETRY_BASE, RETRY_CAP = 5.0, 300.0  # seconds
 NEARLY_FULL = 0.9
 _NOT_SEEN = "the machines of most nodes, or some machines of the network, can't be seen"

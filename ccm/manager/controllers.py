@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ccm.cloud import Cloud
 from ccm.controllers import node as node_controller
 from ccm.controllers import node_lifecycle
+from ccm.controllers import route as route_controller
 from ccm.controllers.service import controller as service_controller
 from ccm.controllers.service.policy import Classes
 from ccm.kube.events import EventRecorder
@@ -19,7 +20,7 @@ from ccm.kube.protocol import Transport
 from ccm.kube.ratelimit import RetryLimiter
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
-from ccm.manager.selection import NODE, NODE_LIFECYCLE, SERVICE
+from ccm.manager.selection import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 
 
 class Controller(Protocol):
@@ -138,6 +139,28 @@ def _service(shop: Workshop) -> Controller | None:
     )
 
 
+def _route(shop: Workshop) -> Controller | None:
+    routes, options = shop.cloud.routes, shop.options
+    if routes is None or not options.routes_wanted:
+        return None
+    flags = options.flags
+    return route_controller.RouteController(
+        routes,
+        shop.transport,
+        shop.nodes,
+        shop.recorder.for_component(route_controller.COMPONENT),
+        route_controller.RouteOptions(
+            cluster_cidrs=route_controller.parse_cluster_cidrs(flags["cluster-cidr"]),
+            reconciliation_period=flags["route-reconciliation-period"],
+            watch_based=flags["feature-gates"].get(route_controller.WATCH_BASED, False),
+        ),
+        registry=shop.metrics.registry,
+        queue=shop.metrics.queue(
+            route_controller.QUEUE, RetryLimiter(route_controller.RETRY_BASE, route_controller.RETRY_CAP)
+        ),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line of the table.
@@ -158,4 +181,5 @@ TABLE = (
     Entry(NODE, "cloud-node", _node),
     Entry(NODE_LIFECYCLE, "cloud-node-lifecycle", _node_lifecycle),
     Entry(SERVICE, "service", _service),
+    Entry(ROUTE, "route", _route),
 )
