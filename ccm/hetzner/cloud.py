@@ -14,6 +14,7 @@ from ccm.hetzner.budget import Budget, Priority
 from ccm.hetzner.description import DIALECTS, FROM_SCRATCH, DescriptionOptions, Dialect
 from ccm.hetzner.errors import Unauthorized
 from ccm.hetzner.instances import HetznerInstances
+from ccm.hetzner.load_balancers import HetznerLoadBalancers
 from ccm.hetzner.metrics import ApiMetrics
 from ccm.hetzner.network import check_attached, find_network, read_attached_networks
 from ccm.hetzner.routes import HetznerRoutes
@@ -34,7 +35,6 @@ class HetznerCloud:
     """
 
     has_cluster_id = True
-    load_balancers = None
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class HetznerCloud:
         )
         self._options = self._describe_options()
         self.instances = HetznerInstances(self.api, self.servers, lambda: self._options)
+        self.load_balancers = self._open_load_balancers()
 
     async def start(self) -> None:
         """See :meth:`ccm.cloud.Cloud.start`."""
@@ -76,6 +77,8 @@ class HetznerCloud:
 
     async def close(self) -> None:
         """See :meth:`ccm.cloud.Cloud.close`."""
+        if self.load_balancers is not None:
+            await self.load_balancers.close()
         await self.servers.close()
         await self.api.close()
 
@@ -94,6 +97,19 @@ class HetznerCloud:
             await check_attached(self.network, self._attached_networks)
         if chosen.routes:
             self.routes = HetznerRoutes(self.api, self.servers, self.network.id, self._dialect.scheme)
+
+    def _open_load_balancers(self) -> HetznerLoadBalancers | None:
+        chosen = self.settings.load_balancers
+        if not chosen.enabled:
+            return None
+        return HetznerLoadBalancers(
+            self.api,
+            self.servers,
+            chosen,
+            scheme=self._dialect.scheme,
+            network=lambda: self.network.id if self.network else None,
+            cluster=chosen.cluster,
+        )
 
     def _describe_options(self) -> DescriptionOptions:
         chosen = self.settings.instances

@@ -66,7 +66,8 @@ class RobotSettings:
 class LoadBalancerSettings:
     """``HCLOUD_LOAD_BALANCERS_…``: defaults for what annotations of a Service leave open.
 
-    None and empty texts mean "not set". Times in seconds.
+    None and empty texts mean "not set". Times in seconds. ``cluster`` (``CCM_CLUSTER_ID``, our own) is what
+    tells this cluster's load balancers from those of others in the same project.
     """
 
     enabled: bool
@@ -83,6 +84,7 @@ class LoadBalancerSettings:
     health_check_interval: float | None
     health_check_timeout: float | None
     health_check_retries: int | None
+    cluster: str = ""
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ def _load_balancers(variables: Variables) -> LoadBalancerSettings:
         health_check_interval=variables.duration(prefix + "HEALTH_CHECK_INTERVAL", None),
         health_check_timeout=variables.duration(prefix + "HEALTH_CHECK_TIMEOUT", None),
         health_check_retries=variables.integer(prefix + "HEALTH_CHECK_RETRIES", None),
+        cluster=variables.text("CCM_CLUSTER_ID"),
     )
 
 

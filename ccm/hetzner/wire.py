@@ -212,6 +212,21 @@ class LoadBalancer(Part, frozen=True):
     algorithm: Algorithm = Algorithm()
 
 
+class ActionError(Part, frozen=True):
+    """Why something failed."""
+
+    code: str = "unknown"
+    message: str = ""
+
+
+class CertificateStatus(Part, frozen=True):
+    """How far a managed certificate is; each is ``pending``, ``completed``, ``failed`` and others."""
+
+    issuance: str = ""
+    renewal: str = ""
+    error: ActionError | None = None
+
+
 class Certificate(Part, frozen=True):
     """A TLS certificate."""
 
@@ -220,13 +235,7 @@ class Certificate(Part, frozen=True):
     type: str = "uploaded"
     domain_names: tuple[str, ...] = ()
     labels: dict[str, str] = {}
-
-
-class ActionError(Part, frozen=True):
-    """Why an action failed."""
-
-    code: str = "unknown"
-    message: str = ""
+    status: CertificateStatus | None = None
 
 
 class Action(Part, frozen=True):

@@ -1,6 +1,10 @@
 """Hetzner Cloud load balancers as the ``load_balancers`` capability of a cloud.
 
-Annotations are read (``annotations``), turned into the wanted load balancer
-(``desired``), compared with the actual one (``plan``) and the resulting named steps
-are run (``apply``). Certificates, targets, ownership and status are files of their own.
+Annotations are read (``annotations``), turned into the load balancer that should be (``desire``, with
+``listeners``, ``targets`` and ``ownership``), compared with the one that is (``plan``), and the resulting
+named steps are run (``apply``). All of these but the last are pure; ``balancers`` ties them together.
 """
+
+from ccm.hetzner.load_balancers.balancers import HetznerLoadBalancers
+
+__all__ = ["HetznerLoadBalancers"]

@@ -2,8 +2,8 @@
 
 Keys are the official CCM's, with its meanings; ours are ``adopt``, ``share``, ``preserve-foreign`` and
 ``delete-protection``, and every key of a port may be given for one port alone as ``port.<n>.<key>``. What is
-not annotated comes from the environment (HCLOUD_LOAD_BALANCERS_…), and otherwise has the API's default, so that
-taking an annotation away takes its effect away.
+not annotated comes from the environment (HCLOUD_LOAD_BALANCERS_…), and otherwise has the API's default, so
+that taking an annotation away takes its effect away.
 """
 
 from __future__ import annotations
@@ -120,6 +120,7 @@ class Wishes:
 
     Attributes:
         problems: What is wrong, by annotation; such an annotation counts as not set.
+        remarks: What has no effect, by annotation.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Wishes:
     protection: bool | None
     ports: Mapping[int, PortWishes]
     problems: Mapping[str, str]
+    remarks: Mapping[str, str]
 
 
 def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool) -> Wishes:
@@ -154,7 +156,6 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
     """
     problems: dict[str, str] = {}
     reader = Reader(service.annotations, problems)
-    _check_keys(service, problems)
     location = reader.text("location", longest=63)
     zone = reader.text("network-zone", longest=63)
     if not location and not zone:
@@ -187,6 +188,7 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
         protection=reader.optional_boolean("delete-protection"),
         ports={port.port: _port(service, port, defaults, problems) for port in service.ports},
         problems=problems,
+        remarks=_remarks(service),
     )
 
 
@@ -274,16 +276,18 @@ def _clamp(value: float | None, default: int, lowest: int, highest: int) -> int:
     return default if value is None else min(max(round(value), lowest), highest)
 
 
-def _check_keys(service: ServiceView, problems: dict[str, str]) -> None:
-    """Find misspelt keys and ports that the Service does not have."""
+def _remarks(service: ServiceView) -> dict[str, str]:
+    """Misspelt keys, and ports that the Service does not have."""
     ports = {str(port.port) for port in service.ports}
+    remarks: dict[str, str] = {}
     for name in service.annotations:
         key = name.removeprefix(PREFIX)
         if key == name or key in KEYS:
             continue
         match = _PORT_KEY.fullmatch(key)
         if match is None or match[2] not in PORT_KEYS:
-            problems[name] = f"{name}: there is no such annotation"
+            remarks[name] = f"{name}: there is no such annotation"
         elif match[1] not in ports:
             has = ", ".join(sorted(ports, key=int)) or "no ports"
-            problems[name] = f"{name}: the Service has no port {match[1]!r:.20}, it has {has}"
+            remarks[name] = f"{name}: the Service has no port {match[1]:.20}, it has {has}"
+    return remarks

@@ -1,7 +1,7 @@
 """Whose load balancer it is. Pure.
 
-Everything that we make carries labels. What lacks them is never changed or deleted, unless an annotation adopts
-it. A load balancer that the official CCM labelled with a Service's UID is that Service's.
+Everything that we make carries labels. What lacks them is never changed or deleted, unless an annotation
+adopts it. A load balancer that the official CCM labelled with a Service's UID is that Service's.
 
 A load balancer may be shared: by several Services of the cluster (``share``), or with somebody else
 (``preserve-foreign``). Then labels also say which listener is whose.
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ccm.cloud import CloudError, Notice, ServiceView
 from ccm.hetzner.load_balancers.annotations import Wishes
+from ccm.hetzner.load_balancers.listeners import occupied_ports
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.wire import LoadBalancer
 
@@ -78,9 +79,9 @@ def locate(service: ServiceView, wishes: Wishes, balancers: Iterable[LoadBalance
     same_name = next((one for one in everyone if one.name == wishes.name), None)
     if same_name is not None:
         raise NotOurLoadBalancer(
-            f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to take "
-            f"it over, annotate the Service with {PREFIX}adopt: {str(same_name.id)!r}, or choose another name "
-            f"with {PREFIX}name"
+            f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to "
+            f"take it over, annotate the Service with {PREFIX}adopt: {str(same_name.id)!r}, or choose "
+            f"another name with {PREFIX}name"
         )
     return Place(None)
 
@@ -111,7 +112,7 @@ def _adoptable(
     found = [one for one in balancers if wishes.adopt in (str(one.id), one.name)]
     if not found:
         raise NotOurLoadBalancer(
-            f"{PREFIX}adopt: {wishes.adopt!r} is neither the id nor the name of a load balancer of this project"
+            f"{PREFIX}adopt: {wishes.adopt!r} is neither id nor name of a load balancer of this project"
         )
     balancer = found[0]
     _refuse_other_cluster(balancer, cluster)
@@ -128,7 +129,8 @@ def _refuse_other_cluster(balancer: LoadBalancer, cluster: str) -> None:
     other = balancer.labels.get(CLUSTER, "")
     if other and cluster and other != cluster:
         raise NotOurLoadBalancer(
-            f"load balancer {balancer.name!r} ({balancer.id}) belongs to cluster {other!r}, this is {cluster!r}"
+            f"load balancer {balancer.name!r} ({balancer.id}) belongs to cluster {other!r}, "
+            f"this is {cluster!r}"
         )
 
 
@@ -172,22 +174,57 @@ def wanted_labels(
             labels[SHARE] = wishes.share
     if place.leads:
         labels[SERVICE_UID] = service.uid
+        labels.pop(RDNS, None)
+        if marker := rdns_marker(wishes, place.balancer):
+            labels[RDNS] = marker
     if place.adopting:
         labels[ADOPTED] = "true"
     if labels == present:
         return labels
     if place.leads:
         labels |= {NAMESPACE: service.namespace, SERVICE: service.name}
-        labels[RDNS] = "-".join(sorted(wishes.rdns))
-        if not wishes.rdns:
-            del labels[RDNS]
     if cluster:
         labels[CLUSTER] = cluster
     return labels
 
 
+def foreign_ports(service: ServiceView, wishes: Wishes, place: Place) -> dict[int, str]:
+    """Ports that are not the Service's to use, and who has them."""
+    balancer = place.balancer
+    if balancer is None or not is_shared(wishes, balancer):
+        return {}
+    owners = ports_by_label(balancer)
+    taken = {port: f"the Service with UID {uid}" for port, uid in owners.items() if uid != service.uid}
+    if not owners and balancer.labels.get(SERVICE_UID) == service.uid and not place.adopting:
+        return taken  # it was not shared until now
+    for listener in balancer.services:
+        if owners.get(listener.listen_port) != service.uid:
+            for port in occupied_ports(listener):
+                taken.setdefault(port, "somebody else")
+    return taken
+
+
+def rdns_now(balancer: LoadBalancer | None) -> dict[str, object]:
+    """The reverse DNS names of a load balancer's addresses, by ``ipv4`` and ``ipv6``."""
+    if balancer is None:
+        return {}
+    return {"ipv4": balancer.public_net.ipv4.dns_ptr, "ipv6": balancer.public_net.ipv6.dns_ptr}
+
+
+def rdns_set_by_us(balancer: LoadBalancer | None) -> frozenset[str]:
+    """Address families whose reverse DNS name was set by us, so that we may reset it."""
+    return frozenset(balancer.labels.get(RDNS, "").split("-")) - {""} if balancer else frozenset()
+
+
+def rdns_marker(wishes: Wishes, balancer: LoadBalancer | None) -> str:
+    """The label that remembers which reverse DNS names are ours."""
+    now, marked = rdns_now(balancer), rdns_set_by_us(balancer)
+    ours = {family for family, name in wishes.rdns.items() if family in marked or now.get(family) != name}
+    return "-".join(sorted(ours))
+
+
 def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, str]:
-    """The labels of a load balancer that a Service leaves to others; the next Service leads, if there is one."""
+    """The labels of a load balancer that a Service leaves to others; the next Service leads, if any."""
     left = {key: value for key, value in balancer.labels.items() if not _is_own_port(key, value, service.uid)}
     others = sorted(uid for uid in ports_by_label(balancer).values() if uid != service.uid)
     if left.get(SERVICE_UID) != service.uid:

@@ -1,0 +1,111 @@
+"""Runs the steps of a plan, one after the other: a load balancer takes one change at a time.
+
+A step that fails takes with it those that need it, and no others. A change is never sent twice without
+looking for its result first: only "locked" means that nothing was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
+from ccm.hetzner.api import HetznerApi
+from ccm.hetzner.budget import Priority
+from ccm.hetzner.errors import ApiError, Locked, Unavailable
+from ccm.hetzner.load_balancers.plan import Planned
+from ccm.hetzner.load_balancers.steps import Step
+from ccm.hetzner.wire import LoadBalancer
+
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries while another action holds the lock
+# The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
+_DONE_ALREADY = {
+    "add_target": {"target_already_defined"},
+    "attach_to_network": {"load_balancer_already_attached"},
+}
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass
+class Applied:
+    """What came of a plan.
+
+    Attributes:
+        balancer: The load balancer as it should be now.
+        steps: What was done.
+        errors: What was not, and why.
+        reread: Whether the load balancer has to be read, because the API decided about a part of it.
+        doubtful: Whether it is not known if something was done.
+    """
+
+    balancer: LoadBalancer
+    steps: list[str] = field(default_factory=list[str])
+    errors: list[tuple[str, CloudError]] = field(default_factory=list[tuple[str, CloudError]])
+    reread: bool = False
+    doubtful: bool = False
+
+
+async def apply(
+    api: HetznerApi, balancer: LoadBalancer, steps: Sequence[Planned], *, sleep: Sleep = asyncio.sleep
+) -> Applied:
+    """Run a plan. Never raises a :class:`CloudError`: what went wrong is in the result."""
+    applied = Applied(balancer)
+    failed: set[str] = set()
+    for planned in steps:
+        step = planned.step
+        if planned.needs & failed:
+            failed.add(str(step))
+            continue
+        try:
+            await _send(api, balancer.id, step, sleep)
+        except CloudError as error:
+            failed.add(str(step))
+            applied.errors.append((str(step), error))
+            if isinstance(error, Unavailable):
+                if applied.doubtful:
+                    break  # twice no answer: the others would fare no better
+                applied.doubtful = True
+            elif isinstance(error, AccessDenied | QuotaExhausted):
+                break
+            else:
+                applied.reread = True  # the load balancer is not what we took it for
+            continue
+        applied.balancer = step.effect(applied.balancer)
+        applied.steps.append(str(step))
+        applied.reread = applied.reread or step.unforeseen
+    return applied
+
+
+async def _send(api: HetznerApi, number: int, step: Step, sleep: Sleep) -> None:
+    path = f"/load_balancers/{number}"
+    priority = Priority.LOAD_BALANCERS
+    if step.operation == "update":
+        await patiently(lambda: api.change("PUT", path, step.body(), priority=priority), sleep)
+        return
+    path = f"{path}/actions/{step.operation}"
+    try:
+        action = await patiently(lambda: api.act(path, step.body(), priority=priority), sleep)
+    except ApiError as error:
+        if error.code in _DONE_ALREADY.get(step.operation, ()):
+            return
+        raise
+    await api.wait(action)
+
+
+async def patiently(send: Callable[[], Awaitable[T]], sleep: Sleep = asyncio.sleep) -> T:
+    """Send a change; while something else works on the resource, wait and try again.
+
+    Raises:
+        Locked: it took too long.
+        ApiError: the change failed.
+    """
+    for pause in PAUSES:
+        try:
+            return await send()
+        except Locked:
+            await sleep(pause)
+    return await send()

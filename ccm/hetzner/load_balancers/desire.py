@@ -1,0 +1,156 @@
+"""What a Service's load balancer should be, all things considered. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ccm.cloud import Notice, ServiceView
+from ccm.hetzner.load_balancers.annotations import Wishes
+from ccm.hetzner.load_balancers.listeners import occupied_ports, wanted_listeners
+from ccm.hetzner.load_balancers.ownership import (
+    Place,
+    foreign_ports,
+    is_shared,
+    rdns_set_by_us,
+    wanted_labels,
+)
+from ccm.hetzner.load_balancers.plan import Desired
+from ccm.hetzner.load_balancers.targets import Target, target_of
+from ccm.hetzner.wire import LoadBalancer, LoadBalancerService, LoadBalancerType
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What is known besides the Service.
+
+    Attributes:
+        place: Its load balancer, and what it may decide about it.
+        cluster: The cluster's id; may be empty.
+        network: The private network, or None.
+        type: The type that is wanted; None = leave it.
+        limits: The type whose limits hold.
+        certificates: Ids by port.
+        targets: The targets that are possible.
+        cluster_targets: Identities of targets that can only be this cluster's.
+        reachable: Ids of servers that have a public IPv4 address.
+    """
+
+    place: Place
+    cluster: str
+    network: int | None
+    type: LoadBalancerType | None
+    limits: LoadBalancerType
+    certificates: Mapping[int, tuple[int, ...]]
+    targets: tuple[Target, ...] = ()
+    cluster_targets: frozenset[tuple[int, str]] = field(default_factory=frozenset[tuple[int, str]])
+    reachable: frozenset[int] = frozenset()
+
+
+def desire(service: ServiceView, wishes: Wishes, around: Circumstances) -> tuple[Desired, list[Notice]]:
+    """The load balancer that a Service should have, and what its owner should know."""
+    place = around.place
+    listeners, notices = wanted_listeners(service, wishes, around.certificates)
+    taken = foreign_ports(service, wishes, place)
+    listeners, conflicts = _without_conflicts(listeners, taken)
+    notices += conflicts
+    if not is_shared(wishes, place.balancer) and len(listeners) > around.limits.max_services:
+        notices.append(_too_many(listeners, around.limits))
+        listeners = listeners[: around.limits.max_services]
+    ports = [one.listen_port for one in listeners]
+    labels = wanted_labels(service, wishes, place, around.cluster, ports)
+    if not place.leads and place.balancer is not None:
+        name = place.balancer.name
+        desired = Desired(name, labels, listeners=tuple(listeners), foreign_ports=frozenset(taken))
+        return desired, notices
+    rdns: dict[str, str | None] = {
+        family: None for family in rdns_set_by_us(place.balancer) if family not in wishes.rdns
+    }
+    desired = Desired(
+        name=wishes.name if not place.balancer or not wishes.adopt else _kept_name(service, wishes, place),
+        labels=labels,
+        type=around.type,
+        algorithm=wishes.algorithm,
+        public=wishes.public,
+        network=around.network,
+        private_ip=wishes.private_ipv4,
+        ip_range=wishes.ip_range,
+        listeners=tuple(listeners),
+        targets=around.targets,
+        rdns={**rdns, **wishes.rdns},
+        protection=wishes.protection,
+        foreign_ports=frozenset(taken),
+        foreign_targets=_foreign_targets(wishes, place.balancer, around),
+        reachable=around.reachable,
+    )
+    return desired, notices
+
+
+def only_targets(desired: Desired, actual: LoadBalancer) -> Desired:
+    """The same, but everything except the targets stays: for a Service whose annotations are wrong."""
+    return Desired(
+        name=actual.name,
+        labels=actual.labels,
+        targets=desired.targets,
+        foreign_ports=frozenset(one.listen_port for one in actual.services),
+        foreign_targets=desired.foreign_targets,
+        reachable=desired.reachable,
+    )
+
+
+def released(
+    labels: Mapping[str, str], actual: LoadBalancer, ports: Iterable[int], *, targets: bool
+) -> Desired:
+    """What is left of a load balancer that stays when its Service goes.
+
+    Args:
+        labels: That it keeps.
+        actual: It now.
+        ports: Listeners that go.
+        targets: Whether the targets go too.
+    """
+    goes = set(ports)
+    return Desired(
+        name=actual.name,
+        labels=labels,
+        targets=() if targets else None,
+        foreign_ports=frozenset(one.listen_port for one in actual.services) - goes,
+    )
+
+
+def _kept_name(service: ServiceView, wishes: Wishes, place: Place) -> str:
+    """An adopted load balancer keeps its name unless another is asked for."""
+    from_annotation = any(key.endswith("/name") for key in service.annotations)
+    return wishes.name if from_annotation or place.balancer is None else place.balancer.name
+
+
+def _without_conflicts(
+    listeners: list[LoadBalancerService], taken: Mapping[int, str]
+) -> tuple[list[LoadBalancerService], list[Notice]]:
+    free = [one for one in listeners if not occupied_ports(one) & taken.keys()]
+    ports = sorted(
+        port for one in listeners if one not in free for port in occupied_ports(one) if port in taken
+    )
+    if not ports:
+        return listeners, []
+    who = "; ".join(f"port {port} belongs to {taken[port]}" for port in ports)
+    return free, [Notice("LoadBalancerPortConflict", f"on the shared load balancer {who}")]
+
+
+def _too_many(listeners: Sequence[LoadBalancerService], limits: LoadBalancerType) -> Notice:
+    out = ", ".join(str(one.listen_port) for one in listeners[limits.max_services :])
+    text = (
+        f"type {limits.name} takes {limits.max_services} ports; these are left out: {out}; choose a larger "
+    )
+    return Notice("MaxServicesReached", text + "type with load-balancer.hetzner.cloud/type")
+
+
+def _foreign_targets(
+    wishes: Wishes, balancer: LoadBalancer | None, around: Circumstances
+) -> frozenset[tuple[int, str]]:
+    """Targets that somebody else added, where that is possible."""
+    if balancer is None or not wishes.preserve_foreign:
+        return frozenset()
+    present = (target_of(one) for one in balancer.targets)
+    identities = {one.identity for one in present if one is not None}
+    return frozenset(identities - around.cluster_targets)

@@ -1,0 +1,247 @@
+"""From a load balancer as it is to one as it should be, in as few changes as possible. Pure.
+
+The order keeps traffic flowing: what is new comes before what goes, as far as there is room; a target changes
+from its public to its private address alone, while the others serve. A step names the steps without which it
+makes no sense; all others are tried whatever happened before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
+from ccm.hetzner.load_balancers.steps import (
+    AddService,
+    AddTarget,
+    Attach,
+    ChangeAlgorithm,
+    ChangeProtection,
+    ChangeRdns,
+    ChangeType,
+    DeleteService,
+    Detach,
+    DisablePublic,
+    EnablePublic,
+    RemoveTarget,
+    Step,
+    Update,
+    UpdateService,
+)
+from ccm.hetzner.load_balancers.targets import Target, target_of
+from ccm.hetzner.wire import LoadBalancer, LoadBalancerService, LoadBalancerType
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """What a load balancer should be. None = it does not matter, or is not ours to decide.
+
+    Attributes:
+        name: Its name.
+        labels: All of its labels.
+        type: Its type.
+        algorithm: How a target is chosen.
+        public: Whether it answers on public addresses.
+        network: The private network that it is in; None = leave it where it is.
+        private_ip: Its address there; empty = any.
+        ip_range: Where it gets one when it enters; empty = anywhere.
+        listeners: What it listens on.
+        targets: Where traffic goes.
+        rdns: Reverse DNS names by ``ipv4`` and ``ipv6``; None = the default; a missing one does not matter.
+        protection: Whether deletion is forbidden.
+        foreign_ports: Ports of listeners that belong to others.
+        foreign_targets: Identities of targets that belong to others.
+        reachable: Ids of servers that have a public IPv4 address.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    type: LoadBalancerType | None = None
+    algorithm: str | None = None
+    public: bool | None = None
+    network: int | None = None
+    private_ip: str = ""
+    ip_range: str = ""
+    listeners: tuple[LoadBalancerService, ...] = ()
+    targets: tuple[Target, ...] | None = None
+    rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
+    protection: bool | None = None
+    foreign_ports: frozenset[int] = frozenset()
+    foreign_targets: frozenset[tuple[int, str]] = frozenset()
+    reachable: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A step of a plan, and the steps that it needs, by their texts."""
+
+    step: Step
+    needs: frozenset[str] = frozenset()
+
+
+def plan(desired: Desired, actual: LoadBalancer) -> list[Planned]:
+    """The steps from actual to desired, in order; none if there is no difference."""
+    network, entered = _network(desired, actual)
+    removals, listeners = _listeners(desired, actual)
+    targets = _targets(desired, actual, entered)
+    growth, shrinking = _type(desired, actual, [*removals, *targets])
+    resets = [one for one in _rdns(desired, actual) if one.step.unforeseen]
+    return [
+        *resets,
+        *_identity(desired, actual, resets),
+        *growth,
+        *_algorithm(desired, actual),
+        *_public(desired, actual, on=True, after=()),
+        *network,
+        *removals,
+        *listeners,
+        *targets,
+        *shrinking,
+        *_public(desired, actual, on=False, after=[one.step for one in targets]),
+        *(one for one in _rdns(desired, actual) if not one.step.unforeseen),
+        *_protection(desired, actual),
+    ]
+
+
+def _identity(desired: Desired, actual: LoadBalancer, resets: Iterable[Planned]) -> Iterator[Planned]:
+    renames = desired.name != actual.name
+    if renames or dict(desired.labels) != actual.labels:
+        # A label remembers which reverse DNS names are ours to reset; it must not go before they are.
+        yield Planned(Update(desired.name, desired.labels, renames), _texts(one.step for one in resets))
+
+
+def _type(
+    desired: Desired, actual: LoadBalancer, others: Iterable[Planned]
+) -> tuple[list[Planned], list[Planned]]:
+    """Changing to a type that is too small now has to wait for what is removed."""
+    wanted = desired.type
+    if wanted is None or wanted.name == actual.load_balancer_type.name:
+        return [], []
+    fits = wanted.max_targets >= len(actual.targets) and wanted.max_services >= len(actual.services)
+    if fits:
+        return [Planned(ChangeType(wanted))], []
+    going = [one.step for one in others if isinstance(one.step, DeleteService | RemoveTarget)]
+    return [], [Planned(ChangeType(wanted), _texts(going))]
+
+
+def _algorithm(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
+    if desired.algorithm is not None and desired.algorithm != actual.algorithm.type:
+        yield Planned(ChangeAlgorithm(desired.algorithm))
+
+
+def _public(desired: Desired, actual: LoadBalancer, *, on: bool, after: Iterable[Step]) -> Iterator[Planned]:
+    if desired.public is on and actual.public_net.enabled is not on:
+        yield Planned(EnablePublic() if on else DisablePublic(), _texts(after))
+
+
+def _network(desired: Desired, actual: LoadBalancer) -> tuple[list[Planned], frozenset[str]]:
+    """Steps into the network, and the text of the one that enters it."""
+    wanted = desired.network
+    current = {net.network: net.ip for net in actual.private_net}
+    if wanted is None or (wanted in current and desired.private_ip in ("", current[wanted])):
+        return [], frozenset()
+    aside = list(_step_aside(desired, actual))
+    leave = [Planned(Detach(network)) for network in current]
+    enter = Attach(wanted, desired.private_ip, desired.ip_range)
+    entering = Planned(enter, _texts(one.step for one in leave))
+    return [*aside, *leave, entering], _texts([enter])
+
+
+def _step_aside(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
+    """Serve by public addresses while the private ones are out of reach."""
+    if not actual.private_net or not (actual.public_net.enabled or desired.public):
+        return
+    for target in _present(desired, actual).values():
+        if target.private and target.server in desired.reachable:
+            remove = RemoveTarget(target)
+            yield Planned(remove)
+            yield Planned(AddTarget(Target(server=target.server)), _texts([remove]))
+
+
+def _listeners(desired: Desired, actual: LoadBalancer) -> tuple[list[Planned], list[Planned]]:
+    """Steps that remove listeners, and those that change and add."""
+    present = {one.listen_port: comparable(one) for one in actual.services}
+    wanted = {one.listen_port: one for one in desired.listeners}
+    goes = [port for port in present if port not in wanted and port not in desired.foreign_ports]
+    freed = {port: str(DeleteService(gone)) for gone in goes for port in occupied_ports(present[gone])}
+    updates: list[UpdateService] = []
+    for port, listener in wanted.items():
+        before = present.get(port)
+        if before is not None and before != listener:
+            updates.append(UpdateService(listener, _differences(before, listener)))
+    # An update that gives a port up comes before one that takes it.
+    updates.sort(key=lambda one: len(occupied_ports(one.listener)))
+    for update in updates:
+        before = occupied_ports(present[update.listener.listen_port])
+        freed.update(dict.fromkeys(before - occupied_ports(update.listener), str(update)))
+    adds = [AddService(listener) for port, listener in wanted.items() if port not in present]
+    changes = [Planned(one, _freeing(one.listener, freed) - {str(one)}) for one in (*updates, *adds)]
+    return [Planned(DeleteService(port)) for port in goes], changes
+
+
+def _freeing(listener: LoadBalancerService, freed: Mapping[int, str]) -> frozenset[str]:
+    return frozenset(freed[port] for port in occupied_ports(listener) if port in freed)
+
+
+def _differences(before: LoadBalancerService, after: LoadBalancerService) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name in LoadBalancerService.__struct_fields__
+        if getattr(before, name) != getattr(after, name)
+    )
+
+
+def _present(desired: Desired, actual: LoadBalancer) -> dict[tuple[int, str], Target]:
+    """The targets that are ours to change, by identity."""
+    found = (target_of(one) for one in actual.targets)
+    return {
+        one.identity: one for one in found if one is not None and one.identity not in desired.foreign_targets
+    }
+
+
+def _targets(desired: Desired, actual: LoadBalancer, entered: frozenset[str]) -> list[Planned]:
+    if desired.targets is None:
+        return []
+    present = _present(desired, actual)
+    if entered:
+        present |= {
+            step.target.identity: step.target
+            for step in (one.step for one in _step_aside(desired, actual))
+            if isinstance(step, AddTarget)
+        }
+    opened = _texts([EnablePublic()] if desired.public and not actual.public_net.enabled else [])
+    adds: list[Planned] = []
+    switches: list[Planned] = []
+    for target in desired.targets:
+        needs = entered if target.private or target.ip else opened
+        before = present.get(target.identity)
+        if before is None:
+            adds.append(Planned(AddTarget(target), needs))
+        elif before != target:
+            remove = RemoveTarget(before)
+            switches += [Planned(remove, needs), Planned(AddTarget(target), needs | _texts([remove]))]
+    wanted = {target.identity for target in desired.targets}
+    removes = [Planned(RemoveTarget(one)) for identity, one in present.items() if identity not in wanted]
+    limit = (desired.type or actual.load_balancer_type).max_targets
+    if len(actual.targets) + len(adds) <= min(limit, actual.load_balancer_type.max_targets):
+        return [*adds, *switches, *removes]
+    return [*removes, *switches, *adds]
+
+
+def _rdns(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
+    public = actual.public_net
+    for family, address in (("ipv4", public.ipv4), ("ipv6", public.ipv6)):
+        if family not in desired.rdns or not address.ip:
+            continue
+        name = desired.rdns[family]
+        if name is None or name != address.dns_ptr:
+            yield Planned(ChangeRdns(family, address.ip, name))
+
+
+def _protection(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
+    if desired.protection is not None and desired.protection != actual.protection.delete:
+        yield Planned(ChangeProtection(desired.protection))
+
+
+def _texts(steps: Iterable[Step]) -> frozenset[str]:
+    return frozenset(str(step) for step in steps)
