@@ -22,7 +22,7 @@ def inotify_limit() -> int:
 
 
 def inotify_used(except_in: Collection[int], proc: Path = Path("/proc")) -> int:
-    """Inotify instances in use on the host, besides those of some process namespaces.
+    """Inotify instances that our user has in use on the host, besides those of some process namespaces.
 
     Args:
         except_in: numbers of process namespaces, as in /proc/PID/ns/pid.
@@ -33,7 +33,7 @@ def inotify_used(except_in: Collection[int], proc: Path = Path("/proc")) -> int:
         if not process.name.isdigit():
             continue
         try:
-            if (process / "ns/pid").stat().st_ino in except_in:
+            if process.stat().st_uid != os.geteuid() or _namespace(process) in except_in:
                 continue
             fds = process / "fd"
             used += sum(os.readlink(fds / fd) == INOTIFY for fd in os.listdir(fds))  # noqa: PTH115, PTH208
@@ -45,6 +45,10 @@ def inotify_used(except_in: Collection[int], proc: Path = Path("/proc")) -> int:
 def process_namespace(pid: int, proc: Path = Path("/proc")) -> int | None:
     """The number of a process's namespace; None when it has ended."""
     try:
-        return (proc / str(pid) / "ns/pid").stat().st_ino
+        return _namespace(proc / str(pid))
     except OSError:
         return None
+
+
+def _namespace(process: Path) -> int:
+    return (process / "ns/pid").stat().st_ino

@@ -3,6 +3,7 @@
 BackendError
 ├── CommandFailed     a program that we ran ended with an error
 ├── Unavailable       machines can't run here at all
+├── NotPermitted      the kernel refused something
 ├── AddressesInUse    the host already uses the range of public addresses
 ├── DiskFull          no space left where machines keep their disks
 ├── InotifyExhausted  the kernel's limit doesn't allow one more machine
@@ -36,6 +37,19 @@ class CommandFailed(BackendError):
 
 class Unavailable(BackendError):
     """Machines can't run here at all."""
+
+
+class NotPermitted(BackendError):
+    """The kernel refused something that machines need.
+
+    Attributes:
+        what: what was tried, in words.
+        reason: what the kernel said.
+    """
+
+    def __init__(self, what: str, error: OSError) -> None:
+        self.what, self.reason = what, error.strerror or str(error)
+        super().__init__(f"could not {what}: {self.reason}; './dev doctor' tells what machines need")
 
 
 class AddressesInUse(BackendError):

@@ -12,7 +12,7 @@ from typing import Any
 
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.machines import namespaces, topology
-from sandbox.machines.errors import AddressesInUse, CommandFailed
+from sandbox.machines.errors import AddressesInUse, CommandFailed, NotPermitted
 from sandbox.machines.names import Names
 from sandbox.machines.runner import Runner
 
@@ -51,22 +51,21 @@ class Fabric:
             await self._ip(router, topology.router_lines(self._range))
             return
         await self.delete_link(None, link)
-        await asyncio.to_thread(self._make_namespace, router)
+        await asyncio.to_thread(self._make_router_like, router)
         await self.delete_link(router, "uplink")
         await self._ip(None, topology.host_lines(link, router, self._range))
         await self._ip(router, topology.router_lines(self._range))
 
-    def _make_namespace(self, name: str) -> None:
-        namespaces.create(name)
+    def _make_router_like(self, name: str) -> None:
         v6 = topology.FORWARDING_V6 if self._ipv6 else {}
-        namespaces.set_kernel(name, topology.FORWARDING | v6)
+        _make(name, topology.FORWARDING | v6)
 
     async def ensure_network(self, network: NetworkSpec) -> None:
         """Make a network or turn it into the wanted one."""
         name = self._names.network(network.id)
         if not (namespaces.exists(name) and await self.has_link(name, "meta")):
             await self.delete_network(network.id)
-            await asyncio.to_thread(self._make_namespace, name)
+            await asyncio.to_thread(self._make_router_like, name)
             await self._ip(name, topology.network_link_lines(network.id, self._names.router))
             await asyncio.to_thread(namespaces.set_kernel, name, {"ipv4/conf/meta/proxy_arp": "1"})
             await self._ip(self._names.router, [f"link set n{network.id} up"])
@@ -91,15 +90,10 @@ class Fabric:
         """
         name = self._names.server(machine.id)
         await self.delete_server(machine.id, slots)
-        await asyncio.to_thread(self._make_server_namespace, name)
-        await self.up(name)
+        await self.make(name, topology.MACHINE)
         await self.ensure_public(machine)
         for interface in machine.private:
             await self.plug(machine, interface, networks[interface.network_id], slots[interface.network_id])
-
-    def _make_server_namespace(self, name: str) -> None:
-        namespaces.create(name)
-        namespaces.set_kernel(name, topology.MACHINE)
 
     async def ensure_public(self, machine: MachineSpec) -> None:
         """Connect a machine's namespace to the router, where it is not."""
@@ -174,17 +168,25 @@ class Fabric:
             await self.delete_link(self._names.network(network_id), topology.port(server_id))
         await asyncio.to_thread(namespaces.delete, self._names.server(server_id))
 
-    async def up(self, namespace: str) -> None:
-        """Bring up what a namespace has of its own."""
+    async def make(self, namespace: str, settings: Mapping[str, str]) -> None:
+        """Make a namespace that only has its loopback interface."""
+        await asyncio.to_thread(_make, namespace, settings)
         await self._ip(namespace, ["link set lo up"])
 
     def metadata_socket(self) -> socket.socket:
-        """A listening socket at 169.254.169.254:80 in the router; blocks for a moment."""
+        """A listening socket at 169.254.169.254:80 in the router; blocks for a moment.
+
+        Raises:
+            BackendError: another sandbox of this site listens there, or the router is not made yet.
+        """
 
         def listen() -> socket.socket:
             return socket.create_server((topology.METADATA, 80), backlog=BACKLOG)
 
-        return namespaces.inside(self._names.router, listen)
+        try:
+            return namespaces.inside(self._names.router, listen)
+        except OSError as error:
+            raise NotPermitted(f"listen at {topology.METADATA} in {self._names.router}", error) from error
 
     async def _ip(self, namespace: str | None, lines: Sequence[str]) -> None:
         if lines:
@@ -216,3 +218,11 @@ class Fabric:
             return
         if await self.has_link(namespace, link):  # it may still go by itself, with its other end
             await self._try(namespace, [f"link del {link}"])
+
+
+def _make(name: str, settings: Mapping[str, str]) -> None:
+    try:
+        namespaces.create(name)
+        namespaces.set_kernel(name, settings)
+    except OSError as error:
+        raise NotPermitted(f"make the network namespace {name}", error) from error

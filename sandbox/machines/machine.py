@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sandbox.cloud.backend import BackendError, MachineSpec, PrivateInterface
 from sandbox.machines import cgroups, disk, processes, records, topology
-from sandbox.machines.errors import StillThere
+from sandbox.machines.errors import NotPermitted, StillThere
 from sandbox.machines.names import NAMESPACES, Names
 
 PACKAGES = Path(__file__).resolve().parents[2]
@@ -110,7 +110,7 @@ def boot(machine: Machine, image: disk.Image, names: Names, host: Sequence[cgrou
         hierarchies = cgroups.create(names.cgroup, member, host, spec.cores, spec.memory)
         keeper = cgroups.create_keeper(names.cgroup, f"{member}.keeper", host)
     except OSError as error:
-        raise BackendError(f"could not make the cgroups of server {spec.name}: {error}") from error
+        raise NotPermitted(f"make the cgroups of server {spec.name}", error) from error
     with disk.explained(directory):
         for file in ("run.json", "ended"):
             (directory / file).unlink(missing_ok=True)

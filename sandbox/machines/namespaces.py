@@ -7,7 +7,7 @@ outlive us. A thread may enter a network namespace alone; it must never be one t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -83,7 +83,7 @@ def inside(name: str, work: Callable[[], T]) -> T:
     return _in_thread(entered)
 
 
-def set_kernel(name: str, settings: dict[str, str]) -> None:
+def set_kernel(name: str, settings: Mapping[str, str]) -> None:
     """Set network settings (paths below /proc/sys/net) of one namespace, never of the host."""
 
     def work() -> None:

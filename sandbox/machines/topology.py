@@ -134,7 +134,8 @@ def network_link_lines(network_id: int, router: str) -> list[str]:
     """In a new network's namespace: its bridge, and the link to the router that only carries metadata."""
     return [
         "link set lo up",
-        "link add br0 type bridge",
+        # A bridge without an address of its own takes one of its ports' and changes it as they come and go.
+        f"link add br0 address {_mac(0x8A00, network_id)} type bridge",
         "link set br0 up",
         f"link add meta type veth peer name n{network_id} netns {router}",
         "link set meta up",

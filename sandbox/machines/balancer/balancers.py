@@ -131,9 +131,8 @@ class LoadBalancers:
         with disk.explained(self._directory(spec.id)):
             self._directory(spec.id).mkdir(parents=True, exist_ok=True, mode=0o700)
             record.unlink(missing_ok=True)
-        await asyncio.to_thread(namespaces.create, name)
         await self._disconnect(spec.id, list(self._networks))
-        await self._fabric.up(name)
+        await self._fabric.make(name, topology.MACHINE)
         if wanted.ipv4 or wanted.ipv6:
             mac = topology.balancer_mac(spec.id)
             await self._fabric.plug_public(_port(spec.id), name, mac, wanted.ipv4, wanted.ipv6)

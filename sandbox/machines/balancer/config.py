@@ -152,7 +152,8 @@ def _server(service: LoadBalancerService, target: LoadBalancerTarget) -> str:
 def _check(check: HealthCheck) -> Iterator[str]:
     if check.protocol != "http":
         return
-    host = f" hdr Host {_quoted(check.domain)}" if check.domain else ""
+    domain = (check.domain or "").replace("%", "%%")  # a header's value may hold variables, a domain does not
+    host = f" hdr Host {_quoted(domain)}" if domain else ""
     version = "HTTP/1.1" if check.domain else "HTTP/1.0"
     yield "  option httpchk"
     yield f"  http-check send meth GET uri {_quoted(check.path)} ver {version}{host}"

@@ -16,6 +16,7 @@ from aiohttp import web
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.kubernetes import image as images
 from sandbox.kubernetes import toolchain
+from sandbox.machines import capacity
 from sandbox.machines.backend import MachinesBackend
 from sandbox.machines.cleanup import remove_all
 from sandbox.machines.probe import available
@@ -126,12 +127,14 @@ def image() -> images.MachineImage:
 
 
 @pytest.fixture
-def world(tmp_path, image):
+def world(tmp_path, image, monkeypatch):
     reason = available(tmp_path)
     if reason:
         pytest.skip(reason)
     # The range for benchmarks (RFC 2544): a running environment has a documentation range.
     public_range = IPv4Network(f"198.18.{os.getpid() % 256}.0/26")
+    # These machines run no cluster; with the usual reserve they would not fit beside an environment.
+    monkeypatch.setattr(capacity, "PER_MACHINE", 6)
     site = secrets.token_hex(3)
     yield World(site, tmp_path, public_range, image, asyncssh.generate_private_key("ssh-ed25519"))
     remove_all(site, tmp_path)

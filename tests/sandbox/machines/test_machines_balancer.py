@@ -46,7 +46,7 @@ async def main():
         await server.serve_forever()
 asyncio.run(main())
 """
-CHECK = HealthCheck("tcp", 8080, 3, 1, 1)
+CHECK = HealthCheck("tcp", 8080, 3, 3, 2)
 
 
 def service(protocol="tcp", listen=80, **changes) -> LoadBalancerService:

@@ -1,0 +1,284 @@
+"""The pure parts around a machine: cgroups, root, records, processes, limits, names, disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.cloud.backend import BackendError, MachineSpec, PrivateInterface
+from sandbox.machines import capacity, cgroups, disk, errors, libc, machine, processes, records
+from sandbox.machines.guest import __main__ as guest
+from sandbox.machines.guest import root
+from sandbox.machines.machine import Machine
+from sandbox.machines.names import Names
+
+OWN_V1 = "5:memory:/user/x\n4:cpu,cpuacct:/\n3:pids:/user\n1:name=systemd:/user\n0::/user\n"
+MOUNTS_V1 = """\
+30 25 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+31 30 0:27 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw,nsdelegate
+32 30 0:28 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd
+33 30 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+34 30 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+35 30 0:31 /user /sys/fs/cgroup/pids rw shared:3 - cgroup cgroup rw,pids
+36 25 0:32 / /mnt/other rw - cgroup cgroup rw,memory
+"""
+OWN_V2 = "0::/user.slice/session-1.scope\n"
+MOUNTS_V2 = "30 25 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+
+
+def boot(**changes) -> records.Boot:
+    facts = {
+        "name": "m1",
+        "serial": "7",
+        "directory": "/state/machines/7",
+        "lower": "/cache/rootfs",
+        "namespace": "/run/netns/x",
+        "keeper_cgroup": "/c/keeper",
+        "hierarchies": (records.Hierarchy("/c/mem", "cgroup", "memory", "memory"),),
+        "volumes": ("var/log",),
+    }
+    return records.Boot(**facts | changes)
+
+
+def test_hierarchies_of_a_mixed_host_are_found_with_our_place_in_them():
+    assert set(cgroups.parse(OWN_V1, MOUNTS_V1)) == {
+        cgroups.Mounted(Path("/sys/fs/cgroup/unified/user"), "cgroup2", "unified", ""),
+        cgroups.Mounted(Path("/sys/fs/cgroup/systemd/user"), "cgroup", "systemd", "none,name=systemd"),
+        cgroups.Mounted(Path("/sys/fs/cgroup/memory/user/x"), "cgroup", "memory", "memory"),
+        cgroups.Mounted(Path("/sys/fs/cgroup/cpu,cpuacct"), "cgroup", "cpu,cpuacct", "cpu,cpuacct"),
+        cgroups.Mounted(Path("/sys/fs/cgroup/pids"), "cgroup", "pids", "pids"),
+    }
+
+
+def test_a_host_with_version_2_alone_is_used_at_its_root():
+    assert cgroups.parse(OWN_V2, MOUNTS_V2) == (cgroups.Mounted(Path("/sys/fs/cgroup"), "cgroup2", "", ""),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "wanted"),
+    [
+        ("cgroup", "memory", {"memory.limit_in_bytes": "4294967296"}),
+        ("cgroup", "cpu,cpuacct", {"cpu.cfs_quota_us": "200000"}),
+        ("cgroup", "cpuacct", {}),
+        ("cgroup2", "unified", {}),
+        ("cgroup2", "", {"cpu.max": "200000 100000", "memory.max": "4294967296"}),
+    ],
+)
+def test_limits_are_those_of_the_server_type(kind, name, wanted):
+    assert cgroups.limits(kind, name, 2, 4.0) == wanted
+
+
+def test_folders_of_a_site_are_found_and_removed_anywhere(tmp_path):
+    for hierarchy in ("memory/a", "cpu"):
+        (tmp_path / hierarchy / "ccmfs-0/srv-1").mkdir(parents=True)
+    found = cgroups.find("ccmfs-0", tmp_path)
+    assert len(found) == 2
+    assert cgroups.remove(found, timeout=0) == []
+    assert cgroups.find("ccmfs-0", tmp_path) == []
+
+
+def test_a_root_hides_the_host_and_keeps_its_kernel_safe():
+    steps = list(root.plan(boot()))
+    mounts = {step.target: step for step in steps if isinstance(step, root.Mount) and step.kind}
+    assert mounts["sys"].flags & libc.MS_RDONLY
+    assert mounts["dev"].kind == "tmpfs"
+    read_only = {s.target for s in steps if isinstance(s, root.Mount) and s.flags & libc.MS_REMOUNT}
+    assert read_only >= {"proc/sys/kernel", "proc/sys/vm", "proc/sys/fs", "proc/sysrq-trigger"}
+    order = [s.target for s in steps if isinstance(s, root.Mount)]
+    assert order.index("proc/sys/kernel/panic") > order.index("proc/sys/kernel")  # or it would be covered
+    volume = root.Mount("/state/machines/7/disk/data/var/log", "var/log", flags=libc.MS_BIND)
+    assert volume in steps
+    assert root.File("run/ccmfs/product_serial", "7\n") in steps
+    assert all(not s.target.startswith("/") for s in steps if isinstance(s, root.Mount))
+
+
+def test_cgroups_of_a_root_follow_the_host():
+    mixed = boot(
+        hierarchies=(
+            records.Hierarchy("/c/cpu", "cgroup", "cpu,cpuacct", "cpu,cpuacct"),
+            records.Hierarchy("/c/u", "cgroup2", "unified", ""),
+        )
+    )
+    steps = list(root.plan(mixed))
+    assert root.Link("sys/fs/cgroup/cpuacct", "cpu,cpuacct") in steps
+    targets = [s.target for s in steps if isinstance(s, root.Mount) and "cgroup" in s.kind]
+    assert targets == ["sys/fs/cgroup/cpu,cpuacct", "sys/fs/cgroup/unified"]
+    modern = boot(hierarchies=(records.Hierarchy("/c", "cgroup2", "", ""),))
+    targets = [s.target for s in root.plan(modern) if isinstance(s, root.Mount) and "cgroup" in s.target]
+    assert targets == ["sys/fs/cgroup"]
+
+
+def test_paths_with_separators_survive_in_overlay_options():
+    assert root.overlay_options("/a:b,c\\d") == "lowerdir=/a\\:b\\,c\\\\d,upperdir=upper,workdir=work"
+
+
+@pytest.mark.parametrize(
+    ("status", "end"),
+    [
+        (signal.SIGHUP, records.REBOOT),
+        (signal.SIGINT, records.POWEROFF),
+        (signal.SIGKILL, records.KILLED),
+        (0, records.KILLED),
+        (1 << 8, records.KILLED),
+    ],
+)
+def test_the_kernel_tells_power_off_from_reboot(status, end):
+    assert guest.ending(int(status)) == end
+
+
+def test_records_survive_the_disk(tmp_path):
+    path = tmp_path / "record.json"
+    records.write_json(path, boot())
+    assert records.read_boot(path) == boot()
+    identity = processes.Identity(1, 2, "b")
+    for run in (records.Run(identity, identity), records.Run(identity, None)):
+        records.write_json(path, run)
+        assert records.read_run(path) == run
+    assert records.read_run(tmp_path / "none") is None
+    assert records.read_end(tmp_path / "none") == records.KILLED
+
+
+def test_a_process_is_known_by_its_start_too():
+    own = processes.identify(os.getpid())
+    assert processes.alive(own)
+    other = processes.Identity(own.pid, own.start_time + 1, own.boot_id)
+    assert not processes.alive(other)
+    assert not processes.send(other, signal.SIGKILL)
+    assert not processes.send(processes.Identity(own.pid, own.start_time, "another boot"), signal.SIGKILL)
+    assert processes.wait_gone(other, 0)
+    assert not processes.wait_gone(own, 0)
+
+
+@given(st.text(alphabet="ab) (\n", max_size=15))
+def test_a_process_may_have_any_name(name):
+    text = f"12 ({name}) S " + " ".join(str(n) for n in range(4, 22)) + " 4242 23 24\n"
+    assert processes.parse_stat(text) == ("S", 4242)
+
+
+interfaces = st.builds(
+    PrivateInterface, st.integers(1, 5), st.just("10.0.0.2"), st.just(()), st.just("86:00:00:00:00:01")
+)
+
+
+@given(st.lists(st.one_of(interfaces, st.integers(1, 5)), max_size=12))
+def test_interfaces_keep_their_number_while_others_come_and_go(changes):
+    known = Machine(Path("/x"), MachineSpec(1, "m", None, None, 1, 1.0, ()))
+    for change in changes:
+        before = known
+        if isinstance(change, int):
+            known = known.without_interface(change)
+        else:
+            known = known.with_interface(change)
+            assert known.interface(change.network_id) == change
+        assert {i.network_id for i in known.spec.private} == set(known.slots)
+        assert len(set(known.slots.values())) == len(known.slots)
+        assert all(before.slots[n] == known.slots[n] for n in before.slots if n in known.slots)
+
+
+class Image:
+    def __init__(self, rootfs, container_store):
+        self.rootfs, self.container_store = rootfs, container_store
+
+
+@pytest.fixture
+def small_image(tmp_path):
+    store = tmp_path / "store"
+    (store / "blobs").mkdir(parents=True)
+    (store / "blobs/sha").write_text("layer")
+    (store / "meta.db").write_text("database")
+    (store / "link").symlink_to("blobs/sha")
+    (tmp_path / "rootfs/var/log/journal").mkdir(parents=True)
+    (tmp_path / "rootfs/var/log/journal").chmod(0o2755)
+    return Image(tmp_path / "rootfs", store)
+
+
+def test_a_disk_shares_what_is_never_written_and_copies_databases(tmp_path, small_image):
+    folder = tmp_path / "machines/7"
+    folder.mkdir(parents=True)
+    disk.create(folder, small_image, "m1", "site/7")
+    data = folder / "disk/data/var/lib/containerd"
+    assert (data / "blobs/sha").samefile(small_image.container_store / "blobs/sha")
+    assert not (data / "meta.db").samefile(small_image.container_store / "meta.db")
+    assert (data / "meta.db").read_text() == "database"
+    assert (data / "link").readlink() == Path("blobs/sha")
+    assert (folder / "disk/data/var/log/journal").stat().st_mode & 0o7777 == 0o2755
+    assert (folder / "disk/upper/etc/hostname").read_text() == "m1\n"
+    identity = (folder / "disk/upper/etc/machine-id").read_text()
+    assert len(identity) == 33
+    (folder / "disk/upper/root").mkdir()
+    disk.create(folder, small_image, "other", "site/7")  # a disk that is whole is kept
+    assert (folder / "disk/upper/root").exists()
+
+
+def test_half_a_disk_is_made_anew(tmp_path, small_image):
+    folder = tmp_path / "machines/7"
+    (folder / "disk.new/upper/etc").mkdir(parents=True)
+    disk.create(folder, small_image, "m1", "site/7")
+    assert (folder / "disk/upper/etc/hostname").exists()
+    assert not (folder / "disk.new").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_explained(tmp_path, number):
+    with pytest.raises(errors.DiskFull, match="no space left on the disk of"), disk.explained(tmp_path / "7"):
+        raise OSError(number, os.strerror(number))
+    with pytest.raises(BackendError, match="could not write in"), disk.explained(tmp_path / "7"):
+        raise PermissionError(errno.EACCES, "no")
+
+
+def test_a_machine_comes_back_from_its_folder(tmp_path, small_image):
+    interface = PrivateInterface(5, "10.0.0.2", ("10.0.0.9",), "86:00:00:00:00:01")
+    spec = MachineSpec(7, "m", "203.0.113.9", None, 2, 4.0, (interface,))
+    made = machine.create(tmp_path / "7", spec, small_image, "site")
+    assert machine.load(tmp_path / "7") == made
+    assert made.slots == {5: 0}
+    assert made.run is None
+    assert made.keeper is None
+    machine.delete(tmp_path / "7")
+    machine.delete(tmp_path / "7")
+    assert machine.load(tmp_path / "7") is None
+
+
+def test_inotify_instances_are_counted_where_they_are_not_ours(tmp_path):
+    for pid, targets in {"10": ["anon_inode:inotify", "/dev/null"], "11": ["anon_inode:inotify"] * 2}.items():
+        (tmp_path / pid / "ns").mkdir(parents=True)
+        (tmp_path / pid / "fd").mkdir()
+        (tmp_path / pid / "ns/pid").write_text("")
+        for number, target in enumerate(targets):
+            (tmp_path / pid / "fd" / str(number)).symlink_to(target)
+    (tmp_path / "meminfo").write_text("")
+    assert capacity.inotify_used((), tmp_path) == 3
+    ours = capacity.process_namespace(11, tmp_path)
+    assert capacity.inotify_used({ours}, tmp_path) == 1
+    assert capacity.process_namespace(99, tmp_path) is None
+
+
+def test_the_limit_of_inotify_names_setting_and_command():
+    error = errors.InotifyExhausted(128, capacity.inotify_needed(7, 9))
+    assert error.needed == 149
+    assert "sudo sysctl -w fs.inotify.max_user_instances=1024" in str(error)
+
+
+@given(st.sampled_from(["net", "srv", "lb"]), st.integers(1, 2**40))
+def test_names_tell_whose_they_are(kind, number):
+    names = Names("0a1b2c")
+    made = {"net": names.network, "srv": names.server, "lb": names.load_balancer}[kind](number)
+    assert names.parse(made) == (kind, number)
+    assert Names("ffffff").parse(made) is None
+    assert names.parse(names.router) is None
+    assert len(names.host_link) <= 15
+
+
+def test_errors_say_what_to_do():
+    assert "dev down --force" in str(errors.AddressesInUse(IPv4Network("203.0.113.0/26"), "route x dev y"))
+    assert "create it again" in str(errors.UnknownMachine(7))
+    assert "reset" in str(errors.GuestSilent(7, "reboot", 60))
+    assert "process 5" in str(errors.StillThere(["process 5"]))
+    assert "dev doctor" in str(errors.NotPermitted("make x", PermissionError(errno.EPERM, "no")))
