@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def routes(cloud: Cloud) -> list[web.RouteDef]:
 def _bound(cloud: Cloud, handler: AdminHandler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
+            _check_peer(request)
             result = await handler(cloud, request)
         except ApiError as error:
             reply = error_reply(error)
@@ -40,6 +42,16 @@ def _bound(cloud: Cloud, handler: AdminHandler) -> Callable[[web.Request], Await
         return result if isinstance(result, web.StreamResponse) else _json(result)
 
     return answer
+
+
+def _check_peer(request: web.Request) -> None:
+    """Machines reach the API on a socket of their own; the admin calls are not for them."""
+    try:
+        allowed = ip_address(request.remote or "").is_loopback
+    except ValueError:
+        allowed = request.remote is None  # a UNIX socket has no address
+    if not allowed:
+        raise ApiError("forbidden", "admin calls are answered on loopback only")
 
 
 def _json(value: Any, status: int = 200) -> web.Response:

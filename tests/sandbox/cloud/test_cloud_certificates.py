@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from cloud_emulator import Emulator, Start
+
+from sandbox.cloud.resources.certificates.pem import issue
+
+
+def uploaded(**more: Any) -> dict[str, Any]:
+    chain, key = issue(["example.com", "www.example.com"], 1_700_000_000)
+    return {"name": "cert", "certificate": chain, "private_key": key, **more}
+
+
+async def test_uploading(emulator: Emulator):
+    answer = await emulator.ok("POST", "/certificates", uploaded(labels={"a": "b"}))
+    certificate = answer["certificate"]
+    assert answer["action"] is None
+    assert certificate["type"] == "uploaded"
+    assert certificate["status"] is None
+    assert certificate["domain_names"] == ["example.com", "www.example.com"]
+    assert certificate["not_valid_before"] == "2023-11-14T22:13:20Z"
+    assert len(certificate["fingerprint"].split(":")) == 32
+    assert "private_key" not in certificate
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"certificate": "nonsense"}, "certificate"),
+        ({"private_key": issue(["other.com"], 0)[1]}, "private_key"),
+        ({"private_key": None}, "private_key"),
+        ({"type": "magic"}, "type"),
+        ({"type": "managed"}, "domain_names"),
+        ({"type": "managed", "domain_names": ["no domain"]}, "domain_names"),
+        ({"type": "managed", "domain_names": []}, "domain_names"),
+    ],
+)
+async def test_what_a_certificate_can_not_be(emulator: Emulator, change, field):
+    error = await emulator.refused("POST", "/certificates", uploaded(**change))
+    assert [entry["name"] for entry in error["details"]["fields"]] == [field]
+
+
+async def test_a_managed_certificate_is_issued_after_a_while(start: Start):
+    emulator = await start(certificate_seconds=0.05)
+    body = {"name": "cert", "type": "managed", "domain_names": ["example.com"]}
+    answer = await emulator.ok("POST", "/certificates", body)
+    assert answer["action"]["command"] == "create_certificate"
+    assert answer["action"]["status"] == "running"
+    certificate = answer["certificate"]
+    assert certificate["status"]["issuance"] == "pending"
+    assert certificate["certificate"] is None
+    identity = certificate["id"]
+    await emulator.official(
+        lambda client: client.actions.get_by_id(answer["action"]["id"]).wait_until_finished()
+    )
+    shown = (await emulator.ok("GET", f"/certificates/{identity}"))["certificate"]
+    assert shown["status"] == {"issuance": "completed", "renewal": "scheduled", "error": None}
+    assert shown["certificate"].startswith("-----BEGIN CERTIFICATE-----")
+    assert (await emulator.refused("POST", f"/certificates/{identity}/actions/retry"))[
+        "code"
+    ] == "unsupported_error"
+
+
+async def test_an_issuance_that_fails_can_be_retried(emulator: Emulator):
+    body = {"name": "cert", "type": "managed", "domain_names": ["nobody.invalid"]}
+    answer = await emulator.ok("POST", "/certificates", body)
+    assert answer["action"]["error"]["code"] == "dns_zone_not_found"
+    identity = answer["certificate"]["id"]
+    shown = (await emulator.ok("GET", f"/certificates/{identity}"))["certificate"]
+    assert shown["status"]["issuance"] == "failed"
+    assert shown["status"]["error"]["code"] == "dns_zone_not_found"
+    retried = await emulator.ok("POST", f"/certificates/{identity}/actions/retry")
+    assert retried["action"]["command"] == "issue_certificate"
+    assert len((await emulator.ok("GET", f"/certificates/{identity}/actions"))["actions"]) == 2
+
+
+async def test_a_used_certificate_stays(emulator: Emulator):
+    certificate = (await emulator.ok("POST", "/certificates", uploaded()))["certificate"]
+    service = {"protocol": "https", "http": {"certificates": [certificate["id"]]}}
+    body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "services": [service]}
+    balancer = (await emulator.ok("POST", "/load_balancers", body))["load_balancer"]
+    error = await emulator.refused("DELETE", f"/certificates/{certificate['id']}")
+    assert (error["status"], error["code"]) == (422, "resource_in_use")
+    shown = (await emulator.ok("GET", f"/certificates/{certificate['id']}"))["certificate"]
+    assert shown["used_by"] == [{"id": balancer["id"], "type": "load_balancer"}]
+    await emulator.ok("DELETE", f"/load_balancers/{balancer['id']}")
+    await emulator.ok("DELETE", f"/certificates/{certificate['id']}")
+
+
+async def test_filters_and_names(emulator: Emulator):
+    certificate = (await emulator.ok("POST", "/certificates", uploaded()))["certificate"]
+    assert len((await emulator.ok("GET", "/certificates?type=uploaded"))["certificates"]) == 1
+    assert (await emulator.ok("GET", "/certificates?type=managed"))["certificates"] == []
+    assert (await emulator.refused("POST", "/certificates", uploaded()))["code"] == "uniqueness_error"
+    renamed = await emulator.ok("PUT", f"/certificates/{certificate['id']}", {"name": "new"})
+    assert renamed["certificate"]["name"] == "new"

@@ -1,0 +1,170 @@
+"""SSH keys, placement groups, primary IPs and firewalls."""
+
+from __future__ import annotations
+
+import pytest
+from cloud_emulator import Emulator
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
+
+
+async def test_ssh_keys(emulator: Emulator):
+    key = (await emulator.ok("POST", "/ssh_keys", {"name": "key", "public_key": KEY}))["ssh_key"]
+    assert len(key["fingerprint"].split(":")) == 16
+    assert (await emulator.ok("GET", f"/ssh_keys?fingerprint={key['fingerprint']}"))["ssh_keys"] == [key]
+    same = await emulator.refused("POST", "/ssh_keys", {"name": "other", "public_key": KEY})
+    assert same["message"] == "SSH key with the same fingerprint already exists"
+    assert same["details"] == {"fields": [{"name": "public_key"}]}
+    await emulator.ok("DELETE", f"/ssh_keys/{key['id']}")
+    assert (await emulator.refused("DELETE", f"/ssh_keys/{key['id']}"))["code"] == "not_found"
+    again = (await emulator.ok("POST", "/ssh_keys", {"name": "key", "public_key": KEY}))["ssh_key"]
+    assert again["id"] > key["id"], "ids are not used again"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "ssh-rsa AAAA", "ssh-ed25519 !!!", KEY.replace("AAAAC3", "AAAAC4")]
+)
+async def test_keys_that_are_none(emulator: Emulator, text):
+    error = await emulator.refused("POST", "/ssh_keys", {"name": "key", "public_key": text})
+    assert error["details"]["fields"][0]["name"] == "public_key"
+
+
+async def test_a_placement_group_holds_ten_servers(emulator: Emulator):
+    body = {"name": "group", "type": "spread"}
+    group = (await emulator.ok("POST", "/placement_groups", body))["placement_group"]
+    for number in range(10):
+        await emulator.make_server(f"s{number}", placement_group=group["id"])
+    wish = {"name": "x", "server_type": "cx22", "image": "debian-12", "placement_group": group["id"]}
+    error = await emulator.refused("POST", "/servers", wish)
+    assert error["code"] == "service_error"
+    assert error["message"] == f"placement group {group['id']} contains already 10 servers"
+    assert (await emulator.refused("DELETE", f"/placement_groups/{group['id']}"))["code"] == "resource_in_use"
+
+
+async def test_joining_and_leaving_a_placement_group(emulator: Emulator):
+    group = (await emulator.ok("POST", "/placement_groups", {"name": "g", "type": "spread"}))[
+        "placement_group"
+    ]
+    server = await emulator.make_server()
+    join, body = f"/servers/{server['id']}/actions/add_to_placement_group", {"placement_group": group["id"]}
+    leave = f"/servers/{server['id']}/actions/remove_from_placement_group"
+    assert (await emulator.refused("POST", join, body))["code"] == "server_not_stopped"
+    await emulator.ok("POST", f"/servers/{server['id']}/actions/poweroff")
+    await emulator.ok("POST", join, body)
+    shown = (await emulator.ok("GET", f"/placement_groups/{group['id']}"))["placement_group"]
+    assert shown["servers"] == [server["id"]]
+    assert (await emulator.refused("POST", join, body))["code"] == "already_in_placement_group"
+    await emulator.ok("POST", leave)
+    assert (await emulator.refused("POST", leave))["code"] == "not_in_placement_group"
+
+
+async def test_primary_ips_are_assigned_to_stopped_servers(emulator: Emulator):
+    server = await emulator.make_server(public_net={"enable_ipv4": False, "enable_ipv6": False})
+    body = {"name": "ip", "type": "ipv4", "assignee_type": "server", "location": "fsn1"}
+    ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
+    assign = {"assignee_type": "server", "assignee_id": server["id"]}
+    path = f"/primary_ips/{ip['id']}/actions"
+    assert (await emulator.refused("POST", f"{path}/assign", assign))["code"] == "server_not_stopped"
+    await emulator.ok("POST", f"/servers/{server['id']}/actions/poweroff")
+    await emulator.ok("POST", f"{path}/assign", assign)
+    shown = (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]
+    assert shown["public_net"]["ipv4"]["ip"] == ip["ip"]
+    assert (await emulator.refused("POST", f"{path}/assign", assign))["code"] == "primary_ip_already_assigned"
+    assert (await emulator.refused("DELETE", f"/primary_ips/{ip['id']}"))["code"] == "must_be_unassigned"
+    more = {"name": "second", "type": "ipv4", "assignee_type": "server", "assignee_id": server["id"]}
+    assert (await emulator.refused("POST", "/primary_ips", more))["code"] == "server_has_ipv4"
+    third = await emulator.ok("POST", "/primary_ips", {**more, "name": "third", "type": "ipv6"})
+    assert third["action"]["command"] == "assign_primary_ip"
+    assert third["primary_ip"]["assignee_id"] == server["id"]
+    await emulator.ok("POST", f"{path}/unassign")
+    assert (await emulator.refused("POST", f"{path}/unassign"))["code"] == "primary_ip_not_assigned"
+    await emulator.ok("DELETE", f"/primary_ips/{ip['id']}")
+
+
+async def test_primary_ips_on_their_own(emulator: Emulator):
+    body = {"name": "ip", "type": "ipv6", "assignee_type": "server", "location": "hel1", "labels": {"a": "b"}}
+    ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
+    assert ip["ip"] == "2001:db8:0:1::/64"
+    path = f"/primary_ips/{ip['id']}"
+    name = {"ip": "2001:db8:0:1::7", "dns_ptr": "a.example.com"}
+    await emulator.ok("POST", f"{path}/actions/change_dns_ptr", name)
+    assert (await emulator.ok("GET", path))["primary_ip"]["dns_ptr"] == [name]
+    assert (await emulator.ok("GET", f"/primary_ips?ip={ip['ip']}"))["primary_ips"][0]["id"] == ip["id"]
+    await emulator.ok("PUT", path, {"auto_delete": True})
+    protect = f"{path}/actions/change_protection"
+    assert (await emulator.refused("POST", protect, {"delete": True}))["code"] == "invalid_input"
+    await emulator.ok("PUT", path, {"auto_delete": False, "name": "new"})
+    await emulator.ok("POST", protect, {"delete": True})
+    assert (await emulator.refused("DELETE", path))["code"] == "protected"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"ipv6": True}, "primary_ip_version_mismatch"),
+        ({"location": "hel1"}, "primary_ip_datacenter_mismatch"),
+        ({"twice": True}, "primary_ip_assigned"),
+    ],
+)
+async def test_a_new_server_with_a_wrong_primary_ip(emulator: Emulator, change, code):
+    body = {"name": "ip", "type": "ipv4", "assignee_type": "server", "location": "fsn1"}
+    ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
+    public = {"ipv6" if change.get("ipv6") else "ipv4": ip["id"]}
+    if change.get("twice"):
+        await emulator.make_server("first", public_net=public)
+    wish = {"name": "web", "server_type": "cx22", "image": "debian-12", "public_net": public}
+    error = await emulator.refused("POST", "/servers", {**wish, "location": change.get("location", "fsn1")})
+    assert error["code"] == code
+
+
+RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
+
+
+async def test_firewalls(emulator: Emulator):
+    server = await emulator.make_server(labels={"role": "web"})
+    target = {"type": "server", "server": {"id": server["id"]}}
+    by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
+    body = {"name": "fw", "rules": [RULE], "apply_to": [target]}
+    answer = await emulator.ok("POST", "/firewalls", body)
+    assert [action["command"] for action in answer["actions"]] == ["set_firewall_rules", "apply_firewall"]
+    path = f"/firewalls/{answer['firewall']['id']}"
+    again = await emulator.refused("POST", f"{path}/actions/apply_to_resources", {"apply_to": [target]})
+    assert again["code"] == "firewall_already_applied"
+    await emulator.ok("POST", f"{path}/actions/apply_to_resources", {"apply_to": [by_label]})
+    shown = (await emulator.ok("GET", path))["firewall"]["applied_to"]
+    assert shown[1]["applied_to_resources"] == [target]
+    assert (await emulator.refused("DELETE", path))["code"] == "resource_in_use"
+    await emulator.ok("POST", f"{path}/actions/set_rules", {"rules": []})
+    await emulator.ok("POST", f"{path}/actions/remove_from_resources", {"remove_from": [by_label]})
+    await emulator.ok("DELETE", f"/servers/{server['id']}")
+    assert (await emulator.ok("GET", path))["firewall"]["applied_to"] == []
+    gone = await emulator.refused("POST", f"{path}/actions/apply_to_resources", {"apply_to": [target]})
+    assert gone["code"] == "firewall_resource_not_found"
+    await emulator.ok("DELETE", path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"port": "0"},
+        {"port": "90-80"},
+        {"port": None},
+        {"protocol": "icmp"},
+        {"source_ips": []},
+        {"source_ips": ["10.0.0.1/8"]},
+        {"direction": "out"},
+    ],
+)
+async def test_rules_that_are_none(emulator: Emulator, change):
+    error = await emulator.refused("POST", "/firewalls", {"name": "fw", "rules": [{**RULE, **change}]})
+    assert error["details"]["fields"][0]["name"].startswith("rules.0.")
+
+
+async def test_a_server_has_five_firewalls_at_most(emulator: Emulator):
+    server = await emulator.make_server()
+    target = {"type": "server", "server": {"id": server["id"]}}
+    for number in range(6):
+        body = {"name": f"fw{number}", "apply_to": [target] if number < 5 else []}
+        firewall = (await emulator.ok("POST", "/firewalls", body))["firewall"]
+    path = f"/firewalls/{firewall['id']}/actions/apply_to_resources"
+    assert (await emulator.refused("POST", path, {"apply_to": [target]}))["code"] == "resource_limit_exceeded"
