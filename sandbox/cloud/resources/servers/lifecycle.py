@@ -47,5 +47,7 @@ async def leave_network(cloud: Cloud, network: Network) -> None:
             continue
         async with cloud.exclusive("server", server.id):
             await cloud.backend.detach(server.id, network.id)
-        server.attachments = [a for a in server.attachments if a.network != network.id]
-        cloud.store.put(server)
+            if cloud.store.find(Server, server.id) is None:
+                continue  # deleted while we waited; putting it back would make it immortal
+            server.attachments = [a for a in server.attachments if a.network != network.id]
+            cloud.store.put(server)
