@@ -12,7 +12,7 @@ from pulumi.runtime.config import CONFIG, get_config_env
 
 from infra.catalogue import REAL_ENDPOINT, catalogue_problems, check_token, fetcher, read_catalogue
 from infra.errors import ConfigurationError
-from infra.settings import Settings, read_settings
+from infra.settings import Settings, parse_settings
 
 
 @dataclass(frozen=True)
@@ -40,26 +40,24 @@ def cloud_of(configuration: Mapping[str, Any], environment: Mapping[str, str] = 
     return Cloud(endpoint.rstrip("/"), str(token))
 
 
-def check_everything(configuration: Mapping[str, Any]) -> tuple[Settings, Cloud]:
+def check_everything(
+    configuration: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+) -> tuple[Settings, Cloud]:
     """Reads the settings and asks the cloud.
 
     Raises:
         InfraError: with all that is wrong, as far as one could look.
     """
-    problems = []
-    settings = cloud = None
+    settings, problems = parse_settings(configuration)
+    cloud = None
     try:
-        settings = read_settings(configuration)
-    except ConfigurationError as error:
-        problems += error.problems
-    try:
-        cloud = cloud_of(configuration)
+        cloud = cloud_of(configuration, environment)
         catalogue = read_catalogue(fetcher(cloud.endpoint, cloud.token))
-        if settings:
-            problems += catalogue_problems(settings, catalogue)
+        known = {problem.key for problem in problems}
+        problems += [found for found in catalogue_problems(settings, catalogue) if found.key not in known]
     except ConfigurationError as error:
         problems += error.problems
-    if problems or not settings or not cloud:
+    if problems or not cloud:
         raise ConfigurationError(problems)
     return settings, cloud
 

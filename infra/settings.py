@@ -55,14 +55,26 @@ def key_of(field: str) -> str:
 
 
 def read_settings(raw: Mapping[str, Any]) -> Settings:
-    """Reads and checks the configuration.
+    """Reads and checks the configuration; see `parse_settings`.
+
+    Raises:
+        ConfigurationError: with every problem there is.
+    """
+    settings, problems = parse_settings(raw)
+    if problems:
+        raise ConfigurationError(problems)
+    return settings
+
+
+def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
+    """Reads the configuration as far as it can be read.
 
     Args:
         raw: full keys (`namespace:key`) and values, as Pulumi hands them to a program: texts, structured
             ones as JSON. Keys of other namespaces are none of our business.
 
-    Raises:
-        ConfigurationError: with every problem there is.
+    Returns:
+        The settings, with something harmless where a value could not be read, and every problem.
     """
     reader = _Reader(raw)
     settings = Settings(
@@ -100,9 +112,7 @@ def read_settings(raw: Mapping[str, Any]) -> Settings:
     problems = [*reader.problems, *_unknown_keys(raw)]
     if not reader.problems:
         problems += address_problems(settings)
-    if problems:
-        raise ConfigurationError(problems)
-    return settings
+    return settings, problems
 
 
 def address_problems(settings: Settings) -> list[Problem]:

@@ -8,7 +8,7 @@ import pytest
 
 from infra.catalogue import Catalogue, catalogue_problems, check_token, everything, fetcher, read_catalogue
 from infra.errors import CloudError, ConfigurationError
-from infra.preflight import cloud_of
+from infra.preflight import check_everything, cloud_of
 from infra.settings import read_settings
 
 TOKEN = "t" * 64
@@ -147,3 +147,21 @@ def test_an_absent_api_says_so():
 def test_only_http_is_asked():
     with pytest.raises(CloudError, match="begins with https"):
         fetcher("file:///etc", TOKEN)("/passwd")
+
+
+def test_settings_and_what_the_cloud_has_are_checked_together(api, defaults):
+    environment = {"HCLOUD_ENDPOINT": api, "HCLOUD_TOKEN": TOKEN}
+    configuration = {**defaults, "ccm-from-scratch:workerCuont": "1", "ccm-from-scratch:location": "a b"}
+    with pytest.raises(ConfigurationError) as caught:
+        check_everything(configuration, environment)
+    keys = [problem.key.partition(":")[2] for problem in caught.value.problems]
+    assert keys == ["location", "workerCuont", "controlServerType", "workerServerType", "image"]
+
+
+def test_what_is_good_is_returned(api, defaults):
+    configuration = {**defaults, "hcloud:endpoint": api, "hcloud:token": TOKEN}
+    changes = {"location": "locations-1", "image": "images-1", "workerServerType": "server_types-2"}
+    changes["controlServerType"] = "server_types-2"
+    configuration |= {f"ccm-from-scratch:{key}": value for key, value in changes.items()}
+    settings, cloud = check_everything(configuration, {})
+    assert (settings.location, cloud.endpoint) == ("locations-1", api)
