@@ -34,7 +34,7 @@ def routes(cloud: Cloud) -> list[web.RouteDef]:
 def _bound(cloud: Cloud, handler: AdminHandler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
-            _check_peer(request)
+            check_peer(request)
             result = await handler(cloud, request)
         except ApiError as error:
             reply = error_reply(error)
@@ -44,8 +44,12 @@ def _bound(cloud: Cloud, handler: AdminHandler) -> Callable[[web.Request], Await
     return answer
 
 
-def _check_peer(request: web.Request) -> None:
-    """Machines reach the API on a socket of their own; the admin calls are not for them."""
+def check_peer(request: web.Request) -> None:
+    """Refuse calls of machines, which reach the API on a socket of their own.
+
+    Raises:
+        ApiError: ``forbidden``; the caller is not on loopback.
+    """
     try:
         allowed = ip_address(request.remote or "").is_loopback
     except ValueError:
@@ -89,9 +93,16 @@ async def _reset(cloud: Cloud, _request: web.Request) -> Any:
     return {"status": "ok"}
 
 
+def _number(request: web.Request, name: str, default: float) -> float:
+    try:
+        return float(request.query.get(name, default))
+    except ValueError as error:
+        raise InvalidInput({name: ["must be a number"]}) from error
+
+
 def _wanted(request: web.Request) -> Callable[[Request], bool]:
     query = request.query
-    since = float(query.get("since", "0"))
+    since = _number(request, "since", 0)
     globs = {
         name: query[name]
         for name in ("operation", "path", "method", "user_agent", "project")
@@ -105,7 +116,7 @@ def _wanted(request: web.Request) -> Callable[[Request], bool]:
 
 
 async def _requests(cloud: Cloud, request: web.Request) -> Any:
-    number = int(request.query.get("limit", "200"))
+    number = int(_number(request, "limit", 200))
     return {"total": cloud.requests.total, "requests": cloud.requests.latest(number, _wanted(request))}
 
 

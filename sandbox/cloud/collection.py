@@ -90,7 +90,7 @@ class Resource(Generic[R]):
     def add_actions(self) -> None:
         """Answer the listings of actions, of the resource and of one object."""
         add_operation("GET", f"/{self.path}/actions", self._actions)
-        add_operation("GET", f"/{self.path}/actions/{{action_id}}", self._action)
+        add_operation("GET", f"/{self.path}/actions/{{id}}", self._action)
         add_operation("GET", f"/{self.path}/{{id}}/actions", self._own_actions)
         add_operation("GET", f"/{self.path}/{{id}}/actions/{{action_id}}", self._own_action)
 
@@ -154,11 +154,11 @@ class Resource(Generic[R]):
         return self._list_actions(call, [a for a in self._of_resource(call) if own in a.resources])
 
     async def _action(self, call: Call) -> Reply:
-        return self._one_action(call, self._of_resource(call))
+        return self._one_action(call, self._of_resource(call), "id")
 
     async def _own_action(self, call: Call) -> Reply:
         own = Reference(self.kind.KIND, call.get(self.kind).id)
-        return self._one_action(call, [a for a in self._of_resource(call) if own in a.resources])
+        return self._one_action(call, [a for a in self._of_resource(call) if own in a.resources], "action_id")
 
     def _of_resource(self, call: Call) -> list[Action]:
         kind = self.kind.KIND
@@ -175,8 +175,8 @@ class Resource(Generic[R]):
         actions = sort_entries(actions, call.query.getall("sort", []), ACTION_SORTS)
         return listing(call, "actions", actions, lambda action: action_wire(action, call.cloud.now()))
 
-    def _one_action(self, call: Call, actions: list[Action]) -> Reply:
-        identity = call.identity("action_id", "action")
+    def _one_action(self, call: Call, actions: list[Action], parameter: str) -> Reply:
+        identity = call.identity(parameter, "action")
         for action in actions:
             if action.id == identity:
                 return Reply(200, {"action": action_wire(action, call.cloud.now())})

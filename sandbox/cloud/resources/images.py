@@ -8,7 +8,7 @@ from typing import Any
 from sandbox.cloud.call import Call, Reply
 from sandbox.cloud.catalog import Catalog, find
 from sandbox.cloud.collection import listing
-from sandbox.cloud.errors import ApiError, InvalidInput
+from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
 from sandbox.cloud.registry import operation
 
 
@@ -115,6 +115,13 @@ async def change_image(call: Call) -> Reply:
 async def image_actions(call: Call) -> Reply:
     """Nothing ever happens to system images."""
     return listing(call, "actions", [], lambda entry: entry)
+
+
+@operation("GET", "/images/actions/{id}")
+@operation("GET", "/images/{id}/actions/{action_id}")
+async def image_action(call: Call) -> Reply:
+    """No action of an image is ever found."""
+    raise NotFound("action", call.parameters.get("action_id", call.parameters["id"]))
 
 
 Catalog(

@@ -28,7 +28,7 @@ SERIES = {
 
 @operation("DELETE", "/load_balancers/{id}")
 async def delete(call: Call) -> Reply:
-    """Remove a load balancer; the answer is an action since the autumn of 2026, as official clients expect."""
+    """Remove a load balancer; official clients expect an action since the autumn of 2026."""
     balancer = call.get(LoadBalancer)
     call.cloud.actions.check_free("load_balancer", balancer.id)
     if balancer.protected:

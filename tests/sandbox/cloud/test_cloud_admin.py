@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+from cloud_emulator import Emulator, Start
+
+from sandbox.cloud import admin
+from sandbox.cloud.errors import ApiError
+
+
+async def test_health(emulator: Emulator):
+    health = await emulator.ok("GET", "/_sandbox/health")
+    assert (health["status"], health["backend"]) == ("ok", "records")
+
+
+async def test_requests_are_counted_by_operation(emulator: Emulator):
+    await emulator.make_server()
+    for _ in range(3):
+        await emulator.ok("GET", "/servers")
+    await emulator.call("GET", "/nothing")
+    counts = await emulator.ok("GET", "/_sandbox/requests/counts")
+    assert counts == {"total": 5, "operations": {"POST /servers": 1, "GET /servers": 3, "GET /nothing": 1}}
+    only = await emulator.ok("GET", "/_sandbox/requests/counts?operation=POST*")
+    assert only == {"total": 1, "operations": {"POST /servers": 1}}
+    log = await emulator.ok("GET", "/_sandbox/requests?limit=2")
+    assert [entry["path"] for entry in log["requests"]] == ["/nothing", "/servers"]
+    assert log["requests"][0]["code"] == "not_found"
+    await emulator.ok("DELETE", "/_sandbox/requests")
+    assert (await emulator.ok("GET", "/_sandbox/requests/counts"))["total"] == 0
+
+
+async def test_requests_by_client(emulator: Emulator):
+    await emulator.official(lambda client: client.locations.get_all())
+    await emulator.ok("GET", "/locations")
+    counts = await emulator.ok("GET", "/_sandbox/requests/counts?user_agent=hcloud-python*")
+    assert counts["total"] == 1
+
+
+async def test_tokens_are_not_logged(emulator: Emulator):
+    await emulator.ok("GET", "/servers")
+    text = str(await emulator.ok("GET", "/_sandbox/requests")) + str(
+        await emulator.ok("GET", "/_sandbox/state")
+    )
+    assert "tttt" not in text
+
+
+async def test_settings_change_at_run_time(start: Start):
+    emulator = await start(rate_limit=0)
+    await emulator.ok("PUT", "/_sandbox/settings", {"rate_limit": 100, "limits": {"networks": 0}})
+    error = await emulator.refused("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8"})
+    assert error["code"] == "resource_limit_exceeded"
+    await emulator.ok("PUT", "/_sandbox/settings", {"rate_limit_remaining": 0})
+    assert (await emulator.refused("GET", "/servers"))["code"] == "rate_limit_exceeded"
+    settings = await emulator.ok("PUT", "/_sandbox/settings", {"rate_limit": 0})
+    assert settings["rate_limit"] == 0
+    await emulator.ok("GET", "/servers")
+
+
+@pytest.mark.parametrize(
+    "body", [{"actions": "never"}, {"limits": {"moons": 1}}, {"limits": {"servers": True}}]
+)
+async def test_wrong_settings(emulator: Emulator, body):
+    assert (await emulator.refused("PUT", "/_sandbox/settings", body))["code"] == "invalid_input"
+
+
+async def test_wrong_queries_are_clear_errors(emulator: Emulator):
+    for query in ("limit=x", "since=yesterday"):
+        assert (await emulator.refused("GET", f"/_sandbox/requests?{query}"))["code"] == "invalid_input"
+
+
+async def test_the_state_can_be_exported(emulator: Emulator):
+    await emulator.make_server()
+    state = await emulator.ok("GET", "/_sandbox/state?kind=server")
+    assert [server["name"] for server in state["server"]] == ["web"]
+
+
+async def test_the_console_shows_everything(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    await emulator.make_server(networks=[network["id"]])
+    body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1"}
+    await emulator.ok("POST", "/load_balancers", body)
+    response = await emulator.call("GET", "/_sandbox/console")
+    assert response.content_type == "text/html"
+    page = await response.text()
+    assert "src=" not in page
+    assert "https://" not in page
+    shown = await emulator.ok("GET", "/_sandbox/overview")
+    assert shown["servers"][0]["private"][0]["ip"] == "10.0.0.2"
+    assert shown["networks"][0]["name"] == "net"
+    assert shown["load_balancers"][0]["name"] == "lb"
+    assert shown["requests"]
+    assert shown["actions"]
+
+
+@pytest.mark.parametrize(("peer", "allowed"), [("127.0.0.1", True), ("::1", True), ("203.0.113.4", False)])
+def test_machines_can_not_make_admin_calls(peer, allowed):
+    request = make_mocked_request("GET", "/_sandbox/health").clone(remote=peer)
+    if allowed:
+        admin.check_peer(request)
+        return
+    with pytest.raises(ApiError, match="forbidden"):
+        admin.check_peer(request)

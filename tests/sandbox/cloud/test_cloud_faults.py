@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import pytest
+from cloud_emulator import Emulator
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.cloud.faults import Faults
+
+GROUP = {"name": "g", "type": "spread"}
+
+
+async def inject(emulator: Emulator, **rule: Any) -> dict[str, Any]:
+    return await emulator.ok("POST", "/_sandbox/faults", rule)
+
+
+async def count(emulator: Emulator) -> int:
+    await emulator.ok("DELETE", "/_sandbox/faults")
+    return len((await emulator.ok("GET", "/placement_groups"))["placement_groups"])
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_an_error_before_or_after_the_effect(emulator: Emulator, after):
+    await inject(emulator, method="POST", path="/placement_groups", code="unavailable", after=after, times=1)
+    error = await emulator.refused("POST", "/placement_groups", GROUP)
+    assert (error["status"], error["code"]) == (503, "unavailable")
+    assert await count(emulator) == int(after)
+
+
+@pytest.mark.parametrize(("drop", "left"), [("before", 0), ("after", 1)])
+async def test_a_dropped_connection(emulator: Emulator, drop, left):
+    await inject(emulator, method="POST", drop=drop)
+    with pytest.raises(aiohttp.ClientError):
+        await emulator.call("POST", "/placement_groups", GROUP)
+    assert await count(emulator) == left
+    log = await emulator.ok("GET", "/_sandbox/requests?method=POST")
+    assert log["requests"][0]["status"] == 0
+
+
+async def test_faults_end_after_some_times_and_start_after_some(emulator: Emulator):
+    rule = await inject(emulator, path="/servers*", status=500, times=2, skip=1)
+    statuses = [(await emulator.call("GET", "/servers")).status for _ in range(5)]
+    assert statuses == [200, 500, 500, 200, 200]
+    (listed,) = (await emulator.ok("GET", "/_sandbox/faults"))["faults"]
+    assert (listed["id"], listed["seen"], listed["hits"]) == (rule["id"], 5, 2)
+    await emulator.ok("DELETE", f"/_sandbox/faults/{rule['id']}")
+    assert (await emulator.ok("GET", "/_sandbox/faults"))["faults"] == []
+
+
+async def test_rules_by_template(emulator: Emulator):
+    server = await emulator.make_server()
+    await inject(emulator, path="/servers/{id}", code="timeout")
+    assert (await emulator.refused("GET", f"/servers/{server['id']}"))["status"] == 504
+    await emulator.ok("GET", "/servers")
+
+
+async def test_listings_that_are_not_complete(emulator: Emulator):
+    for number in range(4):
+        await emulator.ok("POST", "/placement_groups", {"name": f"g{number}", "type": "spread"})
+    await inject(emulator, path="/placement_groups", truncated_page=True, times=1)
+    answer = await emulator.ok("GET", "/placement_groups")
+    assert len(answer["placement_groups"]) == 2
+    assert answer["meta"]["pagination"]["total_entries"] == 4
+    await inject(emulator, path="/placement_groups", empty_listing=True, times=1)
+    answer = await emulator.ok("GET", "/placement_groups")
+    assert (answer["placement_groups"], answer["meta"]["pagination"]["total_entries"]) == ([], 0)
+
+
+async def test_a_body_that_ends_half_way(emulator: Emulator):
+    await inject(emulator, path="/locations", truncated_body=True)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await emulator.call("GET", "/locations")
+
+
+async def test_stale_answers(emulator: Emulator):
+    await inject(emulator, path="/placement_groups", method="GET", stale=True)
+    assert (await emulator.ok("GET", "/placement_groups"))["placement_groups"] == []
+    await emulator.ok("POST", "/placement_groups", GROUP)
+    assert (await emulator.ok("GET", "/placement_groups"))["placement_groups"] == []
+    assert await count(emulator) == 1
+
+
+async def test_an_error_that_is_no_json(emulator: Emulator):
+    await inject(emulator, path="/locations", status=502, raw=True)
+    response = await emulator.call("GET", "/locations")
+    assert (response.status, response.content_type) == (502, "text/html")
+
+
+async def test_latency_is_waited_for(emulator: Emulator):
+    await inject(emulator, path="/locations", latency=0.05)
+    await emulator.ok("GET", "/locations")
+    log = await emulator.ok("GET", "/_sandbox/requests?path=/locations")
+    assert log["requests"][0]["seconds"] >= 0.05
+
+
+async def test_an_action_that_fails(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    server = await emulator.make_server()
+    await inject(emulator, command="attach_*", code="timeout", message="network is down", times=1)
+    path, body = f"/servers/{server['id']}/actions/attach_to_network", {"network": network["id"]}
+    answer = await emulator.ok("POST", path, body)
+    assert answer["action"]["error"] == {"code": "timeout", "message": "network is down"}
+    assert (await emulator.ok("GET", f"/networks/{network['id']}/members"))["members"] == []
+    await emulator.ok("POST", path, body)
+
+
+@pytest.mark.parametrize("rule", [{"color": 1}, {"times": "x"}, {"drop": "now"}, {"id": 1}, [], {"after": 1}])
+async def test_rules_that_are_none(emulator: Emulator, rule):
+    error = await emulator.refused("POST", "/_sandbox/faults", rule)
+    assert error["code"] == "invalid_input"
+
+
+@given(st.integers(), st.floats(0.05, 0.95), st.integers(0, 5), st.none() | st.integers(0, 5))
+def test_a_seed_makes_faults_reproducible(seed, probability, skip, times):
+    def strikes() -> list[bool]:
+        faults = Faults()
+        rule = {"probability": probability, "seed": seed, "skip": skip, "times": times, "code": "locked"}
+        faults.add(rule)
+        return [faults.for_request("GET", "/x", "/x") is not None for _ in range(30)]
+
+    first = strikes()
+    assert first == strikes()
+    assert not any(first[:skip])
+    assert times is None or sum(first) <= times

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+from cloud_emulator import TOKEN, Emulator, Gate, Start
+
+from sandbox.cloud.config import CloudConfig
+from sandbox.cloud.errors import StateFileError
+from sandbox.cloud.registry import discover
+from sandbox.cloud.store import Store
+
+
+async def test_the_state_survives_a_restart(start: Start, state_file: Path):
+    first = await start(state_file=state_file)
+    network = await first.make_network("net", "10.0.0.0/24")
+    server = await first.make_server(networks=[network["id"]], labels={"a": "b"})
+    before = await first.ok("GET", f"/servers/{server['id']}")
+    await first.server.close()
+    second = await start(state_file=state_file)
+    assert await second.ok("GET", f"/servers/{server['id']}") == before
+    assert (await second.make_server("next"))["id"] == server["id"] + 1
+
+
+async def test_the_file_is_for_its_owner_only(start: Start, state_file: Path):
+    await start(state_file=state_file)
+    assert (await asyncio.to_thread(state_file.stat)).st_mode & 0o777 == 0o600
+
+
+async def test_running_actions_are_resumed(start: Start, state_file: Path):
+    first = await start(Gate(), state_file=state_file)
+    network = await first.make_network("net", "10.0.0.0/24")
+    server = await first.make_server(networks=[network["id"]])
+    assert server["status"] == "initializing"
+    await first.server.close()
+
+    gate = Gate()
+    second = await start(gate, state_file=state_file)
+    assert (await second.refused("DELETE", f"/servers/{server['id']}"))["code"] == "locked"
+    gate.opened.set()
+    await second.cloud.actions.settle()
+    shown = (await second.ok("GET", f"/servers/{server['id']}"))["server"]
+    assert (shown["status"], shown["locked"]) == ("running", False)
+    assert shown["private_net"][0]["ip"] == "10.0.0.2"
+    assert gate.machines == {server["id"]: True}
+
+
+async def test_the_backend_is_told_who_is_on(start: Start, state_file: Path):
+    first = await start(state_file=state_file)
+    on, off = await first.make_server("on"), await first.make_server("off", start_after_create=False)
+    await first.server.close()
+    gate = Gate()
+    await start(gate, state_file=state_file)
+    assert gate.machines == {on["id"]: True, off["id"]: False}
+
+
+SERVE = """
+import asyncio
+import sys
+from pathlib import Path
+from aiohttp import web
+from sandbox.cloud.app import create_app
+from sandbox.cloud.backend import RecordsBackend
+from sandbox.cloud.config import CloudConfig
+config = CloudConfig(tokens={sys.argv[2]: "default"}, state_file=Path(sys.argv[1]), rate_limit=0)
+app = create_app(config, RecordsBackend())
+async def main():
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    print(site._server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_process_loses_nothing_that_was_answered(start: Start, state_file: Path):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVE, str(state_file), TOKEN, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        port = int(await process.stdout.readline())
+        helper = await start()
+        url = f"http://127.0.0.1:{port}/v1/placement_groups"
+        answered = []
+        for number in range(30):
+            body = {"name": f"g{number}", "type": "spread"}
+            async with helper.session.post(
+                url, json=body, headers={"Authorization": f"Bearer {TOKEN}"}
+            ) as answer:
+                answered.append((await answer.json())["placement_group"]["id"])
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        await process.communicate()
+    again = await start(state_file=state_file)
+    groups = (await again.ok("GET", "/placement_groups?per_page=50"))["placement_groups"]
+    assert [group["id"] for group in groups] == answered
+
+
+def test_a_broken_file_is_a_clear_error(state_file: Path):
+    discover()
+    state_file.write_text("this is no database, but it is long enough to be looked at" * 20)
+    with pytest.raises(StateFileError, match=str(state_file)):
+        Store(state_file)
+
+
+def test_records_of_another_shape_are_a_clear_error(state_file: Path):
+    discover()
+    Store(state_file).close()
+    with sqlite3.connect(state_file) as database:
+        database.execute("INSERT INTO records VALUES ('server', 1, '{\"id\": \"x\"}')")
+    database.close()
+    with pytest.raises(StateFileError, match="down --force"):
+        Store(state_file)
+
+
+async def test_a_state_file_that_can_not_be_written(start: Start, state_file: Path):
+    emulator = await start(state_file=state_file)
+    emulator.cloud.store._database.execute("PRAGMA query_only=ON")
+    error = await emulator.refused("POST", "/placement_groups", {"name": "g", "type": "spread"})
+    assert error["code"] == "server_error"
+    assert str(state_file) in error["message"]
+    emulator.cloud.store._database.execute("PRAGMA query_only=OFF")
+    await emulator.ok("GET", "/placement_groups")
+    await emulator.server.close()
+    again = await start(state_file=state_file)
+    assert len((await again.ok("GET", "/placement_groups"))["placement_groups"]) == 1
+
+
+async def test_a_reset_leaves_nothing_and_gives_no_id_twice(emulator: Emulator):
+    server = await emulator.make_server()
+    await emulator.ok("POST", "/_sandbox/reset")
+    for path in ("servers", "primary_ips"):
+        assert (await emulator.ok("GET", f"/{path}"))[path] == []
+    assert (await emulator.make_server())["id"] > server["id"]
+
+
+def test_the_configuration_has_safe_defaults():
+    config = CloudConfig(tokens={})
+    assert config.rate_limit == 3600
+    assert config.actions == "instant"
