@@ -1,0 +1,24 @@
+"""Fixtures: Hetzner's load balancers against the emulated cloud on a loopback port."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "hetzner"))  # the emulated cloud of the other room's tests
+
+import emulated_cloud
+from balancer_site import BalancerSite
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[BalancerSite]:
+    """A project with a network, and a cloud opened on it."""
+    sky = await emulated_cloud.start()
+    site = await BalancerSite.open(sky)
+    yield site
+    await site.close()
+    await emulated_cloud.stop(sky)

@@ -1,0 +1,447 @@
+"""Load balancers from beginning to end, against the emulated cloud."""
+
+from __future__ import annotations
+
+import pytest
+from balancer_site import LABEL, UID, BalancerSite, number, targets, view
+
+from ccm.cloud import CloudError, CloudUnavailable, Ingress, NodeView, Rejected, ServicePort
+
+
+class TestCreate:
+    async def test_a_plain_one(self, site: BalancerSite) -> None:
+        a, b = await site.add_nodes("a", "b")
+        result = await site.ensure(view("web", (80, 30080), (443, 30443)))
+        balancer = await site.one()
+        assert balancer["name"] == "a" + UID.replace("-", "")[:31]
+        assert balancer["labels"] == {
+            LABEL: UID,
+            "ccm-from-scratch/cluster": "c1",
+            "ccm-from-scratch/namespace": "shop",
+            "ccm-from-scratch/service": "web",
+        }
+        assert [(one["listen_port"], one["destination_port"]) for one in balancer["services"]] == [
+            (80, 30080),
+            (443, 30443),
+        ]
+        assert targets(balancer) == {number(a): False, number(b): False}
+        assert balancer["load_balancer_type"]["name"] == "lb11"
+        addresses = [
+            balancer["public_net"]["ipv4"]["ip"],
+            balancer["public_net"]["ipv6"]["ip"],
+            balancer["private_net"][0]["ip"],
+        ]
+        assert result.ingress == tuple(Ingress(ip=ip, ip_mode="VIP") for ip in addresses)
+        assert len(result.steps) == 1
+
+    async def test_two_ports_ten_targets_and_a_private_network_in_six_requests(
+        self, site: BalancerSite
+    ) -> None:
+        await site.add_nodes(*(f"n{index}" for index in range(10)))
+        await site.ensure(view("web", 80, 443, annotations={"use-private-ip": "true"}))
+        assert await site.requests() <= 6
+        assert list(targets(await site.one()).values()) == [True] * 10
+
+    async def test_nothing_to_change_costs_nothing(self, site: BalancerSite) -> None:
+        await site.add_nodes("a", "b")
+        first = await site.ensure(view())
+        await site.sky.forget_requests()
+        second = await site.ensure(view())
+        assert await site.requests() == 0
+        assert second.ingress == first.ingress
+        assert second.steps == ()
+
+    async def test_a_restart_costs_one_list(self, site: BalancerSite) -> None:
+        await site.add_nodes("a", "b")
+        await site.ensure(view())
+        await site.restart()
+        assert (await site.ensure(view())).steps == ()
+        assert await site.sky.counts() == {"GET /load_balancers": 1}
+
+    async def test_the_plan_is_what_happens(self, site: BalancerSite) -> None:
+        await site.add_nodes("a")
+        service = view("web", 80, annotations={"name": "shop"})
+        planned = await site.balancers.plan(service, site.nodes)
+        assert await site.all() == []
+        assert planned == list((await site.ensure(service)).steps)
+        assert await site.balancers.plan(service, site.nodes) == []
+
+    @pytest.mark.parametrize("location", [{"location": "nbg1"}, {"network-zone": "eu-central"}])
+    async def test_annotations_of_place_beat_the_environment(self, site: BalancerSite, location) -> None:
+        await site.ensure(view(annotations=location))
+        assert (await site.one())["location"]["network_zone"] == "eu-central"
+
+    async def test_without_any_place_it_stands_near_its_servers(self, site: BalancerSite) -> None:
+        await site.restart(HCLOUD_LOAD_BALANCERS_LOCATION="")
+        await site.add_nodes("a")
+        await site.ensure(view())
+        assert (await site.one())["location"]["network_zone"] == "eu-central"
+
+    async def test_without_place_and_servers_it_says_what_to_set(self, site: BalancerSite) -> None:
+        await site.restart(HCLOUD_LOAD_BALANCERS_LOCATION="")
+        with pytest.raises(Rejected, match="load-balancer.hetzner.cloud/location"):
+            await site.ensure(view())
+
+    async def test_type_and_algorithm(self, site: BalancerSite) -> None:
+        await site.ensure(view(annotations={"type": "lb21", "algorithm-type": "Least_Connections"}))
+        balancer = await site.one()
+        assert balancer["load_balancer_type"]["name"] == "lb21"
+        assert balancer["algorithm"]["type"] == "least_connections"
+
+    async def test_an_unknown_type_names_those_that_exist(self, site: BalancerSite) -> None:
+        with pytest.raises(Rejected, match="type: 'lb99' is not one of lb11, lb21, lb31"):
+            await site.ensure(view(annotations={"type": "lb99"}))
+        assert await site.all() == []
+
+    async def test_private_only(self, site: BalancerSite) -> None:
+        await site.add_nodes("a")
+        result = await site.ensure(
+            view(annotations={"use-private-ip": "true", "disable-public-network": "true"})
+        )
+        balancer = await site.one()
+        assert balancer["public_net"]["enabled"] is False
+        assert [one.ip for one in result.ingress] == [balancer["private_net"][0]["ip"]]
+
+    async def test_a_chosen_private_address(self, site: BalancerSite) -> None:
+        await site.add_nodes("a")
+        annotations = {"use-private-ip": "true", "private-ipv4": "10.0.0.99"}
+        result = await site.ensure(view(annotations=annotations))
+        assert "10.0.0.99" in [one.ip for one in result.ingress]
+        assert list(targets(await site.one()).values()) == [True]
+        assert (await site.ensure(view(annotations=annotations))).steps == ()
+
+    async def test_a_chosen_subnet(self, site: BalancerSite) -> None:
+        await site.ensure(view(annotations={"private-subnet-ip-range": "10.0.0.0/24"}))
+        assert (await site.one())["private_net"]
+
+    async def test_status_by_annotation(self, site: BalancerSite) -> None:
+        hostname = await site.ensure(view(annotations={"hostname": "shop.example.com"}))
+        assert hostname.ingress == (Ingress(hostname="shop.example.com"),)
+        short = await site.ensure(
+            view(annotations={"ipv6-disabled": "true", "disable-private-ingress": "true"})
+        )
+        assert [one.ip for one in short.ingress] == [(await site.one())["public_net"]["ipv4"]["ip"]]
+        proxied = await site.ensure(view(annotations={"uses-proxyprotocol": "true"}))
+        assert {one.ip_mode for one in proxied.ingress} == {"Proxy"}
+
+    async def test_local_traffic_is_checked_where_kube_proxy_answers(self, site: BalancerSite) -> None:
+        await site.ensure(view(external_traffic_policy="Local", health_check_node_port=32001))
+        check = (await site.one())["services"][0]["health_check"]
+        assert (check["protocol"], check["port"], check["http"]["path"]) == ("http", 32001, "/healthz")
+        assert (
+            await site.ensure(view(external_traffic_policy="Local", health_check_node_port=32001))
+        ).steps == ()
+
+
+class TestChange:
+    async def test_ports_come_go_and_change(self, site: BalancerSite) -> None:
+        await site.ensure(view("web", (80, 30080), (81, 30081)))
+        await site.sky.forget_requests()
+        await site.ensure(view("web", (80, 31080), (82, 30082)))
+        services = (await site.one())["services"]
+        assert [(one["listen_port"], one["destination_port"]) for one in services] == [
+            (80, 31080),
+            (82, 30082),
+        ]
+        assert await site.writes() == 3
+
+    async def test_everything_changes_and_changes_back(self, site: BalancerSite) -> None:
+        await site.add_nodes("a", "b")
+        await site.ensure(view())
+        before = await site.one()
+        loud = view(
+            annotations={
+                "name": "loud",
+                "type": "lb21",
+                "algorithm-type": "least_connections",
+                "use-private-ip": "true",
+                "disable-public-network": "true",
+                "ipv4-rdns": "lb.example.com",
+                "protocol": "http",
+                "http-sticky-sessions": "true",
+                "http-cookie-lifetime": "1h",
+                "health-check-protocol": "http",
+                "health-check-interval": "5s",
+                "health-check-timeout": "3",
+                "delete-protection": "true",
+            }
+        )
+        await site.ensure(loud)
+        changed = await site.one()
+        assert changed["name"] == "loud"
+        assert changed["public_net"]["enabled"] is False
+        assert changed["public_net"]["ipv4"]["dns_ptr"] == "lb.example.com"
+        assert changed["protection"] == {"delete": True}
+        assert changed["services"][0]["http"]["cookie_lifetime"] == 3600
+        assert (await site.ensure(loud)).steps == ()
+        quiet = view(
+            annotations={"type": "lb11", "disable-public-network": "false", "delete-protection": "false"}
+        )
+        await site.ensure(quiet)
+        after = await site.one()
+        for field in (
+            "name",
+            "public_net",
+            "load_balancer_type",
+            "algorithm",
+            "services",
+            "protection",
+            "labels",
+        ):
+            assert after[field] == before[field], field
+        assert targets(after) == targets(before)
+        assert (await site.ensure(quiet)).steps == ()
+
+    async def test_an_unset_public_interface_is_left_alone(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        await site.act((await site.one())["id"], "disable_public_interface")
+        await site.restart()
+        assert (await site.ensure(view())).steps == ()
+
+    async def test_drift_is_repaired(self, site: BalancerSite) -> None:
+        a, b = await site.add_nodes("a", "b")
+        await site.ensure(view())
+        found = (await site.one())["id"]
+        await site.act(found, "remove_target", type="server", server={"id": number(a)})
+        await site.act(found, "delete_service", listen_port=80)
+        await site.restart()
+        await site.ensure(view())
+        balancer = await site.one()
+        assert targets(balancer).keys() == {number(a), number(b)}
+        assert len(balancer["services"]) == 1
+
+    async def test_an_lb_that_was_deleted_by_hand_comes_back(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        await site.sky.call("DELETE", f"/load_balancers/{(await site.one())['id']}")
+        site.balancers._doubtful.add(UID)
+        await site.ensure(view())
+        assert len(await site.all()) == 1
+
+    async def test_private_addresses_are_taken_up_one_server_after_the_other(
+        self, site: BalancerSite
+    ) -> None:
+        await site.add_nodes("a", "b", "c")
+        await site.ensure(view())
+        planned = await site.balancers.plan(view(annotations={"use-private-ip": "true"}), site.nodes)
+        assert [step.split()[0] for step in planned] == ["remove", "add"] * 3
+        await site.ensure(view(annotations={"use-private-ip": "true"}))
+        assert list(targets(await site.one()).values()) == [True] * 3
+
+    async def test_a_new_private_address_keeps_public_traffic_flowing(self, site: BalancerSite) -> None:
+        await site.add_nodes("a", "b")
+        await site.ensure(view(annotations={"use-private-ip": "true"}))
+        moved = view(annotations={"use-private-ip": "true", "private-ipv4": "10.0.0.77"})
+        planned = await site.balancers.plan(moved, site.nodes)
+        kinds = [step.split()[0] for step in planned]
+        assert kinds == ["remove", "add"] * 2 + ["detach", "attach"] + ["remove", "add"] * 2
+        await site.ensure(moved)
+        balancer = await site.one()
+        assert balancer["private_net"][0]["ip"] == "10.0.0.77"
+        assert list(targets(balancer).values()) == [True, True]
+        assert (await site.ensure(moved)).steps == ()
+
+
+class TestTargets:
+    async def test_one_more_node_is_one_request(self, site: BalancerSite) -> None:
+        await site.add_nodes("a")
+        await site.ensure(view())
+        await site.add_nodes("b")
+        await site.cloud.servers.read(0.0, 1)  # type: ignore[arg-type]
+        await site.sky.forget_requests()
+        await site.ensure(view())
+        assert await site.sky.counts() == {"POST /load_balancers/{id}/actions/add_target": 1}
+
+    async def test_a_server_without_ipv4_is_named_and_keeps_nobody_out(self, site: BalancerSite) -> None:
+        good = (await site.add_nodes("good"))[0]
+        await site.add_nodes("bad", public_net={"enable_ipv4": False, "enable_ipv6": True})
+        result = await site.ensure(view())
+        assert targets(await site.one()) == {number(good): False}
+        [notice] = [one for one in result.notices if one.reason == "PublicIPv4Missing"]
+        assert notice.message.endswith(": bad")
+
+    async def test_deleted_servers_and_foreign_nodes_are_named(self, site: BalancerSite) -> None:
+        good = (await site.add_nodes("good"))[0]
+        others = [
+            NodeView("ghost", "ccm-from-scratch://999"),
+            NodeView("aws", "aws:///eu/i-1"),
+            NodeView("odd", "ccm-from-scratch://x"),
+            NodeView("new", ""),
+        ]
+        result = await site.ensure(view(), [*others, good])
+        assert targets(await site.one()) == {number(good): False}
+        reasons = {one.reason: one.message.rpartition(": ")[2] for one in result.notices}
+        assert reasons["ServerNotFound"] == "ghost"
+        assert reasons["UnknownProviderIDPrefix"] == "aws, odd"
+
+    async def test_a_server_outside_of_the_network_is_named(self, site: BalancerSite) -> None:
+        await site.add_nodes("in")
+        await site.add_nodes("out", private=False)
+        result = await site.ensure(view(annotations={"use-private-ip": "true"}))
+        assert [
+            one.message.rpartition(": ")[2] for one in result.notices if one.reason == "ServerNotInNetwork"
+        ] == ["out"]
+        assert len(targets(await site.one())) == 1
+
+    async def test_a_target_that_the_api_refuses_keeps_nobody_out(self, site: BalancerSite) -> None:
+        nodes = await site.add_nodes("a", "b", "c")
+        await site.cloud.servers.read(0.0, 1)  # type: ignore[arg-type]
+        await site.sky.call("DELETE", f"/servers/{number(nodes[0])}")
+        with pytest.raises(CloudError, match=f"add server {number(nodes[0])}: .*not_found"):
+            await site.ensure(view())
+        assert targets(await site.one()).keys() == {number(nodes[1]), number(nodes[2])}
+
+    async def test_no_more_than_the_type_takes_and_always_the_same(self, site: BalancerSite) -> None:
+        await site.add_nodes(*(f"n{index:02}" for index in range(27)))
+        result = await site.ensure(view(), list(reversed(site.nodes)))
+        chosen = targets(await site.one())
+        assert len(chosen) == 25
+        [notice] = [one for one in result.notices if one.reason == "MaxTargetsReached"]
+        assert notice.message.endswith(": n25, n26")
+        assert (await site.ensure(view(), site.nodes[3:] + site.nodes[:3])).steps == ()
+
+    async def test_a_node_selector(self, site: BalancerSite) -> None:
+        edge = (await site.add_nodes("edge", labels={"pool": "edge"}))[0]
+        await site.add_nodes("inner", labels={"pool": "inner"})
+        await site.ensure(view(annotations={"node-selector": "pool in (edge, rim)"}))
+        assert targets(await site.one()).keys() == {number(edge)}
+
+    async def test_robot_servers_are_addresses(self, site: BalancerSite) -> None:
+        from ccm.cloud import Address
+
+        robot = NodeView("robot", "hrobot://7", addresses=(Address("ExternalIP", "198.51.100.7"),))
+        unknown = NodeView("dark", "hrobot://8")
+        with pytest.raises(CloudError, match=r"add address 198\.51\.100\.7: .*ip_not_owned"):
+            await site.ensure(view(), [robot, unknown])
+
+
+class TestTrouble:
+    async def test_all_bad_annotations_are_named_at_once(self, site: BalancerSite) -> None:
+        bad = {"algorithm-type": "random", "http-cookie-lifetime": "5", "disable-public-network": "maybe"}
+        with pytest.raises(Rejected) as caught:
+            await site.ensure(view(annotations=bad))
+        [notice] = caught.value.notices
+        assert notice.reason == "InvalidLoadBalancerAnnotation"
+        for key, value in bad.items():
+            assert f"load-balancer.hetzner.cloud/{key}: {value!r}" in notice.message
+        assert await site.all() == []
+
+    async def test_bad_annotations_later_keep_no_node_out(self, site: BalancerSite) -> None:
+        await site.add_nodes("a")
+        await site.ensure(view())
+        await site.add_nodes("b")
+        with pytest.raises(CloudError, match="'random' is not"):
+            await site.ensure(view("web", (80, 31080), annotations={"algorithm-type": "random"}))
+        balancer = await site.one()
+        assert len(balancer["targets"]) == 2
+        assert balancer["services"][0]["destination_port"] != 31080
+
+    async def test_udp_and_fields_that_hetzner_lacks_get_an_event(self, site: BalancerSite) -> None:
+        service = view(
+            "dns",
+            ServicePort(53, 30053, "UDP"),
+            ServicePort(53, 30054),
+            source_ranges=("10.0.0.0/8",),
+            load_balancer_ip="203.0.113.9",
+        )
+        result = await site.ensure(service)
+        assert {one.reason for one in result.notices} >= {
+            "UnsupportedProtocolConfigured",
+            "UnsupportedFieldConfigured",
+        }
+        assert [one["listen_port"] for one in (await site.one())["services"]] == [53]
+
+    @pytest.mark.parametrize("drop", ["before", "after"])
+    async def test_a_creation_whose_answer_is_lost_makes_one_load_balancer(
+        self, site: BalancerSite, drop: str
+    ) -> None:
+        await site.add_nodes("a")
+        await site.sky.fault(method="POST", path="/load_balancers", drop=drop, times=1)
+        with pytest.raises(CloudUnavailable):
+            await site.ensure(view())
+        await site.ensure(view())
+        balancer = await site.one()
+        assert len(balancer["targets"]) == 1
+        assert balancer["labels"][LABEL] == UID
+
+    async def test_a_lock_is_waited_for(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        await site.sky.fault(method="POST", path="/load_balancers/*", code="locked", times=3)
+        await site.ensure(view("web", 80, 81))
+        assert len((await site.one())["services"]) == 2
+
+    @pytest.mark.parametrize("code", ["service_error", "server_error", "conflict", "rate_limit_exceeded"])
+    async def test_any_error_of_one_step_is_overcome(self, site: BalancerSite, code: str) -> None:
+        await site.add_nodes("a", "b")
+        await site.ensure(view())
+        await site.sky.fault(method="POST", path="/load_balancers/*", code=code, times=8, after=False)
+        wanted = view("web", 443, 8080, annotations={"algorithm-type": "least_connections"})
+        site.cloud.api.budget.exhausted = lambda: None  # type: ignore[method-assign]
+        for _ in range(10):
+            try:
+                await site.ensure(wanted)
+                break
+            except CloudError:
+                continue
+        balancer = await site.one()
+        assert [one["listen_port"] for one in balancer["services"]] == [443, 8080]
+        assert balancer["algorithm"]["type"] == "least_connections"
+
+    async def test_steps_that_do_not_need_a_failed_one_are_done(self, site: BalancerSite) -> None:
+        a, b = await site.add_nodes("a", "b")
+        await site.ensure(view(), [a])
+        await site.sky.fault(method="POST", path="*/change_algorithm", code="service_error", times=1)
+        with pytest.raises(CloudError, match="change algorithm to least_connections: .*service_error"):
+            await site.ensure(view("web", 80, 81, annotations={"algorithm-type": "least_connections"}))
+        balancer = await site.one()
+        assert len(balancer["services"]) == 2
+        assert len(balancer["targets"]) == 2
+
+    async def test_an_empty_list_for_a_moment_doubles_nothing(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        await site.sky.fault(method="GET", path="/load_balancers", empty_listing=True, times=1)
+        site.balancers._doubtful.add(UID)
+        with pytest.raises(CloudError, match="has lost its labels"):
+            await site.ensure(view())
+        await site.sky.heal()
+        await site.ensure(view())
+        assert len(await site.all()) == 1
+
+    async def test_a_truncated_list_is_no_list(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        await site.restart()
+        await site.sky.fault(method="GET", path="/load_balancers", truncated_page=True)
+        with pytest.raises(CloudUnavailable, match="incomplete"):
+            await site.ensure(view())
+        await site.sky.heal()
+        assert len(await site.all()) == 1
+
+
+class TestDelete:
+    async def test_it_goes_and_going_twice_is_fine(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        await site.sky.forget_requests()
+        assert len((await site.balancers.delete(view())).steps) == 1
+        assert await site.requests() <= 3
+        assert await site.all() == []
+        assert (await site.balancers.delete(view())).steps == ()
+
+    async def test_a_protected_one_stays_and_is_not_ours_any_more(self, site: BalancerSite) -> None:
+        await site.ensure(view(annotations={"delete-protection": "true"}))
+        result = await site.balancers.delete(view())
+        assert [one.reason for one in result.notices] == ["LoadBalancerProtected"]
+        assert (await site.one())["labels"] == {}
+
+    async def test_find(self, site: BalancerSite) -> None:
+        assert await site.balancers.find(view()) is None
+        made = await site.ensure(view())
+        found = await site.balancers.find(view())
+        assert found is not None
+        assert found.ingress == made.ingress
+
+    async def test_another_project_proves_nothing(self, site: BalancerSite) -> None:
+        from emulated_cloud import OTHER_TOKEN
+
+        await site.ensure(view())
+        site.cloud.api._token = lambda: OTHER_TOKEN
+        with pytest.raises(CloudError, match="another project"):
+            await site.balancers.delete(view())

@@ -1,0 +1,170 @@
+"""Certificates of https ports, against the emulated cloud."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trustme
+from balancer_site import LABEL, UID, BalancerSite, view
+
+from ccm.cloud import CloudError
+
+MANAGED = {
+    "protocol": "https",
+    "certificate-type": "Managed",
+    "http-managed-certificate-domains": "shop.example.com, www.shop.example.com",
+}
+
+
+async def upload(site: BalancerSite, name: str) -> int:
+    issued = trustme.CA().issue_cert("shop.example.com")
+    body = {
+        "name": name,
+        "certificate": issued.cert_chain_pems[0].bytes().decode(),
+        "private_key": issued.private_key_pem.bytes().decode(),
+    }
+    return (await site.sky.call("POST", "/certificates", body))["certificate"]["id"]
+
+
+async def certificates(site: BalancerSite) -> list[dict[str, Any]]:
+    return (await site.sky.call("GET", "/certificates"))["certificates"]
+
+
+def used(balancer: dict[str, Any]) -> dict[int, list[int]]:
+    return {one["listen_port"]: one.get("http", {}).get("certificates", []) for one in balancer["services"]}
+
+
+class TestUploaded:
+    async def test_by_id_and_name_with_blanks(self, site: BalancerSite) -> None:
+        one, two = await upload(site, "one"), await upload(site, "two")
+        service = view("web", 443, annotations={"protocol": "https", "http-certificates": f" {one} ,  two,"})
+        await site.ensure(service)
+        assert used(await site.one()) == {443: sorted([one, two])}
+        assert (await site.ensure(service)).steps == ()
+
+    async def test_each_port_has_its_own(self, site: BalancerSite) -> None:
+        one, two = await upload(site, "one"), await upload(site, "two")
+        annotations = {
+            "port.443.protocol": "https",
+            "port.443.http-certificates": "one",
+            "port.8443.protocol": "https",
+            "port.8443.http-certificates": "two",
+        }
+        await site.ensure(view("web", 25, 443, 8443, annotations=annotations))
+        assert used(await site.one()) == {25: [], 443: [one], 8443: [two]}
+
+    async def test_a_missing_one_keeps_no_other_port_back(self, site: BalancerSite) -> None:
+        await upload(site, "one")
+        annotations = {
+            "port.443.protocol": "https",
+            "port.443.http-certificates": "one",
+            "port.8443.protocol": "https",
+            "port.8443.http-certificates": "lost",
+        }
+        service = view("web", 80, 443, 8443, annotations=annotations)
+        with pytest.raises(CloudError, match="port 8443 needs a certificate.*'lost'"):
+            await site.ensure(service)
+        assert used(await site.one()).keys() == {80, 443}
+        await upload(site, "lost")
+        site.cloud.load_balancers._certificates._doubtful = True
+        await site.ensure(service)
+        assert used(await site.one()).keys() == {80, 443, 8443}
+
+    async def test_one_that_is_lost_later_leaves_the_listener_alone(self, site: BalancerSite) -> None:
+        await upload(site, "one")
+        await site.ensure(view("web", 443, annotations={"protocol": "https", "http-certificates": "one"}))
+        before = await site.one()
+        with pytest.raises(CloudError, match="'other'"):
+            await site.ensure(
+                view("web", 443, annotations={"protocol": "https", "http-certificates": "other"})
+            )
+        assert await site.one() == before
+
+    async def test_redirects_take_port_80(self, site: BalancerSite) -> None:
+        await upload(site, "one")
+        https = {"port.443.protocol": "https", "port.443.http-certificates": "one"}
+        await site.ensure(view("web", 80, 443, annotations=https))
+        redirecting = {**https, "port.443.http-redirect-http": "true"}
+        await site.ensure(view("web", 443, annotations=redirecting))
+        [listener] = (await site.one())["services"]
+        assert listener["http"]["redirect_http"] is True
+        await site.ensure(view("web", 80, 443, annotations=https))
+        assert used(await site.one()).keys() == {80, 443}
+
+
+class TestManaged:
+    async def test_requested_once_and_used(self, site: BalancerSite) -> None:
+        service = view("web", 443, annotations=MANAGED)
+        await site.ensure(service)
+        [certificate] = await certificates(site)
+        assert certificate["name"] == f"ccm-managed-certificate-{UID}"
+        assert certificate["labels"][LABEL] == UID
+        assert certificate["domain_names"] == ["shop.example.com", "www.shop.example.com"]
+        assert used(await site.one()) == {443: [certificate["id"]]}
+        assert (await site.ensure(service)).steps == ()
+        await site.restart()
+        assert (await site.ensure(service)).steps == ()
+
+    async def test_two_ports_share_one(self, site: BalancerSite) -> None:
+        await site.ensure(view("web", 443, 8443, annotations=MANAGED))
+        assert len(await certificates(site)) == 1
+
+    async def test_it_follows_its_domains_and_the_old_one_goes(self, site: BalancerSite) -> None:
+        await site.ensure(view("web", 443, annotations=MANAGED))
+        [old] = await certificates(site)
+        changed = view(
+            "web", 443, annotations={**MANAGED, "http-managed-certificate-domains": "new.example.com"}
+        )
+        planned = await site.balancers.plan(changed, [])
+        assert [step.split()[0] for step in planned] == ["request", "change", "delete"]
+        await site.ensure(changed)
+        [new] = await certificates(site)
+        assert new["id"] != old["id"]
+        assert new["domain_names"] == ["new.example.com"]
+        assert used(await site.one()) == {443: [new["id"]]}
+        assert (await site.ensure(changed)).steps == ()
+
+    async def test_it_goes_when_it_is_not_wanted_any_more(self, site: BalancerSite) -> None:
+        await site.ensure(view("web", 443, annotations=MANAGED))
+        await site.ensure(view("web", 443))
+        assert await certificates(site) == []
+
+    async def test_it_goes_with_its_service(self, site: BalancerSite) -> None:
+        await upload(site, "uploaded")
+        service = view("web", 443, annotations=MANAGED)
+        await site.ensure(service)
+        await site.restart()
+        await site.balancers.delete(service)
+        assert [one["name"] for one in await certificates(site)] == ["uploaded"]
+        assert await site.all() == []
+
+    async def test_it_goes_even_if_the_load_balancer_is_gone(self, site: BalancerSite) -> None:
+        service = view("web", 443, annotations=MANAGED)
+        await site.ensure(service)
+        await site.sky.call("DELETE", f"/load_balancers/{(await site.one())['id']}")
+        await site.restart()
+        await site.balancers.delete(service)
+        assert await certificates(site) == []
+
+    async def test_the_staging_authority(self, site: BalancerSite) -> None:
+        await site.ensure(
+            view("web", 443, annotations={**MANAGED, "http-managed-certificate-acme-staging": "true"})
+        )
+        assert (await certificates(site))[0]["labels"]["HC-Use-Staging-CA"] == "true"
+
+    @pytest.mark.parametrize("drop", ["before", "after"])
+    async def test_a_request_whose_answer_is_lost_is_not_doubled(self, site: BalancerSite, drop: str) -> None:
+        await site.sky.fault(method="POST", path="/certificates", drop=drop, times=1)
+        service = view("web", 443, annotations=MANAGED)
+        with pytest.raises(CloudError):
+            await site.ensure(service)
+        await site.ensure(service)
+        assert len(await certificates(site)) == 1
+        assert used(await site.one()).keys() == {443}
+
+    async def test_domains_are_needed(self, site: BalancerSite) -> None:
+        with pytest.raises(CloudError, match="http-managed-certificate-domains: '' is missing"):
+            await site.ensure(
+                view("web", 443, annotations={"protocol": "https", "certificate-type": "managed"})
+            )

@@ -1,0 +1,218 @@
+"""Whose load balancer it is: foreign ones, adopted ones, shared ones; against the emulated cloud."""
+
+from __future__ import annotations
+
+import pytest
+from balancer_site import LABEL, UID, BalancerSite, number, targets, view
+
+from ccm.cloud import CloudError
+
+OTHER = "99999999-8888-7777-6666-555555555555"
+SERVICE_80 = {"protocol": "tcp", "listen_port": 80, "destination_port": 8080}
+SERVICE_25 = {"protocol": "tcp", "listen_port": 25, "destination_port": 2525}
+
+
+class TestForeign:
+    async def test_a_name_alone_makes_nothing_ours(self, site: BalancerSite) -> None:
+        theirs = await site.make("shop")
+        with pytest.raises(CloudError, match=f"adopt: '{theirs['id']}'") as caught:
+            await site.ensure(view(annotations={"name": "shop"}))
+        assert [one.reason for one in caught.value.notices] == ["LoadBalancerNotOurs"]
+        assert await site.one() == theirs
+        assert (await site.balancers.delete(view(annotations={"name": "shop"}))).steps == ()
+        assert await site.one() == theirs
+
+    async def test_another_clusters_load_balancer_with_our_uid(self, site: BalancerSite) -> None:
+        theirs = await site.make("shop", labels={LABEL: UID, "ccm-from-scratch/cluster": "c2"})
+        with pytest.raises(CloudError, match="belongs to cluster 'c2', this is 'c1'"):
+            await site.ensure(view())
+        assert await site.one() == theirs
+
+    async def test_two_of_ours(self, site: BalancerSite) -> None:
+        await site.make("one", labels={LABEL: UID})
+        await site.make("two", labels={LABEL: UID})
+        with pytest.raises(CloudError, match="2 load balancers are labelled as this Service's"):
+            await site.ensure(view())
+
+    async def test_what_the_official_ccm_made_is_taken_over_without_a_change(
+        self, site: BalancerSite
+    ) -> None:
+        a = (await site.add_nodes("a"))[0]
+        theirs = await site.make(
+            "a" + UID.replace("-", "")[:31],
+            labels={LABEL: UID},
+            network=site.network,
+            services=[{"protocol": "tcp", "listen_port": 80, "destination_port": 30080}],
+            targets=[{"type": "server", "server": {"id": number(a)}}],
+        )
+        await site.sky.forget_requests()
+        result = await site.ensure(view())
+        assert result.steps == ()
+        assert await site.writes() == 0
+        assert result.ingress[0].ip == theirs["public_net"]["ipv4"]["ip"]
+
+
+class TestAdoption:
+    @pytest.mark.parametrize("by", ["id", "name"])
+    async def test_by_annotation(self, site: BalancerSite, by: str) -> None:
+        theirs = await site.make("theirs", services=[SERVICE_25], labels={"team": "a"})
+        service = view(annotations={"adopt": str(theirs[by])})
+        await site.ensure(service)
+        balancer = await site.one()
+        assert balancer["id"] == theirs["id"]
+        assert balancer["name"] == "theirs"
+        assert balancer["labels"]["team"] == "a"
+        assert balancer["labels"][LABEL] == UID
+        assert [one["listen_port"] for one in balancer["services"]] == [80]
+        assert (await site.ensure(service)).steps == ()
+
+    async def test_what_was_adopted_is_released_and_not_deleted(self, site: BalancerSite) -> None:
+        await site.add_nodes("a")
+        theirs = await site.make("theirs", labels={"team": "a"})
+        service = view(annotations={"adopt": "theirs"})
+        await site.ensure(service)
+        result = await site.balancers.delete(service)
+        balancer = await site.one()
+        assert balancer["id"] == theirs["id"]
+        assert balancer["labels"] == {"team": "a"}
+        assert (balancer["services"], balancer["targets"]) == ([], [])
+        assert [one.reason for one in result.notices] == ["LoadBalancerReleased"]
+
+    async def test_what_does_not_exist(self, site: BalancerSite) -> None:
+        with pytest.raises(CloudError, match="adopt: 'nothing' is neither id nor name"):
+            await site.ensure(view(annotations={"adopt": "nothing"}))
+
+    async def test_another_services(self, site: BalancerSite) -> None:
+        theirs = await site.make("theirs", labels={LABEL: OTHER})
+        with pytest.raises(CloudError, match=f"belongs to the Service with UID {OTHER}"):
+            await site.ensure(view(annotations={"adopt": "theirs"}))
+        assert await site.one() == theirs
+
+    async def test_another_clusters(self, site: BalancerSite) -> None:
+        await site.make("theirs", labels={"ccm-from-scratch/cluster": "c2"})
+        with pytest.raises(CloudError, match="belongs to cluster 'c2'"):
+            await site.ensure(view(annotations={"adopt": "theirs"}))
+
+
+class TestPreserveForeign:
+    async def test_listeners_and_targets_of_others_stay(self, site: BalancerSite) -> None:
+        foreign = (await site.add_nodes("foreign"))[0]
+        site.nodes.clear()
+        ours = (await site.add_nodes("ours"))[0]
+        await site.make(
+            "theirs", services=[SERVICE_25], targets=[{"type": "server", "server": {"id": number(foreign)}}]
+        )
+        service = view("web", 80, annotations={"adopt": "theirs", "preserve-foreign": "true"})
+        await site.ensure(service)
+        balancer = await site.one()
+        assert [one["listen_port"] for one in balancer["services"]] == [25, 80]
+        assert targets(balancer).keys() == {number(foreign), number(ours)}
+        await site.restart()
+        assert (await site.ensure(service)).steps == ()
+        await site.balancers.delete(service)
+        balancer = await site.one()
+        assert [one["listen_port"] for one in balancer["services"]] == [25]
+        assert number(foreign) in targets(balancer)
+
+    async def test_a_port_that_is_taken_is_reported_and_left_alone(self, site: BalancerSite) -> None:
+        await site.make("theirs", services=[SERVICE_80])
+        service = view("web", 80, 81, annotations={"adopt": "theirs", "preserve-foreign": "true"})
+        result = await site.ensure(service)
+        [notice] = [one for one in result.notices if one.reason == "LoadBalancerPortConflict"]
+        assert "port 80 belongs to somebody else" in notice.message
+        services = {one["listen_port"]: one["destination_port"] for one in (await site.one())["services"]}
+        assert services[80] == 8080
+        assert 81 in services
+
+
+class TestShare:
+    first = view("first", 80, annotations={"share": "edge"})
+    second = view("second", 443, uid=OTHER, annotations={"share": "edge"})
+
+    async def test_two_services_on_one(self, site: BalancerSite) -> None:
+        await site.add_nodes("a")
+        one = await site.ensure(self.first)
+        two = await site.ensure(self.second)
+        assert one.ingress == two.ingress
+        balancer = await site.one()
+        assert [each["listen_port"] for each in balancer["services"]] == [80, 443]
+        assert (await site.ensure(self.first)).steps == ()
+        assert (await site.ensure(self.second)).steps == ()
+        await site.restart()
+        assert (await site.ensure(self.second)).steps == ()
+        assert (await site.ensure(self.first)).steps == ()
+
+    async def test_conflicting_ports_are_reported(self, site: BalancerSite) -> None:
+        await site.ensure(self.first)
+        greedy = view("second", (80, 31080), 443, uid=OTHER, annotations={"share": "edge"})
+        result = await site.ensure(greedy)
+        [notice] = [one for one in result.notices if one.reason == "LoadBalancerPortConflict"]
+        assert f"port 80 belongs to the Service with UID {UID}" in notice.message
+        services = {each["listen_port"]: each["destination_port"] for each in (await site.one())["services"]}
+        assert services == {80: 30080, 443: 30443}
+
+    async def test_the_first_goes_and_the_second_leads(self, site: BalancerSite) -> None:
+        await site.add_nodes("a")
+        await site.ensure(self.first)
+        await site.ensure(self.second)
+        await site.balancers.delete(self.first)
+        balancer = await site.one()
+        assert [each["listen_port"] for each in balancer["services"]] == [443]
+        assert balancer["labels"][LABEL] == OTHER
+        await site.add_nodes("b")
+        await site.ensure(self.second)
+        assert len((await site.one())["targets"]) == 2
+        await site.balancers.delete(self.second)
+        assert await site.all() == []
+
+    async def test_the_second_goes(self, site: BalancerSite) -> None:
+        await site.ensure(self.first)
+        await site.ensure(self.second)
+        await site.balancers.delete(self.second)
+        assert [each["listen_port"] for each in (await site.one())["services"]] == [80]
+        assert (await site.ensure(self.first)).steps == ()
+
+    async def test_a_member_changes_only_its_own(self, site: BalancerSite) -> None:
+        await site.add_nodes("a")
+        await site.ensure(self.first)
+        annotations = {"share": "edge", "type": "lb31", "name": "mine", "algorithm-type": "least_connections"}
+        await site.ensure(view("second", 443, 8443, uid=OTHER, annotations=annotations))
+        await site.ensure(view("second", 8443, uid=OTHER, annotations=annotations))
+        balancer = await site.one()
+        assert balancer["load_balancer_type"]["name"] == "lb11"
+        assert balancer["name"] != "mine"
+        assert [each["listen_port"] for each in balancer["services"]] == [80, 8443]
+
+    async def test_a_lone_service_starts_to_share(self, site: BalancerSite) -> None:
+        await site.ensure(view("first", 80))
+        await site.ensure(self.first)
+        await site.ensure(self.second)
+        assert [each["listen_port"] for each in (await site.one())["services"]] == [80, 443]
+
+
+class TestReverseNames:
+    async def test_set_changed_and_reset(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        usual = (await site.one())["public_net"]
+        both = {"ipv4-rdns": "four.example.com", "ipv6-rdns": "six.example.com"}
+        await site.ensure(view(annotations=both))
+        public = (await site.one())["public_net"]
+        assert (public["ipv4"]["dns_ptr"], public["ipv6"]["dns_ptr"]) == (
+            "four.example.com",
+            "six.example.com",
+        )
+        assert (await site.ensure(view(annotations=both))).steps == ()
+        await site.restart()
+        await site.ensure(view(annotations={"ipv4-rdns": "four.example.com"}))
+        assert (await site.one())["public_net"]["ipv6"] == usual["ipv6"]
+        await site.ensure(view())
+        assert (await site.one())["public_net"] == usual
+        assert (await site.ensure(view())).steps == ()
+
+    async def test_a_name_that_we_did_not_set_stays(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        balancer = await site.one()
+        ip = balancer["public_net"]["ipv4"]["ip"]
+        await site.act(balancer["id"], "change_dns_ptr", ip=ip, dns_ptr="theirs.example.com")
+        await site.restart()
+        assert (await site.ensure(view())).steps == ()
