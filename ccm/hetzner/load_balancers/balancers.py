@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
@@ -43,7 +44,7 @@ from ccm.hetzner.wire import Certificate, LoadBalancer, LoadBalancerType, Networ
 
 VIEW_AGE = 30.0  # how old the list of load balancers may be, in seconds
 SERVERS_AGE = 60.0
-SERVERS_AGE_AFTER_MISS = 5.0
+MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing
 TYPES_AGE = 3600.0
 ROUNDS = 3  # plans until what the API decides by itself has settled
 DEFAULT_TYPE = "lb11"
@@ -123,6 +124,7 @@ class HetznerLoadBalancers:
         self._doubtful: set[str] = set()
         self._seen: dict[str, int] = {}
         self._added: dict[int, set[tuple[int, str]]] = {}
+        self._missing: dict[int, float] = {}
 
     async def close(self) -> None:
         """Stop reading."""
@@ -290,10 +292,7 @@ class HetznerLoadBalancers:
         found = (target_of(one) for one in balancer.targets) if balancer else ()
         present = {one for one in found if one is not None}
         unknown = {one.server for one in wanted.by_node.values() if one.server and one not in present}
-        if unknown:
-            servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
-            if not unknown <= servers.keys():
-                await self._servers.read(SERVERS_AGE_AFTER_MISS, Priority.LOAD_BALANCERS)
+        await self._look_up(unknown)
         targets, notices = settle(
             wanted,
             present,
@@ -306,6 +305,18 @@ class HetznerLoadBalancers:
         if balancer is not None:
             ours |= self._added.get(balancer.id, ours)
         return targets, frozenset(ours), notices
+
+    async def _look_up(self, numbers: set[int]) -> None:
+        """Have servers in the view; what was missed in a fresh list is not looked for again at once."""
+        if not numbers:
+            return
+        servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
+        missing = numbers - servers.keys()
+        now = time.monotonic()
+        self._missing = {one: since for one, since in self._missing.items() if now - since < MISSING_AGE}
+        if missing - self._missing.keys():
+            servers = (await self._servers.read(0.0, Priority.LOAD_BALANCERS)).by_id
+            self._missing.update(dict.fromkeys(missing - servers.keys(), now))
 
     async def _create(self, case: _Case, steps: list[str]) -> LoadBalancer:
         """Make the load balancer and wait until it is ready."""

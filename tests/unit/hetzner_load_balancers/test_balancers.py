@@ -79,7 +79,7 @@ class TestCreate:
 
     async def test_without_place_and_servers_it_says_what_to_set(self, site: BalancerSite) -> None:
         await site.restart(HCLOUD_LOAD_BALANCERS_LOCATION="")
-        with pytest.raises(Rejected, match="load-balancer.hetzner.cloud/location"):
+        with pytest.raises(Rejected, match=r"load-balancer\.hetzner\.cloud/location"):
             await site.ensure(view())
 
     async def test_type_and_algorithm(self, site: BalancerSite) -> None:
@@ -387,10 +387,10 @@ class TestTrouble:
         assert balancer["algorithm"]["type"] == "least_connections"
 
     async def test_steps_that_do_not_need_a_failed_one_are_done(self, site: BalancerSite) -> None:
-        a, b = await site.add_nodes("a", "b")
+        a, _ = await site.add_nodes("a", "b")
         await site.ensure(view(), [a])
         await site.sky.fault(method="POST", path="*/change_algorithm", code="service_error", times=1)
-        with pytest.raises(CloudError, match="change algorithm to least_connections: .*service_error"):
+        with pytest.raises(CloudError, match=r"change algorithm to least_connections: .*service_error"):
             await site.ensure(view("web", 80, 81, annotations={"algorithm-type": "least_connections"}))
         balancer = await site.one()
         assert len(balancer["services"]) == 2

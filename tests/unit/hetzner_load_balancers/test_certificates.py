@@ -63,7 +63,7 @@ class TestUploaded:
             "port.8443.http-certificates": "lost",
         }
         service = view("web", 80, 443, 8443, annotations=annotations)
-        with pytest.raises(CloudError, match="port 8443 needs a certificate.*'lost'"):
+        with pytest.raises(CloudError, match=r"port 8443 needs a certificate.*'lost'"):
             await site.ensure(service)
         assert used(await site.one()).keys() == {80, 443}
         await upload(site, "lost")
