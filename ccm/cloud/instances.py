@@ -33,6 +33,7 @@ class NodeView:
         labels: The Node's labels.
         annotations: The Node's annotations.
         addresses: The addresses in the Node's status now (the kubelet's or ours).
+        ready: Whether its condition Ready is True; a machine that is needs no question about its power.
     """
 
     name: str
@@ -41,6 +42,7 @@ class NodeView:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     addresses: tuple[Address, ...] = ()
+    ready: bool = False
 
 
 @dataclass(frozen=True, slots=True)

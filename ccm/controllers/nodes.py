@@ -31,6 +31,7 @@ def view_of(node: Node) -> NodeView:
         labels=node.metadata.labels,
         annotations=node.metadata.annotations,
         addresses=addresses_of(node),
+        ready=is_ready(node),
     )
 
 

@@ -17,6 +17,7 @@ from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
 from ccm.hetzner.metrics import ApiMetrics
 from ccm.hetzner.network import check_attached, find_network, read_attached_networks
+from ccm.hetzner.robot import RobotClient, RobotMachines
 from ccm.hetzner.routes import HetznerRoutes
 from ccm.hetzner.snapshot import View
 from ccm.hetzner.wire import Location, Network, Server
@@ -62,7 +63,8 @@ class HetznerCloud:
             lambda priority: self.api.list("/servers", "servers", Server, priority=priority)
         )
         self._options = self._describe_options()
-        self.instances = HetznerInstances(self.api, self.servers, lambda: self._options)
+        self.robot = _robot(settings.robot)
+        self.instances = HetznerInstances(self.api, self.servers, lambda: self._options, robot=self.robot)
         self.load_balancers = self._open_load_balancers()
 
     async def start(self) -> None:
@@ -81,6 +83,8 @@ class HetznerCloud:
             await self.load_balancers.close()
         await self.servers.close()
         await self.api.close()
+        if self.robot is not None:
+            await self.robot.close()
 
     def healthy(self) -> str | None:
         """See :meth:`ccm.cloud.Cloud.healthy`."""
@@ -121,6 +125,15 @@ class HetznerCloud:
             network=self.network.id if self.network else None,
             copied_labels=chosen.copied_labels,
         )
+
+
+def _robot(settings: env.RobotSettings) -> RobotMachines | None:
+    if not settings.enabled or settings.user is None or settings.password is None:
+        return None
+    client = RobotClient(settings.endpoint, settings.user, settings.password, pause=settings.rate_limit_wait)
+    return RobotMachines(
+        client, cache_timeout=settings.cache_timeout, forward_internal=settings.forward_internal_ips
+    )
 
 
 def open_cloud(

@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ccm.cloud.errors import AccessDenied, CloudError, InstanceNotFound
 from ccm.cloud.instances import Instance, NodeView
+from ccm.cloud.notice import Notice
 from ccm.hetzner import provider_id
 from ccm.hetzner.api import HetznerApi, Listing
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.description import DescriptionOptions, describe
 from ccm.hetzner.errors import NotFound, unavailable
 from ccm.hetzner.provider_id import MachineId
+from ccm.hetzner.robot.machines import RobotMachines
 from ccm.hetzner.snapshot import Contents, View
 from ccm.hetzner.wire import Network, Server
 
@@ -28,6 +30,10 @@ class RobotUnknown(CloudError):
     """The Node is a Robot server, and we have no access to Robot: nothing may be concluded."""
 
 
+class AmbiguousName(CloudError):
+    """Two machines have the Node's name, and it has no provider ID yet."""
+
+
 class HetznerInstances:
     """Implements :class:`ccm.cloud.Instances`.
 
@@ -35,6 +41,7 @@ class HetznerInstances:
         api: The API.
         servers: The shared view of servers.
         options: What Nodes get; asked each time because the network is known only after the start.
+        robot: Robot's servers; None = Robot is not enabled, or there are no credentials for it.
         clock: Monotonic seconds.
     """
 
@@ -44,11 +51,13 @@ class HetznerInstances:
         servers: View[Server],
         options: Callable[[], DescriptionOptions],
         *,
+        robot: RobotMachines | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._servers = servers
         self._options = options
+        self._robot = robot
         self._clock = clock
         self._looks = 0
         self._looked_at = 0.0
@@ -60,18 +69,21 @@ class HetznerInstances:
     async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
         """See :meth:`ccm.cloud.Instances.get`."""
         machine = self._machine(node)
-        known = self._known(node, machine, accepted_age)
-        if known is None:
-            known = await self._find(node, machine, accepted_age)
-        return self._describe(known)
+        if machine is not None and machine.kind == "robot":
+            return await self._get_robot(node, machine, accepted_age)
+        if machine is None and self._robot is not None:
+            return await self._get_by_name_anywhere(node, self._robot, accepted_age)
+        return self._describe(await self._get_server(node, machine, accepted_age))
 
     async def list(
         self, nodes: Sequence[NodeView], *, accepted_age: float
     ) -> Mapping[str, Instance | CloudError]:
         """See :meth:`ccm.cloud.Instances.list`."""
         if len(nodes) > self._servers.pages or self._servers.age is None:
-            contents = await self._servers.read(accepted_age, Priority.SWEEP)
-            return {node.name: self._in_list(node, contents) for node in nodes}
+            # With this list at hand, what follows finds its answers in it.
+            await self._servers.read(accepted_age, Priority.SWEEP)
+            if self._robot is None:
+                return {node.name: self._in_list(node, self._servers.contents) for node in nodes}
         answers: dict[str, Instance | CloudError] = {}
         for node in nodes:
             try:
@@ -85,14 +97,37 @@ class HetznerInstances:
         return self._options().dialect.scheme
 
     def _machine(self, node: NodeView) -> MachineId | None:
-        if not node.provider_id:
-            return None
-        machine = provider_id.parse(node.provider_id, self._scheme)
-        if machine.kind == "robot":
-            raise RobotUnknown(
-                f"node {node.name}: {node.provider_id} is a Robot server, Robot is not enabled"
-            )
-        return machine
+        return provider_id.parse(node.provider_id, self._scheme) if node.provider_id else None
+
+    async def _get_server(self, node: NodeView, machine: MachineId | None, accepted_age: float) -> Server:
+        known = self._known(node, machine, accepted_age)
+        return known or await self._find(node, machine, accepted_age)
+
+    async def _get_robot(self, node: NodeView, machine: MachineId, accepted_age: float) -> Instance:
+        if self._robot is None:
+            raise _robot_unknown(machine)
+        options = self._options()
+        return await self._robot.get(node, machine.number, options, accepted_age=accepted_age)
+
+    async def _get_by_name_anywhere(
+        self, node: NodeView, robot: RobotMachines, accepted_age: float
+    ) -> Instance:
+        """A Node without provider ID may be either; if it could be both, nobody can tell."""
+        dedicated = await robot.find(node.name)
+        try:
+            server = await self._get_server(node, None, accepted_age)
+        except InstanceNotFound:
+            if dedicated is None:
+                message = (
+                    f"Neither Hetzner Cloud nor Robot has a server named {node.name}; names must be equal"
+                )
+                notice = Notice("InstanceLookupFailed", message)
+                raise InstanceNotFound(f"server named {node.name}", notices=[notice]) from None
+            return await robot.describe(dedicated, node, self._options())
+        if dedicated is not None:
+            message = f"Hetzner Cloud and Robot both have a server named {node.name}; rename one of them"
+            raise AmbiguousName(message, notices=[Notice("InstanceLookupFailed", message)])
+        return self._describe(server)
 
     def _known(self, node: NodeView, machine: MachineId | None, accepted_age: float) -> Server | None:
         """What the view has, if it is fresh enough."""
@@ -161,7 +196,10 @@ class HetznerInstances:
 
     def _in_list(self, node: NodeView, contents: Contents[Server]) -> Instance | CloudError:
         try:
-            answer = self._search(node, self._machine(node), contents)
+            machine = self._machine(node)
+            if machine is not None and machine.kind == "robot":
+                return _robot_unknown(machine)
+            answer = self._search(node, machine, contents)
             return self._describe(answer) if isinstance(answer, Server) else answer
         except CloudError as error:
             return error
@@ -179,3 +217,9 @@ class HetznerInstances:
             return describe(server, self._options())
         except ValueError as error:
             raise unavailable(f"GET /servers/{server.id}", f"an address makes no sense: {error}") from None
+
+
+def _robot_unknown(machine: MachineId) -> RobotUnknown:
+    return RobotUnknown(
+        f"Robot server {machine.number} can't be looked up: Robot is not enabled, or lacks credentials"
+    )

@@ -1,0 +1,162 @@
+"""Robot's web service: list of servers, one server, and whether it is powered on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import aiohttp
+import msgspec
+
+from ccm.cloud.errors import AccessDenied, CloudUnavailable, QuotaExhausted, Rejected
+from ccm.hetzner.credentials import Secret
+
+T = TypeVar("T")
+TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
+DEFAULT_PAUSE = 60.0  # seconds without requests after a refusal, if the owner chose none
+
+
+class RobotNotFound(Rejected):
+    """Robot has no such server."""
+
+
+class RobotServer(msgspec.Struct, frozen=True, gc=False):
+    """A dedicated server."""
+
+    server_number: int
+    server_name: str = ""
+    product: str = ""
+    dc: str = ""
+    server_ip: str | None = None
+    server_ipv6_net: str | None = None
+
+    @property
+    def id(self) -> int:
+        """Its number, under the name that views use."""
+        return self.server_number
+
+    @property
+    def name(self) -> str:
+        """Its name, which has to be the Node's for a Node without provider ID."""
+        return self.server_name
+
+
+class _ServerAnswer(msgspec.Struct):
+    server: RobotServer
+
+
+class _Reset(msgspec.Struct):
+    operating_status: str | None = None
+
+
+class _ResetAnswer(msgspec.Struct):
+    reset: _Reset
+
+
+class _ErrorFacts(msgspec.Struct):
+    code: str = ""
+    message: str = ""
+
+
+class _ErrorAnswer(msgspec.Struct):
+    error: _ErrorFacts = msgspec.field(default_factory=_ErrorFacts)
+
+
+class RobotClient:
+    """Requests to Robot.
+
+    Args:
+        endpoint: Base address.
+        user: Web service user.
+        password: Its password.
+        pause: Seconds for which nothing is asked after Robot said that the limit is reached; 0 = a minute.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        user: Secret,
+        password: Secret,
+        *,
+        pause: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._endpoint = endpoint.rstrip("/")
+        self._user = user
+        self._password = password
+        self._pause = pause or DEFAULT_PAUSE
+        self._clock = clock
+        self._silent_until = 0.0
+        self._session: aiohttp.ClientSession | None = None
+
+    async def servers(self) -> list[RobotServer]:
+        """All servers.
+
+        Raises:
+            CloudError: not known.
+        """
+        try:
+            answer = await self._get("/server", list[_ServerAnswer])
+        except RobotNotFound:
+            return []  # this is how Robot says that there are none
+        return [item.server for item in answer]
+
+    async def server(self, number: int) -> RobotServer:
+        """One server.
+
+        Raises:
+            RobotNotFound: there is none of this number.
+            CloudError: not known.
+        """
+        return (await self._get(f"/server/{number}", _ServerAnswer)).server
+
+    async def is_shut_off(self, number: int) -> bool:
+        """Whether a server is powered off; False where its model can't tell.
+
+        Raises:
+            CloudError: not known.
+        """
+        return (await self._get(f"/reset/{number}", _ResetAnswer)).reset.operating_status == "shut off"
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _get(self, path: str, kind: type[T]) -> T:
+        if self._clock() < self._silent_until:
+            raise QuotaExhausted(f"Robot GET {path}: waiting because Robot's request limit was reached")
+        credentials = aiohttp.encode_basic_auth(self._user.value, self._password.value)
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=TIMEOUT)
+        url = self._endpoint + path
+        try:
+            async with self._session.get(url, headers={"Authorization": credentials}) as answer:
+                status, body = answer.status, await answer.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise CloudUnavailable(f"Robot GET {path}: no answer ({type(error).__name__})") from error
+        if status != 200:
+            raise self._refusal(path, status, body)
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except msgspec.DecodeError as error:
+            raise CloudUnavailable(f"Robot GET {path}: the answer makes no sense: {error}") from None
+
+    def _refusal(
+        self, path: str, status: int, body: bytes
+    ) -> Rejected | AccessDenied | CloudUnavailable | QuotaExhausted:
+        try:
+            facts = msgspec.json.decode(body, type=_ErrorAnswer).error
+        except msgspec.DecodeError:
+            facts = _ErrorFacts(message="no explanation")
+        text = f"Robot GET {path}: {facts.message} ({facts.code or status})"
+        if facts.code == "RATE_LIMIT_EXCEEDED":
+            self._silent_until = self._clock() + self._pause
+            return QuotaExhausted(text)
+        if facts.code == "SERVER_NOT_FOUND":
+            return RobotNotFound(text)
+        if status in {401, 403}:
+            return AccessDenied(text)
+        return CloudUnavailable(text)

@@ -1,0 +1,111 @@
+"""Finds Robot servers with few requests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ccm.cloud.errors import InstanceNotFound
+from ccm.cloud.instances import Instance, NodeView
+from ccm.hetzner.api import Listing
+from ccm.hetzner.budget import Priority
+from ccm.hetzner.description import DescriptionOptions
+from ccm.hetzner.errors import unavailable
+from ccm.hetzner.robot.client import RobotClient, RobotNotFound, RobotServer
+from ccm.hetzner.robot.description import describe_robot
+from ccm.hetzner.snapshot import View
+
+POWER_AGE = 120.0  # seconds for which an answer about the power is believed
+
+
+class RobotMachines:
+    """Robot's servers as machines.
+
+    Args:
+        client: The web service.
+        cache_timeout: Seconds for which the list of servers is believed.
+        forward_internal: Keep internal addresses that the kubelet reported.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        client: RobotClient,
+        *,
+        cache_timeout: float = 300.0,
+        forward_internal: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._cache_timeout = cache_timeout
+        self._forward_internal = forward_internal
+        self._clock = clock
+        self._power: dict[int, tuple[float, bool]] = {}
+        self.servers: View[RobotServer] = View(self._fetch, clock=clock)
+
+    async def get(
+        self, node: NodeView, number: int, options: DescriptionOptions, *, accepted_age: float
+    ) -> Instance:
+        """Find a server by its number.
+
+        Raises:
+            InstanceNotFound: Robot, asked for this server, says that there is none.
+            CloudError: not known.
+        """
+        server = None
+        if accepted_age > 0:
+            contents = await self.servers.read(self._cache_timeout, Priority.SWEEP)
+            server = contents.by_id.get(number)
+        if server is None:
+            server = await self._look(number)
+        return await self.describe(server, node, options)
+
+    async def find(self, name: str) -> RobotServer | None:
+        """Find a server by its name; None = the list has none.
+
+        Raises:
+            CloudError: not known.
+        """
+        contents = await self.servers.read(self._cache_timeout, Priority.NODES)
+        return contents.by_name.get(name)
+
+    async def describe(self, server: RobotServer, node: NodeView, options: DescriptionOptions) -> Instance:
+        """Describe a server; its power is asked for only if the Node is not Ready.
+
+        Raises:
+            CloudError: not known.
+        """
+        shut_down = False if node.ready else await self._is_shut_off(server.server_number)
+        try:
+            return describe_robot(
+                server, node, options, forward_internal=self._forward_internal, shut_down=shut_down
+            )
+        except ValueError as error:
+            raise unavailable(
+                f"Robot server {server.server_number}", f"an address makes no sense: {error}"
+            ) from None
+
+    async def close(self) -> None:
+        """Let go of connections and background work."""
+        await self.servers.close()
+        await self._client.close()
+
+    async def _look(self, number: int) -> RobotServer:
+        try:
+            server = await self._client.server(number)
+        except RobotNotFound:
+            self.servers.remove(number)
+            raise InstanceNotFound(f"Robot server {number}") from None
+        self.servers.put(server)
+        return server
+
+    async def _is_shut_off(self, number: int) -> bool:
+        asked_at, known = self._power.get(number, (float("-inf"), False))
+        now = self._clock()
+        if now - asked_at > POWER_AGE:
+            known = await self._client.is_shut_off(number)
+            self._power[number] = (now, known)
+        return known
+
+    async def _fetch(self, _: Priority) -> Listing[RobotServer]:
+        return Listing(await self._client.servers())

@@ -1,0 +1,223 @@
+"""Robot servers as machines of Nodes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestServer
+from emulated_cloud import EmulatedCloud
+
+from ccm.cloud import (
+    AccessDenied,
+    Address,
+    CloudError,
+    CloudUnavailable,
+    Instance,
+    InstanceNotFound,
+    NodeView,
+    QuotaExhausted,
+)
+from ccm.hetzner import HetznerCloud, open_cloud
+from ccm.hetzner.description import FROM_SCRATCH, OFFICIAL, DescriptionOptions
+from ccm.hetzner.instances import AmbiguousName, RobotUnknown
+from ccm.hetzner.robot.client import RobotServer
+from ccm.hetzner.robot.description import describe_robot
+from sandbox.cloud.app import CLOUD
+from sandbox.cloud.robot import create_robot_app
+
+HOSTNAME, EXTERNAL, INTERNAL = "Hostname", "ExternalIP", "InternalIP"
+SERVER = RobotServer(321, "a", "AX41-NVMe", "FSN1-DC14", "198.51.100.9", "2001:db8:1::")
+
+
+def described(server: RobotServer = SERVER, node: NodeView | None = None, **options: Any) -> Instance:
+    forward = options.pop("forward_internal", True)
+    chosen = DescriptionOptions(**{"dialect": FROM_SCRATCH, **options})
+    return describe_robot(server, node or NodeView("a"), chosen, forward_internal=forward, shut_down=False)
+
+
+def test_region_zone_type_and_labels() -> None:
+    instance = described()
+    assert (instance.provider_id, instance.type) == ("hrobot://321", "AX41-NVMe")
+    assert (instance.region, instance.zone) == ("eu-central", "fsn1")
+    assert instance.labels == {"instance.hetzner.cloud/provided-by": "robot"}
+    official = described(dialect=OFFICIAL)
+    assert (official.provider_id, official.region, official.zone) == ("hrobot://321", "fsn1", "fsn1-dc14")
+    assert described(zone_label=False).zone == ""
+
+
+@pytest.mark.parametrize(
+    ("product", "label"), [("Server Auction", "Server-Auction"), ("AX 41 (NVMe)!", "AX-41-NVMe"), ("", "")]
+)
+def test_a_product_becomes_a_label(product: str, label: str) -> None:
+    assert described(RobotServer(1, "a", product)).type == label
+
+
+def with_internal(*addresses: str) -> NodeView:
+    return NodeView("a", addresses=tuple(Address(INTERNAL, address) for address in addresses))
+
+
+@pytest.mark.parametrize(
+    ("node", "options", "expected", "told"),
+    [
+        (NodeView("a"), {}, [(EXTERNAL, "198.51.100.9")], 0),
+        (NodeView("a"), {"ipv4": False, "ipv6": True}, [(EXTERNAL, "2001:db8:1::1")], 0),
+        (NodeView("a"), {"ipv6": True}, [(EXTERNAL, "2001:db8:1::1"), (EXTERNAL, "198.51.100.9")], 0),
+        (with_internal("10.0.0.7"), {}, [(EXTERNAL, "198.51.100.9"), (INTERNAL, "10.0.0.7")], 0),
+        (with_internal("10.0.0.7"), {"forward_internal": False}, [(EXTERNAL, "198.51.100.9")], 0),
+        (with_internal("198.51.100.9"), {}, [(EXTERNAL, "198.51.100.9")], 1),
+        (with_internal("fd00::7"), {}, [(EXTERNAL, "198.51.100.9")], 1),
+        (with_internal("nonsense"), {}, [(EXTERNAL, "198.51.100.9")], 1),
+    ],
+)
+def test_addresses(
+    node: NodeView, options: dict[str, Any], expected: list[tuple[str, str]], told: int
+) -> None:
+    instance = described(node=node, **options)
+    assert instance.addresses == tuple(Address(*pair) for pair in [(HOSTNAME, "a"), *expected])
+    assert [notice.reason for notice in instance.notices] == ["MisconfiguredInternalIP"] * told
+
+
+def test_a_server_without_ipv6() -> None:
+    server = RobotServer(1, "a", server_ip="198.51.100.9", server_ipv6_net=None)
+    assert described(server, ipv6=True).addresses == (
+        Address(HOSTNAME, "a"),
+        Address(EXTERNAL, "198.51.100.9"),
+    )
+
+
+def test_a_name_unlike_the_nodes_is_explained_and_changes_nothing() -> None:
+    instance = described(node=NodeView("other", "hrobot://321"))
+    assert instance.addresses[0] == Address(HOSTNAME, "other")
+    assert [notice.reason for notice in instance.notices] == ["RobotNameDiffers"]
+
+
+@dataclass
+class Site:
+    sky: EmulatedCloud
+    cloud: HetznerCloud
+
+    async def add(self, name: str, **facts: Any) -> int:
+        body = {"name": name, "ip": f"198.51.100.{len(name) + 10}", **facts}
+        return (await self.sky.admin("POST", "/robot/servers", body))["server_number"]
+
+    async def get(self, node: NodeView, age: float = 0) -> Instance:
+        return await self.cloud.instances.get(node, accepted_age=age)
+
+
+@pytest.fixture
+async def robot(sky: EmulatedCloud) -> AsyncIterator[TestServer]:
+    server = TestServer(create_robot_app(sky.server.app[CLOUD], {"me": "secret"}, limit=20))
+    await server.start_server()
+    yield server
+    await server.close()
+
+
+def environment(sky: EmulatedCloud, robot: TestServer, **more: str) -> dict[str, str]:
+    robot_settings = {
+        "ROBOT_ENABLED": "true",
+        "ROBOT_USER": "me",
+        "ROBOT_PASSWORD": "secret",
+        "ROBOT_ENDPOINT": str(robot.make_url("/")),
+        "ROBOT_CACHE_TIMEOUT": "1h",
+    }
+    return sky.environment | robot_settings | more
+
+
+@pytest.fixture
+async def site(sky: EmulatedCloud, robot: TestServer) -> AsyncIterator[Site]:
+    cloud = open_cloud(environment(sky, robot))
+    await cloud.start()
+    yield Site(sky, cloud)
+    await cloud.close()
+
+
+async def test_by_name_and_by_both_spellings_of_the_id(site: Site) -> None:
+    number = await site.add("metal")
+    assert (await site.get(NodeView("metal"))).provider_id == f"hrobot://{number}"
+    assert (await site.get(NodeView("metal", f"hrobot://{number}"))).name == "metal"
+    assert (await site.get(NodeView("metal", f"hrobot://{number}"), 10)).name == "metal"
+
+
+async def test_the_official_ccms_older_spelling(sky: EmulatedCloud, robot: TestServer) -> None:
+    cloud = open_cloud(environment(sky, robot), provider="hcloud")
+    number = await Site(sky, cloud).add("metal")
+    found = await cloud.instances.get(NodeView("metal", f"hcloud://bm-{number}"), accepted_age=0)
+    assert found.name == "metal"
+    await cloud.close()
+
+
+async def test_absent_servers(site: Site) -> None:
+    await site.add("metal")
+    with pytest.raises(InstanceNotFound):
+        await site.get(NodeView("x", "hrobot://99"))
+    with pytest.raises(InstanceNotFound) as error:
+        await site.get(NodeView("x"))
+    assert [notice.reason for notice in error.value.notices] == ["InstanceLookupFailed"]
+
+
+async def test_a_name_in_both_worlds_is_refused(site: Site) -> None:
+    await site.add("twin")
+    await site.sky.add_server("twin")
+    with pytest.raises(AmbiguousName) as error:
+        await site.get(NodeView("twin"))
+    assert not isinstance(error.value, InstanceNotFound)
+    assert [notice.reason for notice in error.value.notices] == ["InstanceLookupFailed"]
+
+
+@pytest.mark.parametrize(
+    ("status", "off"), [("running", False), ("shut off", True), ("not supported", False)]
+)
+async def test_power(site: Site, status: str, off: bool) -> None:
+    number = await site.add("metal", operating_status=status)
+    assert (await site.get(NodeView("metal", f"hrobot://{number}"))).shut_down is off
+    assert not (await site.get(NodeView("metal", f"hrobot://{number}", ready=True))).shut_down
+
+
+async def test_many_nodes_cost_few_requests(site: Site) -> None:
+    """Robot allows twenty of a kind here."""
+    numbers = [await site.add(f"m{'x' * n}") for n in range(30)]
+    servers = [await site.sky.add_server(f"c{n}") for n in range(3)]
+    nodes = [NodeView(f"m{'x' * n}", f"hrobot://{number}", ready=True) for n, number in enumerate(numbers)]
+    nodes += [NodeView(server["name"], f"ccm-from-scratch://{server['id']}") for server in servers]
+    for _ in range(10):
+        answers = await site.cloud.instances.list(nodes, accepted_age=10)
+        assert all(isinstance(answers[node.name], Instance) for node in nodes)
+
+
+async def test_the_limit_silences_us_for_a_while(site: Site) -> None:
+    number = await site.add("metal")
+    node = NodeView("metal", f"hrobot://{number}", ready=True)
+    for _ in range(20):
+        await site.get(node)
+    with pytest.raises(QuotaExhausted, match="RATE_LIMIT_EXCEEDED"):
+        await site.get(node)
+    with pytest.raises(QuotaExhausted, match="waiting because"):
+        await site.get(node)
+
+
+async def test_wrong_credentials_are_no_absence(sky: EmulatedCloud, robot: TestServer) -> None:
+    cloud = open_cloud(environment(sky, robot, ROBOT_PASSWORD="wrong"))
+    with pytest.raises(AccessDenied):
+        await cloud.instances.get(NodeView("a", "hrobot://1"), accepted_age=0)
+    await cloud.close()
+
+
+async def test_no_answer_is_no_absence(sky: EmulatedCloud, robot: TestServer) -> None:
+    cloud = open_cloud(environment(sky, robot, ROBOT_ENDPOINT="http://127.0.0.1:9"))
+    with pytest.raises(CloudUnavailable):
+        await cloud.instances.get(NodeView("a", "hrobot://1"), accepted_age=0)
+    await cloud.close()
+
+
+async def test_without_credentials_robot_nodes_are_unknown(sky: EmulatedCloud) -> None:
+    cloud = open_cloud(sky.environment | {"ROBOT_ENABLED": "true"})
+    with pytest.raises(RobotUnknown):
+        await cloud.instances.get(NodeView("a", "hrobot://1"), accepted_age=0)
+    views = [NodeView("a", "hrobot://1"), NodeView("b", "hrobot://2")]
+    answers = await cloud.instances.list(views, accepted_age=60)
+    assert all(isinstance(answer, CloudError) for answer in answers.values())
+    assert not any(isinstance(answer, InstanceNotFound) for answer in answers.values())
+    await cloud.close()
