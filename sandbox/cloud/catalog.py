@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -35,8 +36,9 @@ class Location:
         """The zone of old, which only the metadata service still knows."""
         return f"{self.name}-{self.datacenter}"
 
+    @functools.cache  # noqa: B019  locations are as old as the module
     def wire(self) -> dict[str, Any]:
-        """As the API shows it."""
+        """As the API shows it; shared between answers, so not to be changed."""
         return {key: value for key, value in vars(self).items() if key != "datacenter"}
 
 

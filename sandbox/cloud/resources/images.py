@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +29,9 @@ class Image:
         """For example ``debian-12``."""
         return f"{self.flavor}-{self.version}"
 
+    @functools.cache  # noqa: B019  images are as old as the module
     def wire(self) -> dict[str, Any]:
-        """As the API shows it."""
+        """As the API shows it; shared between answers, so not to be changed."""
         return {
             "id": self.id,
             "type": "system",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from sandbox.cloud.catalog import EUROPE, EVERYWHERE, LOCATIONS, Catalog, find, 
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, InvalidInput
 
+SoldOut = frozenset[tuple[str, str]]
 _DEPRECATED = {"announced": "2024-06-06T00:00:00Z", "unavailable_after": "2024-09-06T00:00:00Z"}
 
 
@@ -60,7 +62,12 @@ SERVER_TYPES = (
 
 
 def server_type_wire(cloud: Cloud, server_type: ServerType) -> dict[str, Any]:
-    """The server type as the API shows it."""
+    """The server type as the API shows it; shared between answers, so not to be changed."""
+    return _wire_of(server_type, cloud.config.sold_out)
+
+
+@functools.cache
+def _wire_of(server_type: ServerType, sold_out: SoldOut) -> dict[str, Any]:
     deprecation = _DEPRECATED if server_type.deprecated else None
     return {
         "id": server_type.id,
@@ -72,7 +79,7 @@ def server_type_wire(cloud: Cloud, server_type: ServerType) -> dict[str, Any]:
         "disk": server_type.disk,
         "deprecated": server_type.deprecated,
         "deprecation": deprecation,
-        "prices": _prices(server_type),
+        "prices": traffic_prices(server_type.monthly, server_type.locations, 20),
         "storage_type": "local",
         "cpu_type": "dedicated" if server_type.dedicated else "shared",
         "architecture": server_type.architecture,
@@ -82,26 +89,21 @@ def server_type_wire(cloud: Cloud, server_type: ServerType) -> dict[str, Any]:
                 "name": name,
                 "deprecation": deprecation,
                 "recommended": not server_type.deprecated,
-                "available": is_available(cloud, server_type, name),
+                "available": _can_be_had(server_type, name, sold_out),
             }
             for name in server_type.locations
         ],
     }
 
 
-def _prices(server_type: ServerType) -> list[dict[str, Any]]:
-    if server_type.name not in _PRICES:
-        _PRICES[server_type.name] = traffic_prices(server_type.monthly, server_type.locations, 20)
-    return _PRICES[server_type.name]
-
-
-_PRICES: dict[str, list[dict[str, Any]]] = {}
-
-
 def is_available(cloud: Cloud, server_type: ServerType, location: str) -> bool:
     """Whether such a server can be had there now."""
-    sold_out = (server_type.name, location) in cloud.config.sold_out
-    return not server_type.deprecated and location in server_type.locations and not sold_out
+    return _can_be_had(server_type, location, cloud.config.sold_out)
+
+
+def _can_be_had(server_type: ServerType, location: str, sold_out: SoldOut) -> bool:
+    offered = not server_type.deprecated and location in server_type.locations
+    return offered and (server_type.name, location) not in sold_out
 
 
 def find_server_type(text: str, field: str = "server_type") -> ServerType:
