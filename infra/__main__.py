@@ -9,6 +9,7 @@ from infra.cluster import Cluster
 from infra.cni import Cilium
 from infra.controller_manager import ControllerManager, ControllerManagerArgs
 from infra.errors import InfraError
+from infra.files import ROOT
 from infra.image import CcmImage, ImportedImage
 from infra.inventory import Servers
 from infra.keys import KeyPair, SharedSecret
@@ -38,6 +39,21 @@ def declare(settings: Settings, cloud_token: str) -> None:
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
     network = Network("network", settings, labels)
     servers = Servers("servers", settings, labels, network=network, key=key)
+    if settings.kubeconfig_path:
+        kubeconfig = declare_in_existing_cluster(settings, cloud_token, network)
+    else:
+        kubeconfig = declare_cluster(settings, cloud_token, network, servers)
+    pulumi.export("clusterName", settings.cluster_name)
+    pulumi.export("controlIp", servers.control.public_ip)
+    pulumi.export("workerIps", [worker.public_ip for worker in servers.workers])
+    pulumi.export("networkId", network.id)
+    pulumi.export("kubeconfig", kubeconfig)
+
+
+def declare_cluster(
+    settings: Settings, cloud_token: str, network: Network, servers: Servers
+) -> pulumi.Output[str]:
+    """k3s on the servers, and the cloud-controller-manager in it. Returns the kubeconfig."""
     control = servers.control
     k3s_token = SharedSecret("k3s-token")
     cluster = Cluster("cluster", settings, servers, token=k3s_token.value)
@@ -48,7 +64,7 @@ def declare(settings: Settings, cloud_token: str) -> None:
     image = ccm_image(settings, control, cluster)
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
     manager = ControllerManager("ccm", arguments, in_cluster)
-    after_manager = pulumi.ResourceOptions(depends_on=[manager.deployment, *cluster.agents])
+    after_manager = pulumi.ResourceOptions(depends_on=[*manager.deployments, *cluster.agents])
     Sweep("sweep", control, settings.cluster_name, network.id, opts=after_manager)
     ReadyNodes(
         "nodes",
@@ -57,7 +73,24 @@ def declare(settings: Settings, cloud_token: str) -> None:
         settings.cni,
         opts=pulumi.ResourceOptions.merge(after_manager, pulumi.ResourceOptions(deleted_with=control.server)),
     )
-    export(settings, control, servers.workers, network, kubeconfig)
+    return kubeconfig.kubeconfig
+
+
+def declare_in_existing_cluster(settings: Settings, cloud_token: str, network: Network) -> pulumi.Output[str]:
+    """The cloud-controller-manager in a cluster that is there already. Returns the kubeconfig."""
+    kubeconfig = pulumi.Output.secret((ROOT / settings.kubeconfig_path).read_text())
+    provider = kubernetes.Provider("kubernetes", kubeconfig=kubeconfig, delete_unreachable=True)
+    image = settings.ccm_image or None
+    arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
+    manager = ControllerManager("ccm", arguments, pulumi.ResourceOptions(provider=provider))
+    Sweep(
+        "sweep",
+        None,
+        settings.cluster_name,
+        network.id,
+        opts=pulumi.ResourceOptions(depends_on=manager.deployments),
+    )
+    return kubeconfig
 
 
 def options_in_cluster(kubeconfig: Kubeconfig, cluster: Cluster, control: Server) -> pulumi.ResourceOptions:
@@ -87,17 +120,6 @@ def ccm_image(settings: Settings, control: Server, cluster: Cluster) -> pulumi.I
         opts=gone_with_control,
     )
     return imported.reference
-
-
-def export(
-    settings: Settings, control: Server, workers: list[Server], network: Network, kubeconfig: Kubeconfig
-) -> None:
-    """What a person or another program wants to know."""
-    pulumi.export("clusterName", settings.cluster_name)
-    pulumi.export("controlIp", control.public_ip)
-    pulumi.export("workerIps", [worker.public_ip for worker in workers])
-    pulumi.export("networkId", network.id)
-    pulumi.export("kubeconfig", kubeconfig.kubeconfig)
 
 
 if __name__ == "__main__":

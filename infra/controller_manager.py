@@ -32,20 +32,20 @@ class ControllerManagerArgs:
     Attributes:
         token: of the cloud's API, secret.
         network_id: the private network.
-        image: reference of the image, known once the image is where the Pod will run.
+        image: reference of the image, known once the image is where the Pod will run; None deploys nothing.
     """
 
     settings: Settings
     token: pulumi.Input[str]
     network_id: pulumi.Input[str]
-    image: pulumi.Input[str]
+    image: pulumi.Input[str] | None
 
 
 class ControllerManager(pulumi.ComponentResource):
     """The objects of manifests/, fitted to this cluster, and the Secret with the cloud's token.
 
     Attributes:
-        deployment: available once nodes can be initialised.
+        deployments: available once nodes can be initialised; empty when the program runs elsewhere.
     """
 
     def __init__(
@@ -68,12 +68,15 @@ class ControllerManager(pulumi.ComponentResource):
         secret = self._secret(name, arguments)
         manifests = read_manifests()
         permissions = [self._object(item) for item in manifests if item["kind"] != "Deployment"]
-        (deployment,) = [item for item in manifests if item["kind"] == "Deployment"]
         after = pulumi.ResourceOptions(
             depends_on=[secret, *permissions],
             custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
         )
-        self.deployment = self._object(deployment_of(deployment, arguments), after)
+        self.deployments = [
+            self._object(deployment_of(item, arguments), after)
+            for item in manifests
+            if item["kind"] == "Deployment" and arguments.image is not None
+        ]
         self.register_outputs({"image": arguments.image})
 
     def _secret(self, name: str, arguments: ControllerManagerArgs) -> pulumi.Resource:

@@ -88,7 +88,7 @@ class Servers(pulumi.ComponentResource):
             image=settings.image,
             labels={**self._labels, "role": role.partition("-")[0]},
             ssh_key=self._ssh_key,
-            private_key=self._key.private_key,
+            private_key=None if settings.kubeconfig_path else self._key.private_key,
             network=self._network,
             placement_group=self._groups[number // GROUP_SIZE],
             firewalls=self._firewalls,

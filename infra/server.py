@@ -92,7 +92,7 @@ class ServerArgs:
     Attributes:
         name: its name in the cloud, its host name and its node's name.
         ssh_key: the public key in the cloud that root accepts.
-        private_key: the other half, secret.
+        private_key: the other half, secret; None when nobody connects: the server is not waited for.
         placement_group: keeps servers on different hosts.
         firewalls: ids.
     """
@@ -103,7 +103,7 @@ class ServerArgs:
     image: str
     labels: Mapping[str, str]
     ssh_key: hcloud.SshKey
-    private_key: pulumi.Input[str]
+    private_key: pulumi.Input[str] | None
     network: Network
     placement_group: hcloud.PlacementGroup
     firewalls: list[pulumi.Input[int]]
@@ -118,7 +118,6 @@ class Server(pulumi.ComponentResource):
         server: the server in the cloud; what runs on it goes when it goes.
         public_ip: its IPv4 address.
         private_ip: its address in the private network, known once it is attached.
-        access: how dynamic resources reach it, known once it has booted.
     """
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -135,9 +134,18 @@ class Server(pulumi.ComponentResource):
             opts=gone_with,
         )
         self.private_ip: pulumi.Output[str] = attachment.ip
-        boot = Boot(name, self.server.id, self.public_ip, args.private_key, opts=gone_with)
-        self.access = Access(self.server.id, self.public_ip, args.private_key, boot.host_key)
+        self._access = self._boot(args.private_key, gone_with) if args.private_key else None
         self.register_outputs({"public_ip": self.public_ip, "private_ip": self.private_ip})
+
+    @property
+    def access(self) -> Access:
+        """How dynamic resources reach it, known once it has booted; only for one with a private key."""
+        assert self._access is not None, "nobody connects to this server"
+        return self._access
+
+    def _boot(self, private_key: pulumi.Input[str], options: pulumi.ResourceOptions) -> Access:
+        boot = Boot(self.role, self.server.id, self.public_ip, private_key, opts=options)
+        return Access(self.server.id, self.public_ip, private_key, boot.host_key)
 
     def _server(self, name: str, args: ServerArgs) -> hcloud.Server:
         return hcloud.Server(

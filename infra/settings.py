@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from infra.errors import ConfigurationError, Problem
+from infra.files import ROOT
 
 NAMESPACE = "ccm-from-scratch"
 CNIS = ("native", "cilium")
@@ -45,6 +46,7 @@ class Settings:
     ccm_image: str
     cloud_provider_name: str
     hcloud_endpoint: str
+    kubeconfig_path: str
     ssh_allowed_cidrs: tuple[str, ...]
 
 
@@ -107,6 +109,7 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
         ),
         cloud_provider_name=reader.choice("cloud_provider_name", PROVIDERS),
         hcloud_endpoint=reader.url("hcloud_endpoint", required=False),
+        kubeconfig_path=reader.file("kubeconfig_path"),
         ssh_allowed_cidrs=reader.cidrs("ssh_allowed_cidrs"),
     )
     problems = [*reader.problems, *_unknown_keys(raw)]
@@ -211,6 +214,14 @@ class _Reader:
             "" if required else ", or nothing"
         )
         return self.matching(field, pattern if required else f"({pattern})?", allowed)
+
+    def file(self, field: str) -> str:
+        def parse(value: Any) -> str:
+            if value and not (ROOT / value).is_file():
+                raise ValueError
+            return value
+
+        return self._take(field, parse, "give the path of a file that exists, or nothing", "")
 
     def _take(self, field: str, parse: Callable[[Any], T], allowed: str, fallback: T) -> T:
         value = self._raw.get(key_of(field))

@@ -52,7 +52,7 @@ class SweepProvider(Provider):
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Deletes Services first, then what is still in the cloud."""
         cloud = cloud_of(self._configuration, os.environ)
-        uids = asyncio.run(sweep_services(host_of(_props), print))
+        uids = asyncio.run(sweep_services(host_of(_props), print)) if "address" in _props else []
         sweep_cloud(cloud, Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids)), print)
 
 
@@ -62,12 +62,22 @@ class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
     def __init__(
         self,
         name: str,
-        control: Server,
+        control: Server | None,
         cluster: str,
         network_id: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        props = {**control.access.inputs(), "cluster": cluster, "network_id": network_id}
+        """Declares it.
+
+        Args:
+            name: of the resource.
+            control: where the cluster can be asked over SSH; None looks at the cloud alone.
+            cluster: its name, which is a label of what it makes.
+            network_id: the private network.
+            opts: as for every resource.
+        """
+        access = control.access.inputs() if control else {"server_id": cluster}
+        props = {**access, "cluster": cluster, "network_id": network_id}
         super().__init__(SweepProvider(), name, props, opts)
 
 
