@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import secrets
@@ -10,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from sandbox.kubernetes.k3s import log, paths
@@ -21,7 +21,7 @@ from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, b
 from sandbox.kubernetes.k3s.token import Token, authority_hash
 
 RETRY_SECONDS = 0.2
-_TIMEOUT_SECONDS = 10
+_TIMEOUT_SECONDS = 5
 _REPORT_SECONDS = 10.0
 
 
@@ -64,35 +64,36 @@ class Joiner:
     folder: Path = paths.AGENT
     password_file: Path = paths.NODE_PASSWORD
 
-    def join(self) -> Joined:
+    async def join(self) -> Joined:
         """Join, waiting for the server as long as it takes.
 
         Raises:
             JoinError: the token is wrong, or the server is not the one that the token names.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._trust(await self._patiently(self._fetch_authority))
+        facts = json.loads(await self._patiently(lambda: self._request("GET", "/v1-k3s/config")))
+        clients = await self._patiently(lambda: self._request("GET", "/v1-k3s/client-ca.crt"))
+        write_secret(self.folder / "client-ca.crt", clients.decode(), 0o644)
+        await self._certificate("client-kubelet", f"system:node:{self.node_name}", "system:nodes")
+        await self._certificate("serving-kubelet", self.node_name, "")
+        await self._certificate("client-kube-proxy", "system:kube-proxy", "")
+        return Joined(ClusterFacts(**facts), self.folder / "server-ca.crt", self.folder)
+
+    def _trust(self, certificate: bytes) -> None:
+        """Keep the certificate authority; a new one means that the server was made anew."""
         authority = self.folder / "server-ca.crt"
-        certificate = self._patiently(self._fetch_authority)
         if authority.exists() and authority.read_bytes() != certificate:
             log.warning("the server has another certificate authority than before: joining it anew")
-        authority.write_bytes(certificate)
-        facts = json.loads(self._patiently(lambda: self._request("GET", "/v1-k3s/config")))
-        (self.folder / "client-ca.crt").write_bytes(
-            self._patiently(lambda: self._request("GET", "/v1-k3s/client-ca.crt"))
-        )
-        self._certificate("client-kubelet", f"system:node:{self.node_name}", "system:nodes")
-        self._certificate("serving-kubelet", self.node_name, "")
-        self._certificate("client-kube-proxy", "system:kube-proxy", "")
-        return Joined(ClusterFacts(**facts), authority, self.folder)
+        write_secret(authority, certificate.decode(), 0o644)
 
-    def _certificate(self, name: str, common_name: str, organization: str) -> None:
+    async def _certificate(self, name: str, common_name: str, organization: str) -> None:
         request = new_request(common_name, organization, self.folder / f"{name}.key").encode()
         headers = {
             NODE_NAME: self.node_name,
             NODE_PASSWORD: self._password(),
             NODE_IP: ",".join(self.addresses),
         }
-        answer = self._patiently(lambda: self._request("POST", f"/v1-k3s/{name}.crt", request, headers))
+        answer = await self._patiently(lambda: self._request("POST", f"/v1-k3s/{name}.crt", request, headers))
         write_secret(self.folder / f"{name}.crt", answer.decode(), 0o644)
 
     def _password(self) -> str:
@@ -140,14 +141,14 @@ class Joiner:
             raise _NotYetError(f"{answer.status}: {content.decode(errors='replace')[:300]}")
         return content
 
-    def _patiently(self, attempt: Callable[[], Any]) -> Any:
+    async def _patiently(self, attempt: Callable[[], bytes]) -> bytes:
         """Try until it works; every ten seconds tell why it does not."""
-        told = 0.0
+        told = -_REPORT_SECONDS
         while True:
             try:
-                return attempt()
+                return await asyncio.to_thread(attempt)
             except _NotYetError as error:
                 if time.monotonic() - told > _REPORT_SECONDS:
                     log.info(f"Waiting for {self.server}: {error}")
                     told = time.monotonic()
-                time.sleep(RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)

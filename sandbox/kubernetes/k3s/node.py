@@ -51,7 +51,7 @@ async def run_node(children: Children, node: NodeOptions, server: str, token: To
     joiner = Joiner(server, token, node.node_name, node.node_ips + node.external_ips)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(runtime.start(children))
-        joining = tasks.create_task(asyncio.to_thread(joiner.join))
+        joining = tasks.create_task(joiner.join())
     joined = joining.result()
     log.info(f"Joined the cluster at {server} as {node.node_name}")
     await asyncio.to_thread(runtime.masquerade, joined.facts.cluster_cidr)
