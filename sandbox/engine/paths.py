@@ -69,9 +69,11 @@ def _get(tree: Any, path: Sequence[Segment]) -> Any:
 def _keys(old: Any, new: Any, segment: Segment) -> list[Segment]:
     if segment != "*":
         return [segment]
-    if isinstance(new, list) or isinstance(old, list):
-        return list(range(min(len(old or ()), len(new or ()))))
-    return list(dict.fromkeys([*(old or {}), *(new or {})]))
+    if isinstance(old, list) and isinstance(new, list):
+        return list(range(min(len(old), len(new))))
+    if isinstance(old, dict) and isinstance(new, dict):
+        return list(dict.fromkeys([*old, *new]))
+    return []
 
 
 def _ignore(old: Any, new: Any, path: Sequence[Segment]) -> Any:

@@ -57,7 +57,7 @@ class Registrar:
         self._snapshot = run.snapshot
         self._registry = registry
         self._hooks = hooks
-        self._olds = {old.urn: old for old in run.snapshot.olds if not old.delete}
+        self._olds = {old.urn: old for old in run.snapshot.remaining() if not old.delete}
         self._claimed: set[str] = set()
         self._replaced: set[str] = set()
         self._replaced_providers: set[str] = set()
