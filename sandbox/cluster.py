@@ -16,6 +16,7 @@ from sandbox.site import Site
 UNINITIALIZED_TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 POLL_SECONDS = 0.2
 CALL_SECONDS = 20
+DELETE_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -102,3 +103,24 @@ def await_nodes(
             raise SandboxError(f"after {seconds:.0f} s: {lacking or 'no node has joined'}. See './dev logs'")
         progress(", ".join(n.name for n in waiting) or "no node yet")
         time.sleep(POLL_SECONDS)
+
+
+def delete_load_balancers(site: Site, toolchain: Toolchain) -> None:
+    """Delete the Services of type LoadBalancer and wait until the CCM has removed their load balancers.
+
+    Raises:
+        SandboxError: not within a minute.
+    """
+    for service in get(site, toolchain, "services", "--all-namespaces"):
+        if service["spec"].get("type") != "LoadBalancer":
+            continue
+        meta = service["metadata"]
+        wait = ["--wait=true", f"--timeout={DELETE_SECONDS}s"]
+        command = kubectl(
+            site, toolchain, ["delete", "service", "--namespace", meta["namespace"], meta["name"], *wait]
+        )
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=DELETE_SECONDS * 2
+        )
+        if done.returncode:
+            raise SandboxError(f"service {meta['namespace']}/{meta['name']} stays: {done.stderr.strip()}")

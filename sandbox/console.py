@@ -36,12 +36,15 @@ class Steps:
         """
         started = self._clock()
         with self._console.status(f"{what} …") as status:
+            said = ""
 
             def progress(text: str) -> None:
+                nonlocal said
                 if self._console.is_terminal:
                     status.update(f"{what}: {text}")
-                else:
+                elif text != said:
                     self.note(f"  {what}: {text}")
+                said = text
 
             try:
                 yield progress

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from sandbox.site import Site, passphrase
 
-STACK = "local"
+MACHINES, HOLLOW = "machines", "hollow"
+STACKS = {MACHINES: "local", HOLLOW: "hollow"}
+"""The stack of each kind of environment; each has a file ``Pulumi.<stack>.yaml``."""
 
 
 def exports(site: Site, toolchain: Path | None) -> dict[str, str]:

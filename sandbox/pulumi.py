@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from sandbox.environment import STACK, exports, merged
+from sandbox.environment import exports, merged
 from sandbox.errors import StepFailed
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
@@ -37,6 +37,6 @@ def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint
         raise StepFailed(f"pulumi {arguments[0]}", code, hint)
 
 
-def select_stack(site: Site, variables: Mapping[str, str]) -> None:
-    """Make the local stack and choose it."""
-    run(site, variables, ["stack", "select", STACK, "--create"], "See the message above")
+def select_stack(site: Site, variables: Mapping[str, str], stack: str) -> None:
+    """Make a stack if it is not there, and choose it."""
+    run(site, variables, ["stack", "select", stack, "--create"], "See the message above")

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from sandbox import cluster, daemon, pulumi
 from sandbox.console import Steps
-from sandbox.environment import STACK
+from sandbox.environment import HOLLOW, MACHINES, STACKS
+from sandbox.hollow import ccm
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
@@ -21,14 +22,15 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Roll out what the tree holds now."""
-    daemon.require(site)
+    steps = Steps(Console())
     built = built_toolchain(site)
-    cluster.get(site, built, "nodes")
-    pulumi.run(
-        site,
-        pulumi.environment(site, built),
-        ["up", "--stack", STACK, "--yes", "--skip-preview"],
-        "Follow './dev logs'",
-    )
-    Steps(Console()).note("✓ rolled out; './dev logs' follows it")
+    if daemon.require(site).backend == HOLLOW:
+        with steps.step("The CCM restarted from this tree"):
+            ccm.stop(site)
+            ccm.start(site)
+    else:
+        cluster.get(site, built, "nodes")
+        up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]
+        pulumi.run(site, pulumi.environment(site, built), up, "Follow './dev logs'")
+    steps.note("✓ rolled out; './dev logs' follows it")
     return 0

@@ -7,10 +7,11 @@ import shutil
 
 from rich.console import Console
 
-from sandbox import daemon, leftovers, pulumi
+from sandbox import cluster, daemon, leftovers, pulumi
 from sandbox.console import Steps
-from sandbox.environment import STACK, pulumi_backend
+from sandbox.environment import HOLLOW, STACKS, pulumi_backend
 from sandbox.errors import SandboxError
+from sandbox.hollow import ccm
 from sandbox.kubernetes import toolchain
 from sandbox.site import Site, release_site
 
@@ -30,8 +31,11 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     """Remove everything of this clone's environment."""
     steps = Steps(Console())
     if not arguments.force:
-        _destroy(site, steps)
+        for kind, stack in STACKS.items():
+            if any(pulumi_backend(site).rglob(f"{stack}.json")):
+                _destroy(site, kind, steps)
     with steps.step("Sandbox ended"):
+        ccm.stop(site)
         daemon.kill(site) if arguments.force else daemon.stop(site)
     with steps.step("Machines, networks, mounts and cgroups removed"):
         leftovers.remove(site)
@@ -45,16 +49,17 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _destroy(site: Site, steps: Steps) -> None:
-    if not any(pulumi_backend(site).rglob(f"{STACK}.json")):
-        return
+def _destroy(site: Site, kind: str, steps: Steps) -> None:
     with steps.step("Sandbox cloud") as progress:
-        daemon.start(site, "auto", "instant", progress)
-    variables = pulumi.environment(site, toolchain.find(site.cache))
+        daemon.start(site, kind, "instant", progress)
+    built = toolchain.find(site.cache)
+    if kind == HOLLOW and built and ccm.find(site):
+        with steps.step("Services of type LoadBalancer deleted"):
+            cluster.delete_load_balancers(site, built)
     pulumi.run(
         site,
-        variables,
-        ["destroy", "--stack", STACK, "--yes", "--skip-preview"],
+        pulumi.environment(site, built),
+        ["destroy", "--stack", STACKS[kind], "--yes", "--skip-preview"],
         "Try again, or './dev down --force', which asks neither Pulumi nor the cloud",
     )
     with steps.step("The cloud's API lists nothing"):

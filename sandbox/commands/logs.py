@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 
-from sandbox import cluster
+from sandbox import cluster, daemon
+from sandbox.environment import HOLLOW
 from sandbox.errors import NotRunning
+from sandbox.hollow import ccm
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
@@ -22,10 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Become tail or kubectl."""
     follow = not arguments.no_follow
-    if arguments.sandbox:
-        if not site.log.exists():
-            raise NotRunning("the sandbox has not been started yet; start it with './dev up'")
-        os.execvp("tail", ["tail", "-n", "200", *(["-F"] if follow else []), str(site.log)])  # noqa: S606
+    running = daemon.find(site)
+    if arguments.sandbox or (running and running.backend == HOLLOW):
+        file = site.log if arguments.sandbox else ccm.log_file(site)
+        if not file.exists():
+            raise NotRunning(f"there is no {file.name} yet; start with './dev up'")
+        os.execvp("tail", ["tail", "-n", "200", *(["-F"] if follow else []), str(file)])  # noqa: S606
     command = cluster.kubectl(
         site,
         built_toolchain(site),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 
 from rich.console import Console
 
 from sandbox import cluster, daemon, pulumi
 from sandbox.console import Steps
-from sandbox.environment import STACK
+from sandbox.environment import HOLLOW, MACHINES, STACKS
+from sandbox.hollow import ccm
+from sandbox.hollow.backend import control_plane_directory
+from sandbox.machines import probe
 from sandbox.overview import overview
-from sandbox.prepare import prepare
+from sandbox.prepare import Prepared, prepare
 from sandbox.site import Site
 
 HELP = "set up what is missing, then bring the whole environment up with 'pulumi up'"
@@ -18,7 +22,13 @@ READY_SECONDS = 180
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How the cloud behaves, and how many workers."""
+    """What servers are, how the cloud behaves, and how many workers."""
+    parser.add_argument(
+        "--backend",
+        choices=["auto", MACHINES, HOLLOW],
+        default="auto",
+        help="servers as Linux machines, or as records with hollow nodes; auto: machines where they can run",
+    )
     parser.add_argument(
         "--actions", choices=["instant", "realistic"], default="instant", help="how long actions take"
     )
@@ -28,22 +38,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Bring the environment up; whatever is there already stays."""
     steps = Steps(Console())
-    prepared = prepare(site, steps)
+    kind = choose(site, arguments.backend, steps)
+    prepared = prepare(site, steps, machines=kind == MACHINES)
     with steps.step("Sandbox cloud") as progress:
-        daemon.start(site, "machines", arguments.actions, progress)
+        daemon.start(site, kind, arguments.actions, progress)
     variables = pulumi.environment(site, prepared.toolchain)
-    pulumi.select_stack(site, variables)
+    stack = STACKS[kind]
+    pulumi.select_stack(site, variables, stack)
     if arguments.workers is not None:
-        pulumi.run(
-            site, variables, ["config", "set", "workerCount", str(arguments.workers)], "See the message above"
-        )
+        workers = ["config", "set", "--stack", stack, "workerCount", str(arguments.workers)]
+        pulumi.run(site, variables, workers, "See the message above")
     pulumi.run(
         site,
         variables,
-        ["up", "--stack", STACK, "--yes", "--skip-preview"],
+        ["up", "--stack", stack, "--yes", "--skip-preview"],
         "Nothing is lost: './dev up' goes on from there, './dev down' removes everything",
     )
+    if kind == HOLLOW:
+        _start_ccm(site, steps)
+    _await(site, prepared, steps)
+    return 0
+
+
+def choose(site: Site, wanted: str, steps: Steps) -> str:
+    """What servers are here; says so where it was not asked for."""
+    running = daemon.find(site)
+    if running:
+        return running.backend
+    reason = probe.available(site.state) if wanted == "auto" else None
+    if reason:
+        steps.note(f"• servers are records with hollow nodes here: {reason}")
+        return HOLLOW
+    return MACHINES if wanted == "auto" else wanted
+
+
+def _start_ccm(site: Site, steps: Steps) -> None:
+    """The CCM as a process: hollow nodes run no Pods."""
+    with steps.step("The CCM as a process of this machine"):
+        shutil.copyfile(control_plane_directory(site) / "kubeconfig.yaml", site.kubeconfig)
+        site.kubeconfig.chmod(0o600)
+        ccm.start(site)
+
+
+def _await(site: Site, prepared: Prepared, steps: Steps) -> None:
     with steps.step("Nodes are Ready and initialised by the CCM") as progress:
         cluster.await_nodes(site, prepared.toolchain, READY_SECONDS, progress)
     steps.note("\n" + overview(site, prepared.toolchain))
-    return 0

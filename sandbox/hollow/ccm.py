@@ -15,6 +15,8 @@ from sandbox.errors import SandboxError
 from sandbox.site import Site
 
 WORDS = ("-m", "ccm")
+NETWORK = "ccm-from-scratch"  # what the program calls the network, and which Pods' range it expects
+CLUSTER_CIDR = "10.244.0.0/16"
 STOP_SECONDS = 20
 POLL_SECONDS = 0.05
 
@@ -24,8 +26,8 @@ def log_file(site: Site) -> Path:
     return site.state / "ccm.log"
 
 
-def command(kubeconfig: Path, cluster_cidr: str) -> list[str]:
-    """The command line; addresses and ports that could be taken are left to the kernel or switched off."""
+def command(kubeconfig: Path) -> list[str]:
+    """The command line; it serves no port, because two clones would want the same one."""
     return [
         sys.executable,
         "-m",
@@ -34,33 +36,33 @@ def command(kubeconfig: Path, cluster_cidr: str) -> list[str]:
         f"--kubeconfig={kubeconfig}",
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={kubeconfig}",
-        f"--cluster-cidr={cluster_cidr}",
+        f"--cluster-cidr={CLUSTER_CIDR}",
         "--secure-port=0",
     ]
 
 
-def variables(site: Site, network: str) -> dict[str, str]:
+def variables(site: Site) -> dict[str, str]:
     """The environment: the token by file, so that it is in no process list."""
     return {
         **os.environ,
         "HCLOUD_TOKEN_FILE": str(site.state / "token"),
         "HCLOUD_ENDPOINT": site.endpoint,
-        "HCLOUD_NETWORK": network,
+        "HCLOUD_NETWORK": NETWORK,
         "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
         "HCLOUD_METRICS_ENABLED": "false",
     }
 
 
-def start(site: Site, kubeconfig: Path, network: str, cluster_cidr: str) -> int:
+def start(site: Site) -> int:
     """Start the process unless it runs; returns its id."""
     running = find(site)
     if running:
         return running
     with log_file(site).open("ab") as log:
         child = subprocess.Popen(
-            command(kubeconfig, cluster_cidr),
+            command(site.kubeconfig),
             cwd=site.root,
-            env=variables(site, network),
+            env=variables(site),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
