@@ -1,0 +1,23 @@
+"""The environment where machines can't run: the same commands, records and hollow nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox import leftovers
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+
+def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone):
+    site = clone.site
+    clone.dev("up", "--backend", "hollow", "--workers", "2")
+    servers = {s["name"]: s["id"] for s in clone.api("/servers")["servers"]}
+    nodes = clone.nodes()
+    assert {name: node["spec"]["providerID"] for name, node in nodes.items()} == {
+        name: f"ccm-from-scratch://{identity}" for name, identity in servers.items()
+    }
+    assert "hollow" in clone.dev("doctor", check=False).stdout
+    clone.dev("deploy")
+    clone.dev("down")
+    assert leftovers.find(site) == []
