@@ -114,6 +114,7 @@ class Outbox:
         self._idle.set()
         self._correlator = Correlator()
         self._sent: OrderedDict[Hashable, _Sent] = OrderedDict()
+        self._last_stamp = 0
 
     def put(self, note: Note) -> None:
         """Add a note; the oldest is lost when there are too many."""
@@ -157,7 +158,9 @@ class Outbox:
             remember(self._sent, judged.key, await self._create(judged.note))
 
     async def _create(self, note: Note) -> _Sent:
-        event = new_event(note, self._host)
+        # Names are made of the time; two events of one moment must not share one.
+        self._last_stamp = max(self._last_stamp + 1, int(note.at.timestamp() * 1_000_000) * 1000)
+        event = new_event(note, self._host, self._last_stamp)
         path = f"/api/v1/namespaces/{event.metadata.namespace}/events"
         try:
             await _patiently(lambda: self._transport.create(path, to_wire(event), Event))
@@ -178,10 +181,9 @@ class Outbox:
         return True
 
 
-def new_event(note: Note, host: str) -> Event:
+def new_event(note: Note, host: str, nanoseconds: int) -> Event:
     """The Event object for a note; its name is the object's with the time in hexadecimal nanoseconds."""
     stamp = timestamp(note.at)
-    nanoseconds = int(note.at.timestamp() * 1_000_000) * 1000
     return Event(
         metadata=ObjectMeta(
             name=f"{note.reference.name}.{nanoseconds:x}", namespace=note.reference.namespace or "default"

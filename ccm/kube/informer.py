@@ -33,6 +33,8 @@ Handler = Callable[[T | None, T | None], None]
 
 _WATCH_AT_LEAST = 300.0
 _QUICK = 1.0
+# A watch that has been open for longer than it takes to fail to connect is taken for a working one.
+_WORKING_AFTER = 15.0
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -96,6 +98,7 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._statistics = InformerStatistics()
         self._version = ""
+        self._watching_since: float | None = None
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -121,6 +124,9 @@ class Informer(Generic[T]):
     def statistics(self) -> InformerStatistics:
         """What happened so far; for health checks, metrics and debugging."""
         self._statistics.objects = len(self._objects)
+        now = asyncio.get_running_loop().time()
+        if self._watching_since is not None and now - self._watching_since > _WORKING_AFTER:
+            self._well()
         return self._statistics
 
     async def run(self) -> None:
@@ -180,12 +186,16 @@ class Informer(Generic[T]):
         self._statistics.watches += 1
         # Random, so that not all watches of all replicas end at once.
         timeout = _WATCH_AT_LEAST * (1 + self._random())
+        self._watching_since = started
         watching = self._transport.watch(self.path, self._kind, self._version, timeout=timeout)
-        async with aclosing(watching) as changes:
-            async for change in changes:
-                events += 1
-                self._well()
-                self._apply(change)
+        try:
+            async with aclosing(watching) as changes:
+                async for change in changes:
+                    events += 1
+                    self._well()
+                    self._apply(change)
+        finally:
+            self._watching_since = None
         if not events and loop.time() - started < _QUICK:
             # A server that ends every watch at once would have us spin.
             raise KubernetesError(message="the watch ended at once without any event")

@@ -94,7 +94,7 @@ def _from_kubeconfig(path: str) -> Load:
             await cast("Any", kubernetes_config).load_kube_config(
                 path, client_configuration=configuration, persist_config=False
             )
-        except (ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+        except Exception as error:  # the package lets through whatever its parsers raise
             raise ConfigurationError([f"kubeconfig {path}: {error}"]) from error
 
     return load
@@ -125,6 +125,7 @@ class _Connection:
         self._configuration: Any = Configuration()
         self._loaded = 0.0
         self._api: Any = None
+        self._connector: aiohttp.TCPConnector | None = None
 
     async def open(self) -> None:
         await self._reload()
@@ -145,8 +146,9 @@ class _Connection:
     async def send(self, request: Request) -> aiohttp.ClientResponse:
         if self._max_age is not None and time.monotonic() - self._loaded > self._max_age:
             await self.renew()
-        if self._api.rest_client.pool_manager is None:
-            self._configuration.client_session_kwargs = {"connector": self._connector()}
+        if self._connector is None:
+            self._connector = self._open_pool()
+            self._configuration.client_session_kwargs = {"connector": self._connector}
         arguments = await self._api.param_serialize(
             request.verb,
             request.path,
@@ -169,6 +171,9 @@ class _Connection:
 
     async def close(self) -> None:
         await self._api.close()
+        # A connector that we bring along is not the session's to close.
+        if self._connector is not None:
+            await self._connector.close()
 
     async def _reload(self) -> None:
         self._loaded = time.monotonic()
@@ -180,7 +185,7 @@ class _Connection:
         if self._master:
             self._configuration.host = self._master.rstrip("/")
 
-    def _connector(self) -> aiohttp.TCPConnector:
+    def _open_pool(self) -> aiohttp.TCPConnector:
         """A pool whose connections notice within half a minute that the other side is gone."""
         return aiohttp.TCPConnector(
             ssl=self._api.rest_client.ssl_context, limit=100, socket_factory=_keepalive_socket

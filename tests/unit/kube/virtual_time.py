@@ -1,4 +1,4 @@
-"""An event loop whose time only moves when a test says so, for stateful tests (pytest's own loop is for one)."""
+"""An event loop whose time moves only when a test says so, for stateful tests."""
 
 from __future__ import annotations
 

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccm.kube.correlation import Correlator, Note
+from ccm.kube.errors import ConnectionFailed, Forbidden
+from ccm.kube.events import EventRecorder
+from ccm.kube.memory import MemoryTransport
+from ccm.kube.objects import ObjectReference
+
+pytestmark = pytest.mark.looptime
+
+NODE = ObjectReference(api_version="v1", kind="Node", name="a", uid="u")
+SERVICE = ObjectReference(api_version="v1", kind="Service", namespace="shop", name="web", uid="w")
+START = datetime(2026, 11, 21, tzinfo=UTC)
+EVENTS = "/api/v1/events"
+
+
+def _wall_clock() -> datetime:
+    return START + timedelta(seconds=asyncio.get_running_loop().time())
+
+
+@pytest.fixture
+def server() -> MemoryTransport:
+    return MemoryTransport()
+
+
+@pytest.fixture
+async def recorder(server):
+    made = EventRecorder(server, "test-controller", host="node-1", now=_wall_clock)
+    task = asyncio.create_task(made.run())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_event_is_complete(server, recorder):
+    recorder.event(SERVICE, "Warning", "SyncFailed", "it did not work")
+    assert await recorder.flush(1)
+    (event,) = server.all("/api/v1/namespaces/shop/events")
+    del event["metadata"]["uid"]
+    assert event == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"web.{int(START.timestamp() * 1e6) * 1000:x}",
+            "namespace": "shop",
+            "creationTimestamp": event["metadata"]["creationTimestamp"],
+            "resourceVersion": "2",
+        },
+        "involvedObject": {
+            "apiVersion": "v1", "kind": "Service", "namespace": "shop", "name": "web", "uid": "w",
+        },
+        "type": "Warning",
+        "reason": "SyncFailed",
+        "message": "it did not work",
+        "source": {"component": "test-controller", "host": "node-1"},
+        "reportingComponent": "test-controller",
+        "count": 1,
+        "firstTimestamp": "2026-11-21T00:00:00Z",
+        "lastTimestamp": "2026-11-21T00:00:00Z",
+    }  # fmt: skip
+
+
+async def test_events_of_the_cluster_live_in_default(server, recorder):
+    recorder.event(NODE, "Normal", "Synced", "x")
+    await recorder.flush(1)
+    assert len(server.all("/api/v1/namespaces/default/events")) == 1
+
+
+async def test_repetition_counts_up(server, recorder):
+    for _ in range(3):
+        recorder.event(NODE, "Normal", "Synced", "x")
+        await asyncio.sleep(60)
+    (event,) = server.all(EVENTS)
+    assert (event["count"], event["firstTimestamp"], event["lastTimestamp"]) == (
+        3, "2026-11-21T00:00:00Z", "2026-11-21T00:02:00Z",
+    )  # fmt: skip
+
+
+async def test_event_that_the_server_forgot_is_new_again(server, recorder):
+    recorder.event(NODE, "Normal", "Synced", "x")
+    await recorder.flush(1)
+    server.remove(f"/api/v1/namespaces/default/events/{server.all(EVENTS)[0]['metadata']['name']}")
+    await asyncio.sleep(1)
+    recorder.event(NODE, "Normal", "Synced", "x")
+    await recorder.flush(1)
+    (event,) = server.all(EVENTS)
+    assert event["count"] == 1
+
+
+async def test_many_similar_messages_become_one(server, recorder):
+    for number in range(15):
+        recorder.event(NODE, "Warning", "Failed", f"try {number}")
+        await asyncio.sleep(1)
+    events = server.all(EVENTS)
+    assert len(events) == 11
+    (folded,) = [event for event in events if event["message"].startswith("(combined")]
+    assert (folded["count"], folded["message"]) == (5, "(combined from similar events): try 14")
+
+
+async def test_talkative_object_is_muted_but_not_the_others(server, recorder):
+    for _ in range(100):
+        recorder.event(NODE, "Normal", "Synced", "x")
+    recorder.event(SERVICE, "Normal", "Synced", "x")
+    await recorder.flush(1)
+    counts = {event["involvedObject"]["name"]: event["count"] for event in server.all(EVENTS)}
+    assert counts == {"a": 25, "web": 1}
+
+
+async def test_components_share_a_queue_but_not_a_count(server, recorder):
+    other = recorder.for_component("other")
+    recorder.event(NODE, "Normal", "Synced", "x")
+    other.event(NODE, "Normal", "Synced", "x")
+    await asyncio.sleep(0.1)
+    recorder.event(NODE, "Normal", "Synced", "y")
+    assert await other.flush(1)
+    found = sorted((event["source"]["component"], event["message"]) for event in server.all(EVENTS))
+    assert found == [("other", "x"), ("test-controller", "x"), ("test-controller", "y")]
+
+
+async def test_broken_connection_is_tried_again(server, recorder):
+    server.fail(ConnectionFailed(), verb="create", times=2)
+    recorder.event(NODE, "Normal", "Synced", "x")
+    assert not await recorder.flush(5)
+    assert await recorder.flush(60)
+    assert len(server.all(EVENTS)) == 1
+
+
+async def test_lost_answer_makes_no_second_event(server, recorder):
+    server.fail(ConnectionFailed(), verb="create", after=True)
+    recorder.event(NODE, "Normal", "Synced", "x")
+    await recorder.flush(60)
+    recorder.event(NODE, "Normal", "Synced", "x")
+    await recorder.flush(60)
+    (event,) = server.all(EVENTS)
+    assert event["count"] == 2
+
+
+async def test_forbidden_event_is_dropped_and_the_next_is_sent(server, recorder):
+    server.fail(Forbidden(403), verb="create")
+    recorder.event(NODE, "Normal", "Synced", "x")
+    recorder.event(NODE, "Normal", "Synced", "y")
+    await recorder.flush(1)
+    assert [event["message"] for event in server.all(EVENTS)] == ["y"]
+
+
+async def test_recording_never_waits_and_forgets_the_oldest(server):
+    recorder = EventRecorder(server, "c")
+    for number in range(1100):
+        recorder.event(ObjectReference(kind="Node", name=f"n{number}"), "Normal", "Synced", "x")
+    task = asyncio.create_task(recorder.run())
+    await recorder.flush(5)
+    task.cancel()
+    names = {event["involvedObject"]["name"] for event in server.all(EVENTS)}
+    assert len(names) == 1000
+    assert "n1099" in names
+    assert "n0" not in names
+
+
+async def test_long_messages_are_cut(server, recorder):
+    recorder.event(NODE, "Normal", "Synced", "x" * 5000)
+    await recorder.flush(1)
+    assert len(server.all(EVENTS)[0]["message"]) == 1024
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.floats(0, 400)), max_size=80))
+def test_no_object_gets_more_than_its_share(told):
+    correlator, now, sent = Correlator(), 0.0, 0
+    for message, pause in told:
+        now += pause
+        note = Note("c", NODE, "Normal", "R", str(message), START)
+        sent += correlator.judge(note, now) is not None
+    assert sent <= 25 + now / 300 + 1e-6

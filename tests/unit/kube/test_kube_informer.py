@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from virtual_time import VirtualLoop
+
+from ccm.kube.errors import ConnectionFailed, Gone, ServerError, TooManyRequests
+from ccm.kube.informer import Informer
+from ccm.kube.memory import MemoryTransport
+from ccm.kube.objects import Node
+
+pytestmark = pytest.mark.looptime
+
+NODES = "/api/v1/nodes"
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Seen:
+    """What a handler was told, as (old name, new name)."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[str | None, str | None]] = []
+
+    def __call__(self, old: Node | None, new: Node | None) -> None:
+        self.log.append((old and old.metadata.name, new and new.metadata.name))
+
+    def take(self) -> list[tuple[str | None, str | None]]:
+        log, self.log = self.log, []
+        return log
+
+
+@pytest.fixture
+def server() -> MemoryTransport:
+    memory = MemoryTransport()
+    memory.put(NODES, {"metadata": {"name": "a"}})
+    memory.put(NODES, {"metadata": {"name": "b"}})
+    return memory
+
+
+@pytest.fixture
+async def fresh(server):
+    """An informer that runs, but has not yet had its turn."""
+    made = Informer(server, NODES, Node, random=lambda: 0.0)
+    tasks: list[asyncio.Task[None]] = []
+
+    def start() -> Informer[Node]:
+        tasks.append(asyncio.create_task(made.run()))
+        return made
+
+    yield start
+    tasks[0].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def informer(fresh):
+    return fresh()
+
+
+async def _settle() -> None:
+    await asyncio.sleep(0.001)
+
+
+async def test_it_is_complete_once_synced(fresh):
+    informer = fresh()
+    assert not informer.synced.is_set()
+    await informer.synced.wait()
+    assert sorted(informer.keys()) == ["a", "b"]
+    assert len(informer) == 2
+    assert informer.get("a").metadata.name == "a"
+    assert informer.get("z") is None
+
+
+async def test_handlers_learn_of_every_change(informer, server):
+    seen = Seen()
+    informer.add_handler(seen)
+    await informer.synced.wait()
+    assert sorted(seen.take()) == [(None, "a"), (None, "b")]
+    await _settle()
+    server.put(NODES, {"metadata": {"name": "c"}})
+    server.put(NODES, {"metadata": {"name": "a", "labels": {"x": "y"}}})
+    server.remove(f"{NODES}/b")
+    await _settle()
+    assert seen.take() == [(None, "c"), ("a", "a"), ("b", None)]
+
+
+async def test_late_handler_learns_of_what_is_there(informer):
+    await informer.synced.wait()
+    seen = Seen()
+    informer.add_handler(seen)
+    assert sorted(seen.take()) == [(None, "a"), (None, "b")]
+
+
+async def test_handler_that_fails_disturbs_nobody(informer, server):
+    def broken(_old, _new):
+        raise ValueError
+
+    seen = Seen()
+    informer.add_handler(broken)
+    informer.add_handler(seen)
+    await informer.synced.wait()
+    assert len(seen.take()) == 2
+
+
+async def test_cut_watch_continues_where_it_was(informer, server):
+    await informer.synced.wait()
+    await _settle()
+    seen = Seen()
+    informer.add_handler(seen)
+    seen.take()
+    server.disconnect()
+    await asyncio.sleep(0.1)
+    server.remove(f"{NODES}/a")
+    await asyncio.sleep(2)
+    assert seen.take() == [("a", None)]
+    assert informer.statistics().lists == 1
+
+
+async def test_expired_version_lists_again_and_tells_the_difference(informer, server):
+    await informer.synced.wait()
+    await _settle()
+    seen = Seen()
+    informer.add_handler(seen)
+    seen.take()
+    server.disconnect(Gone(410, "Expired"))
+    await asyncio.sleep(0.1)
+    server.remove(f"{NODES}/a")
+    server.put(NODES, {"metadata": {"name": "c"}})
+    server.compact()
+    await asyncio.sleep(2)
+    assert seen.take() == [("a", None), (None, "c")]
+    assert informer.statistics().lists == 2
+
+
+async def test_watch_that_ends_is_opened_again(informer, server):
+    await informer.synced.wait()
+    await asyncio.sleep(700)
+    assert informer.statistics().watches >= 3
+    assert informer.statistics().failures == 0
+    assert server.watches == 1
+
+
+async def test_bookmarks_keep_a_quiet_watch_from_expiring(informer, server):
+    await informer.synced.wait()
+    await _settle()
+    server.put("/api/v1/namespaces/x/services", {"metadata": {"name": "busy"}})
+    server.bookmark()
+    await _settle()
+    server.compact()
+    server.disconnect()
+    await asyncio.sleep(10)
+    assert informer.statistics().lists == 1
+
+
+async def test_dead_server_is_asked_less_and_less(fresh, server):
+    server.fail(ConnectionFailed(), times=1000)
+    informer = fresh()
+    await asyncio.sleep(300)
+    requests = len(server.requests)
+    assert 10 <= requests <= 16
+    statistics = informer.statistics()
+    assert statistics.failures == requests
+    assert statistics.failing_since == pytest.approx(0, abs=0.01)
+    assert not informer.synced.is_set()
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_recovery_is_noticed(fresh, server, verb):
+    server.fail(ServerError(500, message="boom"), verb=verb, times=3)
+    informer = fresh()
+    await asyncio.sleep(30)
+    assert informer.synced.is_set()
+    statistics = informer.statistics()
+    assert (statistics.failing_since, statistics.last_error, statistics.failures) == (None, "boom", 3)
+
+
+async def test_server_that_asks_to_wait_is_obeyed(fresh, server):
+    server.fail(TooManyRequests(429, retry_after=20))
+    informer = fresh()
+    await informer.synced.wait()
+    assert _now() == pytest.approx(20, abs=0.1)
+
+
+async def test_watches_that_end_at_once_do_not_spin(server):
+    class Impatient(MemoryTransport):
+        async def watch(self, path, kind, resource_version, *, timeout):
+            self.requests.append(None)
+            return
+            yield
+
+    impatient = Impatient()
+    task = asyncio.create_task(Informer(impatient, NODES, Node).run())
+    await asyncio.sleep(60)
+    task.cancel()
+    assert len(impatient.requests) < 15
+
+
+async def test_object_that_becomes_odd_is_kept_as_it_was(informer, server):
+    await informer.synced.wait()
+    await _settle()
+    seen = Seen()
+    informer.add_handler(seen)
+    seen.take()
+    server.put(NODES, {"metadata": {"name": "a"}, "spec": {"taints": "nonsense"}})
+    await _settle()
+    assert informer.get("a") is not None
+    server.disconnect(Gone(410))
+    await asyncio.sleep(5)
+    assert informer.statistics().lists == 2
+    assert informer.get("a") is not None
+    assert seen.take() == []
+    server.remove(f"{NODES}/a")
+    await _settle()
+    assert informer.get("a") is None
+    assert seen.take() == [("a", None)]
+
+
+async def test_resync_calls_handlers_without_asking_the_server(server):
+    informer = Informer(server, NODES, Node, resync=100)
+    seen = Seen()
+    informer.add_handler(seen)
+    task = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    seen.take()
+    await asyncio.sleep(110)
+    task.cancel()
+    assert sorted(seen.take()) == [("a", "a"), ("b", "b")]
+    assert informer.statistics().lists == 1
+
+
+async def test_unchanged_objects_are_not_told_again_after_a_list(informer, server):
+    await informer.synced.wait()
+    await _settle()
+    seen = Seen()
+    informer.add_handler(seen)
+    seen.take()
+    server.disconnect(Gone(410))
+    await asyncio.sleep(5)
+    assert informer.statistics().lists == 2
+    assert seen.take() == []
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+
+
+class InformerMachine(RuleBasedStateMachine):
+    """Whatever happens to server and connection, copy and handlers end up with what the server has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.virtual = VirtualLoop()
+        self.server = MemoryTransport()
+        self.told: dict[str, Node] = {}
+        self.wrong: list[object] = []
+        self.virtual.run(self._start())
+
+    async def _start(self) -> None:
+        self.informer = Informer(self.server, NODES, Node)
+        self.informer.add_handler(self._handler)
+        self.task = asyncio.create_task(self.informer.run())
+
+    def _handler(self, old: Node | None, new: Node | None) -> None:
+        named = new or old
+        assert named is not None
+        before = self.told.get(named.metadata.name)
+        if before is not old and (before is None or old is None or before != old):
+            self.wrong.append((before, old))
+        if new is None:
+            del self.told[named.metadata.name]
+        else:
+            self.told[named.metadata.name] = new
+
+    @rule(name=NAMES, value=st.sampled_from("xyz"))
+    def write(self, name, value):
+        self.server.put(NODES, {"metadata": {"name": name, "labels": {"v": value}}})
+
+    @rule(name=NAMES)
+    def delete(self, name):
+        if any(item["metadata"]["name"] == name for item in self.server.all(NODES)):
+            self.server.remove(f"{NODES}/{name}")
+
+    @rule()
+    def cut(self):
+        self.server.disconnect()
+
+    @rule()
+    def expire(self):
+        self.server.disconnect(Gone(410))
+        self.server.compact()
+
+    @rule()
+    def forget_history(self):
+        self.server.compact()
+
+    @rule(times=st.integers(1, 4), verb=st.sampled_from(["list", "watch"]))
+    def break_down(self, times, verb):
+        self.server.fail(ServerError(500), verb=verb, times=times)
+
+    @rule()
+    def bookmark(self):
+        self.server.bookmark()
+
+    @rule(seconds=st.sampled_from([0.01, 1, 20, 700]))
+    def pass_time(self, seconds):
+        self.virtual.advance(seconds)
+
+    @invariant()
+    def told_is_held(self):
+        assert self.wrong == []
+        assert self.told == {item.metadata.key: item for item in self.informer.items()}
+
+    def teardown(self):
+        self.server._faults.clear()
+        self.virtual.advance(200)
+        assert self.informer.synced.is_set()
+        stored = {
+            item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in self.server.all(NODES)
+        }
+        assert {
+            key: self.informer.get(key).metadata.resource_version for key in self.informer.keys()
+        } == stored
+        self.virtual.close()
+
+
+TestInformerMachine = InformerMachine.TestCase
+TestInformerMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

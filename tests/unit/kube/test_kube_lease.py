@@ -1,0 +1,445 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from virtual_time import VirtualLoop
+
+from ccm.kube.errors import Conflict, ConnectionFailed, Forbidden, LeaseLost
+from ccm.kube.lease import LeaderElector, LeaseTimes, micro_time
+from ccm.kube.memory import MemoryTransport
+
+pytestmark = pytest.mark.looptime
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+LEASE = f"{LEASES}/cloud-controller-manager"
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Link:
+    """One candidate's connection to the server; a test cuts it, or makes it swallow answers or requests."""
+
+    def __init__(self, server: MemoryTransport) -> None:
+        self.server = server
+        self.mode = "well"
+
+    async def _call(self, work):
+        if self.mode == "refused":
+            work.close()
+            raise ConnectionFailed(message="refused")
+        if self.mode == "hanging":
+            work.close()
+            await asyncio.Event().wait()
+        result = await work
+        if self.mode == "deaf":
+            await asyncio.Event().wait()
+        return result
+
+    async def get(self, path, kind):
+        return await self._call(self.server.get(path, kind))
+
+    async def create(self, path, body, kind):
+        return await self._call(self.server.create(path, body, kind))
+
+    async def update(self, path, body, kind):
+        return await self._call(self.server.update(path, body, kind))
+
+
+class Candidate:
+    """An elector, its work, and a clock that can jump."""
+
+    def __init__(self, server: MemoryTransport, name: str, *, stop_takes: float = 0.0, recorder=None) -> None:
+        self.link = Link(server)
+        self.jump = 0.0
+        self.stop_takes = stop_takes
+        self.working = False
+        self.started = lambda: None
+        self.log: list[tuple[str, float]] = []
+        self.elector = LeaderElector(
+            self.link,
+            identity=name,
+            clock=lambda: _now() + self.jump,
+            now=lambda: datetime(2026, 11, 21, tzinfo=UTC) + timedelta(seconds=_now()),
+            random=lambda: 0.0,
+            recorder=recorder,
+        )
+        self.task = asyncio.create_task(self.elector.run(self._work))
+
+    async def _work(self) -> None:
+        self.working = True
+        self.started()
+        self.log.append(("start", _now()))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(self.stop_takes)
+            self.working = False
+            self.log.append(("end", _now()))
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@pytest.fixture
+async def server():
+    memory = MemoryTransport()
+    yield memory
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+
+
+async def test_first_candidate_leads_and_writes_a_complete_lease(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(5)
+    assert first.working
+    lease = server.read(LEASE)
+    assert lease["spec"] == {
+        "holderIdentity": "one",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-11-21T00:00:00.000000Z",
+        "renewTime": "2026-11-21T00:00:04.000000Z",
+        "leaseTransitions": 0,
+    }
+    assert first.elector.is_leader
+    assert first.elector.healthy() is None
+
+
+async def test_second_candidate_waits_while_the_first_renews(server):
+    Candidate(server, "one")
+    await asyncio.sleep(1)
+    second = Candidate(server, "two")
+    await asyncio.sleep(600)
+    assert not second.working
+    assert second.elector.holder == "one"
+
+
+async def test_silent_leader_is_followed_after_the_duration_and_had_stopped_before(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(1)
+    second = Candidate(server, "two")
+    await asyncio.sleep(9)
+    first.link.mode = "refused"
+    await asyncio.sleep(30)
+    (_, ended), (_, started) = first.log[-1], second.log[0]
+    assert ended == pytest.approx(18, abs=2.1)
+    assert 23 <= started <= 28
+    with pytest.raises(LeaseLost):
+        await first.task
+    spec = server.read(LEASE)["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("two", 1)
+    assert spec["acquireTime"] > "2026-11-21T00:00:23"
+
+
+@pytest.mark.parametrize("mode", ["hanging", "deaf"])
+async def test_leader_without_answers_gives_up_in_time(server, mode):
+    first = Candidate(server, "one")
+    await asyncio.sleep(5)
+    first.link.mode = mode
+    await asyncio.sleep(60)
+    assert not first.working
+    assert first.log[-1][1] <= 4 + 10 + 2
+    with pytest.raises(LeaseLost, match="kube-system/cloud-controller-manager"):
+        await first.task
+
+
+async def test_short_interruption_is_survived(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(5)
+    first.link.mode = "refused"
+    await asyncio.sleep(7)
+    first.link.mode = "well"
+    await asyncio.sleep(60)
+    assert first.working
+    assert first.log == [("start", 0)]
+
+
+async def test_lease_that_somebody_took_is_lost_at_once(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(5)
+    lease = server.read(LEASE)
+    lease["spec"]["holderIdentity"] = "two"
+    server.put(LEASES, lease)
+    await asyncio.sleep(3)
+    assert not first.working
+    with pytest.raises(LeaseLost):
+        await first.task
+    assert server.read(LEASE)["spec"]["holderIdentity"] == "two"
+
+
+async def test_lease_that_somebody_touched_is_kept(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(5)
+    lease = server.read(LEASE)
+    lease["metadata"]["labels"] = {"seen": "yes"}
+    lease["spec"]["strategy"] = "OldestEmulationVersion"
+    server.put(LEASES, lease)
+    await asyncio.sleep(30)
+    assert first.working
+    lease = server.read(LEASE)
+    assert lease["metadata"]["labels"] == {"seen": "yes"}
+    assert lease["spec"]["strategy"] == "OldestEmulationVersion"
+
+
+async def test_deleted_lease_is_made_again(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(5)
+    server.remove(LEASE)
+    await asyncio.sleep(5)
+    assert first.working
+    assert server.read(LEASE)["spec"]["holderIdentity"] == "one"
+
+
+async def test_told_to_stop_it_gives_the_lease_back_and_the_next_starts_at_once(server):
+    first = Candidate(server, "one", stop_takes=3)
+    await asyncio.sleep(5)
+    second = Candidate(server, "two")
+    await asyncio.sleep(5)
+    await first.stop()
+    ended = first.log[-1][1]
+    assert server.read(LEASE)["spec"]["holderIdentity"] == ""
+    assert server.read(LEASE)["spec"]["leaseDurationSeconds"] == 1
+    await asyncio.sleep(5)
+    assert second.working
+    assert ended <= second.log[0][1] <= ended + 2.1
+
+
+async def test_work_that_does_not_end_keeps_the_lease(server):
+    first = Candidate(server, "one", stop_takes=1000)
+    await asyncio.sleep(5)
+    await first.stop()
+    assert _now() == pytest.approx(20, abs=0.1)
+    assert server.read(LEASE)["spec"]["holderIdentity"] == "one"
+
+
+async def test_lease_is_renewed_while_the_work_ends(server):
+    first = Candidate(server, "one", stop_takes=14)
+    await asyncio.sleep(5)
+    second = Candidate(server, "two")
+    await asyncio.sleep(1)
+    await first.stop()
+    await asyncio.sleep(5)
+    assert second.log[0][1] >= first.log[-1][1]
+
+
+async def test_failed_release_is_no_failure(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(5)
+    first.link.mode = "hanging"
+    await first.stop()
+    assert first.task.cancelled()
+    assert _now() <= 11
+
+
+async def test_finished_work_ends_the_leadership(server):
+    elector = LeaderElector(server, identity="one")
+
+    async def work() -> None:
+        await asyncio.sleep(30)
+
+    await elector.run(work)
+    assert not elector.is_leader
+    assert server.read(LEASE)["spec"]["holderIdentity"] == ""
+
+
+async def test_failed_work_is_raised_and_the_lease_given_back(server):
+    elector = LeaderElector(server, identity="one")
+
+    async def work() -> None:
+        raise ValueError("bug")
+
+    with pytest.raises(ValueError, match="bug"):
+        await elector.run(work)
+    assert server.read(LEASE)["spec"]["holderIdentity"] == ""
+
+
+async def test_suspended_leader_does_not_believe_in_its_old_lease(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(5)
+    first.jump = 3600
+    await asyncio.sleep(2.1)
+    assert not first.working
+    with pytest.raises(LeaseLost):
+        await first.task
+
+
+async def test_suspended_candidate_looks_before_it_takes(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(1)
+    second = Candidate(server, "two")
+    await asyncio.sleep(5)
+    second.jump = 3600
+    await asyncio.sleep(60)
+    assert first.working
+    assert not second.working
+
+
+async def test_clocks_that_differ_by_years_do_not_matter(server):
+    first = Candidate(server, "one")
+    first.jump = -1e8
+    await asyncio.sleep(1)
+    second = Candidate(server, "two")
+    second.jump = 1e9
+    await asyncio.sleep(100)
+    assert (first.working, second.working) == (True, False)
+
+
+async def test_forbidden_lease_is_tried_again(server):
+    server.fail(Forbidden(403, message="no permission"), times=5)
+    first = Candidate(server, "one")
+    await asyncio.sleep(30)
+    assert first.working
+
+
+async def test_race_for_a_free_lease_has_one_winner(server):
+    server.latency = 0.5
+    candidates = [Candidate(server, str(number)) for number in range(5)]
+    await asyncio.sleep(20)
+    assert [candidate.working for candidate in candidates].count(True) == 1
+
+
+async def test_conflict_while_taking_over_is_no_victory(server):
+    lease = {
+        "metadata": {"name": "cloud-controller-manager"},
+        "spec": {"holderIdentity": "", "leaseTransitions": 4},
+    }
+    server.put(LEASES, lease)
+    server.fail(Conflict(409), verb="update")
+    first = Candidate(server, "one")
+    await asyncio.sleep(1)
+    assert not first.working
+    await asyncio.sleep(5)
+    assert first.working
+    assert server.read(LEASE)["spec"]["leaseTransitions"] == 5
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, str]] = []
+
+    def event(self, reference, type, reason, message):  # noqa: A002
+        assert reference.uid
+        self.messages.append((reason, message))
+
+
+async def test_events(server):
+    heard = Heard()
+    first = Candidate(server, "one", recorder=heard)
+    await asyncio.sleep(1)
+    await first.stop()
+    assert heard.messages == [
+        ("LeaderElection", "one became leader"),
+        ("LeaderElection", "one stopped leading"),
+    ]
+
+
+async def test_health_tells_of_a_leader_that_does_not_renew(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(1)
+    assert first.elector.healthy() is None
+    first.jump = 34
+    assert first.elector.healthy() is None
+    first.jump = 36
+    assert "failed election to renew" in first.elector.healthy()
+
+
+def test_times_are_written_with_six_digits():
+    assert micro_time(datetime(2026, 1, 2, tzinfo=UTC)) == "2026-01-02T00:00:00.000000Z"
+
+
+WHO = st.integers(0, 1)
+
+
+class LeaseMachine(RuleBasedStateMachine):
+    """Two candidates, connections that fail in all ways: never do both work, and at last one does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.virtual = VirtualLoop()
+        self.server = MemoryTransport()
+        self.candidates: list[Candidate] = []
+        self.all: list[Candidate] = []
+        self.most = 0
+        self.virtual.run(self._start())
+
+    async def _start(self) -> None:
+        for number in range(2):
+            self.candidates.append(self._new(number))
+            await asyncio.sleep(0.3)
+
+    def _new(self, number: int) -> Candidate:
+        # Work may take almost all of the time that it has to end: 15 - 10 seconds.
+        candidate = Candidate(self.server, f"{number}-{len(self.all)}", stop_takes=4.5)
+        candidate.jump = number * 1e6
+        candidate.started = self._count
+        self.all.append(candidate)
+        return candidate
+
+    @rule(who=WHO, mode=st.sampled_from(["refused", "hanging", "deaf", "well"]))
+    def connection(self, who, mode):
+        self.candidates[who].link.mode = mode
+
+    @rule(who=WHO)
+    def replace(self, who):
+        """The process ends, in order or because it lost the lease, and a new one starts."""
+
+        async def replace() -> None:
+            await self.candidates[who].stop()
+            self.candidates[who] = self._new(who)
+
+        self.virtual.run(replace())
+
+    @rule(who=WHO)
+    def kill(self, who):
+        """The process is gone at once; what it did not finish does not go on."""
+
+        async def kill() -> None:
+            candidate = self.candidates[who]
+            candidate.link.mode = "hanging"
+            candidate.stop_takes = 0
+            candidate.task.cancel()
+            await asyncio.sleep(0)
+            self.candidates[who] = self._new(who)
+
+        self.virtual.run(kill())
+
+    @rule(seconds=st.sampled_from([0.1, 1, 2, 5, 9, 16, 40]))
+    def pass_time(self, seconds):
+        self.virtual.advance(seconds)
+
+    def _count(self) -> None:
+        """Called whenever work starts, so no overlap is missed however short it is."""
+        self.most = max(self.most, sum(candidate.working for candidate in self.all))
+
+    @invariant()
+    def one_works_at_most(self):
+        assert self.most <= 1
+
+    def teardown(self):
+        for candidate in self.all:
+            candidate.link.mode = "well"
+        for who in range(2):
+            if self.candidates[who].task.done():
+                self.replace(who)
+        self.virtual.advance(60)
+        self.one_works_at_most()
+        assert sum(candidate.working for candidate in self.candidates) == 1
+        self.virtual.close()
+        for candidate in self.all:
+            if candidate.task.done() and not candidate.task.cancelled():
+                candidate.task.exception()
+
+
+TestLeaseMachine = LeaseMachine.TestCase
+TestLeaseMachine.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+
+
+def test_default_times():
+    assert LeaseTimes() == LeaseTimes(15, 10, 2, 15)

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import json
+import ssl
+
+import pytest
+import trustme
+import yaml
+from api_over_http import ApiOverHttp, hang_on, hang_up, raw, refuse
+
+from ccm.errors import ConfigurationError
+from ccm.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    ConnectionFailed,
+    Gone,
+    KubernetesError,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+)
+from ccm.kube.http import Call
+from ccm.kube.objects import Node
+from ccm.kube.transport import KubernetesTransport
+
+NODES = "/api/v1/nodes"
+
+
+@pytest.fixture
+async def api():
+    server = ApiOverHttp()
+    await server.start()
+    yield server
+    await server.server.close()
+
+
+@pytest.fixture
+async def calls() -> list[Call]:
+    return []
+
+
+@pytest.fixture
+async def transport(api, calls):
+    connected = await KubernetesTransport.connect(
+        environment={}, master=api.url, user_agent="ccm/test", observe=calls.append, grace=0.05
+    )
+    yield connected
+    await connected.close()
+
+
+async def _watch(transport: KubernetesTransport, since: str = "1", timeout: float = 0.05):
+    return [event async for event in transport.watch(NODES, Node, since, timeout=timeout)]
+
+
+async def test_every_verb(api, transport, calls):
+    node = await transport.create(NODES, {"metadata": {"name": "a"}}, Node)
+    assert node.metadata.uid
+    node = await transport.patch(f"{NODES}/a", {"spec": {"providerID": "x"}}, Node)
+    assert node.spec.provider_id == "x"
+    node = await transport.patch(
+        f"{NODES}/a",
+        [{"op": "remove", "path": "/spec/providerID"}],
+        Node,
+        content_type="application/json-patch+json",
+    )
+    assert node.spec.provider_id == ""
+    body = api.memory.read(f"{NODES}/a") | {"spec": {"unschedulable": True}}
+    assert (await transport.update(f"{NODES}/a", body, Node)).spec.unschedulable
+    assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
+    with pytest.raises(Conflict):
+        await transport.delete(f"{NODES}/a", uid="another")
+    await transport.delete(f"{NODES}/a", uid=node.metadata.uid)
+    with pytest.raises(NotFound):
+        await transport.get(f"{NODES}/a", Node)
+    assert [(call.verb, call.status) for call in calls][:3] == [
+        ("POST", "200"),
+        ("PATCH", "200"),
+        ("PATCH", "200"),
+    ]
+    assert api.seen[0].headers["User-Agent"] == "ccm/test"
+    assert api.seen[1].headers["Content-Type"] == "application/merge-patch+json"
+    assert "Authorization" not in api.seen[0].headers
+
+
+async def test_lists_by_pages(api, transport):
+    for number in range(7):
+        api.memory.put(NODES, {"metadata": {"name": f"n{number}"}})
+    api.memory.put(NODES, {"metadata": {"name": "odd"}, "status": {"addresses": 17}})
+    pages = [page async for page in transport.list_pages(NODES, Node, limit=3)]
+    assert [len(page.items) for page in pages] == [3, 3, 1]
+    assert [metadata.name for page in pages for metadata in page.odd] == ["odd"]
+
+
+async def test_watch_streams_and_ends(api, transport):
+    api.memory.put(NODES, {"metadata": {"name": "a"}})
+    api.memory.put(NODES, {"metadata": {"name": "odd"}, "spec": 5})
+    events = await _watch(transport, timeout=1)
+    assert [(event.type, event.metadata.name, event.object is None) for event in events] == [
+        ("ADDED", "a", False),
+        ("ADDED", "odd", True),
+    ]
+    query = api.seen[-1].query
+    assert (query["watch"], query["allowWatchBookmarks"], query["timeoutSeconds"]) == ("true", "true", "1")
+
+
+async def test_events_in_odd_pieces(api, transport):
+    line = json.dumps({"type": "ADDED", "object": {"metadata": {"name": "ä" * 100}}}).encode()
+    api.override = raw(line[:7], line[7:150], line[150:] + b"\n" + line, b"\n")
+    assert [event.metadata.name for event in await _watch(transport)] == ["ä" * 100] * 2
+
+
+async def test_huge_line(api, transport):
+    annotation = "x" * 5_000_000
+    item = {"metadata": {"name": "a", "annotations": {"big": annotation}}}
+    api.override = raw(json.dumps({"type": "ADDED", "object": item}).encode() + b"\n")
+    (event,) = await _watch(transport, timeout=5)
+    assert len(event.metadata.annotations["big"]) == 5_000_000
+
+
+async def test_dropped_watch_is_a_lost_connection_and_its_half_line_is_not_believed(api, transport):
+    line = json.dumps({"type": "DELETED", "object": {"metadata": {"name": "a"}}}).encode()
+    api.override = raw(line + b"\n", line[:20], then=hang_up)
+    seen = []
+    with pytest.raises(ConnectionFailed):  # noqa: PT012 - what came before the error counts
+        async for event in transport.watch(NODES, Node, "1", timeout=5):
+            seen.append(event.metadata.name)
+    assert seen == ["a"]
+
+
+async def test_half_open_watch_is_noticed(api, transport):
+    api.override = raw(b"\n", then=hang_on)
+    with pytest.raises(ConnectionFailed, match="timed out"):
+        await _watch(transport, timeout=0.05)
+
+
+async def test_expired_watch(api, transport):
+    status = {"code": 410, "reason": "Expired", "message": "too old resource version"}
+    api.override = raw(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
+    with pytest.raises(Gone):
+        await _watch(transport)
+    api.override = refuse(410, "Expired")
+    with pytest.raises(Gone):
+        await _watch(transport)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "kind"),
+    [(401, "Unauthorized", Unauthorized), (409, "AlreadyExists", AlreadyExists), (409, "Conflict", Conflict)],
+)
+async def test_refusals(api, transport, calls, status, reason, kind):  # noqa: PLR0917 - three are fixtures
+    api.override = refuse(status, reason)
+    with pytest.raises(kind, match=f"{reason} it is"):
+        await transport.create(NODES, {"metadata": {"name": "a"}}, Node)
+    assert [call.status for call in calls] == [str(status)]
+
+
+async def test_retry_after_is_told(api, transport):
+    api.override = refuse(429, "TooManyRequests", Retry_After="7")
+    with pytest.raises(TooManyRequests) as caught:
+        await transport.get(f"{NODES}/a", Node)
+    assert caught.value.retry_after == 7
+
+
+async def test_dropped_connection(api, transport, calls):
+    async def drop(request):
+        await hang_up(request)
+        return await raw()(request)
+
+    api.override = drop
+    with pytest.raises(ConnectionFailed):
+        await transport.patch(f"{NODES}/a", {}, Node)
+    assert [call.status for call in calls] == ["<error>"]
+
+
+async def test_nobody_listens():
+    transport = await KubernetesTransport.connect(environment={}, master="http://127.0.0.1:1")
+    with pytest.raises(ConnectionFailed):
+        await transport.get(f"{NODES}/a", Node)
+    await transport.close()
+
+
+async def test_answer_that_is_no_object(api, transport):
+    api.override = raw(b"<html>hello</html>")
+    with pytest.raises(KubernetesError, match="something else"):
+        await transport.get(f"{NODES}/a", Node)
+
+
+def _kubeconfig(path, api, **user):
+    cluster = {"server": api.url}
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": cluster}],
+                "users": [{"name": "u", "user": user}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            }
+        )
+    )
+    return str(path)
+
+
+async def test_kubeconfig(api, tmp_path):
+    api.memory.put(NODES, {"metadata": {"name": "a"}})
+    path = _kubeconfig(tmp_path / "config", api, token="sesame")
+    transport = await KubernetesTransport.connect(environment={}, kubeconfig=path)
+    await transport.get(f"{NODES}/a", Node)
+    await transport.close()
+    assert api.seen[0].headers["Authorization"] == "Bearer sesame"
+
+
+async def test_refused_token_is_read_again_once(api, tmp_path):
+    api.memory.put(NODES, {"metadata": {"name": "a"}})
+    path = tmp_path / "config"
+    transport = await KubernetesTransport.connect(
+        environment={}, kubeconfig=_kubeconfig(path, api, token="old")
+    )
+
+    async def only_new(request):
+        if request.headers["Authorization"] != "Bearer new":
+            return await refuse(401, "Unauthorized")(request)
+        return await api._serve(request, None)
+
+    api.override = only_new
+    with pytest.raises(Unauthorized):
+        await transport.get(f"{NODES}/a", Node)
+    assert len(api.seen) == 1
+    _kubeconfig(path, api, token="new")
+    assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
+    await transport.close()
+    assert len(api.seen) == 3
+
+
+@pytest.mark.parametrize("content", ["", "[]", "clusters: 5", "{", "current-context: x"])
+async def test_broken_kubeconfig_is_one_clear_error(tmp_path, content):
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(ConfigurationError, match=str(path)):
+        await KubernetesTransport.connect(environment={}, kubeconfig=str(path))
+
+
+async def test_absent_kubeconfig(tmp_path):
+    with pytest.raises(ConfigurationError):
+        await KubernetesTransport.connect(environment={}, kubeconfig=str(tmp_path / "none"))
+
+
+async def test_neither_kubeconfig_nor_pod():
+    with pytest.raises(ConfigurationError, match="no Pod"):
+        await KubernetesTransport.connect(environment={})
+
+
+async def test_service_account_over_tls(tmp_path):
+    authority = trustme.CA()
+    api = ApiOverHttp()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    await api.start(context)
+    api.memory.put(NODES, {"metadata": {"name": "a"}})
+    (tmp_path / "token").write_text("sesame\n")
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    environment = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(api.server.port)}
+    transport = await KubernetesTransport.connect(environment=environment, service_account=tmp_path)
+    await transport.get(f"{NODES}/a", Node)
+    assert api.seen[0].headers["Authorization"].lower() == "bearer sesame"
+    # The kubelet has replaced the token; a minute later we use it.
+    (tmp_path / "token").write_text("open\n")
+    transport._connection._loaded -= 61
+    await transport.get(f"{NODES}/a", Node)
+    assert api.seen[1].headers["Authorization"].lower() == "bearer open"
+    # A token that can't be read costs nothing while the old one is accepted.
+    (tmp_path / "token").unlink()
+    transport._connection._loaded -= 61
+    await transport.get(f"{NODES}/a", Node)
+    await transport.close()
+    await api.server.close()
+
+
+async def test_unknown_authority_is_refused(tmp_path):
+    api = ApiOverHttp()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    await api.start(context)
+    (tmp_path / "token").write_text("sesame")
+    trustme.CA().cert_pem.write_to_path(tmp_path / "ca.crt")
+    environment = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(api.server.port)}
+    transport = await KubernetesTransport.connect(environment=environment, service_account=tmp_path)
+    with pytest.raises(ConnectionFailed, match=r"(?i)certificate"):
+        await transport.get(f"{NODES}/a", Node)
+    assert api.seen == []
+    await transport.close()
+    await api.server.close()
