@@ -54,7 +54,7 @@ class NodeLifecycleOptions:
         confirmations: How often the cloud must deny a machine, asked directly, before its Node is deleted.
         delete_without_provider_id: Also delete Nodes that no machine was ever found for, as upstream does.
         out_of_service: Also set the taint that frees a shut-down Node's volumes and Pods.
-        concurrent_syncs: ``--concurrent-node-lifecycle-syncs``.
+        concurrent_syncs: ``--concurrent-node-lifecycle-syncs``: how many Nodes are tainted at once.
         breaker: When to stop believing.
     """
 
@@ -195,6 +195,7 @@ class NodeLifecycleController:
             return []
         answers = await self._ask(nodes)
         absent: list[Node] = []
+        to_mark: list[tuple[Node, Instance]] = []
         for node in nodes:
             suspect = self._suspects[node.metadata.name]
             answer = answers.get(node.metadata.name)
@@ -205,8 +206,20 @@ class NodeLifecycleController:
             suspect.denials = 0
             self._look_later(suspect)
             if isinstance(answer, Instance):
-                await self._mark(node, answer)
+                to_mark.append((node, answer))
+        await self._mark_all(to_mark)
         return absent
+
+    async def _mark_all(self, nodes: Sequence[tuple[Node, Instance]]) -> None:
+        turn = asyncio.Semaphore(self._options.concurrent_syncs)
+
+        async def mark(node: Node, instance: Instance) -> None:
+            async with turn:
+                await self._mark(node, instance)
+
+        async with asyncio.TaskGroup() as group:
+            for node, instance in nodes:
+                group.create_task(mark(node, instance))
 
     def _may_delete(self, node: Node) -> bool:
         """A Node without provider ID may be another cloud's that is not initialised yet."""

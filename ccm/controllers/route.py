@@ -166,8 +166,12 @@ class RouteController:
         started = _clock()
         try:
             await self.reconcile()
-        except CcmError:
+        except CloudError:
             self._failing_since = self._failing_since or started
+            raise
+        except RoutesNotReconciled:
+            # One Node's trouble is told on that Node; the controller itself is well.
+            self._failing_since = None
             raise
         self._failing_since = None
         options = self._options

@@ -3,7 +3,8 @@
 Hetzner Cloud gives every project 3,600 requests an hour, refilled continuously, and tells in each answer
 how many are left; clients that we don't know of use them too. So the bucket here is a guess that every answer
 corrects. A request takes one token; who comes when there is none waits, and the most important waits least.
-The less important work is, the more tokens it leaves to what may come after it.
+The less important work is, the more tokens it leaves to what may come after it. Who would wait too long is
+told so at once, for the work can be put off, and somebody should know.
 """
 
 from __future__ import annotations
@@ -14,6 +15,27 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable
+
+from ccm.cloud.errors import QuotaExhausted
+from ccm.cloud.notice import Notice
+
+LONGEST_WAIT = 30.0  # seconds
+
+
+class QuotaUsedUp(QuotaExhausted):
+    """The project's requests are used up for now.
+
+    Attributes:
+        retry_after: Seconds after which there should be some again.
+    """
+
+    def __init__(self, limit: int, retry_after: float) -> None:
+        message = (
+            f"the project's {limit} API requests an hour are used up, by whatever uses its tokens; "
+            f"going on in {retry_after:.0f} s"
+        )
+        super().__init__(message, notices=[Notice("RateLimited", message)])
+        self.retry_after = retry_after
 
 
 class Priority(enum.IntEnum):
@@ -64,8 +86,22 @@ class Budget:
         """How many requests wait."""
         return sum(1 for _, _, future in self._waiting if not future.done())
 
+    def expected_wait(self, priority: Priority) -> float:
+        """Seconds that a request of this priority would wait now, if nobody else used the quota."""
+        self._refill()
+        ahead = sum(1 for other, _, future in self._waiting if other <= priority and not future.done())
+        needed = 1 + ahead + RESERVE[priority] * self.limit - self._tokens
+        return max(0.0, needed * 3600 / self.limit)
+
     async def acquire(self, priority: Priority) -> None:
-        """Wait for the right to make one request. Give it back with :meth:`release`."""
+        """Wait for the right to make one request. Give it back with :meth:`release`.
+
+        Raises:
+            QuotaUsedUp: it would take longer than :data:`LONGEST_WAIT`.
+        """
+        expected = self.expected_wait(priority)
+        if expected > LONGEST_WAIT:
+            raise QuotaUsedUp(self.limit, expected)
         if (not self._waiting or self._waiting[0][0] > priority) and self._take(priority):
             return
         started = self._clock()

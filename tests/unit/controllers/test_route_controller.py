@@ -150,6 +150,14 @@ async def test_a_cloud_that_cannot_be_listed_changes_nothing(cluster: Cluster) -
     assert "could not be reconciled" in (made.healthy() or "")
 
 
+async def test_one_nodes_trouble_is_not_the_controllers(cluster: Cluster) -> None:
+    await add(cluster, 1, attached=False)
+    await add(cluster, 2)
+    made = controller(cluster)
+    await run_for(made, 3000)
+    assert made.healthy() is None
+
+
 async def test_the_route_of_a_removed_node_goes(cluster: Cluster) -> None:
     await add(cluster, 1)
     await add(cluster, 2)
