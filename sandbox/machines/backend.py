@@ -21,7 +21,7 @@ from sandbox.cloud.backend import (
 from sandbox.machines import capacity, cgroups, cleanup, machine, namespaces, processes, records, runner
 from sandbox.machines.balancer.balancers import LoadBalancers
 from sandbox.machines.disk import Image
-from sandbox.machines.errors import GuestSilent, InotifyExhausted, UnknownMachine
+from sandbox.machines.errors import GuestSilent, InotifyExhausted, UnknownMachine, UnknownNetwork
 from sandbox.machines.fabric import Fabric
 from sandbox.machines.machine import Machine
 from sandbox.machines.names import Names
@@ -142,14 +142,17 @@ class MachinesBackend:
     async def stop(self) -> None:
         """Stop watching; machines stay up and are found again by :meth:`start`."""
         await self._watcher.close()
+        self._fabric.close()
 
     async def remove_all(self) -> None:
-        """Leave nothing of this site on the host.
+        """Leave nothing of this site on the host; after it, :meth:`start` makes a new world.
+
+        A metadata socket that is still open serves in that one, too.
 
         Raises:
             StillThere: something could not be removed.
         """
-        await self.stop()
+        await self._watcher.close()
         await asyncio.to_thread(cleanup.remove_all, self._names.site, self._state)
         self._machines.clear()
         self._networks.clear()
@@ -194,6 +197,9 @@ class MachinesBackend:
         spec = known.spec
         await asyncio.to_thread(self._check_capacity, spec.id)
         await self._clear(spec.id)
+        missing = {i.network_id for i in spec.private} - set(self._networks)
+        if missing:
+            raise UnknownNetwork(spec.id, min(missing))
         await self._fabric.create_server(spec, known.slots, self._networks)
         instructions = await asyncio.to_thread(machine.boot, known, self._image, self._names, self._host)
         await asyncio.to_thread(machine.spawn, known, instructions)
@@ -222,7 +228,7 @@ class MachinesBackend:
     async def _clear(self, server_id: int) -> None:
         """Leave nothing of a machine but its disk."""
         await asyncio.to_thread(machine.clear, server_id, self._names, self._host)
-        await self._fabric.delete_server(server_id, list(self._networks))
+        await self._fabric.delete_server(server_id)
         (self._folder / str(server_id) / "run.json").unlink(missing_ok=True)
 
     async def shutdown(self, server_id: int) -> None:

@@ -8,6 +8,7 @@ BackendError
 ├── DiskFull          no space left where machines keep their disks
 ├── InotifyExhausted  the kernel's limit doesn't allow one more machine
 ├── UnknownMachine    no machine of that id was created
+├── UnknownNetwork    no network of that id was made
 ├── StillThere        something of ours could not be removed
 └── GuestSilent       the guest did not do what it was asked
 """
@@ -107,6 +108,19 @@ class UnknownMachine(BackendError):
     def __init__(self, server_id: int) -> None:
         self.server_id = server_id
         super().__init__(f"server {server_id} has no machine; delete the server and create it again")
+
+
+class UnknownNetwork(BackendError):
+    """A server shall be in a network that was never made.
+
+    Attributes:
+        server_id: the server.
+        network_id: the network.
+    """
+
+    def __init__(self, server_id: int, network_id: int) -> None:
+        self.server_id, self.network_id = server_id, network_id
+        super().__init__(f"server {server_id} is in network {network_id}, which was never made; detach it")
 
 
 class StillThere(BackendError):

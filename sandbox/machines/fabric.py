@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Network
@@ -33,6 +34,7 @@ class Fabric:
         self._range = public_range
         self._run = run
         self._ipv6 = Path("/proc/sys/net/ipv6").is_dir()
+        self._router: int | None = None  # keeps the router that has the metadata socket, even without a name
 
     async def ensure_router(self) -> None:
         """Make the router and its link to the host; what is whole stays as it is.
@@ -58,7 +60,8 @@ class Fabric:
 
     def _make_router_like(self, name: str) -> None:
         v6 = topology.FORWARDING_V6 if self._ipv6 else {}
-        _make(name, topology.FORWARDING | v6)
+        kept = self._router if name == self._names.router else None
+        _make(name, topology.FORWARDING | v6, kept)
 
     async def ensure_network(self, network: NetworkSpec) -> None:
         """Make a network or turn it into the wanted one."""
@@ -89,7 +92,7 @@ class Fabric:
             networks: all networks.
         """
         name = self._names.server(machine.id)
-        await self.delete_server(machine.id, slots)
+        await self.delete_server(machine.id)
         await self.make(name, topology.MACHINE)
         await self.ensure_public(machine)
         for interface in machine.private:
@@ -161,12 +164,18 @@ class Fabric:
         if not topology.has_public(machine):
             await self._try(self._names.router, [f"route del {interface.ip}/32 dev n{interface.network_id}"])
 
-    async def delete_server(self, server_id: int, networks: Iterable[int]) -> None:
-        """Remove a machine's namespace and its ports in the router and in networks."""
+    async def delete_server(self, server_id: int) -> None:
+        """Remove a machine's namespace and its ports in the router and in all networks."""
         await self.delete_link(self._names.router, f"p{server_id}")
-        for network_id in networks:
-            await self.delete_link(self._names.network(network_id), topology.port(server_id))
+        await self.delete_private_ports(topology.port(server_id))
         await asyncio.to_thread(namespaces.delete, self._names.server(server_id))
+
+    async def delete_private_ports(self, port: str) -> None:
+        """Remove a port from whatever network it is in."""
+        for name in namespaces.listing():
+            kind, _ = self._names.parse(name) or ("", 0)
+            if kind == "net":
+                await self.delete_link(name, port)
 
     async def make(self, namespace: str, settings: Mapping[str, str]) -> None:
         """Make a namespace that only has its loopback interface."""
@@ -184,9 +193,18 @@ class Fabric:
             return socket.create_server((topology.METADATA, 80), backlog=BACKLOG)
 
         try:
-            return namespaces.inside(self._names.router, listen)
+            made = namespaces.inside(self._names.router, listen)
         except OSError as error:
             raise NotPermitted(f"listen at {topology.METADATA} in {self._names.router}", error) from error
+        self.close()
+        self._router = namespaces.open_descriptor(self._names.router)
+        return made
+
+    def close(self) -> None:
+        """Let go of the router; it ends when it has lost its name, too."""
+        if self._router is not None:
+            os.close(self._router)
+            self._router = None
 
     async def _ip(self, namespace: str | None, lines: Sequence[str]) -> None:
         if lines:
@@ -220,9 +238,9 @@ class Fabric:
             await self._try(namespace, [f"link del {link}"])
 
 
-def _make(name: str, settings: Mapping[str, str]) -> None:
+def _make(name: str, settings: Mapping[str, str], kept: int | None = None) -> None:
     try:
-        namespaces.create(name)
+        namespaces.create(name, kept)
         namespaces.set_kernel(name, settings)
     except OSError as error:
         raise NotPermitted(f"make the network namespace {name}", error) from error

@@ -6,6 +6,7 @@ outlive us. A thread may enter a network namespace alone; it must never be one t
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -37,8 +38,17 @@ def inode(name: str) -> int:
     return (NAMESPACES / name).stat().st_ino
 
 
-def create(name: str) -> None:
+def open_descriptor(name: str) -> int:
+    """A file descriptor that keeps a namespace, for the caller to close."""
+    return os.open(NAMESPACES / name, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def create(name: str, kept: int | None = None) -> None:
     """Make a namespace; one of that name is left as it is.
+
+    Args:
+        name: its name.
+        kept: file descriptor of a namespace without a name, to be given the name instead of a new one.
 
     Raises:
         OSError: not permitted or not possible here.
@@ -50,11 +60,13 @@ def create(name: str) -> None:
     path.touch(mode=0o444)
 
     def make() -> None:
-        libc.unshare(libc.CLONE_NEWNET)
-        libc.mount("/proc/thread-self/ns/net", path, flags=libc.MS_BIND)
+        if kept is None:
+            libc.unshare(libc.CLONE_NEWNET)
+        source = "/proc/thread-self/ns/net" if kept is None else f"/proc/self/fd/{kept}"
+        libc.mount(source, path, flags=libc.MS_BIND)
 
     try:
-        _in_thread(make)
+        in_thread(make)
     except OSError:
         path.unlink()
         raise
@@ -80,7 +92,7 @@ def inside(name: str, work: Callable[[], T]) -> T:
             libc.setns(file.fileno(), libc.CLONE_NEWNET)
         return work()
 
-    return _in_thread(entered)
+    return in_thread(entered)
 
 
 def set_kernel(name: str, settings: Mapping[str, str]) -> None:
@@ -93,7 +105,8 @@ def set_kernel(name: str, settings: Mapping[str, str]) -> None:
     inside(name, work)
 
 
-def _in_thread(work: Callable[[], T]) -> T:
+def in_thread(work: Callable[[], T]) -> T:
+    """Run something in a thread of its own, which takes its namespaces along when it ends. Blocks."""
     result: list[T] = []
     failure: list[BaseException] = []
 

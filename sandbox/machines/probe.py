@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sandbox.machines import cgroups, libc, runner
+from sandbox.machines import cgroups, libc, namespaces, runner
 
 PROGRAMS = ("ip", "haproxy")
 ARCHITECTURES = ("x86_64", "aarch64")
@@ -30,20 +30,11 @@ def available(state: Path) -> str | None:
 
 
 def _namespaces(state: Path) -> str | None:
-    """Try namespaces and an overlay in a child, so that nothing of it outlives the question."""
+    """Try namespaces and an overlay in a thread, with whose end they are gone."""
     with tempfile.TemporaryDirectory(prefix="probe-", dir=state) as folder:
         for name in ("lower", "upper", "work", "root"):
             Path(folder, name).mkdir()
-        readable, writable = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.write(writable, _attempt(folder).encode())
-            os._exit(0)
-        os.close(writable)
-        with os.fdopen(readable) as pipe:
-            reason = pipe.read()
-        os.waitpid(child, 0)
-    return reason or None
+        return namespaces.in_thread(lambda: _attempt(folder)) or None
 
 
 def _attempt(folder: str) -> str:

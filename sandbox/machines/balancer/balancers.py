@@ -86,7 +86,7 @@ class LoadBalancers:
             self._specs.pop(load_balancer_id, None)
             self._seen.pop(load_balancer_id, None)
             await asyncio.to_thread(self._end, load_balancer_id)
-            await self._disconnect(load_balancer_id, list(self._networks))
+            await self._disconnect_all(load_balancer_id)
             await asyncio.to_thread(namespaces.delete, self._names.load_balancer(load_balancer_id))
             await asyncio.to_thread(disk.remove, self._directory(load_balancer_id))
             await asyncio.to_thread(disk.remove, self._sockets(load_balancer_id))
@@ -123,47 +123,53 @@ class LoadBalancers:
         return self._names.sockets / f"lb-{load_balancer_id}"
 
     async def _connect(self, spec: LoadBalancerSpec) -> None:
-        """Make the namespace and its interfaces what the load balancer wants."""
+        """Make the namespace and its interfaces what the load balancer wants; what may stay, does."""
         name, wanted = self._names.load_balancer(spec.id), Attachment.of(spec)
         record = self._directory(spec.id) / "attachment.json"
-        if _read_attachment(record) == wanted and await self._whole(spec.id, name, wanted):
-            return
+        if not namespaces.exists(name):
+            await self._disconnect_all(spec.id)
+            await self._fabric.make(name, topology.MACHINE)
+        before = _read_attachment(record) or Attachment(None, None, ())
         with disk.explained(self._directory(spec.id)):
             self._directory(spec.id).mkdir(parents=True, exist_ok=True, mode=0o700)
-            record.unlink(missing_ok=True)
-        await self._disconnect(spec.id, list(self._networks))
-        await self._fabric.make(name, topology.MACHINE)
-        if wanted.ipv4 or wanted.ipv6:
-            mac = topology.balancer_mac(spec.id)
-            await self._fabric.plug_public(_port(spec.id), name, mac, wanted.ipv4, wanted.ipv6)
-        await self._plug(spec.id, name, wanted.private)
-        records.write_json(record, wanted)
+        await self._connect_public(spec.id, name, before, wanted)
+        await self._disconnect(spec.id, [entry for entry in before.private if entry not in wanted.private])
+        for slot, (network_id, ip) in enumerate(wanted.private):
+            if not await self._fabric.plugged(_port(spec.id), network_id):
+                await self._plug(spec.id, slot, network_id, ip)
+        if wanted != before:
+            records.write_json(record, wanted)
 
-    async def _whole(self, load_balancer_id: int, name: str, wanted: Attachment) -> bool:
-        """Whether namespace and links of a known attachment are still there."""
-        if not namespaces.exists(name):
-            return False
-        port, public = _port(load_balancer_id), wanted.ipv4 or wanted.ipv6
-        if public and not await self._fabric.has_link(self._names.router, port):
-            return False
-        return all([await self._fabric.plugged(port, network) for network, _ in wanted.private])
+    async def _connect_public(
+        self, load_balancer_id: int, name: str, before: Attachment, wanted: Attachment
+    ) -> None:
+        port, addresses = _port(load_balancer_id), (wanted.ipv4, wanted.ipv6)
+        there = await self._fabric.has_link(self._names.router, port)
+        if there and (before.ipv4, before.ipv6) == addresses:
+            return
+        await self._fabric.delete_link(self._names.router, port)
+        if any(addresses):
+            mac = topology.balancer_mac(load_balancer_id)
+            await self._fabric.plug_public(port, name, mac, *addresses)
 
-    async def _plug(self, load_balancer_id: int, name: str, private: Sequence[tuple[int, str]]) -> None:
-        for slot, (network_id, ip) in enumerate(private):
-            mac = topology.balancer_mac(load_balancer_id, slot + 1)
-            await self._fabric.plug_private(
-                _port(load_balancer_id),
-                name,
-                topology.private_device(slot),
-                PrivateInterface(network_id, ip, (), mac),
-                self._networks[network_id],
-                metadata=False,
-            )
+    async def _plug(self, load_balancer_id: int, slot: int, network_id: int, ip: str) -> None:
+        mac = topology.balancer_mac(load_balancer_id, slot + 1)
+        await self._fabric.plug_private(
+            _port(load_balancer_id),
+            self._names.load_balancer(load_balancer_id),
+            topology.private_device(slot),
+            PrivateInterface(network_id, ip, (), mac),
+            self._networks[network_id],
+            metadata=False,
+        )
 
-    async def _disconnect(self, load_balancer_id: int, networks: Sequence[int]) -> None:
-        inside = [self._names.router, *(self._names.network(network) for network in networks)]
-        for namespace in inside:
-            await self._fabric.delete_link(namespace, _port(load_balancer_id))
+    async def _disconnect_all(self, load_balancer_id: int) -> None:
+        await self._fabric.delete_link(self._names.router, _port(load_balancer_id))
+        await self._fabric.delete_private_ports(_port(load_balancer_id))
+
+    async def _disconnect(self, load_balancer_id: int, private: Sequence[tuple[int, str]]) -> None:
+        for network_id, _ in private:
+            await self._fabric.delete_link(self._names.network(network_id), _port(load_balancer_id))
 
     def _serve(self, spec: LoadBalancerSpec) -> None:
         """Start haproxy, or reload it where its configuration or certificates differ."""

@@ -95,6 +95,8 @@ def _general(places: Places, connections: int) -> Iterator[str]:
 
 
 def _frontend(service: LoadBalancerService, places: Places) -> Iterator[str]:
+    if service.protocol == "https" and not service.certificates:
+        return  # a managed certificate that was not issued yet: nobody can be served
     mode = "tcp" if service.protocol == "tcp" else "http"
     yield f"frontend port-{service.listen_port}"
     yield f"  mode {mode}"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sandbox.cloud.backend import BackendError
 from sandbox.machines import processes
+from sandbox.machines.errors import CommandFailed
 from sandbox.machines.names import NAMESPACES
 from sandbox.machines.runner import run_blocking
 
@@ -25,7 +26,10 @@ def check(configuration: Path) -> None:
     Raises:
         BackendError: it would not; with its reason.
     """
-    run_blocking(["haproxy", "-c", "-q", "-f", str(configuration)])
+    try:
+        run_blocking(["haproxy", "-c", "-f", str(configuration)])
+    except CommandFailed as error:
+        raise BackendError(f"haproxy refuses the load balancer: {error.output.strip()[-500:]}") from error
 
 
 def start(namespace: str, configuration: Path, master: Path, log: Path) -> processes.Identity:

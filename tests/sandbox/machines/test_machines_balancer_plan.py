@@ -115,6 +115,11 @@ def test_https_has_its_certificates_and_redirects_http():
     assert "%[var(txn.host)]:8443" in one(secure(8443, redirect_http=True))
 
 
+def test_a_certificate_that_was_not_issued_yet_holds_up_its_service_alone():
+    text = one(LoadBalancerService("https", 443, 1, False, HealthCheck("tcp", 1, 15, 10, 3)))
+    assert "frontend" not in text
+
+
 def test_a_service_at_port_80_is_not_covered_by_a_redirect():
     both = (TCP, secure(443, redirect_http=True))
     spec = LoadBalancerSpec(1, "lb", True, "203.0.113.9", "", (), "round_robin", 10, both)

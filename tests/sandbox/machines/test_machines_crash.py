@@ -95,7 +95,7 @@ def footprint(world) -> dict[str, list[str]]:
     return {kind: entries for kind, entries in found.items() if entries}
 
 
-@pytest.mark.parametrize("programs", [0, 3, 7, 11, 15, 19, 23, 27, 31, 1000])
+@pytest.mark.parametrize("programs", [3, 10, 17, 24, 31, 1000])
 async def test_a_sandbox_killed_anywhere_is_healed_by_the_next_start(world, programs):
     specs = world.machine(1), world.machine(2)
     die(world, programs, *specs)
@@ -108,7 +108,7 @@ async def test_a_sandbox_killed_anywhere_is_healed_by_the_next_start(world, prog
     assert footprint(world) == {}
 
 
-@pytest.mark.parametrize("programs", [5, 12, 22, 1000])
+@pytest.mark.parametrize("programs", [5, 22, 1000])
 def test_names_and_files_are_enough_to_remove_everything(world, programs):
     die(world, programs, world.machine(1), world.machine(2))
     assert footprint(world)

@@ -62,3 +62,14 @@ async def test_a_machine_that_dies_is_off(world, backend):
     await backend.power_on(1)
     await asyncio.create_subprocess_exec("kill", "-9", str(backend._known(1).run.init.pid))
     assert await world.next_event() == (1, "off")
+
+
+async def test_after_a_reset_machines_still_find_their_metadata(world, backend):
+    await backend.create_machine(world.machine(1, private=False))
+    await backend.power_on(1)
+    await backend.remove_all()
+    assert not [name for name in namespaces.listing() if world.site in name]
+    await backend.start([], {}, world.event)
+    await backend.create_machine(world.machine(2, private=False))
+    await backend.power_on(2)
+    assert await world.ssh(2, "hostname") == "m2"
