@@ -1,0 +1,309 @@
+"""Whatever is asked in whatever order: nothing dangles, no address is given twice, the file equals memory."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+from cloud_openapi import description
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from multidict import MultiDict
+
+from sandbox.cloud.backend import BackendError, RecordsBackend
+from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.config import CloudConfig
+from sandbox.cloud.dispatch import error_reply
+from sandbox.cloud.errors import ApiError
+from sandbox.cloud.registry import OPERATIONS, discover
+from sandbox.cloud.resources.certificates.state import Certificate
+from sandbox.cloud.resources.firewalls.state import Firewall
+from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of
+from sandbox.cloud.resources.networks.state import Network, members
+from sandbox.cloud.resources.placement_groups.state import PlacementGroup
+from sandbox.cloud.resources.primary_ips.state import PrimaryIp
+from sandbox.cloud.resources.servers.state import Server
+from sandbox.cloud.router import Router
+from sandbox.cloud.store import Store
+
+FIRST = {
+    kind.KIND: kind.FIRST_ID for kind in (Server, Network, LoadBalancer, PlacementGroup, Firewall, PrimaryIp)
+}
+number = st.integers(0, 2)
+name = st.sampled_from("abc")
+
+
+def known(kind: str, index: int) -> int:
+    return FIRST[kind] + index
+
+
+def target(index: int, *, private: bool) -> dict[str, Any]:
+    return {"type": "server", "server": {"id": known("server", index)}, "use_private_ip": private}
+
+
+def act(kind: str, path: str, action: str, body: dict[str, Any], index: int) -> tuple[str, str, Any]:
+    return "POST", f"/{path}/{known(kind, index)}/actions/{action}", body
+
+
+requests = st.one_of(
+    st.builds(
+        lambda n, nets, group, on: (
+            "POST",
+            "/servers",
+            {
+                "name": n,
+                "server_type": "cx22",
+                "image": "debian-12",
+                "networks": [known("network", i) for i in nets],
+                "placement_group": group and known("placement_group", group - 1),
+                "start_after_create": on,
+            },
+        ),
+        name,
+        st.lists(number, max_size=2),
+        st.none() | st.integers(1, 2),
+        st.booleans(),
+    ),
+    st.builds(
+        lambda n, i: (
+            "POST",
+            "/networks",
+            {
+                "name": n,
+                "ip_range": f"10.{i}.0.0/16",
+                "subnets": [{"type": "cloud", "network_zone": "eu-central", "ip_range": f"10.{i}.0.0/29"}],
+            },
+        ),
+        name,
+        number,
+    ),
+    st.builds(lambda n: ("POST", "/placement_groups", {"name": n, "type": "spread"}), name),
+    st.builds(
+        lambda n, i, p, net: (
+            "POST",
+            "/load_balancers",
+            {
+                "name": n,
+                "load_balancer_type": "lb11",
+                "location": "fsn1",
+                "targets": [target(i, private=p)],
+                "network": net and known("network", net - 1),
+            },
+        ),
+        name,
+        number,
+        st.booleans(),
+        st.none() | st.integers(1, 2),
+    ),
+    st.builds(
+        lambda n, i: (
+            "POST",
+            "/firewalls",
+            {"name": n, "apply_to": [{"type": "server", "server": {"id": known("server", i)}}]},
+        ),
+        name,
+        number,
+    ),
+    st.builds(
+        lambda kind, path, i: ("DELETE", f"/{path}/{known(kind, i)}", None),
+        st.just("server"),
+        st.just("servers"),
+        number,
+    ),
+    st.builds(lambda i: ("DELETE", f"/networks/{known('network', i)}", None), number),
+    st.builds(lambda i: ("DELETE", f"/load_balancers/{known('load_balancer', i)}", None), number),
+    st.builds(
+        lambda i, net: act("server", "servers", "attach_to_network", {"network": known("network", net)}, i),
+        number,
+        number,
+    ),
+    st.builds(
+        lambda i, net: act("server", "servers", "detach_from_network", {"network": known("network", net)}, i),
+        number,
+        number,
+    ),
+    st.builds(
+        lambda i, a: act("server", "servers", a, {}, i), number, st.sampled_from(["poweroff", "poweron"])
+    ),
+    st.builds(
+        lambda i, net: act(
+            "load_balancer", "load_balancers", "attach_to_network", {"network": known("network", net)}, i
+        ),
+        number,
+        number,
+    ),
+    st.builds(
+        lambda i, t, p, a: act("load_balancer", "load_balancers", a, target(t, private=p), i),
+        number,
+        number,
+        st.booleans(),
+        st.sampled_from(["add_target", "remove_target"]),
+    ),
+    st.builds(
+        lambda i, r, g: act(
+            "network",
+            "networks",
+            "add_route",
+            {"destination": f"10.24{r}.0.0/24", "gateway": f"10.{i}.0.{g + 2}"},
+            i,
+        ),
+        number,
+        number,
+        number,
+    ),
+    st.builds(
+        lambda i, net: act("network", "networks", "delete_subnet", {"ip_range": f"10.{net}.0.0/29"}, i),
+        number,
+        number,
+    ),
+)
+
+
+# What is there before; so most requests find something.
+PRELUDE: list[tuple[str, str, Any]] = [
+    *(
+        (
+            "POST",
+            "/networks",
+            {
+                "name": f"first{i}",
+                "ip_range": f"10.{i}.0.0/16",
+                "subnets": [{"type": "cloud", "network_zone": "eu-central", "ip_range": f"10.{i}.0.0/29"}],
+            },
+        )
+        for i in range(2)
+    ),
+    ("POST", "/placement_groups", {"name": "first", "type": "spread"}),
+    (
+        "POST",
+        "/servers",
+        {
+            "name": "first",
+            "server_type": "cx22",
+            "image": "debian-12",
+            "networks": [known("network", 0)],
+            "placement_group": known("placement_group", 0),
+        },
+    ),
+    (
+        "POST",
+        "/firewalls",
+        {"name": "first", "apply_to": [target(0, private=False) | {"use_private_ip": None}]},
+    ),
+    (
+        "POST",
+        "/load_balancers",
+        {
+            "name": "first",
+            "load_balancer_type": "lb11",
+            "location": "fsn1",
+            "network": known("network", 0),
+            "targets": [target(0, private=True)],
+        },
+    ),
+]
+
+
+class Moody(RecordsBackend):
+    """Fails now and then."""
+
+    def __init__(self, failures: list[bool]) -> None:
+        super().__init__()
+        self._failures = failures
+
+    def _maybe_fail(self) -> None:
+        if self._failures and self._failures.pop():
+            raise BackendError("the world below is moody")
+
+    async def create_machine(self, machine: Any) -> None:
+        self._maybe_fail()
+
+    async def attach(self, server_id: int, interface: Any, network: Any) -> None:
+        self._maybe_fail()
+
+    async def detach(self, server_id: int, network_id: int) -> None:
+        self._maybe_fail()
+
+    async def put_load_balancer(self, load_balancer: Any) -> None:
+        self._maybe_fail()
+
+    async def delete_machine(self, server_id: int) -> None:
+        self._maybe_fail()
+
+
+async def perform(cloud: Cloud, router: Router, method: str, path: str, body: Any) -> Reply:
+    match = router.match(path)
+    assert match is not None, path
+    call = Call(cloud, "p", match.parameters, MultiDict(), body or {}, "http://test")
+    try:
+        reply = await match.operations[method].handler(call)
+    except ApiError as error:
+        reply = error_reply(error)
+    await cloud.actions.settle()
+    cloud.store.commit()
+    return reply
+
+
+def check(cloud: Cloud) -> None:
+    store = cloud.store
+    servers = {server.id: server for server in store.all(Server)}
+    for network in store.all(Network):
+        addresses = [
+            ip for m in members(store, network.id) for ip in (m.attachment.ip, *m.attachment.alias_ips)
+        ]
+        assert len(set(addresses)) == len(addresses)
+        subnets = [IPv4Network(subnet.ip_range) for subnet in network.subnets]
+        assert all(any(IPv4Address(ip) in subnet for subnet in subnets) for ip in addresses)
+    for holder in [*servers.values(), *store.all(LoadBalancer)]:
+        assert all(store.find(Network, attachment.network) for attachment in holder.attachments)
+        assert all(attachment.status == "ok" for attachment in holder.attachments)
+    for group in store.all(PlacementGroup):
+        assert {s.id for s in servers.values() if s.placement_group == group.id} == set(group.servers)
+    for firewall in store.all(Firewall):
+        assert set(firewall.servers) <= set(servers)
+    for balancer in store.all(LoadBalancer):
+        assert {t.server for t in balancer.targets if t.server} <= set(servers)
+        used = {c for service in balancer.services for c in certificates_of(service)}
+        assert all(store.find(Certificate, identity) for identity in used)
+    public = [ip.ip for ip in store.all(PrimaryIp)] + [b.ipv4 for b in store.all(LoadBalancer)]
+    assert len(set(public)) == len(public)
+    for ip in store.all(PrimaryIp):
+        assert ip.assignee in servers
+        assert ip.id in {servers[ip.assignee].ipv4, servers[ip.assignee].ipv6}
+    assert not any(cloud.actions.locked("server", identity) for identity in servers)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(requests, max_size=25), st.lists(st.sampled_from([False, False, False, True]), max_size=30))
+def test_nothing_dangles(script, failures):
+    discover()
+    router, official = Router(OPERATIONS.values()), description()
+
+    async def run(path: Path) -> None:
+        config = CloudConfig(tokens={}, state_file=path, rate_limit=0)
+        cloud = Cloud(config, Moody(failures), lambda: 1_800_000_000.0, Random(1))
+        await cloud.start()
+        for method, url, body in [*PRELUDE, *script]:
+            reply = await perform(cloud, router, method, url, body)
+            assert reply.status != 500 or "moody" in str(reply.body)
+            if official is not None and reply.status != 404:
+                raw = b"" if reply.body is None else msgspec.json.encode(reply.body)
+                assert official.problems(method, url, reply.status, raw) == []
+            check(cloud)
+        before = cloud.store.export()
+        await cloud.stop()
+        again = Store(path)
+        after = again.export()
+        again.close()
+        assert {k: {r.id: r for r in v} for k, v in after.items()} == {
+            k: {r.id: r for r in v} for k, v in before.items()
+        }
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run(Path(folder) / "state.sqlite"))
