@@ -115,4 +115,12 @@ def flags(settings: Settings) -> Sequence[str]:
 
 def environment(settings: Settings) -> dict[str, str]:
     """Environment variables that differ between clusters."""
-    return {"HCLOUD_ENDPOINT": settings.hcloud_endpoint} if settings.hcloud_endpoint else {}
+    variables = {
+        # a label on every load balancer: several clusters may share a project
+        "CCM_CLUSTER_ID": settings.cluster_name,
+        "HCLOUD_LOAD_BALANCERS_LOCATION": settings.location,
+        "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP": "true",
+    }
+    if settings.hcloud_endpoint:
+        variables["HCLOUD_ENDPOINT"] = settings.hcloud_endpoint
+    return variables

@@ -134,7 +134,7 @@ class Server(pulumi.ComponentResource):
             opts=gone_with,
         )
         self.private_ip: pulumi.Output[str] = attachment.ip
-        self._access = self._boot(args.private_key, gone_with) if args.private_key else None
+        self._access = self._boot(args.private_key, gone_with) if args.private_key is not None else None
         self.register_outputs({"public_ip": self.public_ip, "private_ip": self.private_ip})
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, Resource
 from infra.catalogue import call, everything, fetcher
 from infra.dynamic import Provider
 from infra.errors import CloudError, InfraError, SweepError
-from infra.labels import CLUSTER
 from infra.preflight import Cloud, cloud_of
 from infra.remote import Host, Shell, connect
 from infra.server import Server, host_of
@@ -27,8 +25,13 @@ from infra.server import Server, host_of
 CONNECT_SECONDS = 10.0
 FINALIZER_SECONDS = 60.0
 SERVICE_UID_LABEL = "hcloud-ccm/service-uid"
+CLUSTER_LABEL = "ccm-from-scratch/cluster"
 _POLL_SECONDS = 0.5
 _LIST = "k3s kubectl get services --all-namespaces -o json"
+_RUNNING = (
+    "k3s kubectl -n kube-system get deployment ccm-from-scratch "
+    "--ignore-not-found -o 'jsonpath={.status.availableReplicas}'"
+)
 
 Report = Callable[[str], None]
 
@@ -96,7 +99,7 @@ class Ownership:
         if uid is None:
             return False
         attached = any(private["network"] == self._network_id for private in load_balancer["private_net"])
-        return labels.get(CLUSTER) == self._cluster or uid in self._service_uids or attached
+        return labels.get(CLUSTER_LABEL) == self._cluster or uid in self._service_uids or attached
 
 
 async def sweep_services(host: Host, report: Report) -> list[str]:
@@ -107,7 +110,7 @@ async def sweep_services(host: Host, report: Report) -> list[str]:
     """
     try:
         async with connect(host, timeout=CONNECT_SECONDS) as shell:
-            return await _delete_services(shell, report)
+            return await delete_services(shell, report)
     except InfraError as error:
         report(f"the cluster could not be asked to remove its load balancers itself: {error}")
         return []
@@ -150,17 +153,21 @@ def deletion_script(services: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(["set -e", *lines])
 
 
-async def _delete_services(shell: Shell, report: Report) -> list[str]:
+async def delete_services(shell: Shell, report: Report) -> list[str]:
+    """Deletes the Services that have load balancers and waits for the CCM; returns their UIDs."""
     found = await _services(shell)
     if not found:
         return []
     report(f"deleting {len(found)} Services of type LoadBalancer")
     await shell.run(deletion_script(found), what="deleting Services", timeout=FINALIZER_SECONDS)
-    deadline = time.monotonic() + FINALIZER_SECONDS
+    running = (await shell.run(_RUNNING, what="looking for the CCM", timeout=30)).strip()
+    patience = FINALIZER_SECONDS if running else 0
+    deadline = asyncio.get_running_loop().time() + patience
     while left := await _services(shell):
-        if time.monotonic() > deadline:
+        if asyncio.get_running_loop().time() > deadline:
             names = ", ".join(f"{item['namespace']}/{item['name']}" for item in left)
-            report(f"after {FINALIZER_SECONDS:.0f} s the cloud-controller-manager has not let go of: {names}")
+            why = f"not let go of them within {patience:.0f} s" if running else "not been running"
+            report(f"the cloud-controller-manager has {why}: {names}")
             break
         await asyncio.sleep(_POLL_SECONDS)
     return [item["uid"] for item in found]

@@ -163,6 +163,8 @@ def test_the_deployment_is_fitted_to_the_cluster(declared):
     assert sum(argument.startswith("--cloud-provider") for argument in container["args"]) == 1
     environment = {variable["name"]: variable.get("value") for variable in container["env"]}
     assert environment["HCLOUD_ENDPOINT"] == "http://169.254.169.254/v1"
+    assert environment["CCM_CLUSTER_ID"] == "ccm-from-scratch"
+    assert environment["HCLOUD_LOAD_BALANCERS_LOCATION"] == "fsn1"
 
 
 def test_the_real_cloud_needs_no_endpoint(declared):
@@ -220,3 +222,19 @@ def test_cilium_only_when_chosen(declared):
     release = declared(cni="cilium").one(kind)
     assert release.inputs["values"]["ipam"] == {"mode": "kubernetes"}
     assert release.inputs["values"]["ipv4NativeRoutingCIDR"] == "10.244.0.0/16"
+
+
+@pytest.fixture
+def existing(declared, tmp_path):
+    """The program for a cluster that is there already."""
+    (tmp_path / "kubeconfig").write_text("K")
+    return declared(kubeconfigPath=str(tmp_path / "kubeconfig"), workerCount="1")
+
+
+def test_an_existing_cluster_is_used_as_it_is(existing):
+    kinds = {item.type.removeprefix(DYNAMIC) for item in existing.all}
+    assert {SERVER, "KeyPair", "Sweep", "kubernetes:core/v1:Secret"} <= kinds
+    assert not {"Boot", "K3sServer", "K3sAgent", "ImportedImage", "kubernetes:apps/v1:Deployment"} & kinds
+    assert "address" not in existing.one(f"{DYNAMIC}Sweep").inputs
+    provider = existing.one("pulumi:providers:kubernetes")
+    assert "kubeconfig" in provider.secrets

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +12,7 @@ from infra.preflight import Cloud
 from infra.remote import Host
 from infra.sweep import (
     Ownership,
+    delete_services,
     deletion_script,
     load_balancer_services,
     sweep_cloud,
@@ -21,7 +23,7 @@ OURS = Ownership("blue", 7, frozenset({"uid-1"}))
 
 
 def balancer(identity=1, networks=(), **labels):
-    names = {"uid": "hcloud-ccm/service-uid", "cluster": "cluster"}
+    names = {"uid": "hcloud-ccm/service-uid", "cluster": "ccm-from-scratch/cluster"}
     return {
         "id": identity,
         "name": f"lb-{identity}",
@@ -123,6 +125,57 @@ def test_what_cannot_be_deleted_is_named_and_the_rest_goes(cloud):
         sweep_cloud(where, OURS, lambda _: None)
     assert "tttt" not in str(caught.value)
     assert set(there) == {2, 3, 4}
+
+
+class FakeCluster:
+    """A shell on a control server with Services, and with a cloud-controller-manager that lets go of some."""
+
+    host_key = ""
+
+    def __init__(self, *services, running="1", lets_go=True):
+        self.services = {item["metadata"]["name"]: item for item in services}
+        self._running = running
+        self._lets_go = lets_go
+
+    async def run(self, script, *, what, timeout):
+        if "get deployment" in script:
+            return self._running
+        if "delete service" in script:
+            for line in script.splitlines()[1:]:
+                if self._lets_go:
+                    del self.services[line.split()[-1]]
+            return ""
+        return json.dumps({"items": list(self.services.values())})
+
+
+async def test_services_are_deleted_and_others_stay():
+    cluster = FakeCluster(service("web", "LoadBalancer"), service("internal", "ClusterIP"))
+    told = []
+    assert await delete_services(cluster, told.append) == ["web"]
+    assert list(cluster.services) == ["internal"]
+    assert told == ["deleting 1 Services of type LoadBalancer"]
+
+
+async def test_without_services_nothing_is_said():
+    told = []
+    assert await delete_services(FakeCluster(service("internal", "ClusterIP")), told.append) == []
+    assert told == []
+
+
+async def test_nobody_waits_for_a_ccm_that_is_not_there():
+    cluster = FakeCluster(service("web", "LoadBalancer"), running="", lets_go=False)
+    told = []
+    assert await delete_services(cluster, told.append) == ["web"]
+    assert told[-1] == "the cloud-controller-manager has not been running: shop/web"
+
+
+@pytest.mark.looptime
+async def test_a_ccm_that_does_not_let_go_is_left_after_a_minute():
+    cluster = FakeCluster(service("web", "LoadBalancer"), lets_go=False)
+    told = []
+    assert await delete_services(cluster, told.append) == ["web"]
+    assert told[-1] == "the cloud-controller-manager has not let go of them within 60 s: shop/web"
+    assert 60 <= asyncio.get_running_loop().time() < 62
 
 
 async def test_a_dead_cluster_is_told_and_does_not_stop_the_sweep(monkeypatch):
