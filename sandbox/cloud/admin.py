@@ -79,7 +79,7 @@ async def _health(cloud: Cloud, _request: web.Request) -> Any:
         "backend": cloud.backend.name,
         "actions": cloud.action_mode,
         "requests": cloud.requests.total,
-        "projects": sorted(set(cloud.config.tokens.values())),
+        "projects": cloud.projects,
     }
 
 
@@ -150,9 +150,7 @@ async def _remove_faults(cloud: Cloud, request: web.Request) -> Any:
 
 async def _settings(cloud: Cloud, _request: web.Request) -> Any:
     now = cloud.now()
-    remaining = {
-        project: cloud.limiter.remaining(project, now) for project in set(cloud.config.tokens.values())
-    }
+    remaining = {project: cloud.limiter.remaining(project, now) for project in cloud.projects}
     return {
         "actions": cloud.action_mode,
         "rate_limit": cloud.limiter.limit,
@@ -176,9 +174,30 @@ async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
     if "rate_limit" in fields:
         cloud.limiter.set_limit(rate_limit)
     if "rate_limit_remaining" in fields:
-        for project in set(cloud.config.tokens.values()):
+        for project in cloud.projects:
             cloud.limiter.set_remaining(project, remaining, cloud.now())
     return await _settings(cloud, request)
+
+
+async def _put_token(cloud: Cloud, request: web.Request) -> Any:
+    """Gives out a token, of the same project or another; tells no token back."""
+    fields = await _fields(request)
+    token, project = fields.text("token", required=True), fields.text("project", required=True)
+    read_only = fields.flag("read_only")
+    fields.check()
+    cloud.tokens[token] = project
+    cloud.read_only_tokens.discard(token)
+    if read_only:
+        cloud.read_only_tokens.add(token)
+    return {"projects": cloud.projects}
+
+
+async def _revoke_token(cloud: Cloud, request: web.Request) -> Any:
+    fields = await _fields(request)
+    token = fields.text("token", required=True)
+    fields.check()
+    cloud.tokens.pop(token, None)
+    return {"projects": cloud.projects}
 
 
 async def _guest_event(cloud: Cloud, request: web.Request) -> Any:
@@ -235,6 +254,8 @@ _CALLS: list[tuple[str, str, AdminHandler]] = [
     ("POST", "/faults", _add_fault),
     ("DELETE", "/faults", _remove_faults),
     ("DELETE", r"/faults/{id:\d+}", _remove_faults),
+    ("PUT", "/tokens", _put_token),
+    ("DELETE", "/tokens", _revoke_token),
     ("GET", "/settings", _settings),
     ("PUT", "/settings", _change_settings),
     ("POST", r"/servers/{id:\d+}/events/{state}", _guest_event),

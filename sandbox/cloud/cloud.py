@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
 
 from sandbox.cloud.actions import Actions
@@ -36,6 +36,8 @@ class Cloud:
         requests: the log.
         limits: quotas by name; can be changed at run time.
         action_mode: can be changed at run time.
+        tokens: project by token; can be changed at run time.
+        read_only_tokens: those that may only read.
         applied: what the backend was last told, by kind and id.
         guest_event: tells that a guest changed its power by itself; set by the servers' module.
     """
@@ -57,6 +59,8 @@ class Cloud:
         self.action_mode: ActionMode = config.actions
         self.guest_event: Callable[[int, str], None] = lambda _server, _state: None
         self.applied: dict[tuple[str, int], object] = {}
+        self.tokens: dict[str, str] = dict(config.tokens)
+        self.read_only_tokens: set[str] = set(config.read_only_tokens)
         self._exclusive: dict[tuple[str, int], asyncio.Lock] = {}
 
     async def start(self) -> None:
@@ -87,6 +91,11 @@ class Cloud:
         """Seconds that an action takes at least in the present mode."""
         return duration(command, self.action_mode, self.randomness)
 
+    @property
+    def projects(self) -> list[str]:
+        """All projects that a token was ever given for."""
+        return sorted({*self.config.tokens.values(), *self.tokens.values()})
+
     def exclusive(self, kind: str, identity: int) -> asyncio.Lock:
         """The lock under which the world below is asked about one object."""
         return self._exclusive.setdefault((kind, identity), asyncio.Lock())
@@ -104,7 +113,3 @@ class Cloud:
         """
         if present + adding > self.limits[name]:
             raise LimitExceeded(f"{name.removesuffix('s').replace('_', ' ')} limit exceeded", f"{name}_limit")
-
-    def set_limits(self, limits: Mapping[str, int]) -> None:
-        """Change quotas at run time."""
-        self.limits.update(limits)

@@ -98,15 +98,15 @@ class Dispatcher:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise ApiError("unauthorized", "token is required")
-        project = self._cloud.config.tokens.get(token.strip())
+        project = self._cloud.tokens.get(token.strip())
         if project is None:
             raise ApiError("unauthorized", "the token you have provided is invalid")
         return project
 
     def _check_writable(self, request: web.Request) -> None:
-        if request.method != "GET" and self._cloud.config.read_only_tokens:
+        if request.method != "GET" and self._cloud.read_only_tokens:
             token = request.headers["Authorization"].partition(" ")[2].strip()
-            if token in self._cloud.config.read_only_tokens:
+            if token in self._cloud.read_only_tokens:
                 raise ApiError("token_readonly", "the token is only allowed to perform GET requests")
 
     async def _perform(

@@ -18,13 +18,12 @@ def overview(cloud: Cloud) -> dict[str, Any]:
     """Servers, networks, load balancers, actions, requests and the remaining quota."""
     now = cloud.now()
     actions = sorted(cloud.store.all(Action), key=lambda action: action.id)[-LATEST_ACTIONS:]
-    projects = sorted(set(cloud.config.tokens.values()))
     return {
         "backend": cloud.backend.name,
         "actions_mode": cloud.action_mode,
         "quota": [
             {"project": p, "limit": cloud.limiter.limit, "remaining": cloud.limiter.remaining(p, now)}
-            for p in projects
+            for p in cloud.projects
         ],
         "servers": [_server(cloud, server) for server in cloud.store.all(Server)],
         "networks": [network_wire(cloud, network) for network in cloud.store.all(Network)],

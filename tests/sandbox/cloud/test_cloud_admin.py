@@ -100,3 +100,19 @@ def test_machines_can_not_make_admin_calls(peer, allowed):
         return
     with pytest.raises(ApiError, match="forbidden"):
         admin.check_peer(request)
+
+
+async def test_tokens_come_and_go_at_run_time(emulator: Emulator):
+    await emulator.make_server()
+    token = {"token": "n" * 64, "project": "new"}
+    assert "new" in (await emulator.ok("PUT", "/_sandbox/tokens", token))["projects"]
+    assert (await emulator.ok("GET", "/servers", token="n" * 64))["servers"] == []
+    await emulator.ok("PUT", "/_sandbox/tokens", {**token, "project": "default", "read_only": True})
+    assert len((await emulator.ok("GET", "/servers", token="n" * 64))["servers"]) == 1
+    group = {"name": "g", "type": "spread"}
+    assert (await emulator.refused("POST", "/placement_groups", group, token="n" * 64))[
+        "code"
+    ] == "token_readonly"
+    await emulator.ok("DELETE", "/_sandbox/tokens", {"token": "n" * 64})
+    assert (await emulator.refused("GET", "/servers", token="n" * 64))["code"] == "unauthorized"
+    assert (await emulator.refused("PUT", "/_sandbox/tokens", {}))["code"] == "invalid_input"
