@@ -80,6 +80,13 @@ class Clone:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.loads(answer.read() or b"{}")
 
+    def writes(self) -> dict[str, int]:
+        """How often each operation that changes something was called."""
+        url = f"http://127.0.0.1:{self.site.port}/_sandbox/requests/counts"
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            operations = json.load(answer)["operations"]
+        return {name: number for name, number in operations.items() if not name.startswith("GET ")}
+
     def kubectl(self, *arguments: str) -> dict:
         """Ask the cluster for JSON."""
         return json.loads(self.dev("kubectl", *arguments, "--output=json").stdout)
