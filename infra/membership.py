@@ -26,7 +26,8 @@ _DELETE = "k3s kubectl delete node --ignore-not-found --timeout=30s"
 class MembershipProvider(Provider):
     """Deletes Node objects of servers that are gone or are about to go."""
 
-    replaced_by = ("server_id", "member_id", "node")
+    # another control server has another cluster, in which there is nothing to delete
+    replaced_by = ("member_id", "node")
     unheeded = ("private_key", "host_key", "address")
 
     def create(self, props: dict[str, Any]) -> CreateResult:

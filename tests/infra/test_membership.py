@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from infra.membership import leave_script, make_room_script
+from infra.membership import MembershipProvider, leave_script, make_room_script
 
 
 @pytest.fixture
@@ -54,3 +54,13 @@ def test_a_server_without_k3s_has_no_nodes():
 
 def test_leaving_deletes_the_node(k3s):
     assert "w-1" in k3s(leave_script("w-1"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "replaces"), [("server_id", []), ("member_id", ["member_id"]), ("host_key", None)]
+)
+def test_only_another_worker_leaves(changed, replaces):
+    state = {"server_id": "1", "member_id": "2", "node": "w", "host_key": "H"}
+    result = MembershipProvider().diff("", state, {**state, changed: "9"})
+    assert result.changes is (replaces is not None)
+    assert result.replaces == (replaces or [])
