@@ -77,6 +77,8 @@ class Gate(RecordsBackend):
         self.opened = asyncio.Event()
         self.failure: Exception | None = None
         self.machines: dict[int, bool] = {}
+        self.power = asyncio.Event()
+        self.power.set()
 
     async def _pass(self) -> None:
         await self.opened.wait()
@@ -93,6 +95,7 @@ class Gate(RecordsBackend):
 
     async def power_on(self, server_id: int) -> None:
         await self._pass()
+        await self.power.wait()
         self.machines[server_id] = True
 
     async def power_off(self, server_id: int) -> None:

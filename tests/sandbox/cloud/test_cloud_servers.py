@@ -178,6 +178,22 @@ async def test_networks_of_a_server_must_not_overlap(emulator: Emulator):
     body = {"network": second["id"]}
     error = await emulator.refused("POST", f"/servers/{server['id']}/actions/attach_to_network", body)
     assert error["code"] == "networks_overlap"
+    wish = {"name": "x", "server_type": "cx22", "image": "debian-12"}
+    both = await emulator.refused("POST", "/servers", {**wish, "networks": [first["id"], second["id"]]})
+    assert both["code"] == "networks_overlap"
+    twice = await emulator.refused("POST", "/servers", {**wish, "networks": [first["id"], first["id"]]})
+    assert twice["details"]["fields"][0]["name"] == "networks"
+
+
+async def test_a_server_is_in_three_networks_at_most(emulator: Emulator):
+    networks = [
+        (await emulator.make_network(f"n{i}", f"10.{i}.0.0/24", ip_range=f"10.{i}.0.0/16"))["id"]
+        for i in range(4)
+    ]
+    server = await emulator.make_server(networks=networks[:3])
+    path = f"/servers/{server['id']}/actions/attach_to_network"
+    error = await emulator.refused("POST", path, {"network": networks[3]})
+    assert error["code"] == "resource_limit_exceeded"
 
 
 async def test_a_network_without_room(emulator: Emulator):

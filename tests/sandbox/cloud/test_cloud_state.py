@@ -50,6 +50,40 @@ async def test_running_actions_are_resumed(start: Start, state_file: Path):
     assert gate.machines == {server["id"]: True}
 
 
+async def test_a_machine_that_was_made_but_not_started_is_kept(start: Start, state_file: Path):
+    gate = Gate()
+    gate.opened.set()
+    gate.power.clear()
+    first = await start(gate, state_file=state_file)
+    server = await first.make_server()
+    assert gate.machines == {server["id"]: False}
+    await first.server.close()
+    after = Gate()
+    second = await start(after, state_file=state_file)
+    assert after.machines == {server["id"]: False}, "it is part of the picture"
+    after.opened.set()
+    await second.cloud.actions.settle()
+    assert after.machines == {server["id"]: True}
+
+
+async def test_unfinished_deletions_are_finished(start: Start, state_file: Path):
+    gate = Gate()
+    gate.opened.set()
+    first = await start(gate, state_file=state_file)
+    server = await first.make_server()
+    gate.opened.clear()
+    action = (await first.ok("DELETE", f"/servers/{server['id']}"))["action"]
+    assert action["status"] == "running"
+    assert (await first.ok("GET", f"/servers/{server['id']}"))["server"]["status"] == "deleting"
+    await first.server.close()
+    after = Gate()
+    after.opened.set()
+    second = await start(after, state_file=state_file)
+    await second.cloud.actions.settle()
+    assert (await second.ok("GET", "/servers"))["servers"] == []
+    assert (await second.ok("GET", f"/actions/{action['id']}"))["action"]["status"] == "success"
+
+
 async def test_the_backend_is_told_who_is_on(start: Start, state_file: Path):
     first = await start(state_file=state_file)
     on, off = await first.make_server("on"), await first.make_server("off", start_after_create=False)

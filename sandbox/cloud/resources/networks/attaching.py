@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network
 
 from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.errors import Conflict
+from sandbox.cloud.errors import ApiError, Conflict
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.resources.networks.addressing import choose_address, is_usable
 from sandbox.cloud.resources.networks.state import Attachment, Network, members
+
+MAXIMUM_NETWORKS = 3
 
 
 def used_addresses(cloud: Cloud, network: Network) -> set[str]:
@@ -31,6 +34,21 @@ def open_network(call: Call, identity: int) -> Network:
         raise Conflict("network")
     call.cloud.check_limit("network_members", len(members(call.cloud.store, network.id)))
     return network
+
+
+def check_compatible(networks: Sequence[Network]) -> None:
+    """Refuse networks that one server can't be in at the same time.
+
+    Raises:
+        ApiError: there are too many of them, or two overlap.
+    """
+    if len(networks) > MAXIMUM_NETWORKS:
+        raise ApiError(
+            "resource_limit_exceeded", f"a server can be attached to {MAXIMUM_NETWORKS} networks at most"
+        )
+    ranges = [IPv4Network(network.ip_range) for network in networks]
+    if any(one.overlaps(other) for number, one in enumerate(ranges) for other in ranges[:number]):
+        raise ApiError("networks_overlap", "the network IP range overlaps with one of the server networks")
 
 
 def new_attachment(

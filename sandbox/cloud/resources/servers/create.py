@@ -16,7 +16,7 @@ from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import announce, effect, operation, undo
 from sandbox.cloud.resources.images import find_image
 from sandbox.cloud.resources.locations import LOCATION_LIST, find_location
-from sandbox.cloud.resources.networks.attaching import new_attachment, open_network
+from sandbox.cloud.resources.networks.attaching import check_compatible, new_attachment, open_network
 from sandbox.cloud.resources.networks.state import Network, network_spec
 from sandbox.cloud.resources.placement_groups.state import PlacementGroup, check_room
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp, new_primary_ip
@@ -42,9 +42,12 @@ async def create(call: Call) -> Reply:
     start = fields.flag("start_after_create", default=True)
     firewalls = [item.number("firewall", required=True) for item in fields.objects("firewalls")]
     wanted_networks = fields.numbers("networks")
+    if len(set(wanted_networks)) < len(wanted_networks):
+        fields.wrong("networks", "has duplicates")
     fields.check()
     addresses = _addresses(call, fields, server)
     networks = [open_network(call, identity) for identity in wanted_networks]
+    check_compatible(networks)
     zone = find_location(server.location).network_zone
     server.attachments = [new_attachment(call, network, zone) for network in networks]
     await announce("server_wants_firewalls", cloud, (server, firewalls))

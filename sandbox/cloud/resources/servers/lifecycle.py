@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from sandbox.cloud.actions import Action
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.registry import reaction
 from sandbox.cloud.resources.networks.state import Network, network_spec
@@ -11,8 +12,17 @@ from sandbox.cloud.resources.servers.power import set_status
 from sandbox.cloud.resources.servers.state import Server, server_spec
 
 logger = logging.getLogger(__name__)
-# Machines that an unfinished action will make or remove are not part of the picture yet, or any more.
 _UNFINISHED = frozenset({"initializing", "deleting"})
+
+
+def settled(cloud: Cloud) -> list[Server]:
+    """The servers whose machines should be there: no unfinished action makes or removes them."""
+    unfinished = {
+        action.resources[0].id
+        for action in cloud.store.all(Action)
+        if action.status == "running" and action.effect in {"create_server", "delete_server"}
+    }
+    return [server for server in cloud.store.all(Server) if server.id not in unfinished]
 
 
 @reaction("start")
@@ -23,8 +33,7 @@ async def start(cloud: Cloud, _subject: None) -> None:
         guest_event(cloud, server_id, state)
 
     networks = [network_spec(network) for network in cloud.store.all(Network)]
-    servers = [server for server in cloud.store.all(Server) if server.status not in _UNFINISHED]
-    machines = {server_spec(cloud, server): server.status == "running" for server in servers}
+    machines = {server_spec(cloud, server): server.status == "running" for server in settled(cloud)}
     cloud.guest_event = event
     await cloud.backend.start(networks, machines, event)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network
-
 import msgspec
 
 from sandbox.cloud.actions import Action
@@ -14,12 +12,15 @@ from sandbox.cloud.collection import action_reply
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import announce, effect, operation, undo
-from sandbox.cloud.resources.networks.attaching import new_attachment, open_network, read_aliases
+from sandbox.cloud.resources.networks.attaching import (
+    check_compatible,
+    new_attachment,
+    open_network,
+    read_aliases,
+)
 from sandbox.cloud.resources.networks.state import Attachment, Network, network_spec
 from sandbox.cloud.resources.servers.power import free_server
 from sandbox.cloud.resources.servers.state import Server, interface
-
-MAXIMUM_NETWORKS = 3
 
 
 @operation("POST", "/servers/{id}/actions/attach_to_network")
@@ -32,7 +33,8 @@ async def attach(call: Call) -> Reply:
     if server.attachment(identity) is not None:
         raise ApiError("server_already_attached", "server is already attached to network")
     network = open_network(call, identity)
-    _check_fits(call, server, network)
+    present = [call.cloud.store.find(Network, attachment.network) for attachment in server.attachments]
+    check_compatible([*(other for other in present if other), network])
     zone = LOCATIONS[server.location].network_zone
     aliases = read_aliases(call.cloud, fields, network, None)
     attachment = new_attachment(call, network, zone, ip, ip_range)
@@ -43,18 +45,6 @@ async def attach(call: Call) -> Reply:
     server.attachments.append(attachment)
     call.cloud.store.put(server)
     return await _reply(call, "attach_to_network", server, identity, "attach_to_network")
-
-
-def _check_fits(call: Call, server: Server, network: Network) -> None:
-    if len(server.attachments) >= MAXIMUM_NETWORKS:
-        raise ApiError(
-            "resource_limit_exceeded", f"a server can be attached to {MAXIMUM_NETWORKS} networks at most"
-        )
-    for attachment in server.attachments:
-        other = call.cloud.store.find(Network, attachment.network)
-        if other and IPv4Network(other.ip_range).overlaps(IPv4Network(network.ip_range)):
-            text = "the network IP range overlaps with one of the server networks"
-            raise ApiError("networks_overlap", text)
 
 
 async def _reply(call: Call, command: str, server: Server, network: int, name: str) -> Reply:
