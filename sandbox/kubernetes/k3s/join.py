@@ -21,12 +21,19 @@ from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, b
 from sandbox.kubernetes.k3s.token import Token, authority_hash
 
 RETRY_SECONDS = 0.2
+REFUSED_SECONDS = 2.0
+"""Between attempts for a name that belongs to another machine: until its Node is deleted."""
+
 _TIMEOUT_SECONDS = 5
 _REPORT_SECONDS = 10.0
 
 
 class _NotYetError(Exception):
-    """The server can't do it now; worth another try."""
+    """The server can't do it now; worth another try after some seconds."""
+
+    def __init__(self, reason: str, pause: float = RETRY_SECONDS) -> None:
+        self.pause = pause
+        super().__init__(reason)
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,8 @@ class Joiner:
         if answer.status == 401:
             raise JoinError(f"{self.server} refuses the token")
         if answer.status >= 400:
-            raise _NotYetError(f"{answer.status}: {content.decode(errors='replace')[:300]}")
+            pause = REFUSED_SECONDS if answer.status == 403 else RETRY_SECONDS
+            raise _NotYetError(f"{answer.status}: {content.decode(errors='replace')[:300]}", pause)
         return content
 
     async def _patiently(self, attempt: Callable[[], bytes]) -> bytes:
@@ -151,4 +159,4 @@ class Joiner:
                 if time.monotonic() - told > _REPORT_SECONDS:
                     log.info(f"Waiting for {self.server}: {error}")
                     told = time.monotonic()
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(error.pause)

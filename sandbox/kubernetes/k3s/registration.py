@@ -151,5 +151,12 @@ def serve(registration: Registration, address: str, port: int) -> Callable[[], N
     tls.load_cert_chain(registration.pki.certificate(pki.SERVING), registration.pki.key(pki.SERVING))
     # The handshake happens in the connection's thread: a silent client must not hold up the others.
     server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    threading.Thread(target=server.serve_forever, name="registration", daemon=True).start()
-    return server.shutdown
+    thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="registration", daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+    return stop

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,8 @@ def programs(cache: Path) -> toolchain.Toolchain:
     if built is None:
         pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
     return built
+
+
+@pytest.fixture
+def frozen() -> datetime:
+    return datetime(2026, 11, 21, 12, tzinfo=UTC)

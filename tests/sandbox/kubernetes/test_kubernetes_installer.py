@@ -1,0 +1,180 @@
+"""The installer and the program that machines download."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from sandbox.kubernetes import installer
+from sandbox.kubernetes.errors import InstallerError
+
+SYSTEMCTL = '#!/bin/sh\necho "$@" >> "$LOG"\n[ "$1" != "${FAIL:-}" ]\n'
+
+
+@pytest.fixture
+async def server():
+    app = web.Application()
+    app.add_routes(installer.routes())
+    async with TestServer(app) as running:
+        yield running
+
+
+class Machine:
+    """A folder that stands in for a machine's folders, and programs that are not to be run in a test."""
+
+    def __init__(self, folder, server):
+        self.bin, self.units, self.log = folder / "bin", folder / "units", folder / "log"
+        self.units.mkdir()
+        fakes = folder / "fakes"
+        fakes.mkdir()
+        for name, text in (
+            ("systemctl", SYSTEMCTL),
+            ("id", "#!/bin/sh\necho 0\n"),
+            ("journalctl", "#!/bin/sh\n"),
+        ):
+            (fakes / name).write_text(text)
+            (fakes / name).chmod(0o755)
+        self.url = str(server.make_url("/k3s/install.sh"))
+        self.environment = {
+            "PATH": f"{fakes}:/usr/bin:/bin",
+            "LOG": str(self.log),
+            "INSTALL_K3S_BIN_DIR": str(self.bin),
+            "INSTALL_K3S_SYSTEMD_DIR": str(self.units),
+        }
+
+    async def install(self, *words, script=None, **variables):
+        text = script or await asyncio.to_thread(
+            subprocess.check_output, ["curl", "-sf", self.url], timeout=20
+        )
+        done = await asyncio.to_thread(
+            subprocess.run,
+            ["sh", "-s", "-", *words],
+            input=text,
+            capture_output=True,
+            env={**self.environment, **variables},
+            timeout=20,
+            check=False,
+        )
+        return done.returncode, (done.stdout + done.stderr).decode()
+
+    def unit(self, name):
+        lines = (self.units / f"{name}.service").read_text().splitlines()
+        return next(line for line in lines if line.startswith("ExecStart="))
+
+
+@pytest.fixture
+def machine(tmp_path, server):
+    return Machine(tmp_path, server)
+
+
+async def test_a_server_is_installed_with_the_words_of_exec_and_then_the_arguments(machine):
+    status, text = await machine.install(
+        "--token",
+        "it's",
+        INSTALL_K3S_EXEC="server --disable traefik --tls-san='a b'",
+        K3S_TOKEN="t",
+        INSTALL_K3S_SYMLINK="force",
+    )
+    assert status == 0, text
+    assert machine.unit("k3s").split(" ", 1)[1] == (
+        r"server '--disable' 'traefik' '--tls-san=a b' '--token' 'it'\''s' "
+    )
+    assert (machine.units / "k3s.service.env").read_text() == "K3S_TOKEN=t\n"
+    assert (machine.units / "k3s.service.env").stat().st_mode & 0o777 == 0o600
+    assert (machine.bin / "kubectl").readlink().name == "k3s"
+    assert machine.log.read_text().split("\n")[:3] == ["daemon-reload", "enable -q k3s", "restart k3s"]
+    for name in ("k3s", "k3s-uninstall.sh", "k3s-killall.sh"):
+        assert os.access(machine.bin / name, os.X_OK)
+
+
+async def test_a_url_makes_it_an_agent(machine):
+    status, text = await machine.install("--node-ip=10.0.0.3", K3S_URL="https://a:6443", K3S_TOKEN="t")
+    assert status == 0, text
+    assert " agent '--node-ip=10.0.0.3'" in machine.unit("k3s-agent")
+    assert (machine.bin / "k3s-agent-uninstall.sh").exists()
+
+
+async def test_a_name_enabling_and_starting_can_be_chosen(machine):
+    await machine.install(
+        "server", INSTALL_K3S_NAME="extra", INSTALL_K3S_SKIP_START="true", INSTALL_K3S_SYMLINK="skip"
+    )
+    assert machine.log.read_text().split() == ["daemon-reload", "enable", "-q", "k3s-extra"]
+    assert not (machine.bin / "kubectl").exists()
+    await machine.install("server", INSTALL_K3S_SKIP_ENABLE="true")
+    assert "restart" not in machine.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("variables", "words", "text"),
+    [
+        ({"K3S_URL": "https://a:6443"}, (), "K3S_TOKEN or K3S_TOKEN_FILE is not defined"),
+        ({}, ("nonsense",), "unknown command nonsense"),
+        ({"INSTALL_K3S_SKIP_DOWNLOAD": "true"}, (), "there is no executable k3s at"),
+        ({"INSTALL_K3S_COMMIT": "1"}, (), "INSTALL_K3S_COMMIT"),
+        ({"FAIL": "restart"}, (), "k3s did not start"),
+    ],
+)
+async def test_what_goes_wrong_is_said_and_ends_with_a_status(machine, variables, words, text):
+    status, printed = await machine.install(*words, **variables)
+    assert status != 0
+    assert text in printed
+
+
+async def test_another_version_is_not_silently_another(machine):
+    status, printed = await machine.install("server", INSTALL_K3S_VERSION="v1.30.0+k3s1")
+    assert status == 0
+    assert "INSTALL_K3S_VERSION=v1.30.0+k3s1 is not to be had here" in printed
+    _, printed = await machine.install("server", INSTALL_K3S_VERSION="v1.36.3+k3s1")
+    assert "not to be had" not in printed
+
+
+async def test_a_download_that_fails_leaves_the_old_program(machine):
+    machine.bin.mkdir()
+    (machine.bin / "k3s").write_text("old")
+    script = installer.install_script("http://127.0.0.1:9/k3s").encode()
+    status, printed = await machine.install("server", script=script)
+    assert status != 0
+    assert "the download of http://127.0.0.1:9/k3s/k3s failed" in printed
+    assert (machine.bin / "k3s").read_text() == "old"
+
+
+def test_the_program_is_one_file_that_needs_nothing_else(tmp_path):
+    program = tmp_path / "k3s"
+    program.write_bytes(installer.zipapp())
+    assert installer.zipapp() == program.read_bytes(), "the same sources give the same bytes"
+    done = subprocess.run(
+        [sys.executable, "-ISs", program, "--version"], capture_output=True, text=True, check=True, timeout=20
+    )
+    assert done.stdout.startswith("k3s version v1.36.3+k3s1")
+    refused = subprocess.run(
+        [sys.executable, "-ISs", program, "nonsense"], capture_output=True, text=True, check=False, timeout=20
+    )
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("k3s: unknown command 'nonsense'")
+    assert all(name.endswith(".py") for name in zipfile.ZipFile(program).namelist())
+
+
+async def test_a_genuine_k3s_is_served_where_it_is_configured(tmp_path):
+    genuine = tmp_path / "k3s"
+    genuine.write_bytes(b"\x7fELF")
+    app = web.Application()
+    app.add_routes(installer.routes(genuine))
+    async with TestServer(app) as running:
+        url = str(running.make_url("/k3s/k3s"))
+        assert (
+            await asyncio.to_thread(subprocess.check_output, ["curl", "-sf", url], timeout=20) == b"\x7fELF"
+        )
+    with pytest.raises(InstallerError, match="nowhere"):
+        installer.routes(tmp_path / "nowhere")
+
+
+async def test_a_strange_host_header_gets_into_no_script(server):
+    command = ["curl", "-s", "-H", "Host: a'b", str(server.make_url("/k3s/install.sh"))]
+    assert b"not a host" in await asyncio.to_thread(subprocess.check_output, command, timeout=20)

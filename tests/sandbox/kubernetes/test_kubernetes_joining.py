@@ -1,0 +1,145 @@
+"""How nodes join: registration and joining speak to each other, over TLS, with a real API server behind."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import socket
+from contextlib import contextmanager
+
+import pytest
+import pytest_asyncio
+from cryptography import x509
+
+from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.kubernetes.hollow import HollowNode, hollow_nodes
+from sandbox.kubernetes.k3s.errors import JoinError
+from sandbox.kubernetes.k3s.join import Joiner
+from sandbox.kubernetes.k3s.kubelet import ClusterFacts
+from sandbox.kubernetes.k3s.pki import Pki
+from sandbox.kubernetes.k3s.protocol import NODE_NAME, NODE_PASSWORD, basic
+from sandbox.kubernetes.k3s.registration import Registration, serve
+from sandbox.kubernetes.k3s.token import Token, authority_hash
+
+FACTS = ClusterFacts("10.244.0.0/16", "10.43.0.10", "cluster.local", cloud_controller=False, kube_proxy=True)
+
+
+# One control plane serves all tests here; each uses node names of its own.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def cluster(programs, tmp_path_factory):
+    async with ControlPlane(programs, tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def name(request):
+    return hashlib.sha256(request.node.name.encode()).hexdigest()[:8]
+
+
+@contextmanager
+def registered(cluster):
+    """The registration service; gives the port of the API server that would be beside it."""
+    pki = Pki(cluster.directory / "tls")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    stop = serve(Registration(pki, ["secret"], FACTS, cluster.api()), "127.0.0.1", port)
+    try:
+        yield port - 1
+    finally:
+        stop()
+
+
+def joiner(port, folder, name, token="secret", **changes):
+    machine = {"folder": folder, "password_file": folder / "password", **changes}
+    return Joiner(f"https://127.0.0.1:{port}", Token(token), name, ("10.0.0.3",), **machine)
+
+
+async def test_a_node_gets_certificates_for_its_own_name(cluster, name, tmp_path):
+    with registered(cluster) as port:
+        joined = await joiner(port, tmp_path / "a", name).join()
+
+    assert joined.facts == FACTS
+    kubelet = x509.load_pem_x509_certificate((joined.folder / "client-kubelet.crt").read_bytes())
+    assert kubelet.subject.rfc4514_string() == f"CN=system:node:{name},O=system:nodes"
+    serving = x509.load_pem_x509_certificate((joined.folder / "serving-kubelet.crt").read_bytes())
+    names = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == [name, "localhost"]
+    assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "10.0.0.3"]
+    secret = cluster.api().get(f"/api/v1/namespaces/kube-system/secrets/{name}.node-password.k3s")
+    assert secret["immutable"] is True
+
+
+async def test_joining_again_keeps_name_and_keys(cluster, name, tmp_path):
+    with registered(cluster) as port:
+        await joiner(port, tmp_path / "a", name).join()
+        key = (tmp_path / "a" / "client-kubelet.key").read_bytes()
+        await joiner(port, tmp_path / "a", name).join()
+    assert (tmp_path / "a" / "client-kubelet.key").read_bytes() == key
+
+
+async def test_a_wrong_token_and_a_wrong_server_end_the_attempt(cluster, name, tmp_path):
+    with registered(cluster) as port:
+        with pytest.raises(JoinError, match="refuses the token"):
+            await joiner(port, tmp_path / "a", name, token="wrong").join()
+        stranger = Joiner(
+            f"https://127.0.0.1:{port}",
+            Token("secret", authority_hash(b"another")),
+            name,
+            (),
+            tmp_path / "b",
+            tmp_path / "password",
+        )
+        with pytest.raises(JoinError, match="token CA hash does not match"):
+            await stranger.join()
+
+
+async def test_another_machine_cannot_take_a_nodes_name_until_the_node_is_deleted(cluster, name, tmp_path):
+    with registered(cluster) as port:
+        await joiner(port, tmp_path / "a", name).join()
+        async with hollow_nodes(cluster.url, cluster.directory / "tls", HollowNode(name)):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(joiner(port, tmp_path / "b", name).join(), 1)
+            assert not (tmp_path / "b" / "client-kubelet.crt").exists()
+            await joiner(port, tmp_path / "a", name).join()
+        cluster.api().request("DELETE", f"/api/v1/nodes/{name}")
+        await joiner(port, tmp_path / "b", name).join()
+
+
+async def test_a_node_of_a_server_made_anew_trusts_the_new_one(cluster, name, tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "server-ca.crt").write_text("another authority")
+    with registered(cluster) as port:
+        joined = await joiner(port, folder, name).join()
+    authority = Pki(cluster.directory / "tls").server_authority.certificate
+    assert joined.authority.read_bytes() == authority.read_bytes()
+
+
+async def test_a_token_holder_gets_no_certificate_for_another_user(cluster, name, tmp_path):
+    from sandbox.kubernetes.k3s.certificates import new_request
+
+    registration = Registration(Pki(cluster.directory / "tls"), ["secret"], FACTS, cluster.api())
+    headers = {"Authorization": basic("secret"), NODE_NAME: name, NODE_PASSWORD: "p"}
+    for common_name, group in [("system:node:other", "system:nodes"), ("admin", "system:masters")]:
+        request = new_request(common_name, group, tmp_path / f"{group}.key").encode()
+        answer = registration.post("/v1-k3s/client-kubelet.crt", headers, request)
+        assert answer.status == 403
+    assert registration.post("/v1-k3s/client-kubelet.crt", {**headers, NODE_NAME: ""}, b"").status == 400
+    assert registration.post("/v1-k3s/client-kubelet.crt", headers, b"nonsense").status == 400
+    assert registration.post("/v1-k3s/client-admin.crt", headers, b"").status == 404
+    assert registration.post("/v1-k3s/client-kubelet.crt", {NODE_NAME: name}, b"").status == 401
+    assert registration.get("/v1-k3s/config", basic("wrong")).status == 401
+    assert registration.get("/cacerts", "").status == 200
+    assert registration.get("/nonsense", basic("secret")).status == 404
+
+
+async def test_a_node_waits_for_a_server_that_is_not_there_and_can_be_stopped(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1] - 1
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(joiner(port, tmp_path, "a").join(), 0.5)

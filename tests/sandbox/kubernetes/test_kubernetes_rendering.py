@@ -1,0 +1,212 @@
+"""Configurations and command lines: what components are started with."""
+
+from __future__ import annotations
+
+import json
+import re
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.kubernetes.hollow import HollowNode, lease_object, node_object
+from sandbox.kubernetes.k3s import capacity, coredns, runtime
+from sandbox.kubernetes.k3s.capacity import Capacity
+from sandbox.kubernetes.k3s.control_plane import ControlPlane, commands, nth_address
+from sandbox.kubernetes.k3s.kubelet import ClusterFacts, kubelet_command, kubelet_config, proxy_config
+from sandbox.kubernetes.k3s.node import annotations
+from sandbox.kubernetes.k3s.options import node_options, server_options
+from sandbox.kubernetes.k3s.pki import Pki, serving_names
+from sandbox.kubernetes.k3s.server import warnings
+
+FACTS = ClusterFacts("10.244.0.0/16", "10.43.0.10", "cluster.local", cloud_controller=False, kube_proxy=True)
+
+
+def flags(command):
+    return dict(word.removeprefix("--").split("=", 1) for word in command[1:])
+
+
+def control_plane(**changes):
+    settings = {
+        "data": Path("/data"),
+        "pki": Pki(Path("/tls")),
+        "bind_address": "0.0.0.0",
+        "advertise_address": "10.0.0.2",
+        "cluster_cidr": "10.244.0.0/16",
+        "service_cidr": "10.43.0.0/16",
+    }
+    return ControlPlane(**{**settings, **changes})
+
+
+def test_the_cloud_is_left_to_the_cloud_controller_manager():
+    manager = flags(commands(control_plane())["kube-controller-manager"])
+    assert manager["cloud-provider"] == "external"
+    assert manager["allocate-node-cidrs"] == "true"
+    assert manager["configure-cloud-routes"] == "false"
+    assert manager["cluster-cidr"] == "10.244.0.0/16"
+
+
+def test_nobody_is_let_in_without_a_certificate():
+    server = flags(commands(control_plane())["kube-apiserver"])
+    assert server["anonymous-auth"] == "false"
+    assert server["authorization-mode"] == "Node,RBAC"
+    assert server["enable-admission-plugins"] == "NodeRestriction"
+    etcd = flags(commands(control_plane())["etcd"])
+    assert etcd["client-cert-auth"] == etcd["peer-client-cert-auth"] == "true"
+    assert etcd["listen-client-urls"].startswith("https://127.0.0.1:")
+
+
+def test_flags_of_the_user_win():
+    changed = commands(control_plane(extra={"etcd": {"log-level": "debug"}, "kube-apiserver": {"v": "4"}}))
+    assert flags(changed["etcd"])["log-level"] == "debug"
+    assert flags(changed["kube-apiserver"])["v"] == "4"
+
+
+def test_components_start_in_the_order_in_which_they_need_each_other():
+    assert list(commands(control_plane())) == [
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+    ]
+
+
+def test_pods_reach_the_api_server_by_the_first_address_of_the_service_range():
+    assert nth_address("10.43.0.0/16,fd00::/108", 1) == "10.43.0.1"
+    assert "10.43.0.1" in serving_names("10.43.0.1", ["203.0.113.9", "", "203.0.113.9"])
+    assert serving_names("10.43.0.1", ["a", "a"]).count("a") == 1
+
+
+def test_the_kubelet_is_told_what_was_asked_for():
+    node = node_options(
+        {
+            "node-ip": ["10.0.0.2"],
+            "kubelet-arg": ["cloud-provider=external", "node-ip=10.0.0.9"],
+            "node-label": ["a=1"],
+            "node-taint": ["a=1:NoSchedule"],
+        },
+        "w",
+    )
+    found = flags(kubelet_command(node, FACTS, Path("c"), Path("k")))
+    assert found["cloud-provider"] == "external"
+    assert found["node-ip"] == "10.0.0.9", "the user's own argument wins"
+    assert found["hostname-override"] == "w"
+    assert (found["node-labels"], found["register-with-taints"]) == ("a=1", "a=1:NoSchedule")
+    assert "provider-id" not in found, "with --disable-cloud-controller the provider ID is not ours to give"
+
+
+def test_the_kubelet_refuses_strangers_and_spares_the_host():
+    config = kubelet_config(FACTS, {"memory": "1Mi"})
+    assert config["authentication"]["anonymous"] == {"enabled": False}
+    assert config["protectKernelDefaults"] is True
+    assert config["clusterDNS"] == ["10.43.0.10"]
+    assert config["systemReserved"] == {"memory": "1Mi"}
+    proxy = proxy_config(node_options({}, "w"), FACTS, Path("k"))
+    assert proxy["conntrack"]["maxPerCore"] == 0
+    assert proxy["mode"] == "nftables"
+
+
+def test_nodes_say_their_addresses_as_k3s_does():
+    node = node_options({"node-ip": ["10.0.0.2"], "node-external-ip": ["203.0.113.9"]}, "w")
+    assert annotations(node) == {
+        "k3s.io/hostname": "w",
+        "k3s.io/internal-ip": "10.0.0.2",
+        "k3s.io/external-ip": "203.0.113.9",
+    }
+
+
+def test_the_pod_network_keeps_the_address_of_a_pod_inside_the_cluster():
+    template = runtime.cni_template()
+    rendered = re.sub(r"\{\{range[^}]*\}\}\{\{if \$i\}\}, \{\{end\}\}", "", template).replace("{{end}}", "")
+    rendered = rendered.replace("{{$c}}", "10.244.1.0/24").replace("{{$r}}", "0.0.0.0/0")
+    bridge = json.loads(rendered)["plugins"][0]
+    assert bridge["ipMasq"] is False
+    assert bridge["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
+    rules = runtime.masquerade_rules("10.244.0.0/16,fd00::/56")
+    assert "ip saddr 10.244.0.0/16 ip daddr != { 10.244.0.0/16, 224.0.0.0/4 } masquerade" in rules
+    assert "fd00" not in rules, "the table is one of IPv4"
+
+
+def test_drop_in_files_of_the_user_are_read_by_containerd():
+    assert "imports = ['/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.d/*.toml']" in (
+        runtime.containerd_config()
+    )
+
+
+def test_coredns_waits_for_a_cloud_controller_manager():
+    by_kind = {content["kind"]: content for _, content in coredns.objects("10.43.0.10", "cluster.local")}
+    keys = {t["key"] for t in by_kind["Deployment"]["spec"]["template"]["spec"]["tolerations"]}
+    assert not any("uninitialized" in key for key in keys)
+    assert by_kind["Service"]["spec"]["clusterIP"] == "10.43.0.10"
+    assert "kubernetes cluster.local" in by_kind["ConfigMap"]["data"]["Corefile"]
+
+
+def test_what_differs_from_k3s_is_said_and_the_tutorials_flags_differ_in_nothing():
+    everything = ["traefik", "servicelb", "local-storage", "metrics-server"]
+    values = {"disable-cloud-controller": True, "flannel-backend": "none", "disable": everything}
+    assert warnings(server_options(values, "c", "10.0.0.2")) == []
+    assert len(warnings(server_options({}, "c", "10.0.0.2"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted"),
+    [
+        ({}, Capacity(None, None)),
+        ({"memory.max": "max", "cpu.max": "max 100000"}, Capacity(None, None)),
+        ({"memory.max": "2147483648", "cpu.max": "150000 100000"}, Capacity(2 << 30, 1500)),
+        (
+            {
+                "memory/memory.limit_in_bytes": "2147483648",
+                "cpu/cpu.cfs_quota_us": "200000",
+                "cpu/cpu.cfs_period_us": "100000",
+            },
+            Capacity(2 << 30, 2000),
+        ),
+        (
+            {
+                "memory/memory.limit_in_bytes": "9223372036854771712",
+                "cpu/cpu.cfs_quota_us": "-1",
+                "cpu/cpu.cfs_period_us": "100000",
+            },
+            Capacity(None, None),
+        ),
+    ],
+)
+def test_a_machines_limits_are_read_from_either_version_of_cgroups(tmp_path, files, wanted):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    assert capacity.read_capacity(tmp_path) == wanted
+
+
+@given(st.integers(1, 64), st.integers(1, 1 << 40), st.integers(1, 64000), st.integers(1, 1 << 40))
+def test_pods_get_what_the_machine_has_and_no_more(cores, host_memory, millicores, memory):
+    host = Capacity(host_memory, cores * 1000)
+    reserved = capacity.system_reserved(Capacity(memory, millicores), host)
+    left = host.millicores - int(reserved.get("cpu", "0m").removesuffix("m"))
+    assert left == min(millicores, cores * 1000)
+    left = host_memory - (int(reserved.get("memory", "0Mi").removesuffix("Mi")) << 20)
+    assert min(memory, host_memory) <= left < min(memory, host_memory) + (1 << 20)
+
+
+def test_the_hosts_memory_is_read_from_meminfo():
+    assert capacity.host_capacity(2, "MemTotal:  1024 kB\nMemFree: 1 kB\n") == Capacity(1 << 20, 2000)
+
+
+def test_a_hollow_node_starts_as_a_kubelet_with_an_external_cloud(frozen):
+    node = node_object(HollowNode("a", node_ip="10.0.0.2", labels={"x": "y"}), frozen)
+    assert [taint["key"] for taint in node["spec"]["taints"]] == [
+        "node.cloudprovider.kubernetes.io/uninitialized"
+    ]
+    assert "providerID" not in node["spec"]
+    assert node["metadata"]["labels"]["x"] == "y"
+    assert lease_object("a", frozen)["spec"]["renewTime"] == "2026-11-21T12:00:00.000000Z"
+
+
+@given(st.ip_addresses(v=4), st.integers(8, 28))
+def test_the_dns_address_is_inside_the_service_range(address, length):
+    network = ip_network((address, length), strict=False)
+    options = server_options({"service-cidr": [str(network)]}, "c", "10.0.0.2")
+    assert ip_network(options.cluster_dns).subnet_of(network)

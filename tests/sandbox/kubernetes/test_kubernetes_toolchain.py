@@ -1,0 +1,234 @@
+"""Building the toolchain and the machine image."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tarfile
+import threading
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.kubernetes import components, go, image, store, toolchain
+from sandbox.kubernetes.archive import ContainerImage, write_archive
+from sandbox.kubernetes.components import COMPONENTS, build_command, pinned_version
+from sandbox.kubernetes.debian import suite_sources
+from sandbox.kubernetes.errors import CommandError, GoMissingError, ImageError, ToolchainError
+from sandbox.kubernetes.k3s.versions import COREDNS_IMAGE, KUBERNETES_VERSION
+from sandbox.kubernetes.processes import run
+
+SMALL = tuple(c for c in COMPONENTS if c.name in {"whoami", "pause"})
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def test_pins_are_read_from_go_mod():
+    versions = {c.name: c.version for c in COMPONENTS}
+    assert f"v{versions['hyperkube']}" == KUBERNETES_VERSION
+    assert COREDNS_IMAGE.endswith(versions["coredns"])
+    assert pinned_version("require a.b/c v1.2.3\n", "a.b/c") == "1.2.3"
+    with pytest.raises(ToolchainError, match=r"a\.b/d"):
+        pinned_version("require a.b/c v1.2.3\n", "a.b/d")
+
+
+def test_every_pinned_module_names_a_go_that_we_ask_for():
+    for component in COMPONENTS:
+        mod = component.source / "go.mod"
+        if mod.exists():
+            line = next(line for line in mod.read_text().splitlines() if line.startswith("go "))
+            assert tuple(int(n) for n in line.split()[1].split(".")) <= go.GO_VERSION
+
+
+def test_the_version_is_linked_in(tmp_path):
+    commands = {c.name: " ".join(build_command(c, "go", tmp_path)) for c in COMPONENTS}
+    assert f"component-base/version.gitVersion={KUBERNETES_VERSION}" in commands["hyperkube"]
+    assert "version.gitMajor=1 " in commands["hyperkube"]
+    assert "-tags seccomp netgo osusergo" in commands["runc"]
+    assert "-extldflags -static" in commands["runc"]
+
+
+def test_a_small_toolchain_is_built_once(tmp_path):
+    said = []
+    built = toolchain.ensure(tmp_path, said.append, SMALL)
+    assert (built.bin / "whoami").resolve().is_file()
+    assert said == ["building whoami 0 (1 of 2)", "building pause 0 (2 of 2)"]
+    assert toolchain.ensure(tmp_path, said.append, SMALL) == built == toolchain.find(tmp_path, SMALL)
+    assert len(said) == 2
+    assert not [p for p in (tmp_path / "toolchain").iterdir() if p.name.startswith(".")]
+
+
+def test_an_interrupted_build_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    toolchain.ensure(tmp_path, quiet, SMALL[:1])
+    leftover = tmp_path / "toolchain" / f".{SMALL[1].key}"
+    leftover.mkdir()
+    (leftover / "half").write_text("")
+    said = []
+    built = toolchain.ensure(tmp_path, said.append, SMALL)
+    assert said == ["building pause 0 (1 of 1)"]
+    assert not (built.bin / "half").exists()
+
+
+def test_a_changed_source_changes_the_key(tmp_path, monkeypatch):
+    monkeypatch.setattr(components, "MODULES", tmp_path)
+    folder = tmp_path / "whoami"
+    folder.mkdir()
+    (folder / "main.go").write_text("a")
+    before = SMALL[0].key
+    (folder / "main.go").write_text("b")
+    assert SMALL[0].key != before
+
+
+def test_without_go_the_error_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(go.sys, "executable", "/bin/false")
+    with pytest.raises(GoMissingError, match=r"Go 1\.26\.8 or newer is needed"):
+        go.find_go(tmp_path, quiet)
+
+
+def test_the_second_of_two_builders_waits(tmp_path):
+    said, done = [], threading.Event()
+
+    def wait():
+        with toolchain.locked(tmp_path / "lock", "it", lambda text: (said.append(text), done.set())):
+            said.append("mine")
+
+    with toolchain.locked(tmp_path / "lock", "it", quiet):
+        other = threading.Thread(target=wait)
+        other.start()
+        assert done.wait(10)
+        assert said == ["it: another process is building it, waiting"]
+    other.join(10)
+    assert said[-1] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("go version go1.26.8 linux/amd64", (1, 26, 8)),
+        ("go version go1.27 linux/amd64", (1, 27, 0)),
+        ("go version go1.27rc1 linux/amd64", (1, 27, -1)),
+        ("nonsense", ()),
+    ],
+)
+def test_go_versions_are_compared_as_numbers(text, version):
+    assert go.parse_version(text) == version
+
+
+@given(st.integers(1, 256), st.integers(0, 1 << 42))
+def test_builds_use_no_more_than_cores_and_memory(cores, memory):
+    parallel = go.parallelism(cores, memory)
+    assert 1 <= parallel <= cores
+    assert parallel == 1 or parallel * (3 << 29) <= memory
+
+
+def test_a_failed_command_shows_its_last_lines():
+    with pytest.raises(CommandError, match="work failed: sh ended with 3:\none\ntwo"):
+        run("work", ("sh", "-c", "echo one; echo two >&2; exit 3"), progress=quiet)
+
+
+def test_deb822_and_one_line_entries_of_the_suite_are_taken_over():
+    deb822 = (
+        "Types: deb\n# note\nURIs: http://m/debian\nSuites: bookworm bookworm-updates\nComponents: main\n"
+    )
+    other = "Types: deb\nURIs: http://other\nSuites: nodistro\nComponents: main\n"
+    taken = suite_sources(f"{deb822}\n{other}", "bookworm")
+    assert "Suites: bookworm bookworm-updates" in taken
+    assert "other" not in taken
+    assert "#" not in taken
+    lines = "deb http://m bookworm main\n# deb http://m bookworm contrib\n"
+    lines += "deb [a=b] http://m bookworm-security main\n"
+    assert suite_sources(lines + "deb http://m trixie main\n", "bookworm").splitlines() == [
+        "deb http://m bookworm main",
+        "deb [a=b] http://m bookworm-security main",
+    ]
+    assert suite_sources("", "bookworm") == suite_sources(other, "bookworm") == ""
+
+
+@given(st.text())
+def test_any_source_file_can_be_read(text):
+    suite_sources(text, "bookworm")
+
+
+def test_a_container_image_has_its_files_and_the_same_bytes_each_time(tmp_path):
+    program = tmp_path / "program"
+    program.write_bytes(b"content")
+    wanted = ContainerImage("docker.io/library/a:1", {"/program": program}, ["/program"], "1:1")
+    write_archive(wanted, tmp_path / "one.tar")
+    write_archive(wanted, tmp_path / "two.tar")
+    assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
+    with tarfile.open(tmp_path / "one.tar") as archive:
+        manifest = json.load(archive.extractfile("manifest.json"))[0]
+        config = json.load(archive.extractfile(manifest["Config"]))
+        layer = archive.extractfile(manifest["Layers"][0]).read()
+    assert manifest["RepoTags"] == ["docker.io/library/a:1"]
+    assert config["config"]["User"] == "1:1"
+    assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
+
+
+def test_the_containerd_that_fills_the_store_has_no_kubernetes(tmp_path):
+    config = tomllib.loads(store.containerd_config(tmp_path / "root", tmp_path / "state"))
+    assert config["root"] == str(tmp_path / "root")
+    assert "io.containerd.cri.v1.runtime" in config["disabled_plugins"]
+
+
+def test_a_file_of_ours_replaces_a_hard_link_and_does_not_write_into_it(tmp_path):
+    (tmp_path / "debian").write_text("debian's")
+    os.link(tmp_path / "debian", tmp_path / "rootfs")
+    (tmp_path / "ours").write_text("ours")
+    image.install(tmp_path / "ours", tmp_path / "rootfs", 0o644)
+    assert (tmp_path / "debian").read_text() == "debian's"
+    assert (tmp_path / "rootfs").read_text() == "ours"
+
+
+def test_without_root_the_image_says_what_to_do(tmp_path, programs, monkeypatch):
+    monkeypatch.setattr(image.os, "geteuid", lambda: 1000)
+    with pytest.raises(ImageError, match="needs root"):
+        image.ensure(tmp_path, programs, quiet)
+
+
+@pytest.fixture
+def machine_image(cache, programs):
+    found = image.find(cache)
+    if found is None:
+        pytest.skip("the machine image is not built: ./dev setup builds it")
+    return found
+
+
+@pytest.mark.machines
+def test_the_image_has_no_identity_and_no_secrets(machine_image):
+    root = machine_image.rootfs
+    assert (root / "etc/machine-id").read_text() == ""
+    assert not list((root / "etc/ssh").glob("ssh_host_*"))
+    shadow = (root / "etc/shadow").read_text()
+    assert all(line.split(":")[1] in {"*", "!", "!*"} for line in shadow.splitlines())
+    assert not (root / "etc/resolv.conf").is_symlink()
+
+
+@pytest.mark.machines
+def test_the_images_programs_run_and_are_not_in_a_genuine_k3s_way(machine_image):
+    programs = machine_image.rootfs / image.PROGRAMS
+    assert {p.name for p in programs.iterdir()} >= {"kubelet", "containerd", "runc", "ctr", "hyperkube"}
+    version = subprocess.check_output(
+        ["chroot", machine_image.rootfs, f"/{image.PROGRAMS}/kubelet", "--version"], text=True, timeout=20
+    )
+    assert version.strip() == f"Kubernetes {KUBERNETES_VERSION}"
+    for name in ("kubectl", "containerd", "k3s"):
+        assert not (machine_image.rootfs / "usr/local/bin" / name).exists()
+
+
+@pytest.mark.machines
+def test_the_store_is_complete_and_carries_no_unfinished_downloads(machine_image):
+    folder: Path = machine_image.container_store
+    blobs = {p.name for p in folder.glob("io.containerd.content.v1.content/blobs/sha256/*")}
+    assert len(blobs) >= 6
+    assert not list(folder.glob("io.containerd.*/**/ingest/*"))
+    unpacked = {p.name for p in folder.glob("io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs/*")}
+    assert unpacked >= {"pause", "coredns", "whoami"}
