@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TypeVar
@@ -78,29 +78,26 @@ class MachinesBackend:
     ) -> None:
         """Make reality equal this: adopt what runs, start what should, remove what nobody knows.
 
+        A machine that can't be started is told as off, with its reason in the log: the others go on.
+
         Raises:
-            BackendError: the first thing that can't be made.
+            BackendError: router or networks can't be made.
         """
         self._events = events
         await self._fabric.ensure_router()
         await self._remove_unknown({n.id for n in networks}, {m.id for m in machines})
         for network in networks:
             await self.put_network(network)
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_caught(self._heal(spec, on))) for spec, on in machines.items()]
-        failures = [error for task in tasks if (error := task.result())]
-        if failures:
-            raise failures[0]
+        await asyncio.gather(*(self._heal_or_tell(spec, on) for spec, on in machines.items()))
 
     async def _remove_unknown(self, networks: set[int], servers: set[int]) -> None:
         """Remove machines and networks that a crash or a lost state left behind."""
         found = {int(d.name) for d in self._folder.glob("[0-9]*")} if self._folder.is_dir() else set()
-        known = networks | servers
         for namespace in namespaces.listing():
             kind, number = self._names.parse(namespace) or ("", 0)
             if kind == "srv":
                 found.add(number)
-            elif kind == "net" and number not in known:
+            elif kind == "net" and number not in networks:
                 await self._fabric.delete_network(number)
         for server_id in sorted(found - servers):
             await self.delete_machine(server_id)
@@ -108,6 +105,13 @@ class MachinesBackend:
     @property
     def _folder(self) -> Path:
         return self._state / "machines"
+
+    async def _heal_or_tell(self, spec: MachineSpec, powered_on: bool) -> None:  # noqa: FBT001  as below
+        try:
+            await self._heal(spec, powered_on)
+        except BackendError as error:
+            log.error("server %s is off: %s", spec.name, error)  # noqa: TRY400  a message, no stack trace
+            self._events(spec.id, "off")
 
     async def _heal(self, spec: MachineSpec, powered_on: bool) -> None:  # noqa: FBT001  as in the contract
         async with self._lock(spec.id):
@@ -227,9 +231,10 @@ class MachinesBackend:
 
     async def _clear(self, server_id: int) -> None:
         """Leave nothing of a machine but its disk."""
-        await asyncio.to_thread(machine.clear, server_id, self._names, self._host)
+        directory = self._folder / str(server_id)
+        await asyncio.to_thread(machine.clear, server_id, directory, self._names, self._host)
         await self._fabric.delete_server(server_id)
-        (self._folder / str(server_id) / "run.json").unlink(missing_ok=True)
+        (directory / "run.json").unlink(missing_ok=True)
 
     async def shutdown(self, server_id: int) -> None:
         """Ask the guest to power off; the event comes when it has."""
@@ -254,6 +259,10 @@ class MachinesBackend:
                 await restarted.wait()
         except TimeoutError:
             raise GuestSilent(server_id, "reboot", REBOOT_DEADLINE) from None
+        if self._known(server_id).keeper is None:
+            raise BackendError(
+                f"server {server_id} ended and did not start again; the sandbox's log says why"
+            )
 
     async def reset(self, server_id: int) -> None:
         """Pull the plug and start again."""
@@ -330,11 +339,10 @@ class MachinesBackend:
                 if end == records.REBOOT:
                     await self._boot(known)
             except BackendError as error:
-                log.error("server %s ended (%s) and: %s", known.spec.name, end, error)  # noqa: TRY400
+                log.error("server %s ended (%s) and is off: %s", known.spec.name, end, error)  # noqa: TRY400
                 end = records.KILLED
         self._events(server_id, "running" if end == records.REBOOT else "off")
-        if end == records.REBOOT:
-            self._restarts.setdefault(server_id, asyncio.Event()).set()
+        self._restarts.setdefault(server_id, asyncio.Event()).set()
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
         """Create a load balancer or change it without cutting connections that can stay."""
@@ -347,12 +355,3 @@ class MachinesBackend:
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
         """Health by (target address, listen port) as haproxy sees it."""
         return self._balancers.health(load_balancer_id)
-
-
-async def _caught(work: Coroutine[None, None, None]) -> BackendError | None:
-    """Let one machine's failure not stop the others; it is returned."""
-    try:
-        await work
-    except BackendError as error:
-        return error
-    return None

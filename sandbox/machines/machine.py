@@ -184,20 +184,30 @@ def kill(machine: Machine) -> None:
         processes.reap(run.keeper.pid)
 
 
-def clear(server_id: int, names: Names, host: Sequence[cgroups.Mounted]) -> None:
+def clear(server_id: int, directory: Path, names: Names, host: Sequence[cgroups.Mounted]) -> None:
     """Kill what is left in a machine's cgroups and remove them. Blocks.
+
+    Args:
+        server_id: the machine's.
+        directory: its folder, which may be gone.
+        names: of the site.
+        host: the hierarchies, with our place in them; the machine may have been started from another one.
 
     Raises:
         StillThere: a process survives, for it hangs in the kernel.
     """
     member = f"srv-{server_id}"
-    directories = [m.base / names.cgroup / name for m in host for name in (member, f"{member}.keeper")]
+    wanted = {m.base / names.cgroup / name for m in host for name in (member, f"{member}.keeper")}
+    if (directory / "boot.json").exists():
+        last = records.read_boot(directory / "boot.json")
+        wanted |= {Path(last.keeper_cgroup), *(Path(h.directory) for h in last.hierarchies)}
+    directories = sorted(path for path in wanted if path.exists())
     left = cgroups.kill_members(directories, KILL_DEADLINE)
     if left:
         raise StillThere([f"process {pid}" for pid in sorted(left)])
-    busy = cgroups.remove([directory for directory in directories if directory.exists()])
+    busy = cgroups.remove(directories)
     if busy:
-        raise StillThere([f"cgroup {directory}" for directory in busy])
+        raise StillThere([f"cgroup {path}" for path in busy])
 
 
 def delete(directory: Path) -> None:
