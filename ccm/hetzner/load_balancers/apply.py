@@ -11,13 +11,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
+
 from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
-from ccm.hetzner.errors import ApiError, Locked, Unavailable
+from ccm.hetzner.errors import ApiError, Locked, Unavailable, unavailable
 from ccm.hetzner.load_balancers.plan import Planned
 from ccm.hetzner.load_balancers.steps import Step
-from ccm.hetzner.wire import LoadBalancer
+from ccm.hetzner.wire import Action, LoadBalancer
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries while another action holds the lock
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
@@ -93,6 +95,23 @@ async def _send(api: HetznerApi, number: int, step: Step, sleep: Sleep) -> None:
         if error.code in _DONE_ALREADY.get(step.operation, ()):
             return
         raise
+    await api.wait(action)
+
+
+async def delete(api: HetznerApi, path: str, *, sleep: Sleep = asyncio.sleep) -> None:
+    """Delete something, and wait until it is gone; the API answers with nothing, or with an action.
+
+    Raises:
+        NotFound: it was gone already.
+        ApiError: it is still there.
+    """
+    answer = await patiently(lambda: api.change("DELETE", path, priority=Priority.LOAD_BALANCERS), sleep)
+    if answer.get("action") is None:
+        return
+    try:
+        action = msgspec.convert(answer["action"], Action)
+    except msgspec.ValidationError as error:
+        raise unavailable(f"DELETE {path}", f"the answer makes no sense: {error}") from None
     await api.wait(action)
 
 

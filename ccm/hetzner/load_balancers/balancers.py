@@ -22,7 +22,7 @@ from ccm.hetzner.budget import Priority
 from ccm.hetzner.environment import LoadBalancerSettings
 from ccm.hetzner.errors import NotFound, Refused, RefusedProtected, unavailable
 from ccm.hetzner.load_balancers.annotations import Wishes, read
-from ccm.hetzner.load_balancers.apply import Sleep, apply, patiently
+from ccm.hetzner.load_balancers.apply import Sleep, apply, delete
 from ccm.hetzner.load_balancers.certificates import Certificates, Resolution
 from ccm.hetzner.load_balancers.creation import PATH, Site, create, site_near
 from ccm.hetzner.load_balancers.desire import Circumstances, desire, only_targets, released
@@ -46,6 +46,7 @@ VIEW_AGE = 30.0  # how old the list of load balancers may be, in seconds
 SERVERS_AGE = 60.0
 MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing
 TYPES_AGE = 3600.0
+CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 ROUNDS = 3  # plans until what the API decides by itself has settled
 DEFAULT_TYPE = "lb11"
 _TARGET_KEYS = frozenset({PREFIX + "node-selector", PREFIX + "use-private-ip"})
@@ -335,6 +336,8 @@ class HetznerLoadBalancers:
         balancer = created.load_balancer
         self._balancers.put(balancer)  # at once: whatever happens now, it is found again
         steps += _describe_creation(case)
+        if created.action.status == "running":
+            await self._sleep(CREATION_TIME)
         await self._api.wait(created.action)
         return await self._look(balancer.id) if case.desired.network is not None else balancer
 
@@ -366,9 +369,7 @@ class HetznerLoadBalancers:
             return
         try:
             if not balancer.protection.delete:
-                path = f"{PATH}/{balancer.id}"
-                delete = lambda: self._api.change("DELETE", path, priority=Priority.LOAD_BALANCERS)  # noqa: E731
-                await patiently(delete, self._sleep)
+                await delete(self._api, f"{PATH}/{balancer.id}", sleep=self._sleep)
                 self._balancers.remove(balancer.id)
                 steps.append(f"delete {name}")
                 return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,6 +18,7 @@ from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.errors import NotFound, Refused, Unavailable, unavailable
 from ccm.hetzner.load_balancers.annotations import CertificateWishes, Wishes
+from ccm.hetzner.load_balancers.apply import delete
 from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE_UID
 from ccm.hetzner.snapshot import View
 from ccm.hetzner.wire import Certificate
@@ -124,11 +126,8 @@ class Certificates:
         return steps, errors
 
     async def _delete(self, certificate: Certificate) -> None:
-        try:
-            path = f"/certificates/{certificate.id}"
-            await self._api.change("DELETE", path, priority=Priority.LOAD_BALANCERS)
-        except NotFound:
-            pass  # gone is gone
+        with suppress(NotFound):
+            await delete(self._api, f"/certificates/{certificate.id}")
         self._view.remove(certificate.id)
 
     async def _managed(
