@@ -18,7 +18,8 @@ from infra.errors import InfraError
 from infra.remote import Host, connect
 from infra.server import Server, host_of
 
-_CONNECT_SECONDS = 15.0
+_CONNECT_SECONDS = 30.0
+_LEAVE_CONNECT_SECONDS = 4.0
 _SECONDS = 45.0
 _DELETE = "k3s kubectl delete node --ignore-not-found --timeout=30s"
 
@@ -33,15 +34,15 @@ class MembershipProvider(Provider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Makes room: a Node of this name that is another server's is deleted."""
         script = make_room_script(props["node"], props["member_id"])
-        asyncio.run(_run(host_of(props), script, f"looking for an older node {props['node']}"))
+        what = f"looking for an older node {props['node']}"
+        asyncio.run(_run(host_of(props), script, what, _CONNECT_SECONDS))
         return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Takes the Node out of the cluster, before its server is deleted."""
+        script, what = leave_script(_props["node"]), f"deleting the node {_props['node']}"
         try:
-            asyncio.run(
-                _run(host_of(_props), leave_script(_props["node"]), f"deleting the node {_props['node']}")
-            )
+            asyncio.run(_run(host_of(_props), script, what, _LEAVE_CONNECT_SECONDS))
         except InfraError as error:
             # the cloud-controller-manager deletes it, too, once its server is gone
             print(f"the node {_props['node']} was not deleted: {error}")
@@ -76,6 +77,6 @@ def leave_script(node: str) -> str:
     return f"{_DELETE} {shlex.quote(node)}"
 
 
-async def _run(host: Host, script: str, what: str) -> None:
-    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
+async def _run(host: Host, script: str, what: str, connect_seconds: float) -> None:
+    async with connect(host, timeout=connect_seconds) as shell:
         await shell.run(script, what=what, timeout=_SECONDS)

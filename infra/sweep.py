@@ -55,7 +55,9 @@ class SweepProvider(Provider):
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Deletes Services first, then what is still in the cloud."""
         cloud = cloud_of(self._configuration, os.environ)
-        uids = asyncio.run(sweep_services(host_of(_props), print)) if "address" in _props else []
+        uids = []
+        if "address" in _props and server_runs(cloud, _props["server_id"]):
+            uids = asyncio.run(sweep_services(host_of(_props), print))
         sweep_cloud(cloud, Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids)), print)
 
 
@@ -114,6 +116,17 @@ async def sweep_services(host: Host, report: Report) -> list[str]:
     except InfraError as error:
         report(f"the cluster could not be asked to remove its load balancers itself: {error}")
         return []
+
+
+def server_runs(cloud: Cloud, server_id: str) -> bool:
+    """Whether it is worth trying to reach a server."""
+    try:
+        answer = call(cloud.endpoint, cloud.token, "GET", f"/servers/{server_id}")
+    except CloudError as error:
+        if error.status == 404:
+            return False
+        raise
+    return answer["server"]["status"] == "running"
 
 
 def sweep_cloud(cloud: Cloud, ownership: Ownership, report: Report) -> None:

@@ -15,6 +15,7 @@ from infra.sweep import (
     delete_services,
     deletion_script,
     load_balancer_services,
+    server_runs,
     sweep_cloud,
     sweep_services,
 )
@@ -82,8 +83,11 @@ def cloud():
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
+            if self.path.startswith("/v1/servers/"):
+                status = {"1": "running", "2": "off"}.get(self.path.rpartition("/")[2])
+                return self._answer(200 if status else 404, {"server": {"status": status}})
             paging = {"pagination": {"next_page": None}}
-            self._answer(200, {"load_balancers": list(there.values()), "meta": paging})
+            return self._answer(200, {"load_balancers": list(there.values()), "meta": paging})
 
         def do_DELETE(self):
             identity = int(self.path.rpartition("/")[2])
@@ -125,6 +129,11 @@ def test_what_cannot_be_deleted_is_named_and_the_rest_goes(cloud):
         sweep_cloud(where, OURS, lambda _: None)
     assert "tttt" not in str(caught.value)
     assert set(there) == {2, 3, 4}
+
+
+@pytest.mark.parametrize(("server_id", "runs"), [("1", True), ("2", False), ("3", False)])
+def test_only_a_server_that_runs_is_worth_an_attempt(cloud, server_id, runs):
+    assert server_runs(cloud[0], server_id) is runs
 
 
 class FakeCluster:
