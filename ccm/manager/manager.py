@@ -121,6 +121,9 @@ class Manager:
                     group.create_task(informer.run(), name=f"informer {path}")
                 for entry, controller in controllers:
                     await self._start(entry, controller, group)
+                if not controllers:
+                    log.warning("nothing_to_do", why="no controller is on, or the cloud offers nothing")
+                    await asyncio.Event().wait()
                 # What exists now stays: the garbage collector need not look at it again and again.
                 gc.collect()
                 gc.freeze()

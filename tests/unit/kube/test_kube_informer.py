@@ -323,9 +323,8 @@ class InformerMachine(RuleBasedStateMachine):
         stored = {
             item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in self.server.all(NODES)
         }
-        assert {
-            key: self.informer.get(key).metadata.resource_version for key in self.informer.keys()
-        } == stored
+        held = {item.metadata.name: item.metadata.resource_version for item in self.informer.items()}
+        assert held == stored
         self.virtual.close()
 
 

@@ -108,13 +108,9 @@ async def test_cancelled_worker_leaves_nothing_in_its_hands():
 
 
 def test_time_is_found_along_the_chain():
-    try:
-        try:
-            raise TooManyRequests(429, retry_after=9)
-        except TooManyRequests as error:
-            raise CcmError("outer") from error
-    except CcmError as error:
-        assert retry_after(error) == 9
+    outer = CcmError("outer")
+    outer.__cause__ = TooManyRequests(429, retry_after=9)
+    assert retry_after(outer) == 9
     assert retry_after(CcmError("plain")) is None
 
 

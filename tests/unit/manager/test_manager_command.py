@@ -1,0 +1,59 @@
+"""The command as a person runs it: exit codes and messages, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ccm.__main__ import main
+from ccm.manager import command
+
+TOKEN = "t" * 64
+
+
+def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-m", "ccm", *arguments],
+        env=keep | environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_all_mistakes_of_flags_and_environment_at_once():
+    done = _run("--cloud-provider=hcloud", "--nonsense", "--secure-port=-1", HCLOUD_ENDPOINT="no url")
+    assert done.returncode == 2
+    for part in ("unknown flag: --nonsense", "--secure-port: -1", "HCLOUD_TOKEN", "--help"):
+        assert part in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("kubeconfig", [None, "clusters: 5"])
+def test_nothing_to_connect_to_is_one_clear_error(tmp_path, kubeconfig):
+    arguments = ["--cloud-provider=hcloud", "--secure-port=0"]
+    if kubeconfig:
+        (tmp_path / "config").write_text(kubeconfig)
+        arguments.append(f"--kubeconfig={tmp_path / 'config'}")
+    done = _run(*arguments, HCLOUD_TOKEN=TOKEN)
+    assert done.returncode == 1
+    assert "kubeconfig" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert TOKEN not in done.stderr
+
+
+def test_help_and_version(capsys):
+    assert command.run_manager(["--help"], {}) == 0
+    assert "--leader-elect-lease-duration" in capsys.readouterr().out
+    assert command.run_manager(["--version"], {}) == 0
+    assert capsys.readouterr().out.startswith("ccm-from-scratch v")
+
+
+def test_no_cloud_provider(capsys):
+    assert main([]) == 2
+    assert "--cloud-provider cannot be empty" in capsys.readouterr().err
+
+
+def test_boot_time_goes_on():
+    assert command.boot_time() <= command.boot_time()

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from pathlib import Path
+
+import aiohttp
+import pytest
+import trustme
+from manager_flags import parsed
+from prometheus_client import CollectorRegistry, Counter
+
+from ccm.errors import ConfigurationError
+from ccm.kube.errors import Forbidden
+from ccm.kube.memory import MemoryTransport
+from ccm.manager.endpoint import Connections, Endpoint
+from ccm.manager.health import Health
+from ccm.manager.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
+from ccm.manager.selfsigned import load_from_memory, make_certificate
+from ccm.manager.tls import ServerTls, TlsOptions
+
+CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def server() -> MemoryTransport:
+    memory = MemoryTransport()
+
+    def token_review(body):
+        known = body["spec"]["token"] in {"prometheus", "nobody"}
+        return {"status": {"authenticated": known, "user": {"username": body["spec"]["token"]}}}
+
+    memory.answer(TOKEN_REVIEWS, token_review)
+    memory.answer(ACCESS_REVIEWS, lambda body: {"status": {"allowed": body["spec"]["user"] == "prometheus"}})
+    return memory
+
+
+@pytest.fixture
+def certificate(authority, tmp_path) -> tuple[str, str]:
+    return _issue(authority, tmp_path, "server", "127.0.0.1", "localhost")
+
+
+def _issue(authority: trustme.CA, directory: Path, name: str, *identities: str, **more) -> tuple[str, str]:
+    issued = authority.issue_cert(*identities, **more)
+    paths = directory / f"{name}.crt", directory / f"{name}.key"
+    issued.cert_chain_pems[0].write_to_path(paths[0])
+    issued.private_key_pem.write_to_path(paths[1])
+    return str(paths[0]), str(paths[1])
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _endpoint(server: MemoryTransport, health: Health | None = None, *arguments: str) -> Endpoint:
+    registry = CollectorRegistry()
+    Counter("things", "Things.", registry=registry).inc()
+    flags = parsed("--bind-address=127.0.0.1", f"--secure-port={_free_port()}", *arguments)
+    assert flags.problems == ()
+    return Endpoint(flags, health or Health(), registry, Connections(server, server, server))
+
+
+def _trusting(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+async def _get(endpoint: Endpoint, path: str, context: ssl.SSLContext, token: str = "", method: str = "GET"):
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    url = f"https://127.0.0.1:{endpoint.port}{path}"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url, ssl=context, headers=headers) as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+@pytest.fixture
+async def served(server, authority, certificate):
+    health = Health()
+    health.add("node", lambda: "not yet")
+    arguments = f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"
+    async with _endpoint(server, health, *arguments) as endpoint:
+        yield endpoint, _trusting(authority)
+
+
+async def test_probes_need_no_token(served):
+    assert await _get(*_at(served, "/livez")) == (200, "ok")
+    status, text = await _get(*_at(served, "/readyz"))
+    assert (status, text) == (500, "[+]ping ok\n[-]node failed: not yet\nreadyz check failed\n")
+    status, text = await _get(*_at(served, "/healthz?verbose&exclude=node"))
+    assert status == 200
+    assert "[+]node excluded: ok" in text
+
+
+def _at(served, path: str):
+    endpoint, context = served
+    return endpoint, path, context
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/configz", "/metrics/slis", "/healthz/ping", "/nowhere"])
+async def test_everything_else_needs_one(served, path):
+    status, text = await _get(*_at(served, path))
+    assert status == 403
+    assert f'User \\"system:anonymous\\" cannot get path \\"{path}\\"' in text
+    assert (await _get(*_at(served, path), token="unknown"))[0] == 401
+    assert (await _get(*_at(served, path), token="nobody"))[0] == 403
+
+
+async def test_metrics_and_configuration(served):
+    status, text = await _get(*_at(served, "/metrics"), token="prometheus")
+    assert status == 200
+    assert "things_total 1.0" in text
+    status, text = await _get(*_at(served, "/configz"), token="prometheus")
+    assert '"CloudProvider": {"Name": "fake"' in text
+    status, text = await _get(*_at(served, "/metrics/slis"), token="prometheus")
+    assert 'kubernetes_healthcheck{name="node",type="readyz"} 0' in text
+    assert await _get(*_at(served, "/healthz/ping"), token="prometheus") == (200, "ok")
+    assert (await _get(*_at(served, "/nowhere"), token="prometheus"))[0] == 404
+
+
+async def test_nothing_can_be_written(served):
+    assert (await _get(*_at(served, "/livez"), method="POST"))[0] == 405
+
+
+async def test_server_that_can_not_be_asked_lets_nobody_in(served, server):
+    server.fail(Forbidden(403, message="the manager may not ask"), times=100)
+    assert (await _get(*_at(served, "/metrics"), token="prometheus"))[0] == 500
+
+
+async def test_client_certificates_of_the_cluster_count(server, authority, certificate, tmp_path):
+    clients = trustme.CA()
+    config = {"metadata": {"name": "extension-apiserver-authentication"}}
+    config["data"] = {"client-ca-file": clients.cert_pem.bytes().decode()}
+    server.put(CONFIG_MAPS, config)
+    server.answer(ACCESS_REVIEWS, lambda body: {"status": {"allowed": body["spec"]["user"] == "me"}})
+    arguments = f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"
+    context = _trusting(authority)
+    context.load_cert_chain(*_issue(clients, tmp_path, "client", common_name="me"))
+    async with _endpoint(server, None, *arguments) as endpoint:
+        async with asyncio.timeout(5):
+            while (await _get(endpoint, "/metrics", context))[0] != 200:  # noqa: ASYNC110 - it learns by itself
+                await asyncio.sleep(0.01)
+        assert (await _get(endpoint, "/metrics", _trusting(authority)))[0] == 403
+        stranger = _trusting(authority)
+        stranger.load_cert_chain(*_issue(trustme.CA(), tmp_path, "stranger", common_name="me"))
+        with pytest.raises(aiohttp.ClientError):
+            await _get(endpoint, "/metrics", stranger)
+
+
+async def test_without_a_certificate_one_is_made_for_localhost(server):
+    async with _endpoint(server) as endpoint:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        assert (await _get(endpoint, "/livez", context)) == (200, "ok")
+
+
+async def test_port_in_use_is_one_clear_error(server):
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"--secure-port: can't listen on 127.0.0.1 port {port}"):
+            async with _endpoint(server, None, f"--secure-port={port}"):
+                pass
+
+
+async def test_port_zero_serves_nothing(server):
+    async with _endpoint(server, None, "--secure-port=0") as endpoint:
+        assert not endpoint.started.is_set()
+
+
+def test_certificate_that_changes_is_loaded(authority, tmp_path):
+    pair = _issue(authority, tmp_path, "server", "localhost")
+    tls = ServerTls(TlsOptions(*pair))
+    assert not tls.reload()
+    _issue(authority, tmp_path, "server", "localhost")
+    os.utime(pair[0], ns=(1, 1))
+    assert tls.reload()
+    Path(pair[1]).write_text("nonsense")
+    with pytest.raises(ConfigurationError, match="can't be used"):
+        tls.reload()
+
+
+def test_made_certificate_is_kept_in_its_directory(tmp_path):
+    options = TlsOptions(directory=str(tmp_path / "certificates"))
+    ServerTls(options)
+    files = {path.name: path.stat() for path in (tmp_path / "certificates").iterdir()}
+    assert set(files) == {"cloud-controller-manager.crt", "cloud-controller-manager.key"}
+    assert files["cloud-controller-manager.key"].st_mode & 0o777 == 0o600
+    ServerTls(options)
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "certificates").iterdir()} == {
+        name: stat.st_mtime_ns for name, stat in files.items()
+    }
+
+
+def test_directory_that_can_not_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="--cert-dir"):
+        ServerTls(TlsOptions(directory=str(tmp_path / "file" / "x")))
+
+
+def test_made_certificate_is_good_for_localhost(tmp_path):
+    """A client that trusts it accepts it by name and by address."""
+    made = make_certificate()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_from_memory(server, made)
+    client = ssl.create_default_context(cadata=made.certificate.decode())
+    for name in ("localhost", "127.0.0.1"):
+        _handshake(client, server, name)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        _handshake(client, server, "example.com")
+
+
+def _handshake(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> None:
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    near = client.wrap_bio(to_client, to_server, server_hostname=name)
+    far = server.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(4):
+        for side in (near, far):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+
+
+def test_versions_and_ciphers():
+    options = TlsOptions(
+        minimum=ssl.TLSVersion.TLSv1_3, cipher_suites=("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",)
+    )
+    context = ServerTls(options).context
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+    old = [cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"]
+    assert old == ["ECDHE-RSA-AES128-GCM-SHA256"]

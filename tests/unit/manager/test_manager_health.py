@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from ccm.manager.health import Health
+from ccm.manager.server import health_metrics
+
+
+def _health(problem: str | None = None) -> Health:
+    health = Health()
+    health.add("leaderElection", lambda: None, live=True)
+    health.add("cloud-node-controller", lambda: problem)
+    return health
+
+
+def test_all_is_well():
+    assert _health().answer("healthz", verbose=False) == (200, "ok")
+    assert _health().answer("readyz", verbose=True) == (
+        200, "[+]ping ok\n[+]leaderElection ok\n[+]cloud-node-controller ok\nreadyz check passed\n",
+    )  # fmt: skip
+
+
+def test_problem_is_told():
+    status, text = _health("no answer").answer("readyz", verbose=False)
+    assert status == 500
+    assert text == (
+        "[+]ping ok\n[+]leaderElection ok\n[-]cloud-node-controller failed: no answer\nreadyz check failed\n"
+    )
+
+
+def test_cloud_that_is_away_is_no_reason_to_restart():
+    assert _health("no answer").answer("livez", verbose=False) == (200, "ok")
+
+
+def test_lost_leadership_is_one():
+    health = Health()
+    health.add("leaderElection", lambda: "not renewed", live=True)
+    assert health.answer("livez", verbose=False)[0] == 500
+
+
+def test_excluded_checks():
+    health = _health("no answer")
+    status, text = health.answer("readyz", verbose=True, exclude=["cloud-node-controller"])
+    assert status == 200
+    assert "[+]cloud-node-controller excluded: ok" in text
+    assert 'no matches for "x"' in health.answer("livez", verbose=True, exclude=["x"])[1]
+
+
+def test_one_check_alone():
+    health = _health("no answer")
+    assert health.answer_one("readyz", "ping") == (200, "ok")
+    assert health.answer_one("readyz", "cloud-node-controller") == (500, "no answer\n")
+    assert health.answer_one("livez", "cloud-node-controller")[0] == 404
+
+
+def test_check_that_fails_is_a_failed_check():
+    health = Health()
+    health.add("broken", lambda: 1 / 0)
+    assert "[-]broken failed: ZeroDivisionError" in health.answer("healthz", verbose=False)[1]
+
+
+def test_removed_check():
+    health = _health("no answer")
+    health.remove("cloud-node-controller")
+    assert health.names() == ["ping", "leaderElection"]
+
+
+def test_metrics_of_checks():
+    text = health_metrics(_health("no answer"))
+    assert 'kubernetes_healthcheck{name="ping",type="livez"} 1' in text
+    assert 'kubernetes_healthcheck{name="cloud-node-controller",type="readyz"} 0' in text

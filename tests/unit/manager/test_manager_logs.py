@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+
+import pytest
+import structlog
+
+from ccm.manager.logs import Redactor, secrets_in, set_up_logs
+
+TOKEN = "t0ps3cret" * 7
+
+
+@pytest.fixture
+def stream():
+    """Where the log goes; afterwards everything is as it was."""
+    root = logging.getLogger()
+    before = (root.handlers[:], root.level, structlog.get_config())
+    yield io.StringIO()
+    root.handlers[:], level = before[0], before[1]
+    root.setLevel(level)
+    structlog.configure(**before[2])
+
+
+def _log():
+    return structlog.stdlib.get_logger("ccm.test")
+
+
+def test_text_is_like_klog(stream):
+    set_up_logs(form="text", verbosity=0, stream=stream)
+    _log().info("it_happened", node="a b", count=3)
+    _log().warning("careful")
+    _log().debug("not_shown")
+    first, second = stream.getvalue().splitlines()
+    assert re.fullmatch(r'I\d{4} \d\d:\d\d:\d\d\.\d{6} ccm\.test\] "it_happened" count=3 node="a b"', first)
+    assert second.startswith("W")
+
+
+def test_json(stream):
+    set_up_logs(form="json", verbosity=4, stream=stream)
+    _log().debug("it_happened", node="a", odd={1, 2})
+    record = json.loads(stream.getvalue())
+    assert (record["level"], record["logger"], record["msg"], record["node"]) == (
+        "debug", "ccm.test", "it_happened", "a",
+    )  # fmt: skip
+    assert isinstance(record["ts"], float)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_secrets_never_appear(stream, form):
+    set_up_logs(form=form, verbosity=9, secrets=[TOKEN], stream=stream)
+    _log().info("call", url=f"http://x?token={TOKEN}", error=ValueError(TOKEN), headers={"a": TOKEN})
+    _log().info(f"direct {TOKEN}")
+    logging.getLogger("other").warning("header %s", f"Authorization: Bearer abcdef{TOKEN[:5]}")
+    try:
+        raise ValueError(TOKEN)  # noqa: TRY301 - something has to fail
+    except ValueError:
+        _log().exception("failed")
+    text = stream.getvalue()
+    assert TOKEN not in text
+    assert "abcdef" not in text
+    assert text.count("[secret]") >= 6
+    assert "ValueError" in text
+
+
+def test_other_libraries_log_in_the_same_form(stream):
+    set_up_logs(form="json", verbosity=0, stream=stream)
+    logging.getLogger("other").error("old %s", "style")
+    assert json.loads(stream.getvalue())["msg"] == "old style"
+
+
+def test_which_variables_are_secret():
+    environment = {
+        "HCLOUD_TOKEN": "a", "ROBOT_PASSWORD": "b", "HCLOUD_TOKEN_FILE": "/etc/token", "HOME": "/root",
+    }  # fmt: skip
+    assert secrets_in(environment) == ["a", "b"]
+
+
+def test_short_texts_are_not_masked():
+    assert Redactor(["on"]).clean("turn it on") == "turn it on"

@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from manager_flags import options
+
+from ccm.cloud import CloudUnavailable, Instance
+from ccm.cloud.fake import FakeCloud
+from ccm.errors import ConfigurationError
+from ccm.kube.errors import LeaseLost, ServerError
+from ccm.kube.memory import MemoryTransport
+from ccm.manager.controllers import TABLE, Entry
+from ccm.manager.endpoint import Connections
+from ccm.manager.manager import Manager
+from ccm.manager.metrics import Metrics
+
+pytestmark = pytest.mark.looptime
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+NODE = {
+    "metadata": {"name": "n1"},
+    "spec": {"taints": [{"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"}]},
+}
+
+
+RUNS: list[Run] = []
+
+
+class Run:
+    """A manager that runs."""
+
+    def __init__(self, server, cloud, *arguments: str, table=TABLE, identity="host_1") -> None:
+        self.metrics = Metrics("0")
+        self.cloud = cloud
+        self.manager = Manager(
+            options("--secure-port=0", *arguments),
+            cloud,
+            Connections(server, server, server),
+            self.metrics,
+            identity=identity,
+            table=table,
+        )
+        self.task = asyncio.create_task(self.manager.run())
+        RUNS.append(self)
+
+    @property
+    def health(self):
+        return self.manager.health
+
+    def running(self, name: str) -> float | None:
+        labels = {"name": name, "manager": "cloud-controller-manager"}
+        return self.metrics.registry.get_sample_value("running_managed_controllers", labels)
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@pytest.fixture
+async def server():
+    memory = MemoryTransport()
+    yield memory
+    while RUNS:
+        await RUNS.pop().stop()
+
+
+@pytest.fixture
+def cloud() -> FakeCloud:
+    return FakeCloud.complete()
+
+
+class Stub:
+    """A controller that notes when it starts and ends."""
+
+    log: list[str]
+
+    def __init__(self, name: str, log: list[str], problem: str | None = None) -> None:
+        self.name, self.log, self.problem = name, log, problem
+
+    async def run(self) -> None:
+        self.log.append(f"start {self.name}")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.02)
+            self.log.append(f"end {self.name}")
+
+    def healthy(self) -> str | None:
+        return self.problem
+
+
+def _table(log: list[str], *names: str) -> tuple[Entry, ...]:
+    return tuple(Entry(entry.name, entry.metric, _builder(entry.metric, log)) for entry in TABLE)
+
+
+def _builder(name: str, log: list[str]):
+    return lambda _shop: Stub(name, log)
+
+
+async def test_nodes_are_initialised(server, cloud):
+    server.put("/api/v1/nodes", NODE)
+    cloud.instances.add(Instance("fake://1", "n1"))
+    run = Run(server, cloud)
+    await asyncio.sleep(5)
+    assert server.read("/api/v1/nodes/n1")["spec"].get("taints", []) == []
+    assert run.health.answer("readyz", verbose=False) == (200, "ok")
+    assert "cloud-node-controller" in run.health.names()
+    assert (run.running("cloud-node"), run.running("service")) == (1, 1)
+
+
+async def test_order_and_end(server, cloud):
+    log: list[str] = []
+    run = Run(server, cloud, table=_table(log))
+    await asyncio.sleep(1)
+    assert log == ["start cloud-node", "start cloud-node-lifecycle", "start service", "start route"]
+    assert server.read(f"{LEASES}/cloud-controller-manager")["spec"]["holderIdentity"] == "host_1"
+    await run.stop()
+    assert len(log) == 8
+    assert server.read(f"{LEASES}/cloud-controller-manager")["spec"]["holderIdentity"] == ""
+    assert run.running("cloud-node") == 0
+    messages = [event["message"] for event in server.all("/api/v1/events")]
+    assert sorted(messages) == ["host_1 became leader", "host_1 stopped leading"]
+
+
+async def test_start_interval_spreads_controllers(server, cloud):
+    log: list[str] = []
+    Run(server, cloud, "--controller-start-interval=10s", table=_table(log))
+    await asyncio.sleep(5)
+    assert log == ["start cloud-node"]
+    await asyncio.sleep(60)
+    assert len(log) == 4
+
+
+async def test_chosen_controllers_only(server, cloud):
+    log: list[str] = []
+    Run(server, cloud, "--controllers=*,-route,-cloud-node", table=_table(log))
+    await asyncio.sleep(1)
+    assert log == ["start cloud-node-lifecycle", "start service"]
+
+
+async def test_cloud_without_capabilities_runs_nothing(server):
+    run = Run(server, FakeCloud())
+    await asyncio.sleep(1)
+    assert not run.task.done()
+    assert [name for name in run.health.names() if name.endswith("-controller")] == []
+
+
+async def test_follower_waits_and_is_healthy(server, cloud):
+    log: list[str] = []
+    Run(server, cloud, table=_table(log))
+    await asyncio.sleep(1)
+    second = Run(server, FakeCloud.complete(), table=_table(log), identity="host_2")
+    await asyncio.sleep(100)
+    assert len(log) == 4
+    assert second.health.answer("readyz", verbose=False) == (200, "ok")
+    assert not second.cloud.started
+
+
+async def test_lost_lease_ends_it_all(server, cloud):
+    log: list[str] = []
+    run = Run(server, cloud, table=_table(log))
+    await asyncio.sleep(1)
+    lease = server.read(f"{LEASES}/cloud-controller-manager")
+    server.put(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "somebody"}})
+    with pytest.raises(LeaseLost):
+        await run.task
+    assert len(log) == 8
+
+
+async def test_no_election_starts_at_once_and_writes_no_lease(server, cloud):
+    log: list[str] = []
+    Run(server, cloud, "--leader-elect=false", table=_table(log))
+    await asyncio.sleep(0.1)
+    assert len(log) == 4
+    assert server.all(LEASES) == []
+
+
+async def test_cloud_that_is_away_is_waited_for(server, cloud):
+    cloud.script.fail("start", CloudUnavailable("no answer"), times=3)
+    log: list[str] = []
+    run = Run(server, cloud, table=_table(log))
+    await asyncio.sleep(0.5)
+    assert "the cloud can't be used: no answer" in run.health.answer("readyz", verbose=False)[1]
+    assert run.health.answer("livez", verbose=False) == (200, "ok")
+    assert log == []
+    await asyncio.sleep(30)
+    assert len(log) == 4
+    assert run.health.answer("readyz", verbose=False) == (200, "ok")
+
+
+async def test_cloud_with_wrong_settings_ends_it(server, cloud):
+    cloud.script.fail("start", ConfigurationError(["HCLOUD_NETWORK: there is no network moon"]))
+    run = Run(server, cloud)
+    with pytest.raises(ConfigurationError, match="moon"):
+        await run.task
+    assert server.read(f"{LEASES}/cloud-controller-manager")["spec"]["holderIdentity"] == ""
+
+
+async def test_cloud_without_cluster_id(server):
+    cloud = FakeCloud(has_cluster_id=False)
+    run = Run(server, cloud)
+    with pytest.raises(ConfigurationError, match="--allow-untagged-cloud"):
+        await run.task
+    again = Run(server, cloud, "--allow-untagged-cloud")
+    await asyncio.sleep(5)
+    assert not again.task.done()
+    assert cloud.started
+
+
+async def test_controller_that_crashes_ends_the_process(server, cloud):
+    class Broken(Stub):
+        async def run(self) -> None:
+            await asyncio.sleep(5)
+            raise ZeroDivisionError("bug")
+
+    log: list[str] = []
+    table = (
+        Entry("a-controller", "a", lambda _: Broken("a", log)),
+        Entry("b-controller", "b", _builder("b", log)),
+    )
+    run = Run(server, cloud, "--controllers=a-controller,b-controller", table=table)
+    with pytest.raises(ZeroDivisionError):
+        await run.task
+    assert log == ["start b", "end b"]
+    assert server.read(f"{LEASES}/cloud-controller-manager")["spec"]["holderIdentity"] == ""
+
+
+async def test_readiness_waits_for_the_lists_and_tells_why(server, cloud):
+    server.fail(ServerError(500, message="etcd is away"), verb="list", prefix="/api/v1/nodes", times=8)
+    run = Run(server, cloud)
+    await asyncio.sleep(10)
+    status, text = run.health.answer("readyz", verbose=False)
+    assert status == 500
+    assert "[-]informer-nodes failed: the list of /api/v1/nodes is not complete yet: etcd is away" in text
+    await asyncio.sleep(300)
+    assert run.health.answer("readyz", verbose=False) == (200, "ok")
+
+
+async def test_watch_that_stays_broken_shows(server, cloud):
+    run = Run(server, cloud)
+    await asyncio.sleep(5)
+    server.fail(ServerError(500, message="no watches"), verb="watch", prefix="/api/v1/nodes", times=1000)
+    server.disconnect()
+    await asyncio.sleep(60)
+    assert run.health.answer("readyz", verbose=False)[0] == 200
+    await asyncio.sleep(120)
+    status, text = run.health.answer("readyz", verbose=False)
+    assert status == 500
+    assert "/api/v1/nodes could not be watched for" in text
