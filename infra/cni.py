@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import shlex
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
 from infra.settings import Settings
 
-CONFIGURATION_PATH = "/var/lib/rancher/k3s/agent/etc/cni/net.d/10-native.conflist"
+CONFIGURATION_PATH = "/etc/cni/net.d/10-native.conflist"
+"""Without Flannel k3s leaves containerd's own defaults: this folder, and /opt/cni/bin for the plugins."""
+
+_PLUGINS = ("bridge", "host-local", "loopback", "portmap")
 CILIUM_VERSION = "1.18.4"
 
 
@@ -33,14 +35,16 @@ def bridge_configuration(pod_cidr: str) -> str:
 
 
 def bridge_script(pod_cidr: str) -> str:
-    """Puts the configuration where k3s's containerd looks for it; it takes effect at once."""
-    folder, path = shlex.quote(CONFIGURATION_PATH.rpartition("/")[0]), shlex.quote(CONFIGURATION_PATH)
+    """Puts k3s's own plugins and the configuration where containerd looks; it takes effect at once."""
     return f"""set -eu
-mkdir -p {folder}
-cat > {path}.new <<'END'
+mkdir -p /opt/cni/bin /etc/cni/net.d
+for plugin in {" ".join(_PLUGINS)}; do
+  [ -e /opt/cni/bin/$plugin ] || ln -sf /var/lib/rancher/k3s/data/current/bin/$plugin /opt/cni/bin/$plugin
+done
+cat > {CONFIGURATION_PATH}.new <<'END'
 {bridge_configuration(pod_cidr)}
 END
-mv {path}.new {path}
+mv {CONFIGURATION_PATH}.new {CONFIGURATION_PATH}
 """
 
 

@@ -20,7 +20,7 @@ from infra.server import Server, host_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
-NETWORK_PATIENCE = 5.0
+NETWORK_PATIENCE = 12.0
 """Seconds that a node with a range for its Pods may lack a network before it gets one from us."""
 
 _LIST = "k3s kubectl get nodes -o json"

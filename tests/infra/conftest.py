@@ -89,7 +89,7 @@ def defaults() -> dict[str, str]:
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def engine():
     """Runs a function as a Pulumi program; returns what it registered."""
     return run_program

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import importlib
 import pickle
 from collections import Counter
@@ -30,8 +31,11 @@ class Program:
         return item
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def declared(engine, defaults):
+    """Declares the environment with some settings changed; each set of changes only once."""
+
+    @functools.cache
     def declare(**changes: str) -> Program:
         configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
         settings = read_settings(configuration)
