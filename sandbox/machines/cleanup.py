@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -92,7 +93,7 @@ def _cgroups(names: Names) -> Iterator[tuple[str, bool]]:
 def _mounts(folders: Sequence[Path]) -> Iterator[tuple[str, bool]]:
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     for point in sorted(points, reverse=True):
-        path = Path(point.encode().decode("unicode_escape"))  # spaces are written as octal numbers
+        path = Path(re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), point))  # a space is \040 there
         if any(path.is_relative_to(folder) for folder in folders):
             yield f"mount {path}", _tried(lambda path=path: libc.unmount(path, libc.MNT_DETACH))
 

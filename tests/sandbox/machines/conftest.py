@@ -136,8 +136,10 @@ def world(tmp_path, image, monkeypatch):
     # These machines run no cluster; with the usual reserve they would not fit beside an environment.
     monkeypatch.setattr(capacity, "PER_MACHINE", 6)
     site = secrets.token_hex(3)
-    yield World(site, tmp_path, public_range, image, asyncssh.generate_private_key("ssh-ed25519"))
-    remove_all(site, tmp_path)
+    state = tmp_path / "it's a state, of: signs"  # whoever clones into such a folder
+    state.mkdir()
+    yield World(site, state, public_range, image, asyncssh.generate_private_key("ssh-ed25519"))
+    remove_all(site, state)
 
 
 @pytest.fixture

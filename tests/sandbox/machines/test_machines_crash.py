@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.cloud.backend import NetworkSpec, Route
-from sandbox.machines import cgroups, namespaces, processes, records
+from sandbox.machines import cgroups, libc, namespaces, processes, records
 from sandbox.machines.cleanup import remove_all
 
 pytestmark = pytest.mark.machines
@@ -116,6 +116,19 @@ def test_names_and_files_are_enough_to_remove_everything(world, programs):
     assert footprint(world) == {}
     assert not (world.state / "machines").exists()
     assert remove_all(world.site, world.state) == []
+
+
+def test_mounts_and_sockets_are_removed_wherever_the_state_lies(world):
+    point = world.state / "machines/1/a folder"
+    point.mkdir(parents=True)
+    libc.mount("tmpfs", point, "tmpfs")
+    sockets = Path(f"/run/ccmfs-{world.site}")
+    (sockets / "lb-1").mkdir(parents=True)
+    removed = remove_all(world.site, world.state)
+    assert f"mount {point}" in removed
+    assert not point.exists()
+    assert not sockets.exists()
+    assert footprint(world) == {}
 
 
 async def test_a_running_machine_is_adopted_and_its_past_is_caught_up_with(world, backend):
