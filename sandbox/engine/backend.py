@@ -1,8 +1,8 @@
 """The file backend: stacks in a folder, laid out as the genuine Pulumi does it.
 
-    .pulumi/meta.yaml
-    .pulumi/stacks/<project>/<stack>.json       the checkpoint; .json.bak is the one before the last run
-    .pulumi/locks/organization/<project>/<stack>/<id>.json
+.pulumi/meta.yaml
+.pulumi/stacks/<project>/<stack>.json       the checkpoint; .json.bak is the one before the last run
+.pulumi/locks/organization/<project>/<stack>/<id>.json
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ def open_backend(project: Project, environment: Mapping[str, str], home: Path) -
     """
     url = environment.get("PULUMI_BACKEND_URL") or project.backend_url
     if not url:
-        raise UsageError("no backend is configured: set PULUMI_BACKEND_URL=file://FOLDER or backend.url in Pulumi.yaml")
+        raise UsageError(
+            "no backend is configured: set PULUMI_BACKEND_URL=file://FOLDER or backend.url in Pulumi.yaml"
+        )
     parsed = urlparse(url)
     if parsed.scheme != "file":
-        raise UnsupportedError(f"the backend {url}", instead="use a file:// backend or install the Pulumi CLI")
+        raise UnsupportedError(
+            f"the backend {url}", instead="use a file:// backend or install the Pulumi CLI"
+        )
     path = unquote(parsed.netloc + parsed.path)
     folder = home / path[1:].lstrip("/") if path.startswith("~") else Path(path)
     return Backend(project.root / folder, project.name)
@@ -73,7 +77,9 @@ class Backend:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise StateError(f"{path}: can't be read: {error}; {path}.bak is the state before the last run") from error
+            raise StateError(
+                f"{path}: can't be read: {error}; {path}.bak is the state before the last run"
+            ) from error
         if data.get("version") != 3:
             raise StateError(f"{path}: state of version {data.get('version')} is unknown (wanted: 3)")
         return data["checkpoint"].get("latest") or {}

@@ -12,7 +12,9 @@ from typing import NoReturn
 from sandbox.engine.errors import UsageError
 
 BANNER = "Embedded engine of ccm-from-scratch (this is not the Pulumi CLI)"
-_KNOWN_ELSEWHERE = "the embedded engine has no {what}; the Pulumi CLI may have it (put it on PATH and it is used)"
+_KNOWN_ELSEWHERE = (
+    "the embedded engine has no {what}; the Pulumi CLI may have it (put it on PATH and it is used)"
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -24,7 +26,10 @@ class _Parser(argparse.ArgumentParser):
             message = _KNOWN_ELSEWHERE.format(what=f"argument '{argument}' for '{self.prog}'")
         elif "invalid choice: " in message:
             given = message.split("invalid choice: ")[1].split(" ")[0]
-            message = _KNOWN_ELSEWHERE.format(what=f"command {given} in '{self.prog}'") + f"; try '{self.prog} --help'"
+            message = (
+                _KNOWN_ELSEWHERE.format(what=f"command {given} in '{self.prog}'")
+                + f"; try '{self.prog} --help'"
+            )
         raise UsageError(message)
 
 
@@ -33,7 +38,9 @@ def _common() -> argparse.ArgumentParser:
     common.add_argument("-s", "--stack", help="the stack to work on")
     common.add_argument("-C", "--cwd", default=".", help="work as if started in this folder")
     common.add_argument("--non-interactive", action="store_true", help="never ask")
-    common.add_argument("-v", "--verbose", nargs="?", const=1, default=0, type=int, help="show debug messages")
+    common.add_argument(
+        "-v", "--verbose", nargs="?", const=1, default=0, type=int, help="show debug messages"
+    )
     common.add_argument("--color", choices=("auto", "always", "never", "raw"), default="auto", help="colors")
     common.add_argument("--logtostderr", action="store_true", help=argparse.SUPPRESS)
     return common
@@ -44,7 +51,15 @@ def _operation(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
     shared.add_argument("-p", "--parallel", type=int, default=16, help="operations at once")
     shared.add_argument("--show-secrets", action="store_true", help="show secret outputs")
     shared.add_argument("-t", "--target", action="append", help=argparse.SUPPRESS)
-    shared.add_argument("-r", "--refresh", nargs="?", const="true", default="false", choices=("true", "false"), help="refresh first")
+    shared.add_argument(
+        "-r",
+        "--refresh",
+        nargs="?",
+        const="true",
+        default="false",
+        choices=("true", "false"),
+        help="refresh first",
+    )
     shared.add_argument("-d", "--diff", action="store_true", help=argparse.SUPPRESS)
     shared.add_argument("--suppress-outputs", action="store_true", help="don't print the stack's outputs")
     shared.add_argument("-m", "--message", help=argparse.SUPPRESS)
@@ -66,10 +81,16 @@ def parser() -> argparse.ArgumentParser:
     changing = _changing(operation)
     root = _Parser(prog="pulumi", description=BANNER)
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    commands.add_parser("up", aliases=["update"], parents=[changing], help="create or change the stack's resources")
+    commands.add_parser(
+        "up", aliases=["update"], parents=[changing], help="create or change the stack's resources"
+    )
     commands.add_parser("preview", aliases=["pre"], parents=[operation], help="show what 'up' would do")
-    commands.add_parser("refresh", aliases=["ref"], parents=[changing], help="compare the state with what is there")
-    destroy = commands.add_parser("destroy", aliases=["down"], parents=[changing], help="delete all of the stack's resources")
+    commands.add_parser(
+        "refresh", aliases=["ref"], parents=[changing], help="compare the state with what is there"
+    )
+    destroy = commands.add_parser(
+        "destroy", aliases=["down"], parents=[changing], help="delete all of the stack's resources"
+    )
     destroy.add_argument("--remove", action="store_true", help="remove the stack afterwards")
     commands.add_parser("version", help="print the version of the SDK that the engine serves")
     _stack_commands(commands.add_parser("stack", parents=[common], help="work with stacks"), common)

@@ -43,6 +43,9 @@ class StackFile:
         config = data.get("config") or {}
         if not isinstance(config, dict):
             raise ProjectError(path, "config: must be a mapping")
+        odd = next((name for name in config if not isinstance(name, str)), None)
+        if odd is not None:
+            raise ProjectError(path, f"config: the key {odd!r} must be a text (put it in quotes)")
         self._heading = _heading(path)
         self.salt: str | None = data.get("encryptionsalt")
         self.config: dict[str, Any] = config
@@ -52,7 +55,9 @@ class StackFile:
         data: dict[str, Any] = {"encryptionsalt": self.salt} if self.salt else {}
         if self.config:
             data["config"] = self.config
-        text = self._heading + (yaml.safe_dump(data, sort_keys=True, default_flow_style=False, width=4096) if data else "")
+        text = self._heading + (
+            yaml.safe_dump(data, sort_keys=True, default_flow_style=False, width=4096) if data else ""
+        )
         temporary = self.path.with_name(self.path.name + ".tmp")
         temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, self.path)
@@ -146,7 +151,9 @@ def _check(name: str, schema: Any, values: Mapping[str, str], path: Path) -> Non
     if name not in values:
         if wanted and "default" not in schema:
             key = name.split(":", 1)[1]
-            raise ConfigError(name, f"is required: add it to {path.name} or run 'pulumi config set {key} VALUE'")
+            raise ConfigError(
+                name, f"is required: add it to {path.name} or run 'pulumi config set {key} VALUE'"
+            )
         return
     if wanted and not _matches(wanted, schema, values[name]):
         raise ConfigError(name, f"must be of type {wanted}, not '{values[name]}'")

@@ -28,7 +28,12 @@ def check_protected(resources: Sequence[Resource]) -> None:
 
 
 def delete_one(
-    run: Run, resource: Resource, provider_of: Providers, going: Collection[str], op: Op, hooks: Hooks | None = None
+    run: Run,
+    resource: Resource,
+    provider_of: Providers,
+    going: Collection[str],
+    op: Op,
+    hooks: Hooks | None = None,
 ) -> None:
     """Delete one resource and forget it.
 
@@ -66,7 +71,9 @@ def _provider_delete(run: Run, resource: Resource, provider: Provider) -> None:
     except ClusterUnreachableError as error:
         if not getattr(provider, "delete_unreachable", False):
             raise
-        run.listener.diagnostic("warning", f"removed from the state only: {error.args[0].split('. ')[0]}", resource.urn)
+        run.listener.diagnostic(
+            "warning", f"removed from the state only: {error.args[0].split('. ')[0]}", resource.urn
+        )
 
 
 def delete_all(
@@ -104,6 +111,9 @@ def delete_all(
                 running.add(id(resource))
                 threading.Thread(target=work, args=(resource,), daemon=True).start()
             if not running:
-                run.fail("the resources of the state depend on each other in a circle: " + next(iter(left.values())).urn)
+                run.fail(
+                    "the resources of the state depend on each other in a circle: "
+                    + next(iter(left.values())).urn
+                )
                 return
             changed.wait()

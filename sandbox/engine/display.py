@@ -114,7 +114,9 @@ class Display:
         verbose: Show debug messages.
     """
 
-    def __init__(self, out: TextIO = sys.stdout, *, preview: bool = False, live: bool = False, verbose: bool = False) -> None:
+    def __init__(
+        self, out: TextIO = sys.stdout, *, preview: bool = False, live: bool = False, verbose: bool = False
+    ) -> None:
         self._out = out
         self._preview = preview
         self._verbose = verbose
@@ -175,7 +177,9 @@ class Display:
 
     # --- the end
 
-    def close(self, outputs: Mapping[str, Any], *, failed: bool, show_secrets: bool, changed: bool = True) -> None:
+    def close(
+        self, outputs: Mapping[str, Any], *, failed: bool, show_secrets: bool, changed: bool = True
+    ) -> None:
         """Print diagnostics, outputs and the summary."""
         with self._lock:
             if self._tree is not None:
@@ -231,7 +235,9 @@ class Display:
         if age is not None:
             shown = f" [diff: {','.join(_mark(row.op) + key for key in row.keys)}]" if row.keys else ""
             status = f"{_VERBS[row.op][0]} ({age}){shown}"
-        self._print(f" {SYMBOLS[row.op]} {short_type(graph.type_of(row.urn))} {graph.name_of(row.urn)} {status}")
+        self._print(
+            f" {SYMBOLS[row.op]} {short_type(graph.type_of(row.urn))} {graph.name_of(row.urn)} {status}"
+        )
 
     def _print(self, text: str) -> None:
         print(text, file=self._out, flush=True)

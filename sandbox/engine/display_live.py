@@ -57,7 +57,9 @@ class LiveTree:
             style = "red" if row.failed else _COLORS.get(row.op, "dim")
             kind = "   " * depth + short_type(graph.type_of(row.urn))
             status = self._record.status(row, now, preview=self._preview)
-            table.add_row(SYMBOLS[row.op], kind, graph.name_of(row.urn), status.replace("[", "\\["), style=style)
+            table.add_row(
+                SYMBOLS[row.op], kind, graph.name_of(row.urn), status.replace("[", "\\["), style=style
+            )
         yield table
 
 

@@ -42,12 +42,15 @@ def goal_of(request: resource_pb2.RegisterResourceRequest, stack: str, project: 
         ignore_changes=tuple(request.ignoreChanges),
         replace_on_changes=tuple(request.replaceOnChanges),
         replace_with=tuple(request.replace_with),
-        replacement_trigger=from_value(request.replacement_trigger) if request.HasField("replacement_trigger") else None,
+        replacement_trigger=from_value(request.replacement_trigger)
+        if request.HasField("replacement_trigger")
+        else None,
         delete_before_replace=request.deleteBeforeReplace if request.deleteBeforeReplaceDefined else None,
         retain_on_delete=request.retainOnDelete,
         deleted_with=request.deletedWith,
         additional_secret_outputs=tuple(request.additionalSecretOutputs),
-        aliases=tuple(_alias(item) for item in request.aliases) + tuple(Alias(urn=urn) for urn in request.aliasURNs),
+        aliases=tuple(_alias(item) for item in request.aliases)
+        + tuple(Alias(urn=urn) for urn in request.aliasURNs),
         custom_timeouts=_timeouts(request.customTimeouts) if request.HasField("customTimeouts") else {},
         import_id=request.importId,
         source_position=position(request.sourcePosition, root) if request.HasField("sourcePosition") else "",
@@ -102,4 +105,6 @@ def position(message: Any, root: Path) -> str:
 
 def _hooks(message: resource_pb2.RegisterResourceRequest.ResourceHooksBinding) -> dict[str, list[str]]:
     bound = {name: list(getattr(message, name)) for name in _HOOKS}
-    return {"".join(word.title() for word in name.split("_")): names for name, names in bound.items() if names}
+    return {
+        "".join(word.title() for word in name.split("_")): names for name, names in bound.items() if names
+    }

@@ -23,7 +23,7 @@ def qualified_type(parent: str) -> str:
 
 def type_of(urn: str) -> str:
     """The resource's own type in a URN."""
-    return urn.split("::")[2].split("$")[-1]
+    return urn.split("::")[2].rsplit("$", maxsplit=1)[-1]
 
 
 def name_of(urn: str) -> str:
@@ -52,7 +52,11 @@ def alias_urn(alias: Alias, urn: str, parent: str) -> str:
     stack = head.removeprefix("urn:pulumi:")
     above = "" if alias.no_parent else alias.parent or parent
     return urn_of(
-        alias.stack or stack, alias.project or project, alias.type or type_of(urn), alias.name or name_of(urn), above
+        alias.stack or stack,
+        alias.project or project,
+        alias.type or type_of(urn),
+        alias.name or name_of(urn),
+        above,
     )
 
 

@@ -47,7 +47,9 @@ class HookTable:
         request.new_outputs.CopyFrom(to_struct(resource.outputs))
         with grpc.insecure_channel(hook.callback.target) as channel:
             answer = callback_pb2_grpc.CallbacksStub(channel).Invoke(
-                callback_pb2.CallbackInvokeRequest(token=hook.callback.token, request=request.SerializeToString())
+                callback_pb2.CallbackInvokeRequest(
+                    token=hook.callback.token, request=request.SerializeToString()
+                )
             )
         response = resource_pb2.ResourceHookResponse()
         response.ParseFromString(answer.response)

@@ -151,7 +151,9 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
                 source_position=position(request.sourcePosition, self._root),
             )
             found = self._registrar.read(self._with_provider(goal), request.id)
-            return resource_pb2.ReadResourceResponse(urn=found.urn, id=found.id, properties=to_struct(found.outputs))
+            return resource_pb2.ReadResourceResponse(
+                urn=found.urn, id=found.id, properties=to_struct(found.outputs)
+            )
 
         return self._guard(context, urn, read)
 
@@ -164,7 +166,9 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
             arguments = from_struct(request.args)
             if request.tok == "pulumi:pulumi:getResource":
                 return resource_pb2.ResourceInvokeResponse(**{"return": to_struct(self._resource(arguments))})
-            reference = request.provider or self._default_provider(request.tok.split(":", 1)[0], request.version)
+            reference = request.provider or self._default_provider(
+                request.tok.split(":", 1)[0], request.version
+            )
             if has_unknown(arguments):
                 return resource_pb2.ResourceInvokeResponse(unknown=True)
             answer = self._registry.get(reference).invoke(request.tok, arguments)
@@ -192,8 +196,14 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
     def _remote(self, goal: Goal) -> Any:
         if goal.type not in yaml_v2.TYPES:
             raise UnsupportedError(f"the remote component '{goal.type}'")
-        provider = goal.provider or goal.providers.get("kubernetes") or self._default_provider("kubernetes", goal.version)
-        outputs = yaml_v2.construct(goal, provider, self._registry.get(provider), self._registrar.register, self._root)
+        provider = (
+            goal.provider
+            or goal.providers.get("kubernetes")
+            or self._default_provider("kubernetes", goal.version)
+        )
+        outputs = yaml_v2.construct(
+            goal, provider, self._registry.get(provider), self._registrar.register, self._root
+        )
         state = resource_pb2.RegisterResourceResponse.PropertyDependencies()
         return resource_pb2.RegisterResourceResponse(
             urn=goal.urn, object=to_struct(outputs), propertyDependencies=dict.fromkeys(outputs, state)
@@ -240,4 +250,3 @@ def _response(made: Registered) -> Any:
     return resource_pb2.RegisterResourceResponse(
         urn=made.urn, id=made.id, object=to_struct(made.outputs), stables=made.stables
     )
-

@@ -27,7 +27,9 @@ def parse(path: str) -> tuple[Segment, ...]:
     while position < len(path):
         match = _SEGMENT.match(path, position)
         if match is None:
-            raise UsageError(f"'{path}' is not a property path (wanted: name, name.key, name[0], name[\"key\"])")
+            raise UsageError(
+                f"'{path}' is not a property path (wanted: name, name.key, name[0], name[\"key\"])"
+            )
         quoted, index, name = match.groups()
         if quoted is not None:
             segments.append(re.sub(r"\\(.)", r"\1", quoted))
@@ -57,9 +59,7 @@ def _open(tree: Any) -> Any:
 def _get(tree: Any, path: Sequence[Segment]) -> Any:
     for segment in path:
         inner = _open(tree)
-        if isinstance(inner, dict) and segment in inner:
-            tree = inner[segment]
-        elif isinstance(inner, list) and isinstance(segment, int) and segment < len(inner):
+        if (isinstance(inner, dict) and segment in inner) or (isinstance(inner, list) and isinstance(segment, int) and segment < len(inner)):
             tree = inner[segment]
         else:
             return _MISSING

@@ -113,6 +113,9 @@ def _mapping(path: Path, data: dict[str, Any], key: str) -> dict[str, Any]:
     value = data.get(key) or {}
     if not isinstance(value, dict):
         raise ProjectError(path, f"{key}: must be a mapping")
+    odd = next((name for name in value if not isinstance(name, str)), None)
+    if odd is not None:
+        raise ProjectError(path, f"{key}: the key {odd!r} must be a text (put it in quotes)")
     return value
 
 

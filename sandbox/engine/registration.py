@@ -11,7 +11,14 @@ from dataclasses import dataclass, field, replace
 from sandbox.engine import graph, steps
 from sandbox.engine.clock import timestamp
 from sandbox.engine.deletion import delete_one
-from sandbox.engine.errors import DuplicateUrnError, EngineError, PartialError, ProtectedError, StoppedError, UnsupportedError
+from sandbox.engine.errors import (
+    DuplicateUrnError,
+    EngineError,
+    PartialError,
+    ProtectedError,
+    StoppedError,
+    UnsupportedError,
+)
 from sandbox.engine.providers.base import Created, Provider, Request
 from sandbox.engine.providers.registry import Registry, config_diff
 from sandbox.engine.resource import STACK_TYPE, Resource, provider_urn
@@ -127,7 +134,9 @@ class Registrar:
 
     def _provider(self, goal: Goal, old: Resource | None) -> Registered:
         visible = without_internal(goal.inputs)
-        inputs = {"__internal": {}, **visible} if not goal.name.startswith("default") or goal.parent else visible
+        inputs = (
+            {"__internal": {}, **visible} if not goal.name.startswith("default") or goal.parent else visible
+        )
         outputs = mark_keys(list(goal.additional_secret_outputs), visible)
         state = steps.new_state(goal, inputs, outputs, "")
         self._registry.check_config(goal.type, visible)
@@ -154,7 +163,10 @@ class Registrar:
         before, after = provider_urn(old.provider), provider_urn(goal.provider)
         if before == after:
             return before in self._replaced_providers
-        earlier, later = self._registry.configuration(old.provider), self._registry.configuration(goal.provider)
+        earlier, later = (
+            self._registry.configuration(old.provider),
+            self._registry.configuration(goal.provider),
+        )
         package = graph.type_of(after).rsplit(":", 1)[-1]
         return bool(earlier and later and config_diff(package, earlier, later).replaces)
 
@@ -165,9 +177,10 @@ class Registrar:
         wanted = steps.merge_ignored(goal, old)
         seed = os.urandom(32)
         olds = old.inputs if old else {}
-        checked = provider.check(goal.urn, goal.type, self._sent(provider, olds), self._sent(provider, wanted), seed)
-        if not provider.accept_secrets:
-            checked = mark_like(wanted, checked)
+        checked = provider.check(
+            goal.urn, goal.type, self._sent(provider, olds), self._sent(provider, wanted), seed
+        )
+        checked = self._marked(provider, wanted, checked)
         goal = replace(goal, inputs=wanted)
         decision = self._decide(goal, old, provider, checked)
         if decision.op is Op.IMPORT:
@@ -177,6 +190,9 @@ class Registrar:
         if decision.op is Op.UPDATE and old is not None:
             return self._update(goal, old, provider, checked, decision)
         if decision.op is Op.REPLACE and old is not None:
+            # without the old inputs, automatic names are new ones: old and new exist side by side
+            checked = provider.check(goal.urn, goal.type, {}, self._sent(provider, wanted), seed)
+            checked = self._marked(provider, wanted, checked)
             return self._replace(goal, old, provider, checked, decision)
         replaced = goal.urn in self._deleted_for_replacement
         return self._create(goal, provider, checked, Op.REPLACE if replaced else Op.CREATE)
@@ -185,7 +201,13 @@ class Registrar:
     def _sent(provider: Provider, values: Properties) -> Properties:
         return values if provider.accept_secrets else plain(values)
 
-    def _decide(self, goal: Goal, old: Resource | None, provider: Provider, checked: Properties) -> steps.Decision:
+    @staticmethod
+    def _marked(provider: Provider, wanted: Properties, checked: Properties) -> Properties:
+        return checked if provider.accept_secrets else mark_like(wanted, checked)
+
+    def _decide(
+        self, goal: Goal, old: Resource | None, provider: Provider, checked: Properties
+    ) -> steps.Decision:
         if old is None or old.external:
             return steps.decide(goal, old, None)
         difference = provider.diff(old, checked)
@@ -198,7 +220,9 @@ class Registrar:
         )
         return steps.decide(goal, old, difference, forced)
 
-    def _settled(self, goal: Goal, provider: Provider, inputs: Properties, made: Created, created: str) -> Resource:
+    def _settled(
+        self, goal: Goal, provider: Provider, inputs: Properties, made: Created, created: str
+    ) -> Resource:
         outputs = made.outputs if provider.accept_secrets else mark_like(goal.inputs, made.outputs)
         outputs = mark_keys(list(goal.additional_secret_outputs), outputs)
         state = steps.new_state(goal, inputs, outputs, made.id)
@@ -356,7 +380,9 @@ class Registrar:
             return Registered(goal.urn, UNKNOWN, {})
         with self._run.operation(Op.READ, draft):
             found = provider.read(draft)
-            state = self._settled(goal, provider, goal.inputs, Created(found.id, found.outputs), old.created if old else "")
+            state = self._settled(
+                goal, provider, goal.inputs, Created(found.id, found.outputs), old.created if old else ""
+            )
             state.external = True
             self._snapshot.complete(state, old)
         return Registered(goal.urn, state.id, state.outputs)

@@ -121,10 +121,15 @@ def from_json(data: Mapping[str, Any]) -> Resource:
     known = {attribute: data[key] for attribute, key in _NAMES.items() if key in data}
     known = {key: value for key, value in known.items() if value is not None}
     timeouts = {key: value for key, value in (known.pop("custom_timeouts", None) or {}).items() if value}
-    dependencies = {key: list(urns or ()) for key, urns in (known.pop("property_dependencies", None) or {}).items()}
+    dependencies = {
+        key: list(urns or ()) for key, urns in (known.pop("property_dependencies", None) or {}).items()
+    }
     extra = {key: value for key, value in data.items() if key not in _NAMES.values()}
     return Resource(
-        **{"custom": False, **known}, custom_timeouts=timeouts, property_dependencies=dependencies, extra=extra
+        **{"custom": False, **known},
+        custom_timeouts=timeouts,
+        property_dependencies=dependencies,
+        extra=extra,
     )
 
 

@@ -104,7 +104,9 @@ class Run:
         with self._slots, self.busy():
             self.check()
             self.listener.started(resource.urn, op, keys)
-            pending = contextlib.nullcontext() if self.preview else self.snapshot.pending(_PENDING[op], resource)
+            pending = (
+                contextlib.nullcontext() if self.preview else self.snapshot.pending(_PENDING[op], resource)
+            )
             try:
                 with pending:
                     yield

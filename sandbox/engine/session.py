@@ -70,7 +70,9 @@ class Session:
         self._host: ProgramHost | None = None
         write = None if preview else lambda data: backend.save(stack, data)
         self.snapshot = Snapshot(deployment, crypter, version("pulumi"), write)
-        self.run = Run(stack, project.name, self.snapshot, listener, preview=preview, parallel=options.parallel)
+        self.run = Run(
+            stack, project.name, self.snapshot, listener, preview=preview, parallel=options.parallel
+        )
         around = Surroundings(
             program=project.program,
             project=project.name,
@@ -117,7 +119,9 @@ class Session:
 
     def interrupt(self) -> None:
         """Start nothing new; the operations that run are finished and saved."""
-        self.run.fail("update canceled: running operations are finished first (interrupt again to leave at once)")
+        self.run.fail(
+            "update canceled: running operations are finished first (interrupt again to leave at once)"
+        )
         if self._host is not None:
             self._host.kill()
 
@@ -237,4 +241,3 @@ class _interrupts:  # noqa: N801  a context manager
             os._exit(1)
         # not in the signal handler itself: it may interrupt a thread that holds one of the locks that this needs
         threading.Thread(target=self._session.interrupt, daemon=True).start()
-

@@ -69,7 +69,8 @@ class Snapshot:
         self._write = write
         self.olds = [_open(data, crypter) for data in deployment.get("resources") or []]
         self.interrupted = [
-            Pending(data["type"], _open(data["resource"], crypter)) for data in deployment.get("pending_operations") or []
+            Pending(data["type"], _open(data["resource"], crypter))
+            for data in deployment.get("pending_operations") or []
         ]
         self.news: dict[str, Resource] = {}
         self._gone: set[int] = set()
@@ -79,7 +80,9 @@ class Snapshot:
         self._changes = 0
         self._written = 0
 
-    def complete(self, new: Resource, old: Resource | None, *, keep_old: bool = False, save: bool = True) -> None:
+    def complete(
+        self, new: Resource, old: Resource | None, *, keep_old: bool = False, save: bool = True
+    ) -> None:
         """Record that a resource has its new state.
 
         Args:

@@ -105,7 +105,9 @@ def forced_replacements(
         replaced: URNs that this run has replaced.
     """
     reasons = [path for path in goal.replace_on_changes if paths.differ(old.inputs, news, paths.parse(path))]
-    if old.replacement_trigger is not None and plain(old.replacement_trigger) != plain(goal.replacement_trigger):
+    if old.replacement_trigger is not None and plain(old.replacement_trigger) != plain(
+        goal.replacement_trigger
+    ):
         reasons.append("replacementTrigger")
     if provider_replaced:
         reasons.append("provider")

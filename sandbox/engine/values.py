@@ -86,7 +86,9 @@ def mark_like(inputs: Mapping[str, Any], values: Mapping[str, Any]) -> Propertie
 
     Providers that know no secrets get plain values; this restores what their answer lost.
     """
-    return {key: secret(plain(value)) if has_secret(inputs.get(key)) else value for key, value in values.items()}
+    return {
+        key: secret(plain(value)) if has_secret(inputs.get(key)) else value for key, value in values.items()
+    }
 
 
 def mark_keys(keys: list[str], values: Mapping[str, Any]) -> Properties:

@@ -40,7 +40,9 @@ class Workspace:
         name = given or self.environment.get("PULUMI_STACK") or self._selected()
         if not name:
             known = ", ".join(self.backend.stacks()) or "none yet: 'pulumi stack init NAME'"
-            raise UsageError(f"no stack selected; pass --stack NAME or run 'pulumi stack select' (stacks: {known})")
+            raise UsageError(
+                f"no stack selected; pass --stack NAME or run 'pulumi stack select' (stacks: {known})"
+            )
         return self.check_name(name)
 
     def check_name(self, name: str) -> str:

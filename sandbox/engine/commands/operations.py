@@ -49,7 +49,9 @@ def _agreed(arguments: argparse.Namespace, workspace: Workspace, stack: str) -> 
         return True
     interactive = sys.stdin.isatty() and sys.stdout.isatty() and not arguments.non_interactive
     if not interactive:
-        raise UsageError("--yes or --skip-preview must be passed in to proceed when running in non-interactive mode")
+        raise UsageError(
+            "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode"
+        )
     if arguments.command in _UP and _operate(arguments, workspace, stack, "preview"):
         return False
     if arguments.command in ("destroy", "down"):
@@ -122,5 +124,3 @@ def _start(session: Session, command: str, host: ProgramHost | None) -> None:
         session.destroy()
     else:
         session.up(host)
-
-

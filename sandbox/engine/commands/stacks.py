@@ -56,7 +56,9 @@ def _show(arguments: argparse.Namespace, workspace: Workspace) -> None:
     for resource in resources:
         print(f"    {resource['type']}  {resource['urn'].split('::', 3)[3]}")
     if deployment.get("pending_operations"):
-        print(f"{len(deployment['pending_operations'])} operations were interrupted; 'pulumi up' picks them up")
+        print(
+            f"{len(deployment['pending_operations'])} operations were interrupted; 'pulumi up' picks them up"
+        )
 
 
 def _output(arguments: argparse.Namespace, workspace: Workspace) -> None:
@@ -65,12 +67,16 @@ def _output(arguments: argparse.Namespace, workspace: Workspace) -> None:
     outputs = _root_outputs(deployment)
     wanted = arguments.name
     if wanted is not None and wanted not in outputs:
-        raise UsageError(f"the stack '{stack}' has no output '{wanted}' (it has: {', '.join(sorted(outputs)) or 'none'})")
+        raise UsageError(
+            f"the stack '{stack}' has no output '{wanted}' (it has: {', '.join(sorted(outputs)) or 'none'})"
+        )
     show = arguments.show_secrets or wanted is not None
     if show and any(_sealed(value) for key, value in outputs.items() if wanted in (None, key)):
         outputs = workspace.crypter(salt_of(deployment)).open(outputs, "")
     if arguments.json:
-        shown = {key: hide(value, show_secrets=show) for key, value in outputs.items() if wanted in (None, key)}
+        shown = {
+            key: hide(value, show_secrets=show) for key, value in outputs.items() if wanted in (None, key)
+        }
         print(json.dumps(shown if wanted is None else shown[wanted], indent=2))
     elif wanted is not None:
         value = hide(outputs[wanted], show_secrets=True)
@@ -92,7 +98,9 @@ def _list(arguments: argparse.Namespace, workspace: Workspace) -> None:
     for stack in workspace.backend.stacks():
         deployment = workspace.backend.load(stack) or {}
         updated = (deployment.get("manifest") or {}).get("time")
-        rows.append({"name": stack, "lastUpdate": updated, "resourceCount": len(deployment.get("resources") or [])})
+        rows.append(
+            {"name": stack, "lastUpdate": updated, "resourceCount": len(deployment.get("resources") or [])}
+        )
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return
@@ -144,7 +152,10 @@ def _resealed(
 ) -> dict[str, Any]:
     """Encrypt what an export with --show-secrets has in plain text."""
     plaintext: list[Any] = []
-    transform(deployment, lambda part: plaintext.append(part) or part if is_secret(part) and "plaintext" in part else part)
+    transform(
+        deployment,
+        lambda part: plaintext.append(part) or part if is_secret(part) and "plaintext" in part else part,
+    )
     if not plaintext:
         return deployment
     salt = salt_of(deployment) or salt_of(current) or workspace.stack_file(stack).salt
@@ -197,7 +208,9 @@ def _remove(arguments: argparse.Namespace, workspace: Workspace) -> None:
     stack = _name(arguments, workspace)
     resources = workspace.deployment(stack).get("resources") or []
     if resources and not arguments.force:
-        raise UsageError(f"stack '{stack}' still has {len(resources)} resources; run 'pulumi destroy' first, or pass --force")
+        raise UsageError(
+            f"stack '{stack}' still has {len(resources)} resources; run 'pulumi destroy' first, or pass --force"
+        )
     if not arguments.yes:
         if not sys.stdin.isatty() or arguments.non_interactive:
             raise UsageError("--yes must be passed in to remove a stack when running in non-interactive mode")

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from sandbox.engine.providers.registry import Surroundings
 
 MESSAGE_LIMIT = 400 << 20  # what the SDK itself allows
-OPTIONS = (("grpc.max_receive_message_length", MESSAGE_LIMIT), ("grpc.max_send_message_length", MESSAGE_LIMIT))
+OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+    ("grpc.max_send_message_length", MESSAGE_LIMIT),
+)
 _UNKNOWN, _NONE = 0, 1  # DiffResponse.changes
 
 
@@ -62,7 +65,11 @@ class DynamicProvider(Provider):
     def check(self, urn: str, kind: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
         """Let the program's class check its inputs."""
         request = provider_pb2.CheckRequest(
-            urn=urn, type=kind, olds=to_struct(_present(olds)), news=to_struct(_present(news)), randomSeed=seed
+            urn=urn,
+            type=kind,
+            olds=to_struct(_present(olds)),
+            news=to_struct(_present(news)),
+            randomSeed=seed,
         )
         response = self._call(self._stub.Check, request)
         if response.failures:
@@ -94,7 +101,10 @@ class DynamicProvider(Provider):
     def create(self, request: Request) -> Created:
         """Create."""
         message = provider_pb2.CreateRequest(
-            urn=request.urn, type=request.type, properties=_plain_struct(request.inputs), timeout=request.timeout or 0
+            urn=request.urn,
+            type=request.type,
+            properties=_plain_struct(request.inputs),
+            timeout=request.timeout or 0,
         )
         response = self._call(self._stub.Create, message, request.timeout)
         return Created(response.id, from_struct(response.properties))
@@ -127,7 +137,11 @@ class DynamicProvider(Provider):
     def read(self, old: Resource) -> Read:
         """Read; a class without `read` answers what the state has."""
         request = provider_pb2.ReadRequest(
-            id=old.id, urn=old.urn, type=old.type, properties=_plain_struct(old.outputs), inputs=_plain_struct(old.inputs)
+            id=old.id,
+            urn=old.urn,
+            type=old.type,
+            properties=_plain_struct(old.outputs),
+            inputs=_plain_struct(old.inputs),
         )
         response = self._call(self._stub.Read, request)
         if not response.id:
@@ -184,7 +198,11 @@ def _reason(error: grpc.RpcError, timeout: float | None, process: subprocess.Pop
         return f"the dynamic provider did not finish within its custom timeout of {timeout:g} s"
     if code == grpc.StatusCode.UNAVAILABLE:
         status = process.poll()
-        return f"the server of the dynamic providers ended (exit status {status})" if status is not None else details
+        return (
+            f"the server of the dynamic providers ended (exit status {status})"
+            if status is not None
+            else details
+        )
     return exception_text(details)
 
 
@@ -198,4 +216,3 @@ def exception_text(traceback: str) -> str:
         if lines[number] and not lines[number].startswith(" "):
             return "\n".join(lines[number:])
     return traceback
-

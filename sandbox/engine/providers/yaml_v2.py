@@ -65,7 +65,9 @@ def read_objects(inputs: Properties, provider: Provider, root: Path) -> list[Pro
     texts = [values["yaml"]] if values.get("yaml") else []
     for name in names:
         texts.extend(_read_files(root, name))
-    objects = [item for text in texts for item in provider.invoke("kubernetes:yaml:decode", {"text": text})["result"]]
+    objects = [
+        item for text in texts for item in provider.invoke("kubernetes:yaml:decode", {"text": text})["result"]
+    ]
     given = inputs.get("objs") or []
     marked = is_secret(given) or is_secret(inputs.get("yaml"))
     for item in plain(given) if marked else given:
@@ -121,13 +123,19 @@ def child_goal(component: Goal, reference: str, document: Any, prefix: str) -> G
 
 def order(goals: Sequence[Goal]) -> list[Goal]:
     """Definitions and namespaces first; what lives in a namespace of the group, or is of a kind of it, depends on it."""
-    namespaces = {plain(goal.inputs)["metadata"]["name"]: goal.urn for goal in goals if goal.inputs["kind"] == "Namespace"}
+    namespaces = {
+        plain(goal.inputs)["metadata"]["name"]: goal.urn
+        for goal in goals
+        if goal.inputs["kind"] == "Namespace"
+    }
     definitions = {}
     for goal in goals:
         if goal.inputs["kind"] == "CustomResourceDefinition":
             spec = plain(goal.inputs)["spec"]
             definitions[spec["group"], spec["names"]["kind"]] = goal.urn
-    ordered = sorted(goals, key=lambda goal: _FIRST.index(goal.inputs["kind"]) if goal.inputs["kind"] in _FIRST else 9)
+    ordered = sorted(
+        goals, key=lambda goal: _FIRST.index(goal.inputs["kind"]) if goal.inputs["kind"] in _FIRST else 9
+    )
     result = []
     for goal in ordered:
         group = goal.inputs["apiVersion"].rpartition("/")[0]
@@ -160,7 +168,9 @@ def _register_all(goals: Sequence[Goal], register: Callable[[Goal], Registered])
     for goal in goals:
         if goal.inputs["kind"] in _FIRST:
             made[goal.urn] = register(goal)
-    threads = [threading.Thread(target=work, args=(goal,), daemon=True) for goal in goals if goal.urn not in made]
+    threads = [
+        threading.Thread(target=work, args=(goal,), daemon=True) for goal in goals if goal.urn not in made
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

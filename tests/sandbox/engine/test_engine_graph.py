@@ -49,7 +49,9 @@ def test_no_reference_dangles(resources: list[Resource], data: st.DataObject) ->
         before = graph.needs(resource)
         graph.without_dangling(resource, known)
         after = graph.needs(resource)
-        assert after == {item for item in before if item in known or item in (resource.parent, resource.provider[:-4])}
+        assert after == {
+            item for item in before if item in known or item in (resource.parent, resource.provider[:-4])
+        }
 
 
 def test_parents_are_in_the_urn_but_the_stack_is_not() -> None:

@@ -26,7 +26,10 @@ def test_up_again_changes_nothing_and_destroy_goes_backwards(lab: Lab) -> None:
     assert "4 unchanged" in again
     assert lab.journal() == []
     after = (lab.root / "state/.pulumi/stacks/lab/dev.json").read_text()
-    assert json.loads(after)["checkpoint"]["latest"]["resources"] == json.loads(before)["checkpoint"]["latest"]["resources"]
+    assert (
+        json.loads(after)["checkpoint"]["latest"]["resources"]
+        == json.loads(before)["checkpoint"]["latest"]["resources"]
+    )
     assert lab.outputs() == {"made": 2}
     done = lab.run("destroy", "--yes")
     assert "- 4 deleted" in done.out
@@ -168,7 +171,9 @@ def test_an_alias_renames_without_a_replacement(lab: Lab) -> None:
 
 
 def test_a_custom_timeout_ends_a_creation(lab: Lab) -> None:
-    out = lab.up('Thing("a", word="block", opts=O(custom_timeouts=pulumi.CustomTimeouts(create="1s")))', status=1)
+    out = lab.up(
+        'Thing("a", word="block", opts=O(custom_timeouts=pulumi.CustomTimeouts(create="1s")))', status=1
+    )
     assert "did not finish within its custom timeout of 1 s" in out
 
 
@@ -190,7 +195,11 @@ def test_secrets_stay_secret_in_state_and_output(lab: Lab) -> None:
     state = lab.state()
     crypter = Crypter("x", state["secrets_providers"]["state"]["salt"])
     assert crypter.decrypt(lab.resources()["a"]["outputs"]["word"]["ciphertext"]) == '"s3cret"'
-    assert lab.run("up", "--yes", PULUMI_CONFIG_PASSPHRASE="wrong").err.strip().endswith("error: incorrect passphrase")
+    assert (
+        lab.run("up", "--yes", PULUMI_CONFIG_PASSPHRASE="wrong")
+        .err.strip()
+        .endswith("error: incorrect passphrase")
+    )
 
 
 def test_refresh_sees_what_others_did(lab: Lab) -> None:
@@ -215,7 +224,9 @@ def test_refresh_always_looks_before_every_run(lab: Lab) -> None:
 
 
 def test_resources_are_made_in_parallel_up_to_the_limit(lab: Lab) -> None:
-    lab.program("for n in range(3): Thing(str(n), word='block', opts=O(custom_timeouts=pulumi.CustomTimeouts(create='2s')))")
+    lab.program(
+        "for n in range(3): Thing(str(n), word='block', opts=O(custom_timeouts=pulumi.CustomTimeouts(create='2s')))"
+    )
     lab.run("up", "--yes", "--parallel", "2")
     assert len([line for line in lab.journal() if line.startswith("create")]) == 2
 

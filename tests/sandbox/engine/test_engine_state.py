@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from test_engine_values import marked, properties
 
 from sandbox.engine.backend import Backend, open_backend
@@ -136,7 +135,14 @@ def test_the_passphrase_comes_from_the_environment(tmp_path: Path) -> None:
 
 
 def test_resources_keep_what_the_engine_does_not_know() -> None:
-    data = {"urn": URN + "a", "custom": True, "type": "t:i:T", "id": "1", "viewOf": "x", "inputs": {"a": secret(1)}}
+    data = {
+        "urn": URN + "a",
+        "custom": True,
+        "type": "t:i:T",
+        "id": "1",
+        "viewOf": "x",
+        "inputs": {"a": secret(1)},
+    }
     assert to_json(from_json(data)) == data
 
 

@@ -32,7 +32,9 @@ wishes = st.sampled_from([None, True, False])
 
 
 @given(diffs, forced, wishes, st.booleans())
-def test_the_plan_follows_from_what_differs(diff: Diff, forced: list[str], wish: bool | None, broken: bool) -> None:
+def test_the_plan_follows_from_what_differs(
+    diff: Diff, forced: list[str], wish: bool | None, broken: bool
+) -> None:
     old = existing(init_errors=["not ready"] if broken else [])
     decision = steps.decide(replace(GOAL, delete_before_replace=wish), old, diff, forced)
     if diff.replaces or forced:
@@ -80,7 +82,9 @@ def test_replacements_can_be_forced_by_options() -> None:
     assert reasons(replace(GOAL, replace_on_changes=("*",)), existing()) == ["*"]
     assert reasons(GOAL, existing(), provider_replaced=True) == ["provider"]
     assert reasons(replace(GOAL, replace_with=("u",)), existing(), replaced={"u"}) == ["replaceWith"]
-    assert reasons(replace(GOAL, replacement_trigger="b"), existing(replacement_trigger="a")) == ["replacementTrigger"]
+    assert reasons(replace(GOAL, replacement_trigger="b"), existing(replacement_trigger="a")) == [
+        "replacementTrigger"
+    ]
 
 
 def test_ignored_changes_keep_what_is() -> None:

@@ -19,13 +19,17 @@ from sandbox.engine.values import (
 
 leaves = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=8)
 trees = st.recursive(
-    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=12
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
 )
 marked = st.recursive(
     leaves | leaves.map(secret),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    | inner.map(secret),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        | inner.map(secret)
+    ),
     max_leaves=12,
 )
 properties = st.dictionaries(st.text(min_size=1, max_size=5), marked, max_size=4)

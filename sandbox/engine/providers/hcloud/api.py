@@ -56,9 +56,13 @@ def settings_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> 
     """
     token = config.get("token") or environment.get("HCLOUD_TOKEN", "")
     if not token:
-        raise ProviderError("no Hetzner Cloud token: set HCLOUD_TOKEN or the configuration value 'hcloud:token'")
+        raise ProviderError(
+            "no Hetzner Cloud token: set HCLOUD_TOKEN or the configuration value 'hcloud:token'"
+        )
     if len(token) != 64:
-        raise ProviderError(f"the Hetzner Cloud token is invalid: it has {len(token)} characters and must have exactly 64")
+        raise ProviderError(
+            f"the Hetzner Cloud token is invalid: it has {len(token)} characters and must have exactly 64"
+        )
     interval = config.get("pollInterval") or environment.get("HCLOUD_POLL_INTERVAL") or "500ms"
     function = config.get("pollFunction") or environment.get("HCLOUD_POLL_FUNCTION") or "exponential"
     endpoint = config.get("endpoint") or environment.get("HCLOUD_ENDPOINT") or Settings.endpoint
@@ -114,7 +118,11 @@ class Api:
             for action in actions:
                 if action["status"] == "error":
                     error = action.get("error") or {}
-                    raise ApiError(error.get("code", "error"), error.get("message", "failed"), f"action {action['command']}")
+                    raise ApiError(
+                        error.get("code", "error"),
+                        error.get("message", "failed"),
+                        f"action {action['command']}",
+                    )
             running = [action["id"] for action in actions if action["status"] == "running"]
             if not running:
                 return

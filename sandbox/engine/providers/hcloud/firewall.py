@@ -38,7 +38,11 @@ class Firewall(NamedKind):
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
         """The firewall; where it is applied only as far as this resource says so."""
-        applied = [_applied(item) for item in found.get("applied_to") or () if item["type"] in ("server", "label_selector")]
+        applied = [
+            _applied(item)
+            for item in found.get("applied_to") or ()
+            if item["type"] in ("server", "label_selector")
+        ]
         return {
             "applyTos": applied if inputs.get("applyTos") else [],
             "id": str(found["id"]),
@@ -90,14 +94,18 @@ class FirewallAttachment(Kind):
     def _targets(inputs: Properties) -> list[Properties]:
         servers = [{"type": "server", "server": {"id": item}} for item in ids(inputs.get("serverIds"))]
         selectors = inputs.get("labelSelectors") or ()
-        return servers + [{"type": "label_selector", "label_selector": {"selector": item}} for item in selectors]
+        return servers + [
+            {"type": "label_selector", "label_selector": {"selector": item}} for item in selectors
+        ]
 
     def read(self, api: Api, identity: str, inputs: Properties) -> Properties:
         """Look at the firewall; only what this resource applied it to."""
         found = api.get(f"/firewalls/{identity}")["firewall"]
         applied = found.get("applied_to") or []
         servers = {item["server"]["id"] for item in applied if item["type"] == "server"}
-        selectors = {item["label_selector"]["selector"] for item in applied if item["type"] == "label_selector"}
+        selectors = {
+            item["label_selector"]["selector"] for item in applied if item["type"] == "label_selector"
+        }
         own_servers = [item for item in ids(inputs.get("serverIds")) if item in servers]
         own_selectors = [item for item in inputs.get("labelSelectors") or () if item in selectors]
         if not own_servers and not own_selectors:

@@ -87,7 +87,9 @@ def _shown(item: dict[str, Any], collection: str, kinds: dict[str, Kind]) -> Pro
     for kind in kinds.values():
         if getattr(kind, "collection", None) == collection:
             shown = kind.outputs(item, {})  # type: ignore[attr-defined]  a NamedKind
-            return {key: value for key, value in shown.items() if not key.startswith("__")} | {"id": item["id"]}
+            return {key: value for key, value in shown.items() if not key.startswith("__")} | {
+                "id": item["id"]
+            }
     return {_camel(key): value for key, value in item.items() if not isinstance(value, dict | list)}
 
 

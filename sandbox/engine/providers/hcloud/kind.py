@@ -140,7 +140,9 @@ class NamedKind(Kind):
         """PUT for name and labels, the rest by kind."""
         self.alter(api, identity, old, new, [key for key in keys if key not in ("name", "labels")])
         if {"name", "labels"} & set(keys):
-            api.put(f"/{self.collection}/{identity}", {"name": new["name"], "labels": new.get("labels") or {}})
+            api.put(
+                f"/{self.collection}/{identity}", {"name": new["name"], "labels": new.get("labels") or {}}
+            )
 
     def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
         """Change what is neither name nor labels."""

@@ -75,7 +75,9 @@ class LoadBalancer(NamedKind):
         if "algorithm" in keys:
             body = new.get("algorithm") or {"type": "round_robin"}
             api.act(f"/load_balancers/{identity}/actions/change_algorithm", body)
-        super().alter(api, identity, old, new, [key for key in keys if key not in ("loadBalancerType", "algorithm")])
+        super().alter(
+            api, identity, old, new, [key for key in keys if key not in ("loadBalancerType", "algorithm")]
+        )
 
 
 class _Part(Kind):
@@ -190,7 +192,9 @@ class LoadBalancerService(_Part):
         services = self.load_balancer(api, load_balancer)["services"]
         found = next((item for item in services if item["listen_port"] == int(port)), None)
         if found is None:
-            raise ResourceNotFoundError(f"load balancer {load_balancer} does not listen on port {port} any more")
+            raise ResourceNotFoundError(
+                f"load balancer {load_balancer} does not listen on port {port} any more"
+            )
         return _service_outputs(identity, found)
 
     def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
@@ -219,7 +223,9 @@ class LoadBalancerTarget(_Part):
         """Load balancer, type and target, as the genuine plugin puts them together."""
         kind = inputs["type"]
         marks = {"server": "srv", "label_selector": "lb", "ip": "ip"}
-        value = inputs.get("serverId") if kind == "server" else inputs.get("labelSelector") or inputs.get("ip")
+        value = (
+            inputs.get("serverId") if kind == "server" else inputs.get("labelSelector") or inputs.get("ip")
+        )
         return f"lb-{marks[kind]}-tgt-{value}-{int(inputs['loadBalancerId'])}"
 
     def _target(self, inputs: Properties) -> Properties:
@@ -248,7 +254,9 @@ class LoadBalancerTarget(_Part):
         wanted = self._target(inputs)
         key = wanted["type"]
         for item in self.load_balancer(api, int(inputs["loadBalancerId"]))["targets"]:
-            if item["type"] == key and all(item[key].get(name) == value for name, value in wanted[key].items()):
+            if item["type"] == key and all(
+                item[key].get(name) == value for name, value in wanted[key].items()
+            ):
                 shown = {name: inputs[name] for name in self.inputs if name in inputs}
                 return {**shown, "id": identity, "usePrivateIp": bool(item.get("use_private_ip"))}
         raise ResourceNotFoundError(f"{identity} is not a target any more")

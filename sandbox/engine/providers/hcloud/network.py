@@ -10,6 +10,7 @@ from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
 from sandbox.engine.providers.hcloud.kind import Kind, NamedKind, present
 from sandbox.engine.values import Properties
 
+_SUBNET_ATTEMPTS = 20  # a second apart
 _BUSY = ("conflict", "locked", "service_error")
 
 
@@ -45,7 +46,9 @@ class Network(NamedKind):
     def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
         """Change whether routes reach a vSwitch."""
         if "exposeRoutesToVswitch" in keys:
-            api.put(f"/networks/{identity}", {"expose_routes_to_vswitch": bool(new.get("exposeRoutesToVswitch"))})
+            api.put(
+                f"/networks/{identity}", {"expose_routes_to_vswitch": bool(new.get("exposeRoutesToVswitch"))}
+            )
         super().alter(api, identity, old, new, [key for key in keys if key != "exposeRoutesToVswitch"])
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:  # noqa: ARG002
@@ -147,8 +150,12 @@ class NetworkSubnet(_Part):
         return {"ip_range": inputs.get("ipRange") or identity.split("-", 1)[1]}
 
     def delete(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Servers that are being detached hold it for a while."""
-        self.remove(api, identity, inputs, "delete_subnet", 50)
+        """Servers that are being detached hold it for a while; after that it is left to the network's deletion."""
+        try:
+            self.remove(api, identity, inputs, "delete_subnet", _SUBNET_ATTEMPTS)
+        except ApiError as error:
+            if error.code != "service_error":
+                raise
 
 
 class NetworkRoute(_Part):
@@ -163,7 +170,9 @@ class NetworkRoute(_Part):
     def create(self, api: Api, inputs: Properties) -> Properties:
         """Add it."""
         body = {"destination": inputs["destination"], "gateway": inputs["gateway"]}
-        api.retry(lambda: api.act(f"/networks/{inputs['networkId']}/actions/add_route", body), ("conflict",), 5)
+        api.retry(
+            lambda: api.act(f"/networks/{inputs['networkId']}/actions/add_route", body), ("conflict",), 5
+        )
         return self._outputs(inputs["networkId"], body)
 
     @staticmethod
@@ -177,7 +186,9 @@ class NetworkRoute(_Part):
 
     def part(self, network: Mapping[str, Any], inputs: Properties) -> Mapping[str, Any] | None:
         """By its destination."""
-        return next((item for item in network["routes"] if item["destination"] == inputs["destination"]), None)
+        return next(
+            (item for item in network["routes"] if item["destination"] == inputs["destination"]), None
+        )
 
     def outputs(self, network: Mapping[str, Any], part: Mapping[str, Any]) -> Properties:
         """The route."""
@@ -185,7 +196,10 @@ class NetworkRoute(_Part):
 
     def removal(self, inputs: Properties, identity: str) -> Properties:
         """By destination and gateway."""
-        return {"destination": inputs.get("destination") or identity.split("-", 1)[1], "gateway": inputs["gateway"]}
+        return {
+            "destination": inputs.get("destination") or identity.split("-", 1)[1],
+            "gateway": inputs["gateway"],
+        }
 
     def delete(self, api: Api, identity: str, inputs: Properties) -> None:
         """Remove it."""
@@ -267,5 +281,8 @@ class ServerNetwork(Kind):
         except ApiError as error:
             if error.code not in ("invalid_input", "server_not_attached_to_network"):
                 raise
-            if any(item["network"] == int(network) for item in api.get(f"/servers/{server}")["server"]["private_net"]):
+            if any(
+                item["network"] == int(network)
+                for item in api.get(f"/servers/{server}")["server"]["private_net"]
+            ):
                 raise

@@ -15,7 +15,9 @@ class PrimaryIp(NamedKind):
     """A public address that outlives its server."""
 
     type = "hcloud:index/primaryIp:PrimaryIp"
-    inputs = frozenset({"name", "type", "location", "assigneeId", "assigneeType", "autoDelete", "labels", "deleteProtection"})
+    inputs = frozenset(
+        {"name", "type", "location", "assigneeId", "assigneeType", "autoDelete", "labels", "deleteProtection"}
+    )
     required = ("type",)
     replaces = frozenset({"type", "location"})
     delta = {"obj": {"ps": {"labels": {"map": {}}}}}
@@ -71,7 +73,10 @@ class PrimaryIp(NamedKind):
             if old.get("assigneeId"):
                 api.act(f"/primary_ips/{identity}/actions/unassign")
             if new.get("assigneeId"):
-                body = {"assignee_id": int(new["assigneeId"]), "assignee_type": new.get("assigneeType") or "server"}
+                body = {
+                    "assignee_id": int(new["assigneeId"]),
+                    "assignee_type": new.get("assigneeType") or "server",
+                }
                 api.act(f"/primary_ips/{identity}/actions/assign", body)
         if "autoDelete" in keys:
             api.put(f"/primary_ips/{identity}", {"auto_delete": bool(new.get("autoDelete"))})

@@ -60,7 +60,9 @@ def check_config(inputs: Properties) -> None:
     if unknown:
         raise UnsupportedError(f"the setting '{unknown[0]}' of the hcloud provider")
     if inputs.get("pollFunction") not in (None, "constant", "exponential", UNKNOWN):
-        raise ProviderError(f"pollFunction: '{inputs['pollFunction']}' is not allowed (constant or exponential)")
+        raise ProviderError(
+            f"pollFunction: '{inputs['pollFunction']}' is not allowed (constant or exponential)"
+        )
 
 
 class HcloudProvider(Provider):
@@ -167,7 +169,9 @@ def _kind(name: str) -> Kind:
 
 def _given(inputs: Properties) -> Properties:
     """Inputs as kinds get them: plain, without notes, without what is None."""
-    return {key: value for key, value in plain(inputs).items() if not key.startswith("__") and value is not None}
+    return {
+        key: value for key, value in plain(inputs).items() if not key.startswith("__") and value is not None
+    }
 
 
 def _created(kind: Kind, outputs: Properties) -> Created:

@@ -12,7 +12,9 @@ from sandbox.engine.providers.hcloud.api import Api, ApiError
 from sandbox.engine.providers.hcloud.kind import NamedKind, ids, present
 from sandbox.engine.values import Properties
 
-_META = '{"e2bfb730-ecaa-11e6-8f88-34363bc7c4c0":{"create":5400000000000}}'  # the plugin's 90 minutes to create
+_META = (
+    '{"e2bfb730-ecaa-11e6-8f88-34363bc7c4c0":{"create":5400000000000}}'  # the plugin's 90 minutes to create
+)
 _NOT_IN_API = {"shutdownBeforeDeletion", "keepDisk", "ignoreRemoteFirewallIds", "allowDeprecatedImages"}
 _OFF_NEEDED = {"serverType", "placementGroupId"}
 
@@ -53,7 +55,11 @@ class Server(NamedKind):
             return super().drift(key, given, real)
         places = {item["networkId"]: item for item in real}
         wanted = [(item, places.get(_network_id(item))) for item in given]
-        return [{name: place.get(name, item[name]) for name in item} for item, place in wanted if place is not None]
+        return [
+            {name: place.get(name, item[name]) for name in item}
+            for item, place in wanted
+            if place is not None
+        ]
 
     # --- creating
 
@@ -62,7 +68,11 @@ class Server(NamedKind):
         server_type = _one(api, "server_types", inputs["serverType"], name=inputs["serverType"])
         image = _image(api, inputs["image"], server_type["architecture"])
         keys = [_ssh_key(api, key) for key in inputs.get("sshKeys") or ()]
-        body = self.body(inputs) | {"server_type": str(server_type["id"]), "image": str(image["id"]), "ssh_keys": keys}
+        body = self.body(inputs) | {
+            "server_type": str(server_type["id"]),
+            "image": str(image["id"]),
+            "ssh_keys": keys,
+        }
         return self.finish(api, api.post("/servers", body), inputs)
 
     def settled(self, answer: Mapping[str, Any], inputs: Properties) -> bool:  # noqa: ARG002
@@ -85,7 +95,11 @@ class Server(NamedKind):
     def complete(self, api: Api, found: Mapping[str, Any], inputs: Properties) -> None:
         """Wait for what still runs, then attach inline networks, backups and protection."""
         identity = str(found["id"])
-        running = api.get(f"/servers/{identity}/actions", status="running")["actions"] if found.get("locked") else []
+        running = (
+            api.get(f"/servers/{identity}/actions", status="running")["actions"]
+            if found.get("locked")
+            else []
+        )
         api.wait({"actions": running})
         wanted = inputs.get("networks") or []
         if wanted:
@@ -100,7 +114,10 @@ class Server(NamedKind):
 
     def protect(self, api: Api, identity: str, inputs: Properties) -> None:
         """Delete and rebuild protection go together."""
-        body = {"delete": bool(inputs.get("deleteProtection")), "rebuild": bool(inputs.get("rebuildProtection"))}
+        body = {
+            "delete": bool(inputs.get("deleteProtection")),
+            "rebuild": bool(inputs.get("rebuildProtection")),
+        }
         api.act(f"/servers/{identity}/actions/change_protection", body)
 
     # --- reading
@@ -191,7 +208,7 @@ class Server(NamedKind):
         for network, wanted in after.items():
             if network not in before:
                 _attach(api, identity, wanted)
-            elif (before[network].get("ip"), after[network].get("ip")) != (None,) * 2 and before[network].get(
+            elif (before[network].get("ip"), wanted.get("ip")) != (None,) * 2 and before[network].get(
                 "ip"
             ) != wanted.get("ip"):
                 api.act(f"/servers/{identity}/actions/detach_from_network", {"network": network})

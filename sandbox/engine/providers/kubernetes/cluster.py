@@ -91,7 +91,10 @@ class Cluster:
     """
 
     def __init__(
-        self, config: Mapping[str, Any], environment: Mapping[str, str], sleep: Callable[[float], None] = time.sleep
+        self,
+        config: Mapping[str, Any],
+        environment: Mapping[str, str],
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._config = config
         self._environment = environment
@@ -113,7 +116,9 @@ class Cluster:
             if (version, kind) in self._known:
                 break
             if time.monotonic() > deadline:
-                raise ProviderError(f"the cluster has no kind '{kind}' in '{version}': is its definition installed?")
+                raise ProviderError(
+                    f"the cluster has no kind '{kind}' in '{version}': is its definition installed?"
+                )
             self._sleep(0.5)
         return self._known[version, kind]
 
@@ -156,7 +161,9 @@ class Cluster:
             return
         for item in listed.get("resources") or ():
             if "/" not in item["name"]:
-                self._known[version, item["kind"]] = ApiResource(version, item["name"], bool(item["namespaced"]))
+                self._known[version, item["kind"]] = ApiResource(
+                    version, item["name"], bool(item["namespaced"])
+                )
 
     def _connect(self) -> Any:
         with self._lock:
@@ -190,7 +197,11 @@ class Cluster:
         client = self._connect()
         settings = client.configuration
         url = settings.host + path + (f"?{urlencode(query)}" if query else "")
-        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": "ccm-from-scratch-engine"}
+        headers = {
+            "Accept": "application/json",
+            "Content-Type": content_type,
+            "User-Agent": "ccm-from-scratch-engine",
+        }
         for item in settings.auth_settings().values():
             if item["in"] == "header" and item["value"]:
                 headers[item["key"]] = item["value"]

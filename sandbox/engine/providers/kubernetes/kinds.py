@@ -81,7 +81,12 @@ _REPLACES = {
     "RoleBinding": ("roleRef",),
     "ClusterRoleBinding": ("roleRef",),
     "StorageClass": ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),
-    "PersistentVolumeClaim": ("spec.accessModes", "spec.storageClassName", "spec.volumeName", "spec.selector"),
+    "PersistentVolumeClaim": (
+        "spec.accessModes",
+        "spec.storageClassName",
+        "spec.volumeName",
+        "spec.selector",
+    ),
     "IngressClass": ("spec.controller",),
     "PriorityClass": ("value",),
     "RuntimeClass": ("handler",),

@@ -16,7 +16,9 @@ def union(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def taken_over(entries: Sequence[Mapping[str, Any]], manager: str, version: str) -> list[dict[str, Any]] | None:
+def taken_over(
+    entries: Sequence[Mapping[str, Any]], manager: str, version: str
+) -> list[dict[str, Any]] | None:
     """Managed fields with those of our POST moved to the applying manager, as client-go's csaupgrade does it.
 
     Returns:
@@ -25,7 +27,9 @@ def taken_over(entries: Sequence[Mapping[str, Any]], manager: str, version: str)
     ours = [item for item in entries if _is_creation(item)]
     if not ours:
         return None
-    applied = [item for item in entries if item.get("manager") == manager and item.get("operation") == "Apply"]
+    applied = [
+        item for item in entries if item.get("manager") == manager and item.get("operation") == "Apply"
+    ]
     fields: dict[str, Any] = {}
     for item in (*applied, *ours):
         fields = union(fields, item.get("fieldsV1") or {})

@@ -27,6 +27,13 @@ def with_name(name: str, olds: Mapping[str, Any], news: Properties, seed: bytes)
     return {**news, "metadata": {**metadata, "annotations": annotations, "name": chosen}}
 
 
+def is_autonamed(inputs: Mapping[str, Any]) -> bool:
+    """Tell whether the name of an object is an automatic one."""
+    metadata = plain(inputs).get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return isinstance(annotations, dict) and annotations.get(AUTONAMED) == "true"
+
+
 def with_namespace(news: Properties, namespace: str) -> Properties:
     """Inputs of a namespaced object with a namespace."""
     metadata = news.get("metadata") or {}
@@ -83,7 +90,11 @@ def drifted(inputs: Any, live: Any) -> Any:
     if is_secret(inputs):
         return secret(drifted(inputs["value"], live))
     if isinstance(inputs, dict) and isinstance(live, dict):
-        return {key: drifted(value, live[key]) for key, value in inputs.items() if key in live or _is_empty(value)}
+        return {
+            key: drifted(value, live.get(key))
+            for key, value in inputs.items()
+            if key in live or _is_empty(value)
+        }
     if isinstance(inputs, list) and isinstance(live, list):
         if len(inputs) != len(live):
             return copy.deepcopy(live)
@@ -110,7 +121,9 @@ def changed_paths(old: Properties, new: Properties) -> list[str]:
         if isinstance(before, dict) and isinstance(after, dict):
             found = []
             for key in sorted(before.keys() | after.keys()):
-                path = f'{prefix}["{key}"]' if "." in key or "/" in key else f"{prefix}.{key}" if prefix else key
+                path = (
+                    f'{prefix}["{key}"]' if "." in key or "/" in key else f"{prefix}.{key}" if prefix else key
+                )
                 found.extend(walk(before.get(key), after.get(key), path))
             return found
         return [] if before == after else [prefix]

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from sandbox.engine.errors import ClusterUnreachableError, PartialError, ProviderError, ResourceNotFoundError, UnsupportedError
+from sandbox.engine.errors import (
+    ClusterUnreachableError,
+    PartialError,
+    ProviderError,
+    ResourceNotFoundError,
+    UnsupportedError,
+)
 from sandbox.engine.graph import name_of
 from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
 from sandbox.engine.providers.kubernetes import objects, readiness
@@ -85,7 +91,9 @@ class KubernetesProvider(Provider):
     def check(self, urn: str, kind: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
         """Fill in name and namespace, encode stringData."""
         if kind.startswith("kubernetes:helm.sh/"):
-            raise UnsupportedError(f"resources of type '{kind}'", instead="use kubernetes.helm.v4.Chart on the Pulumi CLI")
+            raise UnsupportedError(
+                f"resources of type '{kind}'", instead="use kubernetes.helm.v4.Chart on the Pulumi CLI"
+            )
         if kind.endswith(("Patch", "List")) and not news.get("metadata"):
             raise UnsupportedError(f"resources of type '{kind}'")
         version, name = news.get("apiVersion"), news.get("kind")
@@ -114,7 +122,7 @@ class KubernetesProvider(Provider):
             mutable_secrets=_switch(self._config, "enableSecretMutable"),
         )
         replaces = objects.replaced_paths(before, after, candidates) if keys else []
-        same_place = _place(before) == _place(after)
+        same_place = _place(before) == _place(after) and not objects.is_autonamed(after)
         return Diff(bool(keys), replaces, bool(replaces) and same_place, keys=keys)
 
     # --- creating and changing
@@ -132,7 +140,9 @@ class KubernetesProvider(Provider):
                 f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is not of this stack; "
                 "delete it, or take it over with the resource option 'import_'"
             ) from error
-        return self._settle(request.urn, request.inputs, found, request.timeout, _new_manager(), body["apiVersion"])
+        return self._settle(
+            request.urn, request.inputs, found, request.timeout, _new_manager(), body["apiVersion"]
+        )
 
     def adopt(self, request: Request) -> Created | None:
         """An object of that name is what the killed run has created; apply the inputs and wait."""
@@ -191,7 +201,13 @@ class KubernetesProvider(Provider):
             ) from error
 
     def _settle(
-        self, urn: str, inputs: Properties, found: dict[str, Any], timeout: float | None, manager: str, version: str
+        self,
+        urn: str,
+        inputs: Properties,
+        found: dict[str, Any],
+        timeout: float | None,
+        manager: str,
+        version: str,
     ) -> Created:
         """Wait until an object is ready; its id and outputs."""
         if readiness.awaited(found):
@@ -270,7 +286,7 @@ class KubernetesProvider(Provider):
         if token != "kubernetes:yaml:decode":
             return super().invoke(token, arguments)
         try:
-            documents = list(yaml.load_all(str(plain(arguments)["text"]), Loader=_LOADER))  # noqa: S506  a safe loader
+            documents = list(yaml.load_all(str(plain(arguments)["text"]), Loader=_LOADER))
         except yaml.YAMLError as error:
             raise ProviderError(f"the manifest is not YAML: {error}") from error
         result: list[Any] = []
@@ -313,4 +329,6 @@ def _is_gone(old: Resource, found: Mapping[str, Any]) -> bool:
 
 def _still_there(live: Mapping[str, Any], limit: float) -> str:
     waiting = ", ".join(live["metadata"].get("finalizers") or ()) or "its parts"
-    return f"{live['kind']} '{objects.identity(live)}' was not gone within {limit:g} s; it waits for: {waiting}"
+    return (
+        f"{live['kind']} '{objects.identity(live)}' was not gone within {limit:g} s; it waits for: {waiting}"
+    )

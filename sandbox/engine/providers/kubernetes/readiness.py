@@ -34,7 +34,9 @@ def timeout_of(found: Object, custom: float | None) -> float:
     try:
         return float(text) if text.replace(".", "", 1).isdecimal() else seconds(text)
     except EngineError as error:
-        raise ProviderError(f"the annotation {TIMEOUT_SECONDS}: '{text}' is not a number of seconds") from error
+        raise ProviderError(
+            f"the annotation {TIMEOUT_SECONDS}: '{text}' is not a number of seconds"
+        ) from error
 
 
 def awaited(found: Object) -> bool:
@@ -80,7 +82,11 @@ def _daemon_set(found: Object) -> str | None:
         return "waiting for the DaemonSet to be seen by its controller"
     wanted = status.get("desiredNumberScheduled", 0)
     updated, available = status.get("updatedNumberScheduled", 0), status.get("numberAvailable", 0)
-    return None if updated >= wanted and available >= wanted else f"{min(updated, available)} of {wanted} Pods are ready"
+    return (
+        None
+        if updated >= wanted and available >= wanted
+        else f"{min(updated, available)} of {wanted} Pods are ready"
+    )
 
 
 def _stateful_set(found: Object) -> str | None:

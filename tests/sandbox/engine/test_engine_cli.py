@@ -1,0 +1,207 @@
+"""The command line: what it knows, what it refuses, and when it hands over."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from engine_lab import Lab
+
+from sandbox.engine.__main__ import find_genuine
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["watch"], "the embedded engine has no command 'watch' in 'pulumi'"),
+        (["up", "--yes", "--bogus"], "has no argument '--bogus'"),
+        (["up", "--yes", "--target", "urn"], "has no argument '--target'"),
+        (["stack", "graph"], "has no command 'graph' in 'pulumi stack'"),
+        (["up"], "--yes or --skip-preview must be passed"),
+        (["up", "--yes", "--parallel", "0"], "--parallel: 0 is not allowed"),
+        (
+            ["up", "--yes", "-s", "nobody"],
+            "no stack named 'nobody' found; 'pulumi stack init nobody' makes one",
+        ),
+        (["up", "--yes", "-s", "a/b"], "'a/b' is not a stack name"),
+        (["preview", "-C", "/"], "no Pulumi.yaml found here"),
+        (["stack", "output", "nothing"], "the stack 'dev' has no output 'nothing' (it has: none)"),
+        (["config", "get", "nothing"], "configuration value 'lab:nothing' is not set in this stack"),
+        (["config", "set", "a[", "1", "--path"], "'a[' is not a property path"),
+        (["stack", "init", "dev"], "stack 'dev' already exists"),
+        (["stack", "rm", "dev"], "--yes must be passed in"),
+        (["stack", "import", "--file", "/nowhere"], "/nowhere: can't be read"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_it(lab: Lab, arguments: list[str], told: str) -> None:
+    lab.program("")
+    done = lab.run(*arguments)
+    assert done.status == 1
+    errors = [line for line in done.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert told in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("project", "told"),
+    [
+        ("name: lab\nruntime: nodejs\n", "runtime: 'nodejs' can't be run"),
+        ("name: lab\nruntime: python\nplugins: {}\n", "the key 'plugins' of Pulumi.yaml"),
+        ("name: lab\nruntime: python\nmain: nowhere/\n", "does not exist"),
+        (
+            "name: lab\nruntime: python\noptions: {refresh: never}\n",
+            "options.refresh: 'never' is not allowed",
+        ),
+        ("name: [\n", "is not YAML"),
+        (
+            "name: lab\nruntime: python\nconfig:\n  n: {type: integer}\n",
+            "configuration value 'lab:n' is required",
+        ),
+        (
+            "name: lab\nruntime: python\nconfig:\n  n: {type: integer, default: x}\n",
+            "must be of type integer, not 'x'",
+        ),
+        ("name: lab\nruntime: python\nconfig:\n  on: 1\n", "the key True must be a text"),
+        ("name: lab\nruntime: python\nconfig:\n  n: {type: list}\n", "has the unknown type 'list'"),
+    ],
+)
+def test_a_wrong_project_is_told_before_anything_happens(lab: Lab, project: str, told: str) -> None:
+    lab.program("")
+    lab.write("Pulumi.yaml", project)
+    done = lab.run("up", "--yes")
+    assert done.status == 1
+    assert told in done.err
+
+
+def test_configuration_is_set_read_listed_and_removed(lab: Lab) -> None:
+    lab.write("Pulumi.dev.yaml", "# kept\nconfig:\n  lab:old: x\n")
+    lab.run("config", "set", "name", "Anna")
+    lab.run("config", "set", "--path", "deep.list[0].port", "80")
+    lab.run("config", "set", "--secret", "word", "s3cret")
+    assert lab.run("config", "get", "name").out == "Anna\n"
+    assert lab.run("config", "get", "word").out == "s3cret\n"
+    assert lab.run("config", "get", "--path", "deep.list[0].port").out == "80\n"
+    listed = json.loads(lab.run("config", "--json").out)
+    assert listed["lab:word"] == {"secret": True}
+    assert listed["lab:deep"]["value"] == '{"list":[{"port":80}]}'
+    assert (lab.project / "Pulumi.dev.yaml").read_text().startswith("# kept\n")
+    assert lab.run("config", "rm", "old").status == 0
+    assert lab.run("config", "get", "old").status == 1
+
+
+def test_programs_get_typed_configuration(lab: Lab) -> None:
+    lab.write(
+        "Pulumi.yaml",
+        """\
+        name: lab
+        runtime: {name: python, options: {toolchain: pip, virtualenv: venv}}
+        config:
+          count: {type: integer, default: 3}
+          active: {type: boolean, default: true}
+          zones: {type: array, items: {type: string}, default: [a, b]}
+        """,
+    )
+    lab.up("""
+    c = pulumi.Config()
+    pulumi.export("all", [c.require_int("count"), c.require_bool("active"), c.require_object("zones")])
+    """)
+    assert lab.outputs() == {"all": [3, True, ["a", "b"]]}
+
+
+def test_the_program_may_lie_in_a_folder_of_its_own(lab: Lab) -> None:
+    lab.write("Pulumi.yaml", "name: lab\nruntime: python\nmain: infra/\n")
+    (lab.project / "infra").mkdir()
+    (lab.project / "infra/__main__.py").write_text("import os, pulumi\npulumi.export('cwd', os.getcwd())\n")
+    lab.up()
+    assert lab.outputs() == {"cwd": str(lab.project / "infra")}
+
+
+def test_stacks_are_listed_selected_and_removed(lab: Lab) -> None:
+    lab.run("stack", "select", "second", "--create")
+    listed = json.loads(lab.run("stack", "ls", "--json").out)
+    assert [item["name"] for item in listed] == ["dev", "second"]
+    assert "Current stack is second" in lab.run("stack").out
+    assert lab.run("stack", "rm", "--yes").status == 0
+    assert "no stack selected" in lab.run("stack").err
+
+
+def test_a_running_stack_is_locked(lab: Lab) -> None:
+    lab.program('Thing("a", word="block")')
+    process = lab.start("up", "--yes")
+    _wait_for_journal(lab, "blocked")
+    refused = lab.run("up", "--yes")
+    process.kill()
+    process.communicate()
+    assert refused.status == 1
+    assert f"the stack 'dev' is locked by process {process.pid}" in refused.err
+
+
+def test_program_and_providers_die_with_the_engine(lab: Lab) -> None:
+    lab.program('Thing("a", word="block")\nprint("program", os.getpid(), flush=True)')
+    process = lab.start("up", "--yes")
+    line = next(line for line in process.stdout or () if "program " in line)
+    program = int(line.split()[-1])
+    provider = int(_wait_for_journal(lab, "blocked").split()[-1])
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    deadline = time.monotonic() + 10
+    while any(_is_alive(pid) for pid in (program, provider)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    out = lab.up('Thing("a", word="fine")')
+    assert "a dynamic provider can't tell how far it came, so it is created again" in out
+    assert "pending_operations" not in lab.state()
+
+
+def _wait_for_journal(lab: Lab, word: str) -> str:
+    path = lab.root / "journal"
+    deadline = time.monotonic() + 30
+    while True:
+        lines = path.read_text().splitlines() if path.exists() else []
+        for line in lines:
+            if line.startswith(word):
+                return line
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except FileNotFoundError:
+        return False
+
+
+# --- handing over
+
+
+def _executable(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def test_a_genuine_cli_further_down_the_path_wins(tmp_path: Path) -> None:
+    wrapper = "#!/bin/python\nfrom sandbox.engine.__main__ import main\nmain()\n"
+    ours = _executable(tmp_path / "ours/pulumi", wrapper)
+    _executable(tmp_path / "clone/pulumi", wrapper)
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain/pulumi").write_text("not executable")
+    genuine = _executable(tmp_path / "genuine/pulumi", '#!/bin/sh\necho genuine "$@"; exit 7\n')
+    path = os.pathsep.join(str(tmp_path / name) for name in ("ours", "clone", "plain", "genuine"))
+    assert find_genuine({"PATH": path}, ours) == genuine
+    assert find_genuine({"PATH": str(tmp_path / "ours")}, ours) is None
+    command = [sys.executable, "-m", "sandbox.engine", "up", "--whatever"]
+    done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("genuine up --whatever\n", 7)
+    done = subprocess.run(
+        command, env={"PATH": path, "CCMFS_ENGINE": "embedded"}, capture_output=True, text=True
+    )
+    assert "has no argument '--whatever'" in done.stderr

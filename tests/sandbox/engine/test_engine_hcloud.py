@@ -1,0 +1,248 @@
+"""Programs of hcloud resources against the emulated cloud."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import EmulatedCloud
+from engine_lab import Lab
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJPCSXlGG8jFWcEXUQ5tPMuEPaVmBTbL5k5FQkCoNcGE"
+BASE = f"""
+import pulumi_hcloud as h
+E = os.environ.get
+k = h.SshKey("k", name="k", public_key="{KEY}")
+n = h.Network("n", name="net", ip_range=E("RANGE", "10.0.0.0/16"), labels={{"a": E("LABEL", "b")}})
+s = h.NetworkSubnet("s", network_id=n.id.apply(int), type="cloud", network_zone="eu-central", ip_range="10.0.1.0/24")
+g = h.PlacementGroup("g", type="spread")
+f = h.Firewall("f", rules=[h.FirewallRuleArgs(direction="in", protocol="tcp", port=E("PORT", "22"),
+    source_ips=["0.0.0.0/0", "::/0"])])
+w = h.Server("w", name="w", server_type=E("TYPE", "cpx22"), image="ubuntu-24.04", location="fsn1", ssh_keys=[k.id],
+    labels={{"x": E("LABEL", "b")}}, user_data="#!/bin/sh", placement_group_id=g.id.apply(int),
+    firewall_ids=[f.id.apply(int)] if E("WALL", "1") == "1" else None)
+p = h.ServerNetwork("p", server_id=w.id.apply(int), subnet_id=s.id)
+i = h.Server("i", server_type="cpx22", image="ubuntu-24.04", location="fsn1",
+    networks=[h.ServerNetworkArgs(network_id=n.id.apply(int), ip="10.0.1.9")], opts=O(depends_on=[s]))
+r = h.NetworkRoute("r", network_id=n.id.apply(int), destination="10.244.0.0/24", gateway=p.ip)
+"""
+WITHOUT_INLINE = "\n".join(BASE.splitlines()[:-3] + BASE.splitlines()[-1:])
+
+
+@pytest.fixture
+def hetzner(tmp_path: Path, cloud: EmulatedCloud) -> Lab:
+    return _lab(tmp_path, cloud)
+
+
+def _lab(folder: Path, cloud: EmulatedCloud) -> Lab:
+    lab = Lab(folder, {"HCLOUD_ENDPOINT": cloud.endpoint})
+    lab.write(
+        "Pulumi.yaml",
+        "name: lab\nruntime: python\nconfig:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n",
+    )
+    return lab
+
+
+COLLECTIONS = ("servers", "networks", "ssh_keys", "placement_groups", "firewalls", "primary_ips")
+
+
+def everything(cloud: EmulatedCloud) -> dict[str, list[str]]:
+    return {name: found for name in COLLECTIONS if (found := cloud.names(name))}
+
+
+def test_a_network_with_servers_comes_changes_and_goes(hetzner: Lab, cloud: EmulatedCloud) -> None:
+    hetzner.up(BASE)
+    state = hetzner.resources()
+    server = cloud.get(f"/servers/{state['w']['id']}")["server"]
+    inline = cloud.get(f"/servers/{state['i']['id']}")["server"]
+    assert server["server_type"]["name"] == "cpx22"
+    assert server["public_net"]["firewalls"][0]["id"] == int(state["f"]["id"])
+    assert server["placement_group"]["id"] == int(state["g"]["id"])
+    assert inline["private_net"][0]["ip"] == "10.0.1.9"
+    network = cloud.get(f"/networks/{state['n']['id']}")["network"]
+    assert network["routes"] == [{"destination": "10.244.0.0/24", "gateway": server["private_net"][0]["ip"]}]
+
+    assert "11 unchanged" in hetzner.up()
+    assert "11 unchanged" in hetzner.run("preview", "--refresh").out
+    assert hetzner.resources() == state
+
+    out = hetzner.up(LABEL="c", TYPE="cpx32", PORT="80", WALL="0")
+    assert "~ 3 updated" in out
+    changed = cloud.get(f"/servers/{state['w']['id']}")["server"]
+    assert changed["server_type"]["name"] == "cpx32"
+    assert changed["status"] == "running"
+    assert changed["labels"] == {"x": "c"}
+    assert not changed["public_net"]["firewalls"]
+    assert cloud.get(f"/firewalls/{state['f']['id']}")["firewall"]["rules"][0]["port"] == "80"
+    assert cloud.get(f"/networks/{state['n']['id']}")["network"]["labels"] == {"a": "c"}
+
+    assert hetzner.run("destroy", "--yes").status == 0
+    assert everything(cloud) == {}
+
+
+def test_outputs_are_those_of_the_genuine_plugin(hetzner: Lab) -> None:
+    hetzner.up(BASE)
+    state = hetzner.resources()
+    assert set(state["w"]["outputs"]) == {
+        "__meta", "__pulumi_raw_state_delta", "allowDeprecatedImages", "backupWindow", "backups", "datacenter",
+        "deleteProtection", "firewallIds", "id", "ignoreRemoteFirewallIds", "image", "ipv4Address", "ipv6Address",
+        "ipv6Network", "iso", "keepDisk", "labels", "location", "name", "networks", "placementGroupId",
+        "primaryDiskSize", "publicNets", "rebuildProtection", "rescue", "serverType", "shutdownBeforeDeletion",
+        "sshKeys", "status", "userData",
+    }  # fmt: skip
+    assert state["w"]["outputs"]["userData"] == base64.b64encode(hashlib.sha1(b"#!/bin/sh").digest()).decode()
+    assert state["s"]["id"] == f"{state['n']['id']}-10.0.1.0/24"
+    assert state["s"]["outputs"]["gateway"] == "10.0.0.1"
+    assert state["p"]["id"] == f"{state['w']['id']}-{state['n']['id']}"
+    assert state["g"]["inputs"]["__defaults"] == ["name"]
+    assert state["g"]["inputs"]["name"].startswith("g-")
+    assert len(state["g"]["inputs"]["name"]) == len("g-") + 7
+    providers = [item for item in hetzner.state()["resources"] if item["type"] == "pulumi:providers:hcloud"]
+    assert providers[0]["urn"].endswith("::default_1_43_3")
+
+
+def test_a_named_network_is_replaced_after_everything_in_it(hetzner: Lab, cloud: EmulatedCloud) -> None:
+    hetzner.up(WITHOUT_INLINE)
+    before = hetzner.resources()
+    out = hetzner.up(RANGE="10.0.0.0/15")
+    order = [line.split()[2] for line in out.splitlines() if "deleted original" in line]
+    assert order[-1] == "n"
+    assert set(order) >= {"r", "p", "s", "n"}
+    after = hetzner.resources()
+    assert after["n"]["id"] != before["n"]["id"]
+    assert after["w"]["id"] == before["w"]["id"]
+    assert cloud.names("networks") == ["net"]
+
+
+def test_a_server_that_vanished_is_made_again_with_its_place(hetzner: Lab, cloud: EmulatedCloud) -> None:
+    hetzner.up(BASE)
+    before = hetzner.resources()
+    cloud.send("DELETE", f"/servers/{before['w']['id']}")
+    out = hetzner.run("refresh", "--yes").out
+    assert "< 2 removed from the state" in out
+    hetzner.up()
+    after = hetzner.resources()
+    assert after["w"]["id"] != before["w"]["id"]
+    assert cloud.get(f"/servers/{after['w']['id']}")["server"]["private_net"]
+
+
+def test_what_others_changed_is_set_right(hetzner: Lab, cloud: EmulatedCloud) -> None:
+    hetzner.up(BASE)
+    path = f"/networks/{hetzner.resources()['n']['id']}"
+    cloud.send("PUT", path, {"labels": {"a": "theirs"}})
+    out = hetzner.run("up", "--yes", "--refresh").out
+    assert "1 changed by others" in out
+    assert cloud.get(path)["network"]["labels"] == {"a": "b"}
+
+
+def test_functions_find_what_is_there(hetzner: Lab, cloud: EmulatedCloud) -> None:
+    cloud.send("POST", "/networks", {"name": "theirs", "ip_range": "10.0.0.0/8", "labels": {"l": "1"}})
+    hetzner.up("""
+    import pulumi_hcloud as h
+    pulumi.export("range", h.get_network(with_selector="l=1").ip_range)
+    pulumi.export("id", h.get_network(name="theirs").id)
+    """)
+    assert hetzner.outputs() == {"id": cloud.get("/networks")["networks"][0]["id"], "range": "10.0.0.0/8"}
+    assert "nothing found for name=nobodys" in hetzner.up("""
+    import pulumi_hcloud as h
+    h.get_network(name="nobodys")
+    """, status=1)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("h.Volume('v', size=10)", "the resource type 'hcloud:index/volume:Volume'"),
+        (
+            "h.Server('s', server_type='cpx22', image='debian-12', iso='x')",
+            "the input 'iso' of hcloud:index/server:Server",
+        ),
+        ("h.Provider('p', endpoint_hetzner='x')", "the setting 'endpointHetzner' of the hcloud provider"),
+        ("h.SshKey('k', public_key='nonsense')", "POST /ssh_keys: "),
+        ("h.Server('s', server_type='cx0', image='debian-12')", "there is no 'cx0'"),
+        (
+            "h.SshKey('k', public_key='x', opts=O(provider=h.Provider('p', token='short')))",
+            "must have exactly 64",
+        ),
+    ],
+)
+def test_what_does_not_work_is_one_clear_message(hetzner: Lab, body: str, told: str) -> None:
+    out = hetzner.up("import pulumi_hcloud as h\n" + body, status=1)
+    assert told in out
+    assert out.count("error:") == 1
+
+
+def test_an_api_that_does_not_answer_is_one_clear_message(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": "http://127.0.0.1:9/v1"})
+    out = lab.up(BASE, status=1)
+    assert "the Hetzner Cloud API at http://127.0.0.1:9/v1 can't be reached" in out
+    assert out.count("error:") <= 5
+    assert "Traceback" not in out
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("kind", ["networks", "firewalls", "servers"])
+def test_a_killed_run_is_picked_up(tmp_path: Path, slow_cloud: EmulatedCloud, kind: str) -> None:
+    lab = _lab(tmp_path, slow_cloud)
+    lab.program(BASE)
+    process = lab.start("up", "--yes")
+    wait_until(lambda: bool(slow_cloud.names(kind)))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    lab.up()
+    assert "unchanged" in lab.up()
+    found = everything(slow_cloud)
+    own = {
+        name: [item for item in names if not item.startswith("primary_ip-")] for name, names in found.items()
+    }
+    assert {name: len(names) for name, names in own.items() if names} == {
+        "servers": 2,
+        "networks": 1,
+        "ssh_keys": 1,
+        "placement_groups": 1,
+        "firewalls": 1,
+    }
+    assert "pending_operations" not in lab.state()
+    assert lab.run("destroy", "--yes").status == 0
+    assert everything(slow_cloud) == {}
+
+
+def test_what_is_not_ours_is_not_taken_over(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
+    lab = _lab(tmp_path, slow_cloud)
+    lab.program(BASE)
+    process = lab.start("up", "--yes")
+    wait_until(lambda: bool(slow_cloud.names("servers")))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    server = slow_cloud.get("/servers")["servers"][0]
+    slow_cloud.send("PUT", f"/servers/{server['id']}", {"labels": {"whose": "theirs"}})
+    done = lab.run("up", "--yes")
+    assert done.status == 1
+    assert "its labels are not those of the interrupted creation" in done.out
+    assert slow_cloud.get(f"/servers/{server['id']}")["server"]["labels"] == {"whose": "theirs"}
+
+
+def test_ctrl_c_finishes_what_runs_and_saves_it(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
+    lab = _lab(tmp_path, slow_cloud)
+    lab.program(BASE)
+    process = lab.start("up", "--yes")
+    wait_until(lambda: bool(slow_cloud.names("servers")))
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "update canceled" in out
+    assert "pending_operations" not in lab.state()
+    saved = [item for name, item in lab.resources().items() if name in ("w", "i")]
+    assert len(saved) == len(slow_cloud.names("servers"))
+    assert "interrupted" not in lab.up()

@@ -1,0 +1,239 @@
+"""Programs of Kubernetes objects against a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_lab import Lab
+
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.site import cache_directory
+
+PROVIDER = """
+import pulumi_kubernetes as k
+p = k.Provider("p", kubeconfig=os.environ["CLUSTER"], **json.loads(os.environ.get("PROVIDER", "{}")))
+o = O(provider=p)
+"""
+HEAD = "import json\n" + PROVIDER
+
+
+class Running:
+    """A control plane whose event loop runs in a thread."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.kubeconfig = str(plane.kubeconfig)
+        self._plane = plane
+
+    def get(self, path: str) -> Any:
+        return self._plane.api().get(path)
+
+    def api(self) -> Any:
+        return self._plane.api()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    import os
+
+    built = toolchain.find(cache_directory(os.environ))
+    if built is None:
+        pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    plane = ControlPlane(built, tmp_path_factory.mktemp("plane"))
+    try:
+        asyncio.run_coroutine_threadsafe(plane.start(), loop).result(90)
+        yield Running(plane)
+    finally:
+        asyncio.run_coroutine_threadsafe(plane.stop(), loop).result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def kube(tmp_path: Path, cluster: Running) -> Iterator[Lab]:
+    lab = Lab(tmp_path, {"CLUSTER": cluster.kubeconfig})
+    yield lab
+    lab.run("destroy", "--yes")
+
+
+def body(text: str) -> str:
+    return HEAD + textwrap.dedent(text)
+
+
+OBJECTS = body("""
+ns = k.core.v1.Namespace("ns", metadata={"name": "demo"}, opts=o)
+name = ns.metadata["name"]
+c = k.core.v1.ConfigMap("c", metadata={"name": "c", "namespace": name}, data={"a": os.environ.get("A", "1")}, opts=o)
+s = k.core.v1.Secret("s", metadata={"name": "s", "namespace": name}, string_data={"pw": pulumi.Output.secret("s3cret")}, opts=o)
+auto = k.core.v1.ConfigMap("auto", metadata={"namespace": name}, data={"a": os.environ.get("A", "1")}, opts=o)
+d = k.apps.v1.Deployment("d", metadata={"name": "d", "namespace": name, "annotations": {"pulumi.com/skipAwait": "true"}},
+    spec={"replicas": int(os.environ.get("N", "1")), "selector": {"matchLabels": {"a": "b"}},
+          "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}],
+          **({"nodeSelector": {"x": "y"}} if os.environ.get("SA") else {})}}}, opts=o)
+""")
+
+
+def test_objects_come_change_and_go(kube: Lab, cluster: Running) -> None:
+    kube.up(OBJECTS)
+    state = kube.resources()
+    assert state["c"]["id"] == "demo/c"
+    assert set(state["c"]["outputs"]) == {
+        "__fieldManager", "__initialApiVersion", "__inputs", "apiVersion", "kind", "metadata", "data",
+    }  # fmt: skip
+    assert "s3cret" not in json.dumps(kube.state())
+    assert "czNjcmV0" not in json.dumps(kube.state())
+    assert cluster.get("/api/v1/namespaces/demo/secrets/s")["data"] == {"pw": "czNjcmV0"}
+    assert "unchanged" in kube.up()
+    assert "0 to" not in kube.run("preview", "--refresh").out
+
+    out = kube.up(A="2", N="3", SA="1")
+    assert "~ 1 updated" in out
+    assert "+- 2 replaced" in out
+    assert cluster.get("/api/v1/namespaces/demo/configmaps/c")["data"] == {"a": "2"}
+    deployment = cluster.get("/apis/apps/v1/namespaces/demo/deployments/d")
+    assert deployment["spec"]["replicas"] == 3
+    assert deployment["spec"]["template"]["spec"]["nodeSelector"] == {"x": "y"}
+    after = kube.resources()
+    assert after["auto"]["id"] != state["auto"]["id"], "an automatic name lets both exist for a moment"
+
+    kube.up(A="2", N="3")
+    deployment = cluster.get("/apis/apps/v1/namespaces/demo/deployments/d")
+    assert "nodeSelector" not in deployment["spec"]["template"]["spec"], "what the program drops is dropped"
+
+    assert kube.run("destroy", "--yes").status == 0
+    assert cluster.get("/api/v1/namespaces/demo") is None
+
+
+def test_what_exists_already_is_not_taken_over(kube: Lab) -> None:
+    out = kube.up(body('k.core.v1.Namespace("n", metadata={"name": "default"}, opts=o)'), status=1)
+    assert "Namespace 'default' already exists in the cluster and is not of this stack" in out
+
+
+def test_fields_of_others_are_a_clear_conflict(kube: Lab, cluster: Running) -> None:
+    program = body("""
+    k.core.v1.ConfigMap("c", metadata={"name": "conflict", "labels": {"a": os.environ.get("L", "1")},
+        "annotations": json.loads(os.environ.get("NOTES", "{}"))}, opts=o)
+    """)
+    kube.up(program)
+    path = "/api/v1/namespaces/default/configmaps/conflict"
+    _apply(cluster, path, {"a": "theirs"})
+    out = kube.up(L="2", status=1)
+    assert 'conflict with "them"' in out
+    assert "'pulumi.com/patchForce: \"true\"'" in out
+    kube.up(L="2", NOTES='{"pulumi.com/patchForce": "true"}')
+    assert cluster.get(path)["metadata"]["labels"] == {"a": "2"}
+
+
+def _apply(cluster: Running, path: str, labels: dict[str, str]) -> None:
+    from sandbox.engine.providers.kubernetes.cluster import Cluster
+
+    name = path.rsplit("/", 1)[-1]
+    found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}}
+    Cluster({"kubeconfig": cluster.kubeconfig}, {}).apply(path, found, "them", force=True)
+
+
+def test_drift_is_found_and_set_right(kube: Lab, cluster: Running) -> None:
+    program = body("""
+    k.core.v1.ServiceAccount("s", metadata={"name": "drift", "labels": {"a": "1"},
+        "annotations": {"pulumi.com/patchForce": "true"}}, opts=o)
+    """)
+    kube.up(program)
+    path = "/api/v1/namespaces/default/serviceaccounts/drift"
+    from sandbox.engine.providers.kubernetes.cluster import Cluster
+
+    admin = Cluster({"kubeconfig": cluster.kubeconfig}, {})
+    admin.patch(path, [{"op": "replace", "path": "/metadata/labels/a", "value": "theirs"}])
+    assert "1 changed by others" in kube.run("refresh", "--yes").out
+    kube.up()
+    assert cluster.get(path)["metadata"]["labels"] == {"a": "1"}
+    admin.delete(path, "Background")
+    assert "removed from the state" in kube.run("refresh", "--yes").out
+    kube.up()
+    assert cluster.get(path) is not None
+
+
+def test_what_never_gets_ready_is_kept_and_waited_for_again(kube: Lab) -> None:
+    program = body("""
+    k.core.v1.Service("s", metadata={"name": "lb", "annotations": {"pulumi.com/timeoutSeconds": "1"}},
+        spec={"type": os.environ.get("T", "LoadBalancer"), "ports": [{"port": 80}]}, opts=o)
+    """)
+    out = kube.up(program, status=1)
+    assert "Service 'default/lb' was not ready within 1 s: waiting for the load balancer's address" in out
+    assert list(kube.resources()) == ["s"]
+    assert "was not ready" in kube.up(status=1)
+    kube.up(T="ClusterIP")
+    assert kube.resources()["s"].get("initErrors") is None
+
+
+def test_definitions_and_their_objects_in_one_group(kube: Lab, cluster: Running) -> None:
+    program = body("""
+    group = k.yaml.v2.ConfigGroup("g", objs=[
+        {"apiVersion": "lab.io/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "things"}, "spec": {"x": 1}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "things"}},
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.lab.io"},
+         "spec": {"group": "lab.io", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"},
+                  "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema":
+                  {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}},
+    ], opts=pulumi.ResourceOptions(providers=[p]))
+    pulumi.export("names", group.resources.apply(lambda items: len(items)))
+    """)
+    kube.up(program)
+    assert cluster.get("/apis/lab.io/v1/namespaces/things/things/t")["spec"] == {"x": 1}
+    assert kube.outputs() == {"names": 3}
+    assert sorted(kube.resources()) == ["g:things", "g:things.lab.io", "g:things/t"]
+    assert "unchanged" in kube.up()
+    assert kube.run("destroy", "--yes").status == 0
+    assert cluster.get("/api/v1/namespaces/things") is None
+
+
+def test_a_cluster_that_is_gone_is_one_error_or_forgotten(
+    kube: Lab, tmp_path: Path, cluster: Running
+) -> None:
+    program = body(
+        'k.core.v1.ConfigMap("a", metadata={"name": "a"}, opts=o)\nk.core.v1.ConfigMap("b", metadata={"name": "b"}, opts=o)'
+    )
+    kube.up(program, PROVIDER='{"cluster_identifier": "1"}')
+    dead = Path(cluster.kubeconfig).read_text()
+    address = next(line.split("server:")[1].strip() for line in dead.splitlines() if "server:" in line)
+    (tmp_path / "dead.yaml").write_text(dead.replace(address, "https://127.0.0.1:9"))
+    settings = '{"cluster_identifier": "1", "delete_unreachable": true}'
+    kube.up(CLUSTER=str(tmp_path / "dead.yaml"), PROVIDER='{"cluster_identifier": "1"}')
+    done = kube.run("refresh", "--yes")
+    assert done.status == 1
+    assert done.out.count("error: the Kubernetes cluster at https://127.0.0.1:9 is unreachable") == 1
+    kube.up(CLUSTER=str(tmp_path / "dead.yaml"), PROVIDER=settings)
+    started = time.monotonic()
+    done = kube.run("destroy", "--yes")
+    assert done.status == 0
+    assert "removed from the state only" in done.out
+    assert time.monotonic() - started < 30
+    from sandbox.engine.providers.kubernetes.cluster import Cluster
+
+    for name in "ab":
+        Cluster({"kubeconfig": cluster.kubeconfig}, {}).delete(
+            f"/api/v1/namespaces/default/configmaps/{name}", "Background"
+        )
+
+
+def test_another_cluster_means_other_objects(kube: Lab) -> None:
+    program = body('k.core.v1.ConfigMap("a", metadata={"name": "moving"}, opts=o)')
+    kube.up(program, PROVIDER='{"cluster_identifier": "1"}')
+    out = kube.run("preview", PROVIDER='{"cluster_identifier": "2"}').out
+    assert "+- 2 to replace" in out
+
+
+def test_a_setting_that_it_does_not_have_is_named(kube: Lab) -> None:
+    out = kube.up(body('k.core.v1.ConfigMap("a", opts=o)'), status=1, PROVIDER='{"always_render": true}')
+    assert "the setting 'alwaysRender' of the kubernetes provider" in out

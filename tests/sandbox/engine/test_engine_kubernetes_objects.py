@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_engine_values import trees
+
+from sandbox.engine.errors import ProviderError, UnsupportedError
+from sandbox.engine.providers.base import Provider
+from sandbox.engine.providers.kubernetes import objects, readiness
+from sandbox.engine.providers.kubernetes.cluster import moved, read_kubeconfig
+from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
+from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over, union
+from sandbox.engine.providers.yaml_v2 import child_goal, order, read_objects
+from sandbox.engine.steps import Goal
+from sandbox.engine.values import UNKNOWN, has_secret, plain, secret
+
+bodies = st.dictionaries(st.text(min_size=1, max_size=5), trees, max_size=4)
+
+
+# --- defaults
+
+
+def test_string_data_is_encoded_and_stays_secret() -> None:
+    given_ = {"kind": "Secret", "data": {"a": "eA=="}, "stringData": secret({"b": "y"})}
+    assert objects.with_secret_data(given_) == {"kind": "Secret", "data": secret({"a": "eA==", "b": "eQ=="})}
+    unknown = {"kind": "Secret", "stringData": {"b": UNKNOWN}}
+    assert objects.with_secret_data(unknown) == unknown
+    config_map = {"kind": "ConfigMap", "stringData": {}}
+    assert objects.with_secret_data(config_map) is config_map
+
+
+def test_automatic_names_stay_and_say_that_they_are() -> None:
+    first = objects.with_name("app", {}, {"metadata": {"labels": {"a": "b"}}}, b"seed")
+    name = first["metadata"]["name"]
+    assert name.startswith("app-")
+    assert len(name) == len("app-") + 8
+    assert first["metadata"]["annotations"] == {"pulumi.com/autonamed": "true"}
+    assert objects.with_name("app", first, {}, b"other")["metadata"]["name"] == name
+    assert (
+        objects.with_name("app", {"metadata": {"name": "mine"}}, {}, b"other")["metadata"]["name"] != "mine"
+    )
+    explicit = {"metadata": {"name": "x"}}
+    assert objects.with_name("app", {}, explicit, b"") is explicit
+
+
+def test_namespaced_objects_get_a_namespace() -> None:
+    assert objects.with_namespace({"metadata": {"name": "a"}}, "d")["metadata"]["namespace"] == "d"
+    assert objects.with_namespace({"metadata": {"namespace": "n"}}, "d")["metadata"]["namespace"] == "n"
+    assert BUILTIN["v1", "ConfigMap"].path("n", "a") == "/api/v1/namespaces/n/configmaps/a"
+    assert (
+        BUILTIN["rbac.authorization.k8s.io/v1", "ClusterRole"].path("n")
+        == "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    )
+    assert BUILTIN["networking.k8s.io/v1", "NetworkPolicy"].plural == "networkpolicies"
+    assert BUILTIN["networking.k8s.io/v1", "Ingress"].plural == "ingresses"
+    assert BUILTIN["v1", "Endpoints"].plural == "endpoints"
+
+
+# --- comparing
+
+
+@given(bodies, bodies)
+def test_paths_of_changes_are_symmetric_and_empty_for_equal_objects(
+    old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    assert objects.changed_paths(old, old) == []
+    assert bool(objects.changed_paths(old, new)) == any(old.get(key) != new.get(key) for key in {*old, *new})
+
+
+@given(bodies, bodies)
+def test_drift_never_invents_a_key(inputs: dict[str, Any], live: dict[str, Any]) -> None:
+    assert set(objects.drifted(inputs, live)) <= set(inputs)
+    assert plain(objects.drifted(inputs, inputs)) == plain(inputs)
+
+
+def test_drift_takes_live_values_and_keeps_what_the_server_rewrote() -> None:
+    inputs = {"spec": {"replicas": 3, "ports": [{"port": 80}], "empty": {}}, "data": secret({"a": "1"})}
+    live = {
+        "spec": {"replicas": 1, "ports": [{"port": 80, "protocol": "TCP"}], "more": 1},
+        "data": {"a": "2", "b": "3"},
+    }
+    assert objects.drifted(inputs, live) == {
+        "spec": {"replicas": 1, "ports": [{"port": 80}], "empty": {}},
+        "data": secret({"a": "2"}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "replaces"),
+    [
+        ("ConfigMap", {"data": {"a": "1"}}, {"data": {"a": "2"}}, ["data"]),
+        ("ConfigMap", {"metadata": {"labels": {}}}, {"metadata": {"labels": {"a": "b"}}}, []),
+        ("Deployment", {"spec": {"replicas": 1}}, {"spec": {"replicas": 2}}, []),
+        ("Deployment", {"spec": {"selector": 1}}, {"spec": {"selector": 2}}, ["spec.selector"]),
+        ("ClusterRoleBinding", {"roleRef": {"name": "a"}}, {"roleRef": {"name": "b"}}, ["roleRef"]),
+        ("Anything", {"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}, ["metadata.name"]),
+    ],
+)
+def test_some_fields_need_a_new_object(kind: str, old: Any, new: Any, replaces: list[str]) -> None:
+    candidates = replacing_paths(kind, mutable_config_maps=False, mutable_secrets=False)
+    assert objects.replaced_paths(old, new, candidates) == replaces
+
+
+def test_config_maps_can_be_made_mutable() -> None:
+    assert "data" not in replacing_paths("ConfigMap", mutable_config_maps=True, mutable_secrets=False)
+    assert "data" in replacing_paths("Secret", mutable_config_maps=True, mutable_secrets=False)
+
+
+def test_outputs_hide_what_is_secret() -> None:
+    shown = objects.outputs({"kind": "Secret", "data": {"a": "b"}}, {}, "m", "v1")
+    assert shown["data"] == secret({"a": "b"})
+    shown = objects.outputs({"kind": "X", "spec": {"a": "b"}}, {"spec": {"a": secret("b")}}, "m", "v1")
+    assert shown["spec"] == secret({"a": "b"})
+    assert has_secret(shown["__inputs"])
+
+
+# --- ownership
+
+fields = st.recursive(
+    st.just({}),
+    lambda inner: st.dictionaries(st.sampled_from(["f:a", "f:b", "."]), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(fields, fields, fields)
+def test_ownership_adds_up(first: dict[str, Any], second: dict[str, Any], third: dict[str, Any]) -> None:
+    assert union(first, second) == union(second, first)
+    assert union(union(first, second), third) == union(first, union(second, third))
+    assert union(first, first) == first
+
+
+def test_what_our_post_set_belongs_to_the_applying_manager_and_others_keep_theirs() -> None:
+    posted = {"manager": CREATOR, "operation": "Update", "fieldsV1": {"f:spec": {"f:a": {}}}, "time": "2"}
+    status = {"manager": CREATOR, "operation": "Update", "subresource": "status", "fieldsV1": {}}
+    theirs = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:b": {}}}}
+    applied = {"manager": "m", "operation": "Apply", "fieldsV1": {"f:data": {}}, "time": "1"}
+    entries = taken_over([posted, status, theirs, applied], "m", "apps/v1")
+    assert entries is not None
+    assert entries[:2] == [status, theirs]
+    assert entries[2] == {
+        "manager": "m",
+        "operation": "Apply",
+        "apiVersion": "apps/v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:a": {}}, "f:data": {}},
+        "time": "2",
+    }
+    assert taken_over(entries, "m", "apps/v1") is None
+
+
+# --- readiness
+
+
+def workload(kind: str, spec: Any = None, **status: Any) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "metadata": {"generation": 2},
+        "spec": spec or {},
+        "status": {"observedGeneration": 2, **status},
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (workload("Deployment", updatedReplicas=1, availableReplicas=1, replicas=1), None),
+        (workload("Deployment", {"replicas": 2}, updatedReplicas=2, availableReplicas=1), "1 of 2 Pods"),
+        (workload("Deployment", observedGeneration=1), "to be seen by its controller"),
+        (workload("Deployment", updatedReplicas=1, availableReplicas=1, replicas=2), "1 of 1 Pods"),
+        (workload("Deployment", {"replicas": 0}), None),
+        (workload("DaemonSet", desiredNumberScheduled=2, updatedNumberScheduled=2, numberAvailable=2), None),
+        (
+            workload("DaemonSet", desiredNumberScheduled=2, updatedNumberScheduled=1, numberAvailable=2),
+            "1 of 2",
+        ),
+        (workload("StatefulSet", readyReplicas=1, currentRevision="a", updateRevision="a"), None),
+        (workload("StatefulSet", readyReplicas=1, currentRevision="a", updateRevision="b"), "1 of 1"),
+        (workload("Service", {"type": "ClusterIP"}), None),
+        (workload("Service", {"type": "LoadBalancer"}), "load balancer's address"),
+        (workload("Service", {"type": "LoadBalancer"}, loadBalancer={"ingress": [{"ip": "x"}]}), None),
+        (workload("Pod", phase="Pending"), "the Pod is Pending"),
+        (workload("Pod", conditions=[{"type": "Ready", "status": "True"}]), None),
+        (workload("Job", conditions=[{"type": "Complete", "status": "True"}]), None),
+        (workload("Job"), "the Job is running"),
+        (workload("ConfigMap"), None),
+    ],
+)
+def test_objects_are_ready_when_their_users_can_rely_on_them(found: Any, reason: str | None) -> None:
+    told = readiness.unready(found)
+    assert told is None if reason is None else reason in str(told)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        workload(
+            "Deployment",
+            conditions=[{"type": "Progressing", "reason": "ProgressDeadlineExceeded", "status": "False"}],
+        ),
+        workload("Job", conditions=[{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]),
+        workload("Pod", phase="Failed"),
+    ],
+)
+def test_what_has_failed_is_not_waited_for(found: Any) -> None:
+    with pytest.raises(ProviderError):
+        readiness.unready(found)
+
+
+def test_waiting_can_be_limited_and_skipped() -> None:
+    found = workload("Deployment")
+    assert readiness.awaited(found)
+    assert readiness.timeout_of(found, None) == 600
+    assert readiness.timeout_of(found, 5) == 5
+    found["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true", "pulumi.com/timeoutSeconds": "30"}
+    assert not readiness.awaited(found)
+    assert readiness.timeout_of(found, None) == 30
+    found["metadata"]["annotations"]["pulumi.com/timeoutSeconds"] = "soon"
+    with pytest.raises(ProviderError, match="'soon' is not a number of seconds"):
+        readiness.timeout_of(found, None)
+
+
+# --- which cluster
+
+
+def kubeconfig(server: str, user: str = "a") -> str:
+    return (
+        f"{{apiVersion: v1, current-context: c, contexts: [{{name: c, context: {{cluster: k, user: {user}}}}}], "
+        f"clusters: [{{name: k, cluster: {{server: '{server}'}}}}]}}"
+    )
+
+
+def test_a_provider_has_moved_when_it_means_another_cluster() -> None:
+    here, there = kubeconfig("https://a"), kubeconfig("https://b")
+    assert moved({"kubeconfig": here}, {"kubeconfig": kubeconfig("https://a", "other")}) == []
+    assert moved({"kubeconfig": here}, {"kubeconfig": there}) == ["kubeconfig"]
+    named = {"clusterIdentifier": "1"}
+    assert moved({"kubeconfig": here, **named}, {"kubeconfig": there, **named}) == []
+    assert moved(named, {"clusterIdentifier": "2"}) == ["clusterIdentifier"]
+
+
+def test_a_kubeconfig_that_can_not_be_used_is_told(tmp_path: Any) -> None:
+    with pytest.raises(ProviderError, match="can't be read"):
+        read_kubeconfig({"kubeconfig": str(tmp_path / "none")}, {})
+    with pytest.raises(ProviderError, match="names no cluster"):
+        read_kubeconfig({"kubeconfig": "a: b\n"}, {})
+
+
+# --- yaml/v2
+
+COMPONENT = Goal(
+    "urn:pulumi:dev::lab::kubernetes:yaml/v2:ConfigGroup::g",
+    "kubernetes:yaml/v2:ConfigGroup",
+    "g",
+    custom=False,
+    inputs={},
+)
+
+
+def goals(*documents: dict[str, Any]) -> list[Goal]:
+    return [child_goal(COMPONENT, "p", item, "g") for item in documents]
+
+
+def manifest(
+    kind: str, name: str, namespace: str | None = None, version: str = "v1", **more: Any
+) -> dict[str, Any]:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
+
+
+def test_children_are_named_as_the_genuine_component_does() -> None:
+    first, second = goals(
+        manifest("ConfigMap", "c", "n"), manifest("ClusterRole", "r", version="rbac.authorization.k8s.io/v1")
+    )
+    assert (first.type, first.name) == ("kubernetes:core/v1:ConfigMap", "g:n/c")
+    assert second.type == "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
+    assert second.urn == (
+        "urn:pulumi:dev::lab::kubernetes:yaml/v2:ConfigGroup$kubernetes:rbac.authorization.k8s.io/v1:ClusterRole::g:r"
+    )
+
+
+def test_namespaces_and_definitions_come_before_what_needs_them() -> None:
+    definition = manifest(
+        "CustomResourceDefinition", "d", version="apiextensions.k8s.io/v1",
+        spec={"group": "x.io", "names": {"kind": "Thing"}},
+    )  # fmt: skip
+    wanted = order(
+        goals(
+            manifest("Thing", "t", "n", "x.io/v1"),
+            manifest("ConfigMap", "c"),
+            manifest("Namespace", "n"),
+            definition,
+        )
+    )
+    kinds = [goal.inputs["kind"] for goal in wanted]
+    assert kinds[:2] == ["CustomResourceDefinition", "Namespace"]
+    by_kind = {goal.inputs["kind"]: goal for goal in wanted}
+    assert by_kind["Thing"].dependencies == (
+        by_kind["Namespace"].urn,
+        by_kind["CustomResourceDefinition"].urn,
+    )
+    assert by_kind["ConfigMap"].dependencies == ()
+
+
+def test_what_is_no_object_is_told() -> None:
+    with pytest.raises(ProviderError, match="not a Kubernetes object"):
+        goals({"kind": "ConfigMap"})
+
+
+def test_lists_are_taken_apart(tmp_path: Any) -> None:
+    inputs = {"objs": [{"kind": "List", "items": [manifest("ConfigMap", "a"), manifest("ConfigMap", "b")]}]}
+    assert [item["metadata"]["name"] for item in read_objects(inputs, Provider(), tmp_path)] == ["a", "b"]
+    with pytest.raises(ProviderError, match="no file matches"):
+        read_objects({"files": ["*.yaml"]}, Provider(), tmp_path)
+    with pytest.raises(UnsupportedError):
+        read_objects({"yaml": "a: b"}, Provider(), tmp_path)
