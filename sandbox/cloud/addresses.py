@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address, IPv6Network
 
 from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.store import Store
 
-Holder = Callable[[Store], Iterable[str]]
-HOLDERS: list[Holder] = []
-"""Functions that tell which public IPv4 addresses are in use; resources add theirs when imported."""
-
-
-def holder(function: Holder) -> Holder:
-    """The decorated function tells which public IPv4 addresses its resource uses."""
-    HOLDERS.append(function)
-    return function
-
 
 class AddressPool:
-    """Addresses are given out in turn, so that a freed one rests before it comes again."""
+    """Addresses are given out in turn, so that a freed one rests before it comes again.
+
+    What is in use is known from the index ``public_ipv4``, which resources with such addresses feed.
+    """
 
     def __init__(self, config: CloudConfig, store: Store) -> None:
         network = config.public_ipv4
@@ -37,11 +29,10 @@ class AddressPool:
         Raises:
             ApiError: ``resource_unavailable``; all are in use.
         """
-        used = {address for function in HOLDERS for address in function(self._store)}
         for _ in range(self._count):
             turn = self._store.next_number("public_ipv4", 0)
             address = str(IPv4Address(self._first + turn % self._count))
-            if address not in used:
+            if not self._store.lookup("public_ipv4", address):
                 return address
         raise ApiError("resource_unavailable", "no public IPv4 address is available")
 

@@ -54,7 +54,7 @@ def check_unique(call: Call, kind: type[Record], name: str, own: int | None = No
     Raises:
         UniquenessError: one has.
     """
-    if any(other.name == name and other.id != own for other in call.cloud.store.of(kind, call.project)):
+    if any(other.id != own for other in call.cloud.store.named(kind, call.project, name)):
         raise UniquenessError(f"{kind.KIND.replace('_', ' ')} name is already used")
 
 
@@ -99,15 +99,15 @@ class Resource(Generic[R]):
         return self.wire(call.cloud, entry)
 
     async def _list(self, call: Call) -> Reply:
-        entries = self.select(call, call.cloud.store.of(self.kind, call.project))
+        store, name = call.cloud.store, call.query.get("name")
+        known = store.named(self.kind, call.project, name) if name else store.of(self.kind, call.project)
+        entries = self.select(call, list(known))
         entries = sort_entries(entries, call.query.getall("sort", []), self.sorts)
         return listing(call, self.path, entries, lambda entry: self.wire(call.cloud, entry))
 
     def select(self, call: Call, entries: list[R]) -> list[R]:
-        """The entries that name, label selector and the resource's own filters let through."""
+        """The entries that the label selector and the resource's own filters let through."""
         query = call.query
-        if name := query.get("name"):
-            entries = [entry for entry in entries if entry.name == name]
         if text := query.get("label_selector"):
             selector = parse_selector(text)
             entries = [entry for entry in entries if selector.matches(entry.labels)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Call"], Awaitable["Reply"]]
 Effect = Callable[["Cloud", "Action"], Awaitable[None]]
+Keys = Callable[[Any], Iterable[Hashable]]
 Reaction = Callable[["Cloud", Any], Awaitable[None]]
 R = TypeVar("R", bound="type[Record]")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,6 +43,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {}
 RECORDS: dict[str, type[Record]] = {}
 EFFECTS: dict[str, Effect] = {}
 UNDOS: dict[str, Effect] = {}
+INDEXES: dict[str, list[tuple[str, Keys]]] = {}
 REACTIONS: dict[str, list[Reaction]] = {}
 
 
@@ -64,6 +66,19 @@ def record(kind: R) -> R:
     """The decorated class is kept in the state."""
     RECORDS[kind.KIND] = kind
     return kind
+
+
+def index(name: str, kind: str) -> Callable[[F], F]:
+    """The decorated function gives the keys under which ``store.lookup`` finds an object of a kind.
+
+    Objects are looked up by it without a walk through all of them.
+    """
+
+    def register(function: F) -> F:
+        INDEXES.setdefault(kind, []).append((name, function))
+        return function
+
+    return register
 
 
 def effect(name: str) -> Callable[[F], F]:

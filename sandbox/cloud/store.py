@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,10 +11,9 @@ import msgspec
 
 from sandbox.cloud.errors import NotFound, StateFileError
 from sandbox.cloud.records import Record
-from sandbox.cloud.registry import RECORDS
+from sandbox.cloud.registry import INDEXES, RECORDS
 
 R = TypeVar("R", bound=Record)
-Listener = Callable[[frozenset[str]], None]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (kind TEXT, id INTEGER, data BLOB NOT NULL, PRIMARY KEY (kind, id));
@@ -35,7 +34,8 @@ class Store:
         self._counters: dict[str, int] = {}
         self._changed: dict[tuple[str, int], Record | None] = {}
         self._changed_counters: set[str] = set()
-        self._listeners: list[Listener] = []
+        self._found: dict[tuple[str, Hashable], dict[tuple[str, int], Record]] = {}
+        self._keys: dict[tuple[str, int], list[tuple[str, Hashable]]] = {}
         self._database = self._open(path) if path is not None else None
         if self._database is not None:
             self._load(self._database)
@@ -57,7 +57,9 @@ class Store:
         try:
             for kind, identity, data in database.execute("SELECT kind, id, data FROM records"):
                 if kind in RECORDS:
-                    self._tables[kind][identity] = msgspec.json.decode(data, type=RECORDS[kind])
+                    record = msgspec.json.decode(data, type=RECORDS[kind])
+                    self._tables[kind][identity] = record
+                    self._enter(record)
             self._counters = dict(database.execute("SELECT name, value FROM counters"))
         except (sqlite3.Error, msgspec.MsgspecError) as error:
             raise StateFileError(
@@ -70,10 +72,6 @@ class Store:
         if self._database is not None:
             self._database.close()
             self._database = None
-
-    def listen(self, listener: Listener) -> None:
-        """Call a function with the kinds of objects that each commit changes."""
-        self._listeners.append(listener)
 
     def next_number(self, name: str, first: int) -> int:
         """The next number of a counter; never the same twice, also after a restart."""
@@ -90,11 +88,46 @@ class Store:
         """Announce a new or changed object."""
         self._tables[record.KIND][record.id] = record
         self._changed[record.KIND, record.id] = record
+        self._leave(record)
+        self._enter(record)
 
     def remove(self, record: Record) -> None:
         """Announce that an object is gone."""
         self._tables[record.KIND].pop(record.id, None)
         self._changed[record.KIND, record.id] = None
+        self._leave(record)
+
+    def _enter(self, record: Record) -> None:
+        keys: list[tuple[str, Hashable]] = [
+            ("name", (record.KIND, record.project, record.name)),
+            ("project", (record.KIND, record.project)),
+        ]
+        keys += [(name, key) for name, keys_of in INDEXES.get(record.KIND, ()) for key in keys_of(record)]
+        own = (record.KIND, record.id)
+        self._keys[own] = keys
+        for key in keys:
+            self._found.setdefault(key, {})[own] = record
+
+    def _leave(self, record: Record) -> None:
+        own = (record.KIND, record.id)
+        for key in self._keys.pop(own, ()):
+            entries = self._found[key]
+            del entries[own]
+            if not entries:
+                del self._found[key]
+
+    def lookup(self, index: str, key: Hashable) -> Collection[Record]:
+        """The objects that an index has under a key; every object is found by ``name`` and ``project``."""
+        found = self._found.get((index, key))
+        return found.values() if found else ()
+
+    def named(self, kind: type[R], project: str, name: str) -> Collection[R]:
+        """The objects of a kind that bear a name."""
+        return self.lookup("name", (kind.KIND, project, name))  # type: ignore[return-value]
+
+    def count(self, kind: type[Record], project: str) -> int:
+        """How many objects of a kind a project has."""
+        return len(self.lookup("project", (kind.KIND, project)))
 
     def get(self, kind: type[R], project: str, identity: int) -> R:
         """One object of a project.
@@ -117,8 +150,7 @@ class Store:
 
     def of(self, kind: type[R], project: str) -> list[R]:
         """The objects of a kind in a project."""
-        table = self._tables[kind.KIND].values()
-        return [record for record in table if record.project == project]  # type: ignore[misc]
+        return list(self.lookup("project", (kind.KIND, project)))  # type: ignore[arg-type]
 
     def commit(self) -> None:
         """Write all announced changes at once.
@@ -130,11 +162,8 @@ class Store:
             return
         if self._database is not None:
             self._write(self._database)
-        kinds = frozenset(kind for kind, _ in self._changed)
         self._changed.clear()
         self._changed_counters.clear()
-        for listener in self._listeners:
-            listener(kinds)
 
     def _write(self, database: sqlite3.Connection) -> None:
         puts = [(k, i, msgspec.json.encode(r)) for (k, i), r in self._changed.items() if r is not None]

@@ -40,7 +40,7 @@ async def create(call: Call) -> Reply:
     else:
         _read_upload(fields, certificate)
     check_unique(call, Certificate, name)
-    cloud.check_limit("certificates", len(cloud.store.of(Certificate, call.project)))
+    cloud.check_limit("certificates", cloud.store.count(Certificate, call.project))
     certificate.id = cloud.store.new_id(Certificate)
     cloud.store.put(certificate)
     wire = None

@@ -59,7 +59,7 @@ async def create(call: Call) -> Reply:
     name, labels, rules = FIREWALLS.read_name(fields), fields.labels(), read_rules(fields)
     servers, selectors = _read_targets(call, fields, "apply_to", required=False)
     check_unique(call, Firewall, name)
-    call.cloud.check_limit("firewalls", len(store.of(Firewall, call.project)))
+    call.cloud.check_limit("firewalls", store.count(Firewall, call.project))
     firewall = Firewall(
         id=store.new_id(Firewall),
         project=call.project,

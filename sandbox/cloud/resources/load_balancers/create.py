@@ -76,7 +76,7 @@ def _read(call: Call, fields: Fields) -> LoadBalancer:
     type_name = find_load_balancer_type(kind).name
     place = find_location(location).name if location else _first_in(zone)
     check_unique(call, LoadBalancer, name)
-    cloud.check_limit("load_balancers", len(cloud.store.of(LoadBalancer, call.project)))
+    cloud.check_limit("load_balancers", cloud.store.count(LoadBalancer, call.project))
     ipv4, ipv6 = cloud.addresses.new_ipv4(), first_host(cloud.addresses.new_ipv6())
     return LoadBalancer(
         id=cloud.store.new_id(LoadBalancer),

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
 
-from sandbox.cloud.addresses import holder
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, timestamp
-from sandbox.cloud.registry import record
+from sandbox.cloud.records import timestamp
+from sandbox.cloud.registry import index, record
 from sandbox.cloud.resources.certificates.state import USERS_OF
 from sandbox.cloud.resources.load_balancer_types import find_load_balancer_type
 from sandbox.cloud.resources.load_balancers.resolve import Target, health_of, selected_servers
-from sandbox.cloud.resources.networks.state import MEMBER_SOURCES, Attachment, Member
+from sandbox.cloud.resources.networks.state import Holder, networks_of
 from sandbox.cloud.resources.servers.state import LOAD_BALANCERS_OF, Server
-from sandbox.cloud.store import Store
 
 INCLUDED_TRAFFIC = 20 * 1024**4
 
 
 @record
-class LoadBalancer(Record):
+class LoadBalancer(Holder):
     """A load balancer.
 
     Attributes:
@@ -49,22 +46,17 @@ class LoadBalancer(Record):
     algorithm: str = "round_robin"
     public_enabled: bool = True
     dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)
-    attachments: list[Attachment] = msgspec.field(default_factory=list)
     services: list[dict[str, Any]] = msgspec.field(default_factory=list)
     targets: list[Target] = msgspec.field(default_factory=list)
     protected: bool = False
 
 
-@holder
-def _addresses(store: Store) -> Iterator[str]:
-    return (balancer.ipv4 for balancer in store.all(LoadBalancer))
+index("network_members", LoadBalancer.KIND)(networks_of)
 
 
-def _members(store: Store, network_id: int) -> Iterator[Member]:
-    for balancer in store.all(LoadBalancer):
-        for attachment in balancer.attachments:
-            if attachment.network == network_id:
-                yield Member("load_balancer", balancer.id, attachment)
+@index("public_ipv4", LoadBalancer.KIND)
+def _addresses(balancer: LoadBalancer) -> list[str]:
+    return [balancer.ipv4]
 
 
 def _of_server(cloud: Cloud, server: Server) -> list[Any]:
@@ -89,7 +81,6 @@ def certificates_of(service: dict[str, Any]) -> list[int]:
     return found
 
 
-MEMBER_SOURCES.append(_members)
 LOAD_BALANCERS_OF.append(_of_server)
 USERS_OF.append(_users_of_certificate)
 

@@ -46,7 +46,7 @@ async def create(call: Call) -> Reply:
     subnet_fields, route_fields = fields.objects("subnets"), fields.objects("routes")
     fields.check()
     check_unique(call, Network, name)
-    cloud.check_limit("networks", len(cloud.store.of(Network, call.project)))
+    cloud.check_limit("networks", cloud.store.count(Network, call.project))
     network = Network(
         id=cloud.store.new_id(Network),
         project=call.project,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from ipaddress import IPv4Network
 from typing import Any, ClassVar, NamedTuple
 
@@ -52,9 +51,15 @@ class Member(NamedTuple):
     attachment: Attachment
 
 
-MemberSource = Callable[[Store, int], Iterable[Member]]
-MEMBER_SOURCES: list[MemberSource] = []
-"""Functions that tell who is attached to a network; resources add theirs when imported."""
+class Holder(Record, kw_only=True):
+    """An object that can be attached to networks; found by the index ``network_members``."""
+
+    attachments: list[Attachment] = msgspec.field(default_factory=list)
+
+
+def networks_of(holder: Holder) -> list[int]:
+    """The keys of the index ``network_members``: ids of the networks that it is attached to."""
+    return [attachment.network for attachment in holder.attachments]
 
 
 @record
@@ -78,7 +83,13 @@ class Network(Record):
 
 def members(store: Store, network_id: int) -> list[Member]:
     """Everything that is attached or being attached."""
-    return [member for source in MEMBER_SOURCES for member in source(store, network_id)]
+    return [
+        Member(holder.KIND, holder.id, attachment)
+        for holder in store.lookup("network_members", network_id)
+        if isinstance(holder, Holder)
+        for attachment in holder.attachments
+        if attachment.network == network_id
+    ]
 
 
 def network_wire(cloud: Cloud, network: Network) -> dict[str, Any]:

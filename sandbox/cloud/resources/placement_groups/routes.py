@@ -29,7 +29,7 @@ async def create(call: Call) -> Reply:
     fields.check()
     store = call.cloud.store
     check_unique(call, PlacementGroup, name)
-    call.cloud.check_limit("placement_groups", len(store.of(PlacementGroup, call.project)))
+    call.cloud.check_limit("placement_groups", store.count(PlacementGroup, call.project))
     group = PlacementGroup(
         id=store.new_id(PlacementGroup),
         project=call.project,

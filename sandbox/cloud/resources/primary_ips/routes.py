@@ -195,10 +195,11 @@ async def change_protection(call: Call) -> Reply:
 @reaction("server_deleted")
 async def release(cloud: Cloud, server: Record) -> None:
     """A deleted server's addresses go with it or become free."""
-    for ip in list(cloud.store.all(PrimaryIp)):
-        if ip.assignee == server.id:
-            ip.assignee = None
-            if ip.auto_delete and not ip.protected:
-                cloud.store.remove(ip)
-            else:
-                cloud.store.put(ip)
+    for ip in list(cloud.store.lookup("assignee", server.id)):
+        if not isinstance(ip, PrimaryIp):
+            continue
+        ip.assignee = None
+        if ip.auto_delete and not ip.protected:
+            cloud.store.remove(ip)
+        else:
+            cloud.store.put(ip)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from ipaddress import IPv4Address
 from typing import Any, ClassVar
 
 import msgspec
 
-from sandbox.cloud.addresses import holder
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.records import Record, timestamp
-from sandbox.cloud.registry import record
-from sandbox.cloud.store import Store
+from sandbox.cloud.registry import index, record
 
 
 @record
@@ -39,10 +36,14 @@ class PrimaryIp(Record):
     protected: bool = False
 
 
-@holder
-def used(store: Store) -> Iterator[str]:
-    """Public IPv4 addresses in use."""
-    return (ip.ip for ip in store.all(PrimaryIp) if ip.type == "ipv4")
+@index("public_ipv4", PrimaryIp.KIND)
+def _addresses(ip: PrimaryIp) -> list[str]:
+    return [ip.ip] if ip.type == "ipv4" else []
+
+
+@index("assignee", PrimaryIp.KIND)
+def _assignees(ip: PrimaryIp) -> list[int]:
+    return [] if ip.assignee is None else [ip.assignee]
 
 
 def default_name(ipv4: str) -> str:
@@ -78,7 +79,7 @@ def new_primary_ip(
         ApiError: ``resource_unavailable``; no address is left.
         LimitExceeded: the project has too many.
     """
-    cloud.check_limit("primary_ips", len(cloud.store.of(PrimaryIp, project)))
+    cloud.check_limit("primary_ips", cloud.store.count(PrimaryIp, project))
     address = cloud.addresses.new_ipv4() if kind == "ipv4" else cloud.addresses.new_ipv6()
     identity = cloud.store.new_id(PrimaryIp)
     return PrimaryIp(

@@ -85,7 +85,7 @@ def _read(call: Call, fields: Fields) -> Server:
         fields.wrong("datacenter", "was removed from the API; use location")
     fields.check()
     check_unique(call, Server, name)
-    cloud.check_limit("servers", len(cloud.store.of(Server, call.project)))
+    cloud.check_limit("servers", cloud.store.count(Server, call.project))
     server_type = find_server_type(type_name)
     location = _location(cloud, fields, server_type)
     check_available(cloud, server_type, location)

@@ -51,8 +51,8 @@ def guest_event(cloud: Cloud, server_id: int, state: str) -> None:
 @reaction("network_deleted")
 async def leave_network(cloud: Cloud, network: Network) -> None:
     """Servers leave a network that is deleted."""
-    for server in list(cloud.store.all(Server)):
-        if server.attachment(network.id) is None:
+    for server in list(cloud.store.lookup("network_members", network.id)):
+        if not isinstance(server, Server):
             continue
         async with cloud.exclusive("server", server.id):
             await cloud.backend.detach(server.id, network.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ipaddress import IPv6Network
 from typing import Any, ClassVar
 
@@ -11,15 +11,14 @@ import msgspec
 from sandbox.cloud.backend import MachineSpec, PrivateInterface
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, timestamp
-from sandbox.cloud.registry import record
+from sandbox.cloud.records import timestamp
+from sandbox.cloud.registry import index, record
 from sandbox.cloud.resources.images import image_by_id
 from sandbox.cloud.resources.isos import ISOS
-from sandbox.cloud.resources.networks.state import MEMBER_SOURCES, Attachment, Member
+from sandbox.cloud.resources.networks.state import Attachment, Holder, networks_of
 from sandbox.cloud.resources.placement_groups.state import PlacementGroup, placement_group_wire
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp
 from sandbox.cloud.resources.server_types import find_server_type, server_type_wire
-from sandbox.cloud.store import Store
 
 INCLUDED_TRAFFIC = 20 * 1024**4
 
@@ -30,7 +29,7 @@ LOAD_BALANCERS_OF: list[Contribution] = []
 
 
 @record
-class Server(Record):
+class Server(Holder):
     """A server.
 
     Attributes:
@@ -59,7 +58,6 @@ class Server(Record):
     user_data: str = ""
     ipv4: int | None = None
     ipv6: int | None = None
-    attachments: list[Attachment] = msgspec.field(default_factory=list)
     placement_group: int | None = None
     iso: int | None = None
     disk: int = 0
@@ -73,14 +71,7 @@ class Server(Record):
         return next((a for a in self.attachments if a.network == network_id), None)
 
 
-def _members(store: Store, network_id: int) -> Iterator[Member]:
-    for server in store.all(Server):
-        for attachment in server.attachments:
-            if attachment.network == network_id:
-                yield Member("server", server.id, attachment)
-
-
-MEMBER_SOURCES.append(_members)
+index("network_members", Server.KIND)(networks_of)
 
 
 def address(cloud: Cloud, identity: int | None) -> PrimaryIp | None:
