@@ -92,8 +92,10 @@ class Bench:
             "networks": [network],
         }
         server = (await self.call("POST", "/servers", body))["server"]
-        while (await self.call("GET", f"/servers/{server['id']}"))["server"]["status"] != "running":  # noqa: ASYNC110 - the cloud does not tell
-            await asyncio.sleep(0.2)
+        status = ""
+        while status != "running":
+            status = (await self.call("GET", f"/servers/{server['id']}"))["server"]["status"]
+            await asyncio.sleep(0.1)
         item = {"metadata": {"name": name}, "spec": {"providerID": f"ccm-from-scratch://{server['id']}"}}
         self.transport.put(NODES_PATH, item)
 

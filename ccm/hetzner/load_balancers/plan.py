@@ -117,11 +117,14 @@ def _type(
     wanted = desired.type
     if wanted is None or wanted.name == actual.load_balancer_type.name:
         return [], []
-    fits = wanted.max_targets >= len(actual.targets) and wanted.max_services >= len(actual.services)
-    if fits:
+    if _fits(wanted, actual):
         return [Planned(ChangeType(wanted))], []
     going = [one.step for one in others if isinstance(one.step, DeleteService | RemoveTarget)]
     return [], [Planned(ChangeType(wanted), _texts(going))]
+
+
+def _fits(kind: LoadBalancerType, actual: LoadBalancer) -> bool:
+    return kind.max_targets >= len(actual.targets) and kind.max_services >= len(actual.services)
 
 
 def _algorithm(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
@@ -222,10 +225,24 @@ def _targets(desired: Desired, actual: LoadBalancer, entered: frozenset[str]) ->
             switches += [Planned(remove, needs), Planned(AddTarget(target), needs | _texts([remove]))]
     wanted = {target.identity for target in desired.targets}
     removes = [Planned(RemoveTarget(one)) for identity, one in present.items() if identity not in wanted]
-    limit = (desired.type or actual.load_balancer_type).max_targets
-    if len(actual.targets) + len(adds) <= min(limit, actual.load_balancer_type.max_targets):
-        return [*adds, *switches, *removes]
-    return [*removes, *switches, *adds]
+    return [*switches, *_in_turns(adds, removes, _room(desired, actual))]
+
+
+def _room(desired: Desired, actual: LoadBalancer) -> int:
+    """How many targets can be added before one has to go."""
+    kind = desired.type if desired.type and _fits(desired.type, actual) else actual.load_balancer_type
+    return max(0, kind.max_targets - len(actual.targets))
+
+
+def _in_turns(adds: list[Planned], removes: list[Planned], room: int) -> Iterator[Planned]:
+    """What is new first, as far as there is room; then one goes for each that comes."""
+    yield from adds[:room]
+    waiting, going = adds[room:], list(removes)
+    for add in waiting:
+        if going:
+            yield going.pop(0)
+        yield add
+    yield from going
 
 
 def _rdns(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:

@@ -1,0 +1,247 @@
+"""Annotations: any text is read without an exception; what is wrong is named with what would be right."""
+
+from __future__ import annotations
+
+import pytest
+from balancer_site import view
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ccm.cloud import ServicePort, ServiceView
+from ccm.hetzner import environment
+from ccm.hetzner.load_balancers import selector
+from ccm.hetzner.load_balancers.annotations import KEYS, PORT_KEYS, Wishes, default_name, read
+from ccm.hetzner.load_balancers.reader import PREFIX
+
+NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
+
+
+def wishes(annotations: dict[str, str], *ports: int, network: bool = True, **variables: str) -> Wishes:
+    names = {f"HCLOUD_LOAD_BALANCERS_{key}": value for key, value in variables.items()}
+    defaults = environment.read({"HCLOUD_TOKEN": "t" * 64, "HCLOUD_NETWORK": "net", **names}).load_balancers
+    return read(view("web", *(ports or (80,)), annotations=annotations), defaults, network=network)
+
+
+def test_without_annotations_everything_is_the_apis_default() -> None:
+    plain = wishes({})
+    assert plain.name == default_name(view())
+    assert plain.ports[80].protocol == "tcp"
+    assert plain.ports[80].check is None
+    assert (plain.type, plain.location, plain.public, plain.protection) == ("", "", None, None)
+    assert plain.algorithm == "round_robin"
+    assert plain.private_ingress
+    assert plain.ipv6
+    assert (plain.problems, plain.remarks) == ({}, {})
+
+
+def test_the_usual_name_is_upstreams() -> None:
+    assert (
+        default_name(view(uid="e1b2c3d4-1111-2222-3333-444455556666")) == "ae1b2c3d411112222333344445555666"
+    )
+    assert len(default_name(view(uid="e1b2c3d4-1111-2222-3333-444455556666-and-more"))) == 32
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "reads"),
+    [
+        ("http-cookie-lifetime", "600", ("cookie_lifetime", 600)),
+        ("http-cookie-lifetime", "10m", ("cookie_lifetime", 600)),
+        ("http-timeout-idle", "1m30s", ("timeout_idle", 90)),
+        ("http-sticky-sessions", "True", ("sticky_sessions", True)),
+        ("http-sticky-sessions", "1", ("sticky_sessions", True)),
+        ("protocol", " HTTP ", ("protocol", "http")),
+        ("uses-proxyprotocol", "true", ("proxyprotocol", True)),
+        ("http-cookie-name", "MINE", ("cookie_name", "MINE")),
+    ],
+)
+def test_values_of_a_port(key: str, text: str, reads: tuple[str, object]) -> None:
+    found = wishes({key: text})
+    assert found.problems == {}
+    assert getattr(found.ports[80], reads[0]) == reads[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("http-cookie-lifetime", "5s"),
+        ("http-cookie-lifetime", "300.5s"),
+        ("http-timeout-idle", "10"),
+        ("http-sticky-sessions", "yes"),
+        ("protocol", "udp"),
+        ("algorithm-type", "random"),
+        ("health-check-interval", "2"),
+        ("health-check-interval", "never"),
+        ("health-check-timeout", "61s"),
+        ("health-check-retries", "6"),
+        ("health-check-retries", "-1"),
+        ("health-check-port", "70000"),
+        ("http-status-codes", "20"),
+        ("http-status-codes", ",".join(["200"] * 1 + [str(code) for code in range(300, 321)])),
+        ("private-ipv4", "10.0.0.300"),
+        ("private-subnet-ip-range", "10.0.0.0/40"),
+        ("hostname", "no spaces here"),
+        ("ipv4-rdns", "-"),
+        ("node-selector", "pool in edge"),
+        ("share", "a b"),
+        ("delete-protection", "maybe"),
+        ("name", "x" * 129),
+    ],
+)
+def test_what_is_wrong_is_named_with_key_value_and_what_is_allowed(key: str, text: str) -> None:
+    [problem] = wishes({key: text}).problems.values()
+    assert problem.startswith(f"{PREFIX}{key}: '{text[:70]}")
+    assert " is not " in problem
+
+
+def test_all_problems_are_found_at_once() -> None:
+    bad = {"protocol": "udp", "type": "lb11", "use-private-ip": "2", "port.80.http-timeout-idle": "x"}
+    assert len(wishes(bad).problems) == 3
+
+
+def test_private_addresses_need_a_network() -> None:
+    [problem] = wishes({"use-private-ip": "true"}, network=False).problems.values()
+    assert "HCLOUD_NETWORK" in problem
+
+
+def test_a_timeout_longer_than_the_interval() -> None:
+    [problem] = wishes({"health-check-interval": "5", "health-check-timeout": "9"}).problems.values()
+    assert "longer than the interval of 5 seconds" in problem
+    assert wishes({"health-check-interval": "5"}).problems == {}
+
+
+def test_a_misspelt_key_and_a_port_that_is_not_there_are_remarks_only() -> None:
+    found = wishes(
+        {"algorithm": "x", "port.81.protocol": "http", "port.80.location": "fsn1", "port.x.protocol": "tcp"}
+    )
+    assert found.problems == {}
+    assert sorted(found.remarks.values()) == [
+        f"{PREFIX}algorithm: there is no such annotation",
+        f"{PREFIX}port.80.location: there is no such annotation",
+        f"{PREFIX}port.81.protocol: the Service has no port 81, it has 80",
+        f"{PREFIX}port.x.protocol: the Service has no port x, it has 80",
+    ]
+
+
+def test_a_port_of_its_own_mind() -> None:
+    found = wishes(
+        {"protocol": "http", "port.443.protocol": "tcp", "port.443.uses-proxyprotocol": "true"}, 80, 443
+    )
+    assert (found.ports[80].protocol, found.ports[443].protocol) == ("http", "tcp")
+    assert (found.ports[80].proxyprotocol, found.ports[443].proxyprotocol) == (False, True)
+
+
+class TestHealthChecks:
+    def test_http_paths_mean_http(self) -> None:
+        check = wishes({"health-check-http-path": "/up"}).ports[80].check
+        assert check is not None
+        assert (check.protocol, check.path, check.tls) == ("http", "/up", False)
+
+    def test_https_is_http_with_tls(self) -> None:
+        check = wishes({"health-check-protocol": "https"}).ports[80].check
+        assert check is not None
+        assert (check.protocol, check.tls) == ("http", True)
+
+    def test_behind_an_https_port_http_is_spoken(self) -> None:
+        annotations = {"protocol": "https", "http-certificates": "1", "health-check-interval": "5s"}
+        check = wishes(annotations).ports[80].check
+        assert check is not None
+        assert (check.protocol, check.tls, check.interval, check.timeout) == ("http", False, 5, 5)
+
+    def test_defaults_of_the_environment(self) -> None:
+        check = (
+            wishes({"health-check-retries": "5"}, HEALTH_CHECK_INTERVAL="7s", HEALTH_CHECK_RETRIES="2")
+            .ports[80]
+            .check
+        )
+        assert check is not None
+        assert (check.interval, check.retries, check.protocol) == (7, 5, "tcp")
+
+
+class TestEnvironment:
+    def test_annotations_win(self) -> None:
+        found = wishes(
+            {
+                "type": "LB31",
+                "algorithm-type": "round_robin",
+                "disable-public-network": "false",
+                "location": "hel1",
+            },
+            TYPE="lb21",
+            ALGORITHM_TYPE="least_connections",
+            DISABLE_PUBLIC_NETWORK="true",
+            NETWORK_ZONE="us-east",
+        )
+        assert (found.type, found.algorithm, found.public) == ("lb31", "round_robin", True)
+        assert (found.location, found.network_zone) == ("hel1", "")
+
+    def test_it_fills_in(self) -> None:
+        found = wishes({}, TYPE="lb21", NETWORK_ZONE="us-east", DISABLE_IPV6="true", USE_PRIVATE_IP="true")
+        assert (found.type, found.network_zone, found.ipv6, found.use_private_ip) == (
+            "lb21",
+            "us-east",
+            False,
+            True,
+        )
+
+    def test_a_zone_in_an_annotation_beats_a_location_in_the_environment(self) -> None:
+        found = wishes({"network-zone": "us-east"}, LOCATION="fsn1")
+        assert (found.location, found.network_zone) == ("", "us-east")
+
+    def test_a_location_beats_a_zone(self) -> None:
+        found = wishes({"network-zone": "us-east", "location": "ash"})
+        assert (found.location, found.network_zone) == ("ash", "")
+
+
+keys = st.one_of(
+    st.sampled_from(sorted(KEYS)),
+    st.builds(
+        "port.{}.{}".format,
+        st.sampled_from(["80", "443", "", "-1", "9" * 50]),
+        st.sampled_from(sorted(PORT_KEYS)),
+    ),
+    st.text(max_size=20),
+)
+texts = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from(
+        ["true", "managed", "https", "1", "9" * 400, "²", "١٢", "1e9s", "a=b,c in (d", "0.0.0.0/0", "\x00"]
+    ),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(keys, texts, max_size=8))
+def test_no_text_whatever_raises(annotations: dict[str, str]) -> None:
+    prefixed = {PREFIX + key: value for key, value in annotations.items()}
+    service = ServiceView("shop", "web", "uid", prefixed, (ServicePort(80, 30080), ServicePort(443, 30443)))
+    found = read(service, NO_DEFAULTS, network=True)
+    assert found.ports.keys() == {80, 443}
+    assert all(name in problem for name, problem in found.problems.items())
+
+
+class TestSelector:
+    @pytest.mark.parametrize(
+        ("text", "labels", "matches"),
+        [
+            ("", {}, True),
+            ("a=b", {"a": "b"}, True),
+            ("a==b", {"a": "c"}, False),
+            ("a!=b", {}, True),
+            ("a!=b", {"a": "b"}, False),
+            ("a", {"a": ""}, True),
+            ("!a", {"a": ""}, False),
+            ("a in (b, c)", {"a": "c"}, True),
+            ("a notin (b,c)", {"a": "c"}, False),
+            ("a notin (b,c)", {}, True),
+            ("example.com/pool in (edge),!spot", {"example.com/pool": "edge"}, True),
+            ("a=b,c=d", {"a": "b", "c": "x"}, False),
+            ("a=", {"a": ""}, True),
+        ],
+    )
+    def test_matches(self, text: str, labels: dict[str, str], matches: bool) -> None:
+        assert selector.parse(text).matches(labels) is matches
+
+    @pytest.mark.parametrize("text", ["a in b", "a in (b", "=b", "a=b,", "a b", "a>1", "-a", "a in ((b))"])
+    def test_what_is_none(self, text: str) -> None:
+        with pytest.raises(ValueError, match="is no condition on a label"):
+            selector.parse(text)

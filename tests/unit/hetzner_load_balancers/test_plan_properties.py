@@ -1,0 +1,235 @@
+"""Whatever a load balancer is and should be: the plan gets it there, and leaves others' things alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ccm.hetzner.load_balancers.creation import Site, creation_body
+from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
+from ccm.hetzner.load_balancers.plan import Desired, plan
+from ccm.hetzner.load_balancers.steps import ChangeType, Step
+from ccm.hetzner.load_balancers.targets import Target, target_of
+from ccm.hetzner.wire import (
+    Algorithm,
+    HealthCheck,
+    HealthCheckHttp,
+    LoadBalancer,
+    LoadBalancerPublicNet,
+    LoadBalancerService,
+    LoadBalancerTarget,
+    LoadBalancerType,
+    PrivateNet,
+    Protection,
+    PublicAddress,
+    ServiceHttp,
+    TargetIp,
+    TargetSelector,
+    TargetServer,
+)
+
+TYPES = (
+    LoadBalancerType(1, "lb11", max_services=4, max_targets=5),
+    LoadBalancerType(2, "lb21", max_services=8, max_targets=9),
+)
+NETWORK, OTHER_NETWORK = 7, 8
+PORTS = st.sampled_from([25, 80, 443, 8080, 8443])
+
+listener_http = st.builds(
+    ServiceHttp,
+    cookie_lifetime=st.sampled_from([300, 600]),
+    certificates=st.just((1,)),
+    redirect_http=st.booleans(),
+    sticky_sessions=st.booleans(),
+)
+check_http = st.builds(
+    HealthCheckHttp, path=st.sampled_from(["/", "/healthz"]), status_codes=st.just(("2??",))
+)
+checks = st.builds(
+    HealthCheck,
+    protocol=st.sampled_from(["tcp", "http"]),
+    port=st.just(30000),
+    interval=st.sampled_from([5, 15]),
+    http=st.none() | check_http,
+)
+listeners = st.builds(
+    LoadBalancerService,
+    protocol=st.sampled_from(["tcp", "http", "https"]),
+    listen_port=PORTS,
+    destination_port=st.sampled_from([30000, 30001]),
+    proxyprotocol=st.booleans(),
+    health_check=checks,
+    http=st.none() | listener_http,
+)
+wanted_targets = st.one_of(
+    st.builds(Target, server=st.integers(1, 9), private=st.booleans()),
+    st.builds(Target, ip=st.sampled_from(["198.51.100.1", "198.51.100.2"])),
+)
+
+
+def _disjoint(chosen: list[LoadBalancerService], most: int) -> tuple[LoadBalancerService, ...]:
+    """Listeners that can live on one load balancer."""
+    kept: list[LoadBalancerService] = []
+    taken: set[int] = set()
+    for one in map(comparable, chosen):
+        if not occupied_ports(one) & taken:
+            kept.append(one)
+            taken |= occupied_ports(one)
+    return tuple(kept[:most])
+
+
+def _distinct(chosen: list[Target], most: int) -> tuple[Target, ...]:
+    return tuple({one.identity: one for one in chosen}.values())[:most]
+
+
+def _wire(target: Target) -> LoadBalancerTarget:
+    if target.server:
+        return LoadBalancerTarget("server", server=TargetServer(target.server), use_private_ip=target.private)
+    return LoadBalancerTarget("ip", ip=TargetIp(target.ip))
+
+
+@st.composite
+def actuals(draw: Any) -> LoadBalancer:
+    kind = draw(st.sampled_from(TYPES))
+    targets = [
+        _wire(one) for one in _distinct(draw(st.lists(wanted_targets, max_size=8)), kind.max_targets - 1)
+    ]
+    if draw(st.booleans()):
+        targets.append(LoadBalancerTarget("label_selector", label_selector=TargetSelector("a=b")))
+    return LoadBalancer(
+        id=1,
+        name=draw(st.sampled_from(["a", "b"])),
+        public_net=LoadBalancerPublicNet(
+            draw(st.booleans()),
+            PublicAddress("203.0.113.1", draw(st.sampled_from(["x.example", None]))),
+            PublicAddress("2001:db8::1", None),
+        ),
+        private_net=tuple(
+            PrivateNet(network, f"10.0.0.{network}")
+            for network in draw(st.sampled_from([(), (NETWORK,), (OTHER_NETWORK,)]))
+        ),
+        load_balancer_type=kind,
+        protection=Protection(draw(st.booleans())),
+        labels=draw(st.dictionaries(st.sampled_from("ab"), st.just("1"))),
+        services=_disjoint(draw(st.lists(listeners, max_size=6)), kind.max_services),
+        targets=tuple(targets),
+        algorithm=Algorithm(draw(st.sampled_from(["round_robin", "least_connections"]))),
+    )
+
+
+@st.composite
+def desires(draw: Any) -> Desired:
+    kind = draw(st.sampled_from(TYPES))
+    return Desired(
+        name=draw(st.sampled_from(["a", "b"])),
+        labels=draw(st.dictionaries(st.sampled_from("abc"), st.just("1"))),
+        type=kind,
+        algorithm=draw(st.sampled_from(["round_robin", "least_connections"])),
+        public=draw(st.sampled_from([True, False, None])),
+        network=draw(st.sampled_from([None, NETWORK])),
+        private_ip=draw(st.sampled_from(["", "10.0.0.99"])),
+        listeners=_disjoint(draw(st.lists(listeners, max_size=6)), kind.max_services),
+        targets=_distinct(draw(st.lists(wanted_targets, max_size=8)), kind.max_targets - 1),
+        rdns={"ipv4": "y.example"} if draw(st.booleans()) else {},
+        protection=draw(st.sampled_from([True, False, None])),
+        reachable=frozenset(draw(st.sets(st.integers(1, 9)))),
+    )
+
+
+def run(steps: list[Step], balancer: LoadBalancer) -> LoadBalancer:
+    """Apply steps to a load balancer that refuses what Hetzner would refuse."""
+    for step in steps:
+        balancer = step.effect(balancer)
+        identities = [one.identity for one in map(target_of, balancer.targets) if one is not None]
+        assert len(identities) == len(set(identities)), f"{step}: a target twice"
+        ports = [port for one in balancer.services for port in occupied_ports(comparable(one))]
+        assert len(ports) == len(set(ports)), f"{step}: a port twice"
+        assert len(balancer.private_net) <= 1, f"{step}: in two networks"
+        if isinstance(step, ChangeType):
+            assert len(balancer.targets) <= step.type.max_targets, f"{step}: too many targets"
+            assert len(balancer.services) <= step.type.max_services, f"{step}: too many services"
+    return balancer
+
+
+@settings(max_examples=50, deadline=None)
+@given(desires(), actuals())
+def test_a_plan_leads_there_and_then_nothing_is_left_to_do(desired: Desired, actual: LoadBalancer) -> None:
+    reached = run([one.step for one in plan(desired, actual)], actual)
+    assert plan(desired, reached) == []
+    assert {one.listen_port: comparable(one) for one in reached.services} == {
+        one.listen_port: one for one in desired.listeners
+    }
+    present = {one for one in map(target_of, reached.targets) if one is not None}
+    assert present == set(desired.targets or ())
+    assert reached.name == desired.name
+    assert reached.labels == desired.labels
+
+
+@settings(max_examples=40, deadline=None)
+@given(desires(), actuals())
+def test_every_step_needs_only_steps_that_come_before_it(desired: Desired, actual: LoadBalancer) -> None:
+    before: set[str] = set()
+    for planned in plan(desired, actual):
+        assert planned.needs <= before
+        assert str(planned.step) not in before
+        before.add(str(planned.step))
+
+
+@settings(max_examples=60, deadline=None)
+@given(desires(), actuals(), st.sets(PORTS), st.sets(st.integers(1, 9)))
+def test_what_belongs_to_others_is_never_touched(
+    desired: Desired, actual: LoadBalancer, ports: set[int], servers: set[int]
+) -> None:
+
+    foreign = {one.listen_port for one in actual.services} & ports
+    taken = {
+        port
+        for one in actual.services
+        if one.listen_port in foreign
+        for port in occupied_ports(comparable(one))
+    }
+    identities = {(server, "") for server in servers}
+    desired = dataclasses.replace(
+        desired,
+        type=None,
+        network=None,
+        listeners=tuple(one for one in desired.listeners if not occupied_ports(one) & taken)[:1],
+        targets=tuple(one for one in desired.targets or () if one.identity not in identities)[:1],
+        foreign_ports=frozenset(foreign),
+        foreign_targets=frozenset(identities),
+    )
+    reached = actual
+    for planned in plan(desired, actual):
+        reached = planned.step.effect(reached)
+    kept = [one for one in actual.services if one.listen_port in foreign]
+    assert [one for one in reached.services if one.listen_port in foreign] == kept
+
+    def theirs(balancer: LoadBalancer) -> list[LoadBalancerTarget]:
+        found = ((one, target_of(one)) for one in balancer.targets)
+        return [one for one, target in found if target is None or target.identity in identities]
+
+    assert theirs(reached) == theirs(actual)
+
+
+@settings(max_examples=50, deadline=None)
+@given(desires(), actuals())
+def test_targets_stay_while_there_is_room(desired: Desired, actual: LoadBalancer) -> None:
+    """Never fewer targets on the way than at the worse of both ends, but for one that changes sides."""
+    at_least = min(len(actual.targets), len(desired.targets or ())) - 1
+    balancer = actual
+    for planned in plan(desired, actual):
+        balancer = planned.step.effect(balancer)
+        assert len(balancer.targets) >= at_least
+
+
+@settings(max_examples=50, deadline=None)
+@given(desires())
+def test_a_creation_asks_for_nothing_that_is_impossible(desired: Desired) -> None:
+    body = creation_body(desired, Site("fsn1"))
+    assert len(body.get("services", [])) == len(desired.listeners)
+    if "network" not in body:
+        assert not any(one.get("use_private_ip") for one in body.get("targets", []))
+    assert "targets" not in creation_body(desired, Site("fsn1"), targets=False)
