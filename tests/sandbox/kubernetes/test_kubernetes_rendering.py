@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sandbox.kubernetes.hollow import HollowNode, lease_object, node_object
 from sandbox.kubernetes.k3s import capacity, coredns, runtime
 from sandbox.kubernetes.k3s.capacity import Capacity
+from sandbox.kubernetes.k3s.children import child_environment
 from sandbox.kubernetes.k3s.control_plane import ControlPlane, commands, nth_address
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts, kubelet_command, kubelet_config, proxy_config
 from sandbox.kubernetes.k3s.node import annotations
@@ -129,6 +130,11 @@ def test_the_pod_network_keeps_the_address_of_a_pod_inside_the_cluster():
     assert "fd00" not in rules, "the table is one of IPv4"
 
 
+def test_components_do_not_get_the_token():
+    ours = {"PATH": "/bin", "K3S_TOKEN": "secret", "NOTIFY_SOCKET": "/run/systemd/notify"}
+    assert child_environment(ours) == {"PATH": "/bin"}
+
+
 def test_drop_in_files_of_the_user_are_read_by_containerd():
     assert "imports = ['/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.d/*.toml']" in (
         runtime.containerd_config()
@@ -188,7 +194,7 @@ def test_pods_get_what_the_machine_has_and_no_more(cores, host_memory, millicore
     left = host.millicores - int(reserved.get("cpu", "0m").removesuffix("m"))
     assert left == min(millicores, cores * 1000)
     left = host_memory - (int(reserved.get("memory", "0Mi").removesuffix("Mi")) << 20)
-    assert min(memory, host_memory) <= left < min(memory, host_memory) + (1 << 20)
+    assert min(memory, host_memory) - (1 << 20) < left <= min(memory, host_memory)
 
 
 def test_the_hosts_memory_is_read_from_meminfo():

@@ -1,0 +1,191 @@
+"""The stand-in on real machines: one server, two agents, and what happens to them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import sys
+import time
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from sandbox.kubernetes import image as images
+from sandbox.machines.cleanup import remove_all
+from sandbox.machines.probe import available
+
+sys.path.insert(0, str(Path(__file__).parent))
+from machines_lab import INSTALL, CommandFailedError, Lab, archive_of, kubectl
+
+pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "web"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [
+                    {
+                        "name": "web",
+                        "image": "docker.io/library/whoami:1",
+                        "imagePullPolicy": "IfNotPresent",
+                        "readinessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 1},
+                    }
+                ],
+            },
+        },
+    },
+}
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def lab(cache, programs, tmp_path_factory):
+    state = tmp_path_factory.mktemp("state")
+    found, reason = images.find(cache), available(state)
+    if found is None or reason:
+        pytest.skip(reason or "the machine image is not built: ./dev setup builds it")
+    site = secrets.token_hex(3)
+    running = Lab(site, state, IPv4Network(f"198.19.{os.getpid() % 256}.0/26"), found)
+    try:
+        await running.start()
+        yield running
+    finally:
+        await running.stop()
+        remove_all(site, state)
+
+
+async def nodes(lab):
+    listed = json.loads(await lab.run(1, "k3s kubectl get nodes -o json"))
+    return {node["metadata"]["name"]: node for node in listed["items"]}
+
+
+async def route(lab):
+    """Do what the route controller does."""
+    found = await nodes(lab)
+    await lab.set_routes(
+        {found[f"m{number}"]["spec"]["podCIDR"]: f"10.0.0.{1 + number}" for number in (1, 2, 3)}
+    )
+
+
+async def pods(lab):
+    """Addresses of the workload's Pods, by node."""
+    listed = json.loads(await lab.run(1, "k3s kubectl get pods -l app=web -o json"))["items"]
+    return {pod["spec"]["nodeName"]: pod["status"].get("podIP") for pod in listed}
+
+
+async def test_a_server_and_two_agents_started_together_are_ready_within_seconds(lab):
+    await asyncio.gather(*(lab.until(number, "cloud-init status --wait") for number in (1, 2, 3)))
+    started = time.monotonic()
+    said = await asyncio.gather(
+        lab.install_server("first"), lab.install_agent(2, "first"), lab.install_agent(3, "first")
+    )
+    await lab.ready()
+    assert time.monotonic() - started < 40, "7 seconds on an idle machine with two cores"
+    assert all("[ERROR]" not in text for text in said)
+    found = await nodes(lab)
+    assert set(found) == {"m1", "m2", "m3"}
+    for number in (1, 2, 3):
+        node = found[f"m{number}"]
+        taints = {taint["key"] for taint in node["spec"]["taints"]}
+        assert "node.cloudprovider.kubernetes.io/uninitialized" in taints
+        assert node["spec"]["podCIDR"].startswith("10.244.")
+        assert "providerID" not in node["spec"]
+        assert {a["type"]: a["address"] for a in node["status"]["addresses"]}[
+            "InternalIP"
+        ] == f"10.0.0.{1 + number}"
+        allocatable = int(node["status"]["allocatable"]["memory"].removesuffix("Ki"))
+        assert allocatable <= 4 * 1024 * 1024, "a node has what its server type has, not what the host has"
+    assert "node-role.kubernetes.io/control-plane" in found["m1"]["metadata"]["labels"]
+
+
+async def test_pods_of_different_nodes_meet_by_the_clouds_routes_and_keep_their_addresses(lab):
+    await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
+    await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
+    addresses = await pods(lab)
+    ask = f"nsenter -t $(pgrep -x whoami) -n curl -s -m 2 http://{addresses['m3']}:8080/"
+    with pytest.raises(CommandFailedError):
+        await lab.run(2, ask)
+    await route(lab)
+    assert f"Client: {addresses['m2']}:" in await lab.run(2, ask)
+    outside = (
+        "nsenter -t $(pgrep -x whoami) -n curl -sf -m 5 -o /dev/null http://169.254.169.254/k3s/install.sh"
+    )
+    await lab.run(2, outside)
+
+
+async def test_the_kubeconfig_works_from_outside_with_verified_tls(lab, programs, tmp_path):
+    text = await lab.run(1, "cat /etc/rancher/k3s/k3s.yaml")
+    address = lab.specs[1].public_ipv4
+    (tmp_path / "kubeconfig").write_text(text.replace("127.0.0.1", address))
+    found = await asyncio.to_thread(
+        kubectl, programs.bin / "kubectl", tmp_path / "kubeconfig", "get", "nodes"
+    )
+    assert "m2" in found
+    logs = await asyncio.to_thread(
+        kubectl, programs.bin / "kubectl", tmp_path / "kubeconfig", "logs", "ds/web", "--tail=1"
+    )
+    assert logs == ""
+
+
+async def test_an_image_is_imported_from_standard_input(lab, programs, tmp_path):
+    archive = archive_of(tmp_path, "docker.io/library/own:1", programs.bin / "pause")
+    await lab.run(2, "k3s ctr images import -", stdin=archive)
+    assert "docker.io/library/own:1" in await lab.run(2, "k3s ctr images ls -q")
+
+
+async def test_a_wrong_flag_is_one_clear_error_and_no_endless_restart(lab):
+    with pytest.raises(CommandFailedError, match="unknown flag --nonsense"):
+        await lab.install_agent(3, "first", "--nonsense")
+    assert await lab.run(3, "systemctl show -P ActiveState k3s-agent") == "failed"
+    with pytest.raises(CommandFailedError, match="refuses the token"):
+        await lab.install_agent(3, "wrong")
+    with pytest.raises(CommandFailedError, match="one server per cluster"):
+        await lab.run(3, f"{INSTALL} K3S_TOKEN=first sh -s - server --server https://10.0.0.2:6443")
+    await lab.run(3, "k3s-uninstall.sh")
+    await lab.install_agent(3, "first")
+    await lab.ready()
+
+
+async def test_a_cluster_comes_back_after_its_plugs_were_pulled(lab):
+    before = await nodes(lab)
+    await asyncio.gather(lab.backend.power_off(1), lab.backend.power_off(2))
+    await asyncio.gather(lab.backend.power_on(1), lab.backend.power_on(2))
+    await lab.until(1, "k3s kubectl get --raw /readyz")
+    await lab.until(2, "systemctl is-active k3s-agent")
+    await lab.ready()
+    after = await nodes(lab)
+    assert {n: o["metadata"]["uid"] for n, o in after.items()} == {
+        n: o["metadata"]["uid"] for n, o in before.items()
+    }
+    await lab.until(1, "k3s kubectl rollout status ds/web --timeout=5s")
+
+
+async def test_agents_join_a_server_that_was_made_anew(lab):
+    await lab.run(1, "k3s-uninstall.sh")
+    await lab.install_server("second")
+    await asyncio.gather(lab.install_agent(2, "second"), lab.install_agent(3, "second"))
+    await lab.ready()
+    await route(lab)
+    await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
+    await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
+    for address in (await pods(lab)).values():
+        assert "Hostname: web-" in await lab.run(1, f"curl -s -m 3 http://{address}:8080/")
+
+
+async def test_uninstalling_leaves_nothing_of_the_cluster(lab):
+    await lab.run(2, "k3s-agent-uninstall.sh")
+    left = await lab.run(
+        2, "ls /usr/local/bin /etc/systemd/system/k3s* /run/k3s 2>/dev/null; pgrep -c kubelet || true"
+    )
+    assert left == "/usr/local/bin:\n0"
+    assert "cni0" not in await lab.run(2, "ip -br link")
+    assert "/var/lib/kubelet/" not in await lab.run(2, "cat /proc/self/mounts")
