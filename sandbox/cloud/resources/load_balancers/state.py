@@ -13,7 +13,7 @@ from sandbox.cloud.registry import index, record
 from sandbox.cloud.resources.certificates.state import USERS_OF
 from sandbox.cloud.resources.load_balancer_types import find_load_balancer_type
 from sandbox.cloud.resources.load_balancers.resolve import Target, health_of, selected_servers
-from sandbox.cloud.resources.networks.state import Holder, networks_of
+from sandbox.cloud.resources.networks.state import Holder, addresses_of, networks_of
 from sandbox.cloud.resources.servers.state import LOAD_BALANCERS_OF, Server
 
 INCLUDED_TRAFFIC = 20 * 1024**4
@@ -52,6 +52,7 @@ class LoadBalancer(Holder):
 
 
 index("network_members", LoadBalancer.KIND)(networks_of)
+index("network_addresses", LoadBalancer.KIND)(addresses_of)
 
 
 @index("public_ipv4", LoadBalancer.KIND)

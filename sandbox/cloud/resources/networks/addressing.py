@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network
 
 from sandbox.cloud.errors import ApiError, InvalidInput
@@ -82,7 +82,7 @@ def _clash(one: IPv4Network, other: IPv4Network) -> bool:
 def choose_address(
     network: IPv4Network,
     subnets: Sequence[Subnet],
-    used: Collection[str],
+    used: Container[str],
     zone: str,
     *,
     ip: IPv4Address | None = None,
@@ -122,7 +122,7 @@ def choose_address(
 def _wanted_address(
     network: IPv4Network,
     suited: Sequence[IPv4Network],
-    used: Collection[str],
+    used: Container[str],
     ip: IPv4Address,
     ip_range: IPv4Network | None,
 ) -> str:

@@ -10,15 +10,19 @@ from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, Conflict
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.resources.networks.addressing import choose_address, is_usable
-from sandbox.cloud.resources.networks.state import Attachment, Network, members
+from sandbox.cloud.resources.networks.state import Attachment, Network
 
 MAXIMUM_NETWORKS = 3
 
 
-def used_addresses(cloud: Cloud, network: Network) -> set[str]:
-    """All addresses that members have, aliases included."""
-    attached = members(cloud.store, network.id)
-    return {ip for member in attached for ip in (member.attachment.ip, *member.attachment.alias_ips)}
+class UsedAddresses:
+    """The addresses that members of a network have, aliases included."""
+
+    def __init__(self, cloud: Cloud, network: Network) -> None:
+        self._store, self._network = cloud.store, network.id
+
+    def __contains__(self, ip: object) -> bool:
+        return bool(self._store.lookup("network_addresses", (self._network, ip)))
 
 
 def open_network(call: Call, identity: int) -> Network:
@@ -32,7 +36,7 @@ def open_network(call: Call, identity: int) -> Network:
     network = call.cloud.store.get(Network, call.project, identity)
     if call.cloud.actions.locked("network", network.id):
         raise Conflict("network")
-    call.cloud.check_limit("network_members", len(members(call.cloud.store, network.id)))
+    call.cloud.check_limit("network_members", len(call.cloud.store.lookup("network_members", network.id)))
     return network
 
 
@@ -64,7 +68,7 @@ def new_attachment(
         InvalidInput: ``ip`` and ``ip_range`` don't fit together.
         ApiError: no address is free, or not the wanted one.
     """
-    used = used_addresses(call.cloud, network)
+    used = UsedAddresses(call.cloud, network)
     address = choose_address(
         IPv4Network(network.ip_range), network.subnets, used, zone, ip=ip, ip_range=ip_range
     )
@@ -77,16 +81,16 @@ def read_aliases(cloud: Cloud, fields: Fields, network: Network, own: Attachment
     Raises:
         InvalidInput: one is no address, taken, or in no subnet.
     """
-    used = used_addresses(cloud, network) - set(own.alias_ips if own else ())
+    used, kept = UsedAddresses(cloud, network), own.alias_ips if own else []
     aliases = fields.texts("alias_ips")
     for alias in aliases:
-        if problem := _alias_problem(network, used, alias):
+        if problem := _alias_problem(network, alias, taken=alias in used and alias not in kept):
             fields.wrong("alias_ips", problem)
     fields.check()
     return aliases
 
 
-def _alias_problem(network: Network, used: set[str], alias: str) -> str:
+def _alias_problem(network: Network, alias: str, *, taken: bool) -> str:
     try:
         ip = IPv4Address(alias)
     except ValueError:
@@ -94,4 +98,4 @@ def _alias_problem(network: Network, used: set[str], alias: str) -> str:
     whole = IPv4Network(network.ip_range)
     if not any(is_usable(whole, IPv4Network(subnet.ip_range), ip) for subnet in network.subnets):
         return f"'{alias}' is in no subnet of the network"
-    return f"'{alias}' is not available" if alias in used else ""
+    return f"'{alias}' is not available" if taken else ""

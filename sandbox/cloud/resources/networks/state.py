@@ -62,6 +62,11 @@ def networks_of(holder: Holder) -> list[int]:
     return [attachment.network for attachment in holder.attachments]
 
 
+def addresses_of(holder: Holder) -> list[tuple[int, str]]:
+    """The keys of the index ``network_addresses``: networks with the addresses that it has there."""
+    return [(a.network, ip) for a in holder.attachments for ip in (a.ip, *a.alias_ips)]
+
+
 @record
 class Network(Record):
     """A private network."""

@@ -15,7 +15,7 @@ from sandbox.cloud.records import timestamp
 from sandbox.cloud.registry import index, record
 from sandbox.cloud.resources.images import image_by_id
 from sandbox.cloud.resources.isos import ISOS
-from sandbox.cloud.resources.networks.state import Attachment, Holder, networks_of
+from sandbox.cloud.resources.networks.state import Attachment, Holder, addresses_of, networks_of
 from sandbox.cloud.resources.placement_groups.state import PlacementGroup, placement_group_wire
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp
 from sandbox.cloud.resources.server_types import find_server_type, server_type_wire
@@ -72,6 +72,7 @@ class Server(Holder):
 
 
 index("network_members", Server.KIND)(networks_of)
+index("network_addresses", Server.KIND)(addresses_of)
 
 
 def address(cloud: Cloud, identity: int | None) -> PrimaryIp | None:
