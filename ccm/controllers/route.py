@@ -124,7 +124,7 @@ class RouteController:
         queue: WorkQueue | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.queue = queue or route_queue()
+        self.queue = route_queue() if queue is None else queue  # an empty one is false
         self._routes = routes
         self._transport = transport
         self._nodes = nodes

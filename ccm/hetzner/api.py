@@ -36,6 +36,7 @@ APPLICATION = "ccm-from-scratch"
 THREADS = 8
 TIMEOUT = (3.05, 15.0)  # seconds to connect, and between two bytes of the answer
 GET_TRIES = 4
+PAUSE = 0.5  # seconds before the second try, then doubled, each up to twice as long
 PAGE = 50  # the API's maximum
 
 _log = structlog.get_logger("ccm.hetzner.api")
@@ -192,7 +193,7 @@ class HetznerApi:
             except Unavailable as error:
                 if method != "GET" or attempt == GET_TRIES - 1:
                     raise
-                pause = 0.5 * 2**attempt * (1 + self._jitter())
+                pause = PAUSE * 2**attempt * (1 + self._jitter())
                 _log.info("request failed, trying again", operation=error.operation, seconds=round(pause, 1))
                 await asyncio.sleep(pause)
         raise AssertionError  # the last attempt returns or raises

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from ccm.cloud.errors import CloudError
 from ccm.hetzner.api import PAGE, Listing, OddItem
 from ccm.hetzner.budget import Priority
 
@@ -88,6 +89,7 @@ class View(Generic[T]):
         self._taken_at: float | None = None
         self._running: asyncio.Task[None] | None = None
         self._running_since = 0.0
+        self._running_priority = Priority.SWEEP
         self._written: dict[int, tuple[float, T | None]] = {}
 
     @property
@@ -124,8 +126,15 @@ class View(Generic[T]):
         while self._taken_at is None or asked_at - self._taken_at > accepted_age:
             if self._running is not None and asked_at - self._running_since > accepted_age:
                 await self._join(self._running)
-            # Shielded: one reader's end must not take the list away from the others.
-            await asyncio.shield(self._running or self._start(priority))
+            running = self._running or self._start(priority)
+            starter = self._running_priority
+            try:
+                # Shielded: one reader's end must not take the list away from the others.
+                await asyncio.shield(running)
+            except CloudError:
+                # Who is more important than the one who asked may have more luck, as with the quota.
+                if starter <= priority:
+                    raise
         return self._contents
 
     def put(self, item: T) -> None:
@@ -151,6 +160,7 @@ class View(Generic[T]):
 
     def _start(self, priority: Priority) -> asyncio.Task[None]:
         self._running_since = self._clock()
+        self._running_priority = priority
         self._running = asyncio.create_task(self._refresh(priority), name="hetzner-view")
         self._running.add_done_callback(_retrieve)
         return self._running

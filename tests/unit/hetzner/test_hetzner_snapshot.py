@@ -101,6 +101,25 @@ async def test_a_reader_that_leaves_takes_nothing_from_the_others() -> None:
     assert source.reads == 1
 
 
+async def test_a_more_important_reader_is_not_held_up_by_a_sweeps_failure() -> None:
+    asked: list[Priority] = []
+
+    async def fetch(priority: Priority) -> Listing[Server]:
+        asked.append(priority)
+        await asyncio.sleep(1)
+        if priority is SWEEP:
+            raise CloudUnavailable("no quota for sweeps")
+        return Listing([Server(1, "a")])
+
+    view = View(fetch, clock=asyncio.get_running_loop().time)
+    sweep = asyncio.create_task(view.read(10, SWEEP))
+    await asyncio.sleep(0.5)
+    assert set((await view.read(10, Priority.NODES)).by_name) == {"a"}
+    assert asked == [SWEEP, Priority.NODES]
+    with pytest.raises(CloudUnavailable):
+        await sweep
+
+
 async def test_what_we_write_is_seen_at_once() -> None:
     view = Source("a").view()
     await view.read(10, SWEEP)
