@@ -65,13 +65,23 @@ def declare_cluster(
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
     manager = ControllerManager("ccm", arguments, in_cluster)
     after_manager = pulumi.ResourceOptions(depends_on=[*manager.deployments, *cluster.agents])
-    Sweep("sweep", control, settings.cluster_name, network.id, opts=after_manager)
+    Sweep(
+        "sweep",
+        settings.cluster_name,
+        network.id,
+        control=control,
+        generation=cluster.generation,
+        opts=after_manager,
+    )
+    gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
     ReadyNodes(
         "nodes",
-        control,
-        [control, *servers.workers],
+        servers,
         settings.cni,
-        opts=pulumi.ResourceOptions.merge(after_manager, pulumi.ResourceOptions(deleted_with=control.server)),
+        pulumi.Output.concat(
+            cluster.generation, " ", settings.k3s_version or settings.k3s_channel, " ", image
+        ),
+        opts=pulumi.ResourceOptions.merge(after_manager, gone_with_control),
     )
     return kubeconfig.kubeconfig
 
@@ -83,13 +93,8 @@ def declare_in_existing_cluster(settings: Settings, cloud_token: str, network: N
     image = settings.ccm_image or None
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
     manager = ControllerManager("ccm", arguments, pulumi.ResourceOptions(provider=provider))
-    Sweep(
-        "sweep",
-        None,
-        settings.cluster_name,
-        network.id,
-        opts=pulumi.ResourceOptions(depends_on=manager.deployments),
-    )
+    options = pulumi.ResourceOptions(depends_on=manager.deployments)
+    Sweep("sweep", settings.cluster_name, network.id, opts=options)
     return kubeconfig
 
 

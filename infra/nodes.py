@@ -16,7 +16,8 @@ from infra.cni import bridge_script
 from infra.dynamic import Provider
 from infra.errors import InfraError, NodesError
 from infra.remote import Host, Shell, connect, tail
-from infra.server import Server, host_of
+from infra.inventory import Servers
+from infra.server import host_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
@@ -105,22 +106,30 @@ class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
     def __init__(
         self,
         name: str,
-        control: Server,
-        servers: list[Server],
+        servers: Servers,
         cni: str,
+        revision: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
+        """Waits for the nodes.
+
+        Args:
+            name: of the resource.
+            servers: all of which shall be nodes.
+            cni: `native` or another one, which then is not our business.
+            revision: of everything that could make nodes not ready; when it changes, they are waited for again.
+            opts: as for every resource.
+        """
         nodes = {
             server.name: {
                 "address": server.public_ip,
                 "host_key": server.access.host_key,
                 "id": server.server.id,
             }
-            for server in servers
+            for server in [servers.control, *servers.workers]
         }
-        super().__init__(
-            ReadyNodesProvider(), name, {**control.access.inputs(), "nodes": nodes, "cni": cni}, opts
-        )
+        props = {**servers.control.access.inputs(), "nodes": nodes, "cni": cni, "revision": revision}
+        super().__init__(ReadyNodesProvider(), name, props, opts)
 
 
 class _Wait:

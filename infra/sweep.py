@@ -39,7 +39,7 @@ Report = Callable[[str], None]
 class SweepProvider(Provider):
     """Does nothing until it is deleted."""
 
-    replaced_by = ("server_id",)
+    replaced_by = ("server_id", "generation")
     _configuration: Mapping[str, Any]
 
     def configure(self, req: ConfigureRequest) -> None:
@@ -67,22 +67,25 @@ class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
     def __init__(
         self,
         name: str,
-        control: Server | None,
         cluster: str,
         network_id: pulumi.Input[str],
+        *,
+        control: Server | None = None,
+        generation: pulumi.Input[str] = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Declares it.
 
         Args:
             name: of the resource.
-            control: where the cluster can be asked over SSH; None looks at the cloud alone.
             cluster: its name, which is a label of what it makes.
             network_id: the private network.
+            control: where the cluster can be asked over SSH; without it only the cloud is looked at.
+            generation: changes when the cluster is another one; the old one's load balancers go then.
             opts: as for every resource.
         """
         access = control.access.inputs() if control else {"server_id": cluster}
-        props = {**access, "cluster": cluster, "network_id": network_id}
+        props = {**access, "cluster": cluster, "network_id": network_id, "generation": generation}
         super().__init__(SweepProvider(), name, props, opts)
 
 

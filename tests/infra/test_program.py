@@ -123,6 +123,7 @@ def test_the_sweep_is_deleted_first_and_never_skipped(declared):
     assert "Deployment::deployment-ccm-from-scratch" in depends
     assert "K3sAgent::worker-2" in depends
     assert TOKEN not in str(sweep.inputs)
+    assert sweep.inputs["generation"].endswith("/10.244.0.0/16/10.43.0.0/16")
 
 
 def test_an_unreachable_cluster_blocks_nothing(declared):
