@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import platform
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""What Go and container images call the machine."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def write_archive(image: ContainerImage, target: Path) -> None:
 
 def _config(image: ContainerImage, layer_digest: str) -> dict[str, object]:
     return {
-        "architecture": "amd64",
+        "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
         "config": {"Entrypoint": list(image.entrypoint), "Env": ["PATH=/"], "User": image.user},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_digest}"]},

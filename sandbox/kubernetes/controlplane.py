@@ -26,6 +26,7 @@ from sandbox.kubernetes.k3s.certificates import write_secret
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.control_plane import Ports
 from sandbox.kubernetes.k3s.pki import Pki, serving_names
+from sandbox.kubernetes.processes import require
 from sandbox.kubernetes.toolchain import Toolchain
 
 START_SECONDS = 60.0
@@ -84,8 +85,9 @@ class ControlPlane:
 
         Raises:
             ControlPlaneError: a component ended or took over a minute; the message has the end of its log.
-            CertificateError: openssl is missing.
+            CommandMissingError: openssl is missing.
         """
+        require("openssl", "openssl")
         wanted = await asyncio.to_thread(self._prepare)
         commands = control_plane.commands(wanted)
         if not self._scheduler:

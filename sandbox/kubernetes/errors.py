@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sandbox.errors import SandboxError
 
-class KubernetesSandboxError(Exception):
+
+class KubernetesSandboxError(SandboxError):
     """Root of what this package raises."""
 
 
@@ -77,6 +79,22 @@ class ControlPlaneError(KubernetesSandboxError):
         self.log = log
         self.tail = tail
         super().__init__(f"{component} {reason}. The end of {log}:\n{tail}")
+
+
+class CacheError(KubernetesSandboxError):
+    """A file in the cache can't be written or read.
+
+    Attributes:
+        folder: in which it is.
+        reason: what the system says, such as a full disk.
+    """
+
+    def __init__(self, folder: Path, reason: OSError) -> None:
+        self.folder = folder
+        self.reason = reason
+        super().__init__(
+            f"{folder} can't be written: {reason}. Make room or give us a right to write, then repeat."
+        )
 
 
 class InstallerError(KubernetesSandboxError):

@@ -18,7 +18,7 @@ from sandbox.kubernetes import store, toolchain
 from sandbox.kubernetes.debian import PACKAGES, SUITE, build_debian
 from sandbox.kubernetes.errors import ImageError
 from sandbox.kubernetes.processes import Progress, run
-from sandbox.kubernetes.toolchain import Toolchain, locked
+from sandbox.kubernetes.toolchain import Toolchain, explained, locked
 
 MACHINE_FILES = Path(__file__).parent / "machine"
 PROGRAMS = Path("usr/local/lib/kubernetes/bin")
@@ -101,6 +101,7 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
         ImageError: we are not root.
         CommandMissingError: mmdebstrap is missing.
         CommandError: a step of the build failed.
+        CacheError: the disk is full, or the cache is not ours to write.
     """
     folders = _folders(cache, programs)
     if not _complete(folders):
@@ -109,8 +110,7 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
                 "building the machine image needs root: run this once as root, or without machines"
             )
         home = folders.rootfs.parent
-        home.mkdir(parents=True, exist_ok=True)
-        with locked(home / "lock", "the machine image", progress):
+        with explained(home), locked(home / "lock", "the machine image", progress):
             _once(folders.debian, lambda target: build_debian(target, progress))
             _once(folders.rootfs, lambda target: _build_rootfs(target, folders.debian, programs, progress))
             _once(folders.store, lambda target: store.build_store(target, programs, progress))

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.kubernetes.components import COMPONENTS, DEBIAN_PACKAGES, Component, build_command
+from sandbox.kubernetes.errors import CacheError
 from sandbox.kubernetes.go import build_environment, find_go, parallelism
 from sandbox.kubernetes.processes import Progress, require, run
 
-__all__ = ["DEBIAN_PACKAGES", "Toolchain", "ensure", "find", "locked"]
+__all__ = ["DEBIAN_PACKAGES", "Toolchain", "ensure", "explained", "find", "locked"]
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,13 @@ def ensure(cache: Path, progress: Progress, components: Sequence[Component] = CO
         GoMissingError: there is no Go compiler and none can be installed.
         CommandMissingError: gcc is missing.
         CommandError: a build failed.
+        CacheError: the disk is full, or the cache is not ours to write.
     """
     found = find(cache, components)
     if found:
         return found
     home = cache / "toolchain"
-    home.mkdir(parents=True, exist_ok=True)
-    with locked(home / "lock", "the toolchain", progress):
+    with explained(home), locked(home / "lock", "the toolchain", progress):
         missing = [c for c in components if not (home / c.key).is_dir()]
         if missing:
             _build(home, missing, find_go(cache, progress), progress)
@@ -86,6 +87,15 @@ def _key(components: Sequence[Component]) -> str:
 
 
 @contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """Turn what the file system says into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise CacheError(folder, error) from error
+
+
+@contextmanager
 def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
     """Hold a lock file, so that two clones don't do the same work; the kernel frees it when we die.
 
@@ -94,6 +104,7 @@ def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
         what: what is locked, for the one who waits.
         progress: told once when another process has the lock.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -89,7 +89,7 @@ async def test_a_server_and_two_agents_started_together_are_ready_within_seconds
         lab.install_server("first"), lab.install_agent(2, "first"), lab.install_agent(3, "first")
     )
     await lab.ready()
-    assert time.monotonic() - started < 40, "7 seconds on an idle machine with two cores"
+    assert time.monotonic() - started < 60, "7 seconds on an idle machine with two cores"
     assert all("[ERROR]" not in text for text in said)
     found = await nodes(lab)
     assert set(found) == {"m1", "m2", "m3"}

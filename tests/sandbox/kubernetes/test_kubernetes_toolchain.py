@@ -19,7 +19,7 @@ from sandbox.kubernetes import components, go, image, store, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.kubernetes.components import COMPONENTS, build_command, pinned_version
 from sandbox.kubernetes.debian import suite_sources
-from sandbox.kubernetes.errors import CommandError, GoMissingError, ImageError, ToolchainError
+from sandbox.kubernetes.errors import CacheError, CommandError, GoMissingError, ImageError, ToolchainError
 from sandbox.kubernetes.k3s.versions import COREDNS_IMAGE, KUBERNETES_VERSION
 from sandbox.kubernetes.processes import run
 
@@ -127,6 +127,17 @@ def test_builds_use_no_more_than_cores_and_memory(cores, memory):
     parallel = go.parallelism(cores, memory)
     assert 1 <= parallel <= cores
     assert parallel == 1 or parallel * (3 << 29) <= memory
+
+
+def test_a_cache_that_cannot_be_written_is_one_clear_error(tmp_path, programs, monkeypatch):
+    monkeypatch.setattr(image.os, "geteuid", lambda: 0)
+    (tmp_path / "cache").write_text("a file")
+    for attempt in (
+        lambda: toolchain.ensure(tmp_path / "cache", quiet, SMALL),
+        lambda: image.ensure(tmp_path / "cache", programs, quiet),
+    ):
+        with pytest.raises(CacheError, match="can't be written"):
+            attempt()
 
 
 def test_a_failed_command_shows_its_last_lines():
