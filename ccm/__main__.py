@@ -9,7 +9,7 @@ from typing import cast
 
 # Imported only when they are called: each needs half of the program.
 COMMANDS = {
-    "plan": "ccm.controllers.plan:main",
+    "plan": "ccm.manager.plan:main",
     "lint": "ccm.hetzner.lint:main",
 }
 DEFAULT = "ccm.manager.command:main"

@@ -139,7 +139,8 @@ def _service(shop: Workshop) -> Controller | None:
     )
 
 
-def _route(shop: Workshop) -> Controller | None:
+def build_route(shop: Workshop) -> route_controller.RouteController | None:
+    """The route controller; None if there are no routes to look after."""
     routes, options = shop.cloud.routes, shop.options
     if routes is None or not options.routes_wanted:
         return None
@@ -181,5 +182,5 @@ TABLE = (
     Entry(NODE, "cloud-node", _node),
     Entry(NODE_LIFECYCLE, "cloud-node-lifecycle", _node_lifecycle),
     Entry(SERVICE, "service", _service),
-    Entry(ROUTE, "route", _route),
+    Entry(ROUTE, "route", build_route),
 )
