@@ -16,6 +16,7 @@ from ccm.hetzner.errors import Unauthorized
 from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
 from ccm.hetzner.metrics import ApiMetrics
+from ccm.hetzner.metrics_server import MetricsServer
 from ccm.hetzner.network import check_attached, find_network, read_attached_networks
 from ccm.hetzner.robot import RobotClient, RobotMachines
 from ccm.hetzner.routes import HetznerRoutes
@@ -64,13 +65,22 @@ class HetznerCloud:
         )
         self._options = self._describe_options()
         self.robot = _robot(settings.robot)
-        self.instances = HetznerInstances(self.api, self.servers, lambda: self._options, robot=self.robot)
+        self.instances = HetznerInstances(
+            self.api,
+            self.servers,
+            lambda: self._options,
+            robot=self.robot,
+            max_age=settings.instances.max_age,
+        )
         self.load_balancers = self._open_load_balancers()
+        self._metrics_server = _metrics_server(settings, dialect, registry)
 
     async def start(self) -> None:
         """See :meth:`ccm.cloud.Cloud.start`."""
         for warning in self.settings.warnings:
             _log.warning(warning)
+        if self._metrics_server is not None:
+            await self._metrics_server.start()
         try:
             await self.api.list("/locations", "locations", Location, priority=Priority.NODES)
             await self._find_network()
@@ -79,6 +89,8 @@ class HetznerCloud:
 
     async def close(self) -> None:
         """See :meth:`ccm.cloud.Cloud.close`."""
+        if self._metrics_server is not None:
+            await self._metrics_server.close()
         if self.load_balancers is not None:
             await self.load_balancers.close()
         await self.servers.close()
@@ -125,6 +137,13 @@ class HetznerCloud:
             network=self.network.id if self.network else None,
             copied_labels=chosen.copied_labels,
         )
+
+
+def _metrics_server(
+    settings: env.Settings, dialect: Dialect, registry: CollectorRegistry
+) -> MetricsServer | None:
+    enabled = dialect.official if settings.metrics_enabled is None else settings.metrics_enabled
+    return MetricsServer(registry, settings.metrics_address) if enabled else None
 
 
 def _robot(settings: env.RobotSettings) -> RobotMachines | None:

@@ -40,13 +40,14 @@ class InstanceSettings:
         address_family: ``ipv4``, ``ipv6`` or ``dualstack``: which public addresses are reported.
         zone_label: Set zone labels.
         copied_labels: Keys of server labels that Nodes get too (our own: ``HCLOUD_INSTANCES_COPY_LABELS``).
-        max_age: How old a server's data may be when a node is initialised, in seconds.
+        max_age: How old a server's data may be when one is looked up, in seconds, whatever a controller would
+            accept; None = not chosen. The cache mode ``off`` means 0; ``one`` and ``all`` make no difference.
     """
 
     address_family: str
     zone_label: bool
     copied_labels: frozenset[str]
-    max_age: float
+    max_age: float | None
 
 
 @dataclass(frozen=True)
@@ -89,12 +90,26 @@ class LoadBalancerSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """The whole environment."""
+    """The whole environment.
+
+    Attributes:
+        token: The project's API token.
+        endpoint: Base address of the API.
+        debug: Log requests and answers.
+        metrics_enabled: Serve metrics on an address of their own too; None = not chosen, then only the
+            official name does.
+        metrics_address: Where, as ``host:port``; an empty host means all.
+        network: The private network.
+        instances: What Nodes get.
+        robot: Dedicated servers.
+        load_balancers: Defaults for load balancers.
+        warnings: What is odd but works.
+    """
 
     token: Secret
     endpoint: str
     debug: bool
-    metrics_enabled: bool
+    metrics_enabled: bool | None
     metrics_address: str
     network: NetworkSettings
     instances: InstanceSettings
@@ -115,8 +130,8 @@ def read(environment: Mapping[str, str]) -> Settings:
         token=token or Secret(""),
         endpoint=variables.url("HCLOUD_ENDPOINT", DEFAULT_ENDPOINT),
         debug=variables.boolean("HCLOUD_DEBUG", default=False),
-        metrics_enabled=variables.boolean("HCLOUD_METRICS_ENABLED", default=True),
-        metrics_address=variables.text("HCLOUD_METRICS_ADDRESS", ":8233"),
+        metrics_enabled=variables.optional_boolean("HCLOUD_METRICS_ENABLED"),
+        metrics_address=variables.address("HCLOUD_METRICS_ADDRESS", ":8233"),
         network=_network(variables),
         instances=_instances(variables),
         robot=_robot(variables),
@@ -140,14 +155,14 @@ def _network(variables: Variables) -> NetworkSettings:
 
 def _instances(variables: Variables) -> InstanceSettings:
     families = ("ipv4", "ipv6", "dualstack")
-    variables.choice("HCLOUD_SERVER_CACHE_MODE", ("all", "one", "off"), "all")
-    age = variables.duration("HCLOUD_SERVER_CACHE_MAX_AGE", 10.0)
+    mode = variables.choice("HCLOUD_SERVER_CACHE_MODE", ("all", "one", "off"), "all")
+    age = variables.duration("HCLOUD_SERVER_CACHE_MAX_AGE", None)
     labels = variables.text("HCLOUD_INSTANCES_COPY_LABELS").split(",")
     return InstanceSettings(
         address_family=variables.choice("HCLOUD_INSTANCES_ADDRESS_FAMILY", families, "ipv4"),
         zone_label=variables.boolean("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED", default=True),
         copied_labels=frozenset(label.strip() for label in labels if label.strip()),
-        max_age=10.0 if age is None else age,
+        max_age=0.0 if mode == "off" else age,
     )
 
 

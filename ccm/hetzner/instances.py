@@ -42,6 +42,7 @@ class HetznerInstances:
         servers: The shared view of servers.
         options: What Nodes get; asked each time because the network is known only after the start.
         robot: Robot's servers; None = Robot is not enabled, or there are no credentials for it.
+        max_age: How old a server's data may be, whatever a controller would accept; None = as it likes.
         clock: Monotonic seconds.
     """
 
@@ -52,12 +53,14 @@ class HetznerInstances:
         options: Callable[[], DescriptionOptions],
         *,
         robot: RobotMachines | None = None,
+        max_age: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._servers = servers
         self._options = options
         self._robot = robot
+        self._max_age = max_age
         self._clock = clock
         self._looks = 0
         self._looked_at = 0.0
@@ -68,6 +71,8 @@ class HetznerInstances:
 
     async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
         """See :meth:`ccm.cloud.Instances.get`."""
+        if accepted_age > 0 and self._max_age is not None:
+            accepted_age = self._max_age
         machine = self._machine(node)
         if machine is not None and machine.kind == "robot":
             return await self._get_robot(node, machine, accepted_age)

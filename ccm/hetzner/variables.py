@@ -114,6 +114,14 @@ class Variables:
             self._wrong(name, text, "an http or https address")
         return text
 
+    def address(self, name: str, default: str) -> str:
+        """``host:port``; the host may be empty."""
+        text = self.text(name, default)
+        port = text.rpartition(":")[2] if ":" in text else ""
+        if not (port.isascii() and port.isdigit() and int(port) < 65536):
+            self._wrong(name, text, "an address like :8233 or 127.0.0.1:8233")
+        return text
+
     def secret(self, name: str) -> Secret | None:
         """A secret from ``name``, or from the file that ``name_FILE`` tells; None = neither is set."""
         value, path = self.text(name), self.text(f"{name}_FILE")

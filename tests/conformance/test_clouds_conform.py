@@ -105,7 +105,11 @@ class TestHetznerCloud(
     async def harness(self, request: pytest.FixtureRequest) -> AsyncIterator[HetznerHarness]:
         sky = await emulated_cloud.start()
         network = await sky.network("net")
-        chosen = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
+        chosen = {
+            "HCLOUD_NETWORK": "net",
+            "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
+            "HCLOUD_METRICS_ENABLED": "false",
+        }
         cloud = open_cloud(sky.environment | chosen, provider=request.param)
         await cloud.start()
         yield HetznerHarness(sky, cloud, network)

@@ -26,14 +26,14 @@ def test_defaults() -> None:
     settings = read(MINIMAL)
     assert settings.token.value == TOKEN
     assert settings.endpoint == "https://api.hetzner.cloud/v1"
-    assert (settings.debug, settings.metrics_enabled, settings.metrics_address) == (False, True, ":8233")
+    assert (settings.debug, settings.metrics_enabled, settings.metrics_address) == (False, None, ":8233")
     assert (settings.network.name_or_id, settings.network.attached_check, settings.network.routes) == (
         "",
         True,
         False,
     )
     instances = settings.instances
-    assert (instances.address_family, instances.zone_label, instances.max_age) == ("ipv4", True, 10.0)
+    assert (instances.address_family, instances.zone_label, instances.max_age) == ("ipv4", True, None)
     robot = settings.robot
     assert (robot.enabled, robot.cache_timeout, robot.rate_limit_wait) == (False, 300.0, 0.0)
     assert robot.forward_internal_ips
@@ -94,9 +94,16 @@ def test_all_problems_are_told_together() -> None:
         HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE="10.0.0.0/33",
         HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE="random",
         HCLOUD_ENDPOINT="api.hetzner.cloud",
+        HCLOUD_METRICS_ADDRESS="localhost",
     )
-    assert len(found) == 8
+    assert len(found) == 9
     assert "HCLOUD_INSTANCES_ADDRESS_FAMILY: 'ipv5' is not ipv4 or ipv6 or dualstack" in found
+
+
+@pytest.mark.parametrize(("mode", "age"), [("all", 30.0), ("one", 30.0), ("off", 0.0)])
+def test_the_cache_modes(mode: str, age: float) -> None:
+    settings = read(MINIMAL | {"HCLOUD_SERVER_CACHE_MODE": mode, "HCLOUD_SERVER_CACHE_MAX_AGE": "30s"})
+    assert settings.instances.max_age == age
 
 
 def test_a_token_is_needed() -> None:

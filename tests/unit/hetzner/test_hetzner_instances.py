@@ -288,11 +288,47 @@ def test_an_unknown_name_of_the_provider() -> None:
         open_cloud({"HCLOUD_TOKEN": "t" * 64}, provider="aws")
 
 
+@pytest.mark.parametrize(("mode", "requests"), [("all", 1), ("off", 3)])
+async def test_the_owner_may_switch_the_cache_off(sky: EmulatedCloud, mode: str, requests: int) -> None:
+    server = await sky.add_server("a")
+    cloud = open_cloud(sky.environment | {"HCLOUD_SERVER_CACHE_MODE": mode})
+    await sky.forget_requests()
+    for _ in range(3):
+        await cloud.instances.get(by_id(server), accepted_age=600)
+    assert sum((await sky.counts()).values()) == requests
+    await cloud.close()
+
+
 async def test_the_official_name(sky: EmulatedCloud) -> None:
     server = await sky.add_server("a")
-    cloud = open_cloud(sky.environment, provider="hcloud")
+    cloud = open_cloud(sky.environment | {"HCLOUD_METRICS_ADDRESS": "127.0.0.1:0"}, provider="hcloud")
     await cloud.start()
     assert cloud.name == "hcloud"
     found = await cloud.instances.get(NodeView("a"), accepted_age=0)
     assert (found.provider_id, found.region) == (f"hcloud://{server['id']}", "fsn1")
+    await cloud.close()
+
+
+async def test_the_official_metrics_address(sky: EmulatedCloud) -> None:
+    chosen = {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": "127.0.0.1:0"}
+    cloud = open_cloud(sky.environment | chosen, registry=CollectorRegistry())
+    await cloud.start()
+    assert cloud._metrics_server
+    (port,) = cloud._metrics_server.ports
+    async with sky.session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        assert "hcloud_api_requests_total{" in await answer.text()
+    other = open_cloud(
+        sky.environment | chosen | {"HCLOUD_METRICS_ADDRESS": f"127.0.0.1:{port}"},
+        registry=CollectorRegistry(),
+    )
+    await other.start()
+    assert other._metrics_server
+    assert other._metrics_server.ports == [], "a port in use is no reason to stop"
+    await other.close()
+    await cloud.close()
+
+
+async def test_our_own_name_serves_no_second_address(sky: EmulatedCloud) -> None:
+    cloud = open_cloud(sky.environment)
+    assert cloud._metrics_server is None
     await cloud.close()
