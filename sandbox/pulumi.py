@@ -15,7 +15,7 @@ from sandbox.site import Site
 def environment(site: Site, built: Toolchain | None) -> dict[str, str]:
     """The variables that ``pulumi`` runs with."""
     own = exports(site, built.bin if built else None)
-    quiet = {"PULUMI_SKIP_UPDATE_CHECK": "true", "PYTHONDONTWRITEBYTECODE": "1"}
+    quiet = {"PULUMI_SKIP_UPDATE_CHECK": "true"}
     return merged(os.environ, {**own, **quiet})
 
 
