@@ -57,6 +57,8 @@ async def _work(queue: WorkQueue, reconcile: Reconcile) -> None:
             await process(queue, reconcile, key)
         finally:
             queue.done(key)
+        # Thousands of keys that need no waiting must not keep probes and the lease waiting.
+        await asyncio.sleep(0)
 
 
 async def process(queue: WorkQueue, reconcile: Reconcile, key: str) -> None:

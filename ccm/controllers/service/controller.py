@@ -48,6 +48,7 @@ from ccm.kube.reconciler import run_workers
 COMPONENT = "service-controller"
 QUEUE = "service"
 NODE_QUEUE = "node"
+ALL_NODES = "nodes"
 RETRY_BASE = 5.0
 RETRY_CAP = 300.0
 STUCK = 900.0  # seconds that one Service may take before we say that something is wrong
@@ -107,7 +108,7 @@ class ServiceController:
         options: What the owner chose.
         registry: Where metrics are registered.
         queue: Keys are ``namespace/name``.
-        node_queue: Keys are names of Nodes that changed.
+        node_queue: Holds the one key :data:`ALL_NODES` when a Node changed.
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class ServiceController:
         else:
             self._known.pop(key, None)
 
-    async def reconcile_node(self, _name: str) -> None:
+    async def reconcile_node(self, _key: str) -> None:
         """A Node changed: look at every load balancer whose Nodes are not these any more."""
         hosts = self._hosts()
         now = asyncio.get_running_loop().time()
@@ -388,9 +389,9 @@ class ServiceController:
         return old.status.load_balancer.ingress == known.ingress != new.status.load_balancer.ingress
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
-        node = new or old
-        if node is not None and host_of(old) != host_of(new):
-            self.node_queue.add(node.metadata.name)
+        if host_of(old) != host_of(new):
+            # One key for all: each look is at all Nodes, and thousands may change at once.
+            self.node_queue.add(ALL_NODES)
 
     def _notify(self, known: _Known, notices: Iterable[Notice]) -> None:
         """Tell the owner what is new; what was said already is not repeated at every look."""
