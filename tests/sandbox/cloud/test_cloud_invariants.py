@@ -21,7 +21,7 @@ from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.dispatch import error_reply
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.registry import OPERATIONS, discover
+from sandbox.cloud.registry import OPERATIONS, RECORDS, discover
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.firewalls.state import Firewall
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of
@@ -271,6 +271,11 @@ def check(cloud: Cloud) -> None:
         assert {t.server for t in balancer.targets if t.server} <= set(servers)
         used = {c for service in balancer.services for c in certificates_of(service)}
         assert all(store.find(Certificate, identity) for identity in used)
+    for kind in RECORDS.values():
+        everything = list(store.all(kind))
+        assert {r.id for r in everything} == {r.id for r in store.of(kind, "p")}
+        assert all(r in store.named(kind, "p", r.name) for r in everything)
+        assert store.count(kind, "p") == len(everything)
     public = [ip.ip for ip in store.all(PrimaryIp)] + [b.ipv4 for b in store.all(LoadBalancer)]
     assert len(set(public)) == len(public)
     for ip in store.all(PrimaryIp):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from ipaddress import IPv4Network
 
 import pytest
@@ -304,3 +305,22 @@ async def test_metrics_have_the_right_shape(emulator: Emulator):
         assert (await emulator.refused("GET", f"/servers/{server['id']}/metrics?{wrong}"))[
             "code"
         ] == "invalid_input"
+
+
+async def test_addresses_are_reserved_while_machines_are_being_made(start: Start):
+    gate = Gate()
+    emulator = await start(gate, public_ipv4=IPv4Network("198.18.0.0/24"))
+    network = await emulator.make_network("net", "10.0.0.0/27")
+    body = {"server_type": "cx22", "image": "debian-12", "networks": [network["id"]]}
+    wishes = [emulator.ok("POST", "/servers", {**body, "name": f"s{i}"}) for i in range(20)]
+    made = [answer["server"] for answer in await asyncio.gather(*wishes)]
+    assert all(server["private_net"] == [] for server in made)
+    members = (await emulator.ok("GET", f"/networks/{network['id']}/members?status=attaching&per_page=50"))[
+        "members"
+    ]
+    assert len({member["ip"] for member in members}) == 20
+    gate.opened.set()
+    await emulator.cloud.actions.settle()
+    servers = (await emulator.ok("GET", "/servers?per_page=50"))["servers"]
+    assert {server["private_net"][0]["ip"] for server in servers} == {member["ip"] for member in members}
+    assert len({server["public_net"]["ipv4"]["ip"] for server in servers}) == 20
