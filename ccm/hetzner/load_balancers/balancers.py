@@ -119,7 +119,7 @@ class HetznerLoadBalancers:
         certificates: View[Certificate] = View(
             lambda priority: api.list("/certificates", "certificates", Certificate, priority=priority)
         )
-        self._certificates = Certificates(api, certificates, cluster)
+        self._certificates = Certificates(api, certificates, cluster, sleep=sleep)
         self._views = (self._balancers, self._types, certificates)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._doubtful: set[str] = set()

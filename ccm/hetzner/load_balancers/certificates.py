@@ -6,6 +6,7 @@ place before the old one is deleted; all of them go with the Service.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -18,7 +19,7 @@ from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.errors import NotFound, Refused, Unavailable, unavailable
 from ccm.hetzner.load_balancers.annotations import CertificateWishes, Wishes
-from ccm.hetzner.load_balancers.apply import delete
+from ccm.hetzner.load_balancers.apply import Sleep, delete
 from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE_UID
 from ccm.hetzner.snapshot import View
 from ccm.hetzner.wire import Certificate
@@ -55,9 +56,13 @@ class Certificates:
         api: The API.
         view: The shared view of certificates.
         cluster: The cluster's id; may be empty.
+        sleep: Waits.
     """
 
-    def __init__(self, api: HetznerApi, view: View[Certificate], cluster: str) -> None:
+    def __init__(
+        self, api: HetznerApi, view: View[Certificate], cluster: str, *, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self._sleep = sleep
         self._api = api
         self._view = view
         self._cluster = cluster
@@ -127,7 +132,7 @@ class Certificates:
 
     async def _delete(self, certificate: Certificate) -> None:
         with suppress(NotFound):
-            await delete(self._api, f"/certificates/{certificate.id}")
+            await delete(self._api, f"/certificates/{certificate.id}", sleep=self._sleep)
         self._view.remove(certificate.id)
 
     async def _managed(

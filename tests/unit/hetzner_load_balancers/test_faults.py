@@ -1,0 +1,180 @@
+"""Whatever goes wrong on the way, death at any moment too: it converges, nothing is doubled or lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from balancer_site import LABEL, UID, BalancerSite, view
+
+from ccm.cloud import CloudError
+
+OTHER = "99999999-8888-7777-6666-555555555555"
+BEFORE = view("web", 80, 81)
+AFTER = view(
+    "web",
+    (80, 31080),
+    443,
+    annotations={
+        "use-private-ip": "true",
+        "algorithm-type": "least_connections",
+        "port.443.protocol": "https",
+        "port.443.certificate-type": "managed",
+        "port.443.http-managed-certificate-domains": "shop.example.com",
+    },
+)
+FAULTS: dict[str, dict[str, Any]] = {
+    "429": {"code": "rate_limit_exceeded"},
+    "500": {"code": "server_error"},
+    "503": {"code": "unavailable"},
+    "locked": {"code": "locked"},
+    "conflict": {"code": "conflict"},
+    "proxy page": {"status": 502, "raw": True},
+    "failed after the effect": {"code": "server_error", "after": True},
+    "dropped before the effect": {"drop": "before"},
+    "dropped after the effect": {"drop": "after"},
+    "half an answer": {"truncated_body": True},
+    "half a page": {"truncated_page": True, "method": "GET"},
+    "an empty list": {"empty_listing": True, "method": "GET"},
+}
+
+
+class Killed(BaseException):
+    """The process died."""
+
+
+async def shown(site: BalancerSite) -> tuple[Any, ...]:
+    """What matters of the Service's load balancers and certificates."""
+    balancers = [one for one in await site.all() if one["labels"].get(LABEL) == UID]
+    certificates = (await site.sky.call("GET", "/certificates"))["certificates"]
+    return (
+        [
+            (
+                one["name"],
+                one["algorithm"]["type"],
+                [
+                    (port["listen_port"], port["destination_port"], port["protocol"])
+                    for port in one["services"]
+                ],
+                sorted((target["server"]["id"], target["use_private_ip"]) for target in one["targets"]),
+                bool(one["private_net"]),
+            )
+            for one in balancers
+        ],
+        [one["domain_names"] for one in certificates],
+    )
+
+
+async def until_done(work: Callable[[], Awaitable[object]]) -> int:
+    """Try as the queue would; returns how many tries it took."""
+    for tries in range(1, 12):
+        try:
+            await work()
+        except CloudError:
+            continue
+        return tries
+    pytest.fail("it does not converge")
+
+
+async def wanted(site: BalancerSite, service: Any) -> tuple[Any, ...]:
+    """What a run without faults makes; the project is empty afterwards."""
+    await site.ensure(service)
+    result = await shown(site)
+    await site.balancers.delete(service)
+    assert await shown(site) == ([], [])
+    return result
+
+
+def impatient(site: BalancerSite) -> None:
+    """Don't wait for real seconds: not for quotas, and not between the tries of a GET."""
+    site.cloud.api.budget.exhausted = lambda: None  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(_seconds: float) -> None: ...
+
+    class Hurried:
+        def __getattr__(self, name: str) -> Any:
+            return at_once if name == "sleep" else getattr(asyncio, name)
+
+    monkeypatch.setattr("ccm.hetzner.api.asyncio", Hurried())
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", ["create", "update", "delete"])
+async def test_any_fault_at_any_operation(site: BalancerSite, fault: str, operation: str) -> None:
+    await site.add_nodes("a", "b")
+    other = view("other", 25, uid=OTHER)
+    await site.ensure(other)
+    await site.make("theirs")
+    expected = ([], []) if operation == "delete" else await wanted(site, AFTER)
+    if operation != "create":
+        await site.ensure(BEFORE)
+    impatient(site)
+    await site.sky.fault(path="/load_balancers*", times=4, **FAULTS[fault])
+    await site.sky.fault(path="/certificates*", times=2, **FAULTS[fault])
+    if operation == "delete":
+        await until_done(lambda: site.balancers.delete(BEFORE))
+    else:
+        await until_done(lambda: site.ensure(AFTER))
+    await site.sky.heal()
+    site.balancers._doubtful.add(UID)
+    if operation != "delete":
+        assert (await site.ensure(AFTER)).steps == ()
+    assert await shown(site) == expected
+    assert len([one for one in await site.all() if one["name"] == "theirs"]) == 1
+    assert (await site.ensure(other)).steps == ()
+
+
+@pytest.mark.parametrize("operation", ["create", "update", "delete"])
+@pytest.mark.parametrize("after", [False, True], ids=["before the call", "after the call"])
+async def test_death_at_every_single_call(site: BalancerSite, operation: str, after: bool) -> None:
+    await site.add_nodes("a", "b")
+    expected = ([], []) if operation == "delete" else await wanted(site, AFTER)
+    for calls in range(40):
+        if operation != "create":
+            await until_done(lambda: site.ensure(BEFORE))
+        await site.restart()
+        died = await die_at(site, calls, operation, after=after)
+        await site.restart()
+        if operation == "delete":
+            await until_done(lambda: site.balancers.delete(BEFORE))
+        else:
+            await until_done(lambda: site.ensure(AFTER))
+            assert (await site.ensure(AFTER)).steps == ()
+        assert await shown(site) == expected, f"died at call {calls}"
+        if not died:
+            assert calls > 1
+            return
+        if operation != "delete":
+            await site.balancers.delete(AFTER)
+            assert await shown(site) == ([], [])
+    pytest.fail("it never came to an end")
+
+
+async def die_at(site: BalancerSite, calls: int, operation: str, *, after: bool) -> bool:
+    """Do the operation and let the process die at a request; whether it came to that."""
+    request, left = site.cloud.api.request, calls
+
+    async def dying(*arguments: Any, **more: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0 and not after:
+            raise Killed
+        answer = await request(*arguments, **more)
+        if left < 0:
+            raise Killed
+        return answer
+
+    site.cloud.api.request = dying  # type: ignore[method-assign]
+    try:
+        if operation == "delete":
+            await site.balancers.delete(BEFORE)
+        else:
+            await site.ensure(AFTER)
+    except Killed:
+        return True
+    return False
