@@ -165,8 +165,9 @@ class LeaderElector:
 
     async def _renew_until_lost(self) -> None:
         while True:
-            await asyncio.sleep(self._times.retry_period)
-            remaining = self._renewed_at + self._times.renew_deadline - self._clock()
+            # Not a moment beyond the deadline: what is left of the duration is the work's, to end.
+            await asyncio.sleep(min(self._times.retry_period, self._remaining()))
+            remaining = self._remaining()
             if remaining <= 0:
                 log.error("lease_lost", lease=self._path, why="not renewed in time")
                 return
@@ -180,6 +181,10 @@ class LeaderElector:
                 log.warning("lease_not_renewed", lease=self._path, error=_text(error))
             else:
                 self._renewed_at = started
+
+    def _remaining(self) -> float:
+        """Seconds until we have to give up if no renewal succeeds."""
+        return max(0.0, self._renewed_at + self._times.renew_deadline - self._clock())
 
     async def _try(self) -> bool:
         """Write ourselves into the Lease if that is allowed; whether we hold it now."""

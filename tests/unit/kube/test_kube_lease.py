@@ -129,7 +129,7 @@ async def test_silent_leader_is_followed_after_the_duration_and_had_stopped_befo
     first.link.mode = "refused"
     await asyncio.sleep(30)
     (_, ended), (_, started) = first.log[-1], second.log[0]
-    assert ended == pytest.approx(18, abs=2.1)
+    assert ended == pytest.approx(18, abs=0.1)
     assert 23 <= started <= 28
     with pytest.raises(LeaseLost):
         await first.task
@@ -145,7 +145,7 @@ async def test_leader_without_answers_gives_up_in_time(server, mode):
     first.link.mode = mode
     await asyncio.sleep(60)
     assert not first.working
-    assert first.log[-1][1] <= 4 + 10 + 2
+    assert first.log[-1][1] <= 4 + 10.1
     with pytest.raises(LeaseLost, match="kube-system/cloud-controller-manager"):
         await first.task
 
