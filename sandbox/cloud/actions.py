@@ -190,8 +190,11 @@ class Actions:
     async def _attempt(self, action: Action) -> tuple[str, str] | None:
         """Do the work; answers code and message of what went wrong."""
         try:
-            if action.after is not None and not await self._succeeded(action.after):
-                return "action_failed", "a previous action failed"
+            if action.after is not None:
+                if not await self._succeeded(action.after):
+                    return "action_failed", "a previous action failed"
+                # Its own time begins now.
+                action.due = self._cloud.now() + (action.due - action.started)
             if (wait := action.due - self._cloud.now()) > 0:
                 await asyncio.sleep(wait)
             if fault := self._cloud.faults.for_command(action.command):

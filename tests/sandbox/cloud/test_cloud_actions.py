@@ -1,11 +1,21 @@
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
+import looptime
 import pytest
 from cloud_emulator import OTHER_TOKEN, Emulator, Gate, Start
+from multidict import MultiDict
 
+from sandbox.cloud.actions import Action
+from sandbox.cloud.backend import RecordsBackend
+from sandbox.cloud.call import Call
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.durations import duration
+from sandbox.cloud.registry import discover
+from sandbox.cloud.resources.servers.create import create
 
 
 async def test_actions_by_id(emulator: Emulator):
@@ -82,3 +92,26 @@ async def test_the_mode_changes_at_run_time(start: Start):
     emulator = await start(actions="slow")
     await emulator.ok("PUT", "/_sandbox/settings", {"actions": "instant"})
     assert (await emulator.make_server())["status"] == "running"
+
+
+def test_a_later_action_takes_its_own_time():
+    """On a virtual clock: the start of a server begins when its creation has ended."""
+    discover()
+    loop = looptime.new_event_loop()
+
+    async def scenario() -> tuple[float, float]:
+        cloud = Cloud(CloudConfig(tokens={}, actions="realistic"), RecordsBackend(), loop.time, Random(1))
+        await cloud.start()
+        body = {"name": "a", "server_type": "cx22", "image": "debian-12"}
+        await create(Call(cloud, "p", {}, MultiDict(), body, ""))
+        await asyncio.sleep(60)
+        first, second = sorted(cloud.store.all(Action), key=lambda action: action.id)
+        await cloud.stop()
+        return first.finished - first.started, second.finished - first.finished
+
+    try:
+        creation, beginning = loop.run_until_complete(scenario())
+    finally:
+        loop.close()
+    assert 4.8 <= creation <= 7.3
+    assert 2.4 <= beginning <= 3.7
