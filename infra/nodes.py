@@ -15,8 +15,8 @@ from pulumi.dynamic import CreateResult, Resource
 from infra.cni import bridge_script
 from infra.dynamic import Provider
 from infra.errors import InfraError, NodesError
-from infra.remote import Host, Shell, connect, tail
 from infra.inventory import Servers
+from infra.remote import Host, Shell, connect, tail
 from infra.server import host_of
 
 WAIT_SECONDS = 180.0
@@ -117,7 +117,7 @@ class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
             name: of the resource.
             servers: all of which shall be nodes.
             cni: `native` or another one, which then is not our business.
-            revision: of everything that could make nodes not ready; when it changes, they are waited for again.
+            revision: of everything that could make nodes not ready; a change makes us wait for them again.
             opts: as for every resource.
         """
         nodes = {

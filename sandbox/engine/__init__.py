@@ -1,5 +1,5 @@
 """A small Pulumi engine for places where the Pulumi CLI can't be installed.
 
-It serves Pulumi's own gRPC protocols to the unmodified Python SDK, and keeps state in Pulumi's own format, so that a
-genuine Pulumi CLI can carry on with a stack at any time.
+It serves Pulumi's own gRPC protocols to the unmodified Python SDK, and keeps state in Pulumi's own
+format, so that a genuine Pulumi CLI can carry on with a stack at any time.
 """

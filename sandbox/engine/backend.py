@@ -100,7 +100,7 @@ class Backend:
             with temporary.open("w", encoding="utf-8") as file:
                 os.fchmod(file.fileno(), 0o600)
                 json.dump({"version": 3, "checkpoint": checkpoint}, file, indent=4)
-            os.replace(temporary, path)
+            temporary.replace(path)
         except OSError as error:
             raise StateError(f"{path}: the state can't be written: {error.strerror}") from error
 

@@ -1,4 +1,4 @@
-"""The command line: the part of the Pulumi CLI's that the engine has; everything else is an error that names it."""
+"""The command line: what the engine has of the Pulumi CLI's; everything else is an error that names it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +59,7 @@ class StackFile:
         )
         temporary = self.path.with_name(self.path.name + ".tmp")
         temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, self.path)
+        temporary.replace(self.path)
 
 
 def _heading(path: Path) -> str:

@@ -31,6 +31,7 @@ def delete_one(
     run: Run,
     resource: Resource,
     provider_of: Providers,
+    *,
     going: Collection[str],
     op: Op,
     hooks: Hooks | None = None,
@@ -91,7 +92,7 @@ def delete_all(
     def work(resource: Resource) -> None:
         op = Op.DELETE_REPLACED if resource.delete else Op.DELETE
         try:
-            delete_one(run, resource, provider_of, going, op, hooks)
+            delete_one(run, resource, provider_of, going=going, op=op, hooks=hooks)
         except StoppedError:
             pass
         except EngineError as error:

@@ -36,7 +36,7 @@ def goal_of(request: resource_pb2.RegisterResourceRequest, stack: str, project: 
         provider=request.provider,
         providers=dict(request.providers),
         version=version,
-        dependencies=tuple(request.dependencies),
+        dependencies=tuple(sorted(request.dependencies)),
         property_dependencies=_dependencies(request) if request.custom else {},
         protect=request.protect,
         ignore_changes=tuple(request.ignoreChanges),
@@ -74,7 +74,8 @@ def _refuse(request: resource_pb2.RegisterResourceRequest) -> None:
 
 
 def _dependencies(request: resource_pb2.RegisterResourceRequest) -> dict[str, list[str]]:
-    return {key: list(item.urns) for key, item in sorted(request.propertyDependencies.items())}
+    # The SDK keeps these in sets, whose order differs from run to run: that must not change the state.
+    return {key: sorted(item.urns) for key, item in sorted(request.propertyDependencies.items())}
 
 
 def _alias(message: alias_pb2.Alias) -> Alias:

@@ -31,8 +31,8 @@ class HookTable:
             hook = self._hooks.get(name)
             if hook is None:
                 raise ResourceError(
-                    resource.urn, f"the hook '{name}' is not registered; resources with delete hooks are deleted by "
-                    "a program that still registers the hook"
+                    resource.urn, f"the hook '{name}' is not registered; resources with delete hooks are "
+                    "deleted by a program that still registers the hook"
                 )  # fmt: skip
             if self._preview and not hook.on_dry_run:
                 continue

@@ -13,20 +13,21 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import resource_pb2, resource_pb2_grpc
 
 from sandbox.engine import graph
+from sandbox.engine.changes import Registered
 from sandbox.engine.config import Configuration
 from sandbox.engine.errors import EngineError, StoppedError, UnsupportedError
 from sandbox.engine.goals import goal_of, position
 from sandbox.engine.hooks import HookTable
 from sandbox.engine.providers import yaml_v2
 from sandbox.engine.providers.registry import Registry
-from sandbox.engine.registration import Registered, Registrar
+from sandbox.engine.registration import Registrar
 from sandbox.engine.run import Run
 from sandbox.engine.steps import Goal
 from sandbox.engine.values import Properties, has_unknown, plain
 from sandbox.engine.wire import from_struct, to_struct
 
-# Only what is really implemented: secrets, resource references, output values, alias specs, replacement trigger,
-# deletedWith, replaceWith, hooks, and invokes with dependencies.
+# Only what is really implemented: secrets, resource references, output values, alias specs,
+# replacement trigger, deletedWith, replaceWith, hooks, and invokes with dependencies.
 FEATURES = (0, 1, 2, 3, 4, 5, 6, 10, 14, 15)
 _NAMES = {
     "secrets": 0,
@@ -52,7 +53,7 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
         finish: Called when the program has registered everything; deletes what is left over.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  one call, in the session
         self,
         run: Run,
         registrar: Registrar,

@@ -59,7 +59,8 @@ def _open(tree: Any) -> Any:
 def _get(tree: Any, path: Sequence[Segment]) -> Any:
     for segment in path:
         inner = _open(tree)
-        if (isinstance(inner, dict) and segment in inner) or (isinstance(inner, list) and isinstance(segment, int) and segment < len(inner)):
+        listed = isinstance(inner, list) and isinstance(segment, int) and segment < len(inner)
+        if listed or (isinstance(inner, dict) and segment in inner):
             tree = inner[segment]
         else:
             return _MISSING
@@ -108,10 +109,7 @@ def differ(old: Any, new: Any, path: Sequence[Segment]) -> bool:
     if not path:
         return plain(old if old is not _MISSING else None) != plain(new if new is not _MISSING else None)
     before, after = _open(old), _open(new)
-    if path[0] == "*":
-        keys = {*_children(before), *_children(after)}
-    else:
-        keys = {path[0]}
+    keys = {*_children(before), *_children(after)} if path[0] == "*" else {path[0]}
     return any(differ(_get(before, [key]), _get(after, [key]), path[1:]) for key in keys)
 
 

@@ -50,8 +50,8 @@ _ALWAYS = {"urn", "custom", "type"}
 class Resource:
     """A resource of a stack: what Pulumi calls its state.
 
-    Attributes that neither this engine nor its providers use are kept in `extra`, so that nothing of a state that a
-    genuine engine wrote is lost.
+    Attributes that neither this engine nor its providers use are kept in `extra`, so that nothing of a state
+    that a genuine engine wrote is lost.
     """
 
     urn: str

@@ -15,8 +15,8 @@ from sandbox.engine.values import mark_keys, mark_like
 def resume(run: Run, registry: Registry) -> None:
     """Pick up the operations that the state says were going on.
 
-    Finished or half-finished creations become part of the old state, if their provider can find them; everything else
-    is compared and done again by the run itself. A preview only tells.
+    Finished or half-finished creations become part of the old state, if their provider can find them;
+    everything else is compared and done again by the run itself. A preview only tells.
 
     Raises:
         EngineError: The provider of such a resource does not answer.

@@ -100,7 +100,7 @@ class Run:
 
     @contextlib.contextmanager
     def operation(self, op: Op, resource: Resource, keys: Sequence[str] = ()) -> Iterator[None]:
-        """Surround an operation: one of the parallel slots, the pending operation in the state, the display."""
+        """Surround an operation: a parallel slot, the pending operation in the state, the display."""
         with self._slots, self.busy():
             self.check()
             self.listener.started(resource.urn, op, keys)

@@ -51,7 +51,7 @@ class Session:
         preview: Change nothing.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  one call, in the commands
         self,
         project: Project,
         stack: str,
@@ -239,5 +239,5 @@ class _interrupts:  # noqa: N801  a context manager
         self._count += 1
         if self._count > 1:
             os._exit(1)
-        # not in the signal handler itself: it may interrupt a thread that holds one of the locks that this needs
+        # not in the signal handler itself: the main thread may hold one of the locks that this needs
         threading.Thread(target=self._session.interrupt, daemon=True).start()

@@ -1,4 +1,4 @@
-"""A stack's state during a run: what is done, what is still old, what is going on; written after every step."""
+"""A stack's state during a run: what is done, still old, or going on; written after every step."""
 
 from __future__ import annotations
 

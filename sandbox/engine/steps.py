@@ -34,8 +34,8 @@ class Op(StrEnum):
 class Goal:
     """What the program wants one resource to be.
 
-    Attributes as in Pulumi's resource options; `provider` is a reference (URN and id), `delete_before_replace` is None
-    where the program leaves it to the provider, timeouts are seconds.
+    Attributes as in Pulumi's resource options. `provider` is a reference (URN and id), timeouts are seconds;
+    `delete_before_replace` is None where the program leaves it to the provider.
     """
 
     urn: str

@@ -95,7 +95,7 @@ class Workspace:
     def crypters(self, deployment: Mapping[str, Any], file: StackFile) -> tuple[Crypter, Crypter]:
         """Encryption of a stack's state and of its file; the same one unless their salts differ.
 
-        The file's salt counts only where the file has secrets: a salt from another clone must not get in the way.
+        The file's salt counts only where the file has secrets: another clone's must not get in the way.
         """
         salt = salt_of(deployment)
         needed = file.salt if file.salt and has_sealed(file.config) else None

@@ -184,8 +184,8 @@ def _init(arguments: argparse.Namespace, workspace: Workspace) -> None:
 def create(workspace: Workspace, stack: str) -> None:
     """Make an empty stack.
 
-    The stack file is not touched: it gets a salt with the first secret value. So a committed stack file without
-    secrets works in every clone, whatever its passphrase.
+    The stack file is not touched: it gets a salt with the first secret value. So a committed stack file
+    without secrets works in every clone, whatever its passphrase.
 
     Raises:
         UsageError: It exists.
@@ -209,7 +209,8 @@ def _remove(arguments: argparse.Namespace, workspace: Workspace) -> None:
     resources = workspace.deployment(stack).get("resources") or []
     if resources and not arguments.force:
         raise UsageError(
-            f"stack '{stack}' still has {len(resources)} resources; run 'pulumi destroy' first, or pass --force"
+            f"stack '{stack}' still has {len(resources)} resources; run 'pulumi destroy' first, or pass "
+            "--force"
         )
     if not arguments.yes:
         if not sys.stdin.isatty() or arguments.non_interactive:

@@ -1,4 +1,4 @@
-"""Dynamic providers: Python classes of the program, run by the SDK's own provider server in a process of its own."""
+"""Dynamic providers: classes of the program, run by the SDK's own provider server in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the SDK's server of dynamic providers, and ends with the engine: when the engine dies, our stdin ends."""
+"""Runs the SDK's server of dynamic providers until the engine ends: then our stdin ends, too."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import runpy
 import sys
 import threading
+from pathlib import Path
 
 
 def _end_with_engine(descriptor: int) -> None:
@@ -20,7 +21,7 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     threading.Thread(target=_end_with_engine, args=(watched,), daemon=True).start()
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, str(Path.cwd()))
     sys.argv = ["pulumi.dynamic"]
     runpy.run_module("pulumi.dynamic", run_name="__main__", alter_sys=True)
 

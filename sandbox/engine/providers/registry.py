@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.engine.config import Configuration
 from sandbox.engine.errors import EngineError, UnsupportedError
 from sandbox.engine.events import Listener
 from sandbox.engine.providers.base import Diff, Provider, UnconfiguredProvider, is_configured
-from sandbox.engine.resource import Resource, provider_urn
+from sandbox.engine.resource import provider_urn
 from sandbox.engine.snapshot import Snapshot
 from sandbox.engine.values import UNKNOWN, Properties, changed_keys, plain, secret, without_internal
 
@@ -38,7 +38,6 @@ class Surroundings:
     listener: Listener
     stopping: threading.Event
     cache: Path
-    dynamic: Callable[[], Provider] | None = field(default=None, repr=False)
 
 
 class Registry:
@@ -69,6 +68,13 @@ class Registry:
                 self._providers[reference] = self._make(package, inputs)
             return self._providers[reference]
 
+    def forget(self, reference: str) -> None:
+        """Close a provider whose configuration has changed; the next use makes it anew."""
+        with self._lock:
+            provider = self._providers.pop(reference, None)
+        if provider is not None:
+            provider.close()
+
     def configuration(self, reference: str) -> Properties | None:
         """The inputs of a provider, from this run or from the state."""
         urn, identity = reference.rsplit("::", 1)
@@ -88,7 +94,7 @@ class Registry:
         if package == "hcloud":
             from sandbox.engine.providers.hcloud.provider import check_config  # noqa: PLC0415  loaded when needed
         elif package == "kubernetes":
-            from sandbox.engine.providers.kubernetes.provider import check_config  # noqa: PLC0415
+            from sandbox.engine.providers.kubernetes.settings import check_config  # noqa: PLC0415
         elif package in PACKAGES:
             return
         else:
@@ -155,8 +161,3 @@ def config_diff(package: str, old: Properties, new: Properties) -> Diff:
 
         replaces = moved(plain(old), plain(new))
     return Diff(changes=bool(keys), replaces=replaces, keys=keys)
-
-
-def reference_of(provider: Resource) -> str:
-    """How resources refer to a provider."""
-    return provider.reference

@@ -15,10 +15,11 @@ from sandbox.engine.steps import Goal
 from sandbox.engine.values import REFERENCE, SIGNATURE, Properties, has_unknown, is_secret, plain, secret
 
 if TYPE_CHECKING:
-    from sandbox.engine.registration import Registered
+    from sandbox.engine.changes import Registered
 
 TYPES = ("kubernetes:yaml/v2:ConfigFile", "kubernetes:yaml/v2:ConfigGroup")
 _FIRST = ("CustomResourceDefinition", "Namespace")
+_SECRET_PARTS = ("data", "stringData", "spec")
 _KEYS = {"file", "files", "yaml", "objs", "resourcePrefix", "skipAwait"}
 
 
@@ -73,8 +74,11 @@ def read_objects(inputs: Properties, provider: Provider, root: Path) -> list[Pro
     for item in plain(given) if marked else given:
         listed = isinstance(item, dict) and str(item.get("kind", "")).endswith("List") and "items" in item
         objects.extend(item["items"] if listed else [item])
-    return [{key: secret(value) if key in ("data", "stringData", "spec") else value for key, value in item.items()}
-            if marked else item for item in objects]  # fmt: skip
+    return [_with_secrets(item) for item in objects] if marked else objects
+
+
+def _with_secrets(item: Properties) -> Properties:
+    return {key: secret(value) if key in _SECRET_PARTS else value for key, value in item.items()}
 
 
 def _read_files(root: Path, name: str) -> list[str]:
@@ -122,7 +126,7 @@ def child_goal(component: Goal, reference: str, document: Any, prefix: str) -> G
 
 
 def order(goals: Sequence[Goal]) -> list[Goal]:
-    """Definitions and namespaces first; what lives in a namespace of the group, or is of a kind of it, depends on it."""
+    """Definitions and namespaces first; what needs one of the group's depends on it."""
     namespaces = {
         plain(goal.inputs)["metadata"]["name"]: goal.urn
         for goal in goals

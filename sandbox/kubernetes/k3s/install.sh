@@ -164,7 +164,6 @@ start() {
 }
 
 # INSTALL_K3S_EXEC is shell text, as in the original; the arguments come after it.
-eval "set -- $(for word in "$@"; do quote "$word"; printf ' '; done)"
 ARGUMENTS=$(for word in "$@"; do quote "$word"; printf ' '; done)
 eval "set -- ${INSTALL_K3S_EXEC:-} $ARGUMENTS"
 choose_command "$@"

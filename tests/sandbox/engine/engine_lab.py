@@ -43,7 +43,8 @@ class ThingProvider(ResourceProvider):
             note("blocked", os.getpid())
             import time
             time.sleep(60)
-        return CreateResult(f"{props['label']}@{props.get('host')}", dict(props, made=props.get("size", 0) * 2))
+        made = props.get("size", 0) * 2
+        return CreateResult(f"{props['label']}@{props.get('host')}", dict(props, made=made))
     def read(self, id, props):
         gone = json.loads(os.environ.get("GONE", "[]"))
         if props["label"] in gone:
@@ -61,7 +62,8 @@ class Thing(Resource):
     host: pulumi.Output[str]
     word: pulumi.Output[str]
     def __init__(self, name, opts=None, host="h", size=1, **more):
-        super().__init__(ThingProvider(), name, {"label": name, "host": host, "size": size, "made": None, **more}, opts)
+        props = {"label": name, "host": host, "size": size, "made": None, **more}
+        super().__init__(ThingProvider(), name, props, opts)
 """
 
 
@@ -125,6 +127,7 @@ class Lab:
             text=True,
             timeout=timeout,
             stdin=subprocess.DEVNULL,
+            check=False,
         )
         return Result(done.returncode, done.stdout, done.stderr)
 

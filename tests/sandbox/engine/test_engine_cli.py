@@ -199,9 +199,9 @@ def test_a_genuine_cli_further_down_the_path_wins(tmp_path: Path) -> None:
     assert find_genuine({"PATH": path}, ours) == genuine
     assert find_genuine({"PATH": str(tmp_path / "ours")}, ours) is None
     command = [sys.executable, "-m", "sandbox.engine", "up", "--whatever"]
-    done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True)
+    done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("genuine up --whatever\n", 7)
     done = subprocess.run(
-        command, env={"PATH": path, "CCMFS_ENGINE": "embedded"}, capture_output=True, text=True
+        command, env={"PATH": path, "CCMFS_ENGINE": "embedded"}, capture_output=True, text=True, check=False
     )
     assert "has no argument '--whatever'" in done.stderr

@@ -19,12 +19,14 @@ import pulumi_hcloud as h
 E = os.environ.get
 k = h.SshKey("k", name="k", public_key="{KEY}")
 n = h.Network("n", name="net", ip_range=E("RANGE", "10.0.0.0/16"), labels={{"a": E("LABEL", "b")}})
-s = h.NetworkSubnet("s", network_id=n.id.apply(int), type="cloud", network_zone="eu-central", ip_range="10.0.1.0/24")
+N = n.id.apply(int)
+s = h.NetworkSubnet("s", network_id=N, type="cloud", network_zone="eu-central", ip_range="10.0.1.0/24")
 g = h.PlacementGroup("g", type="spread")
 f = h.Firewall("f", rules=[h.FirewallRuleArgs(direction="in", protocol="tcp", port=E("PORT", "22"),
     source_ips=["0.0.0.0/0", "::/0"])])
-w = h.Server("w", name="w", server_type=E("TYPE", "cpx22"), image="ubuntu-24.04", location="fsn1", ssh_keys=[k.id],
-    labels={{"x": E("LABEL", "b")}}, user_data="#!/bin/sh", placement_group_id=g.id.apply(int),
+w = h.Server("w", name="w", server_type=E("TYPE", "cpx22"), image="ubuntu-24.04", location="fsn1",
+    ssh_keys=[k.id], labels={{"x": E("LABEL", "b")}}, user_data="#!/bin/sh",
+    placement_group_id=g.id.apply(int),
     firewall_ids=[f.id.apply(int)] if E("WALL", "1") == "1" else None)
 p = h.ServerNetwork("p", server_id=w.id.apply(int), subnet_id=s.id)
 i = h.Server("i", server_type="cpx22", image="ubuntu-24.04", location="fsn1",
@@ -48,6 +50,12 @@ def _lab(folder: Path, cloud: EmulatedCloud) -> Lab:
     return lab
 
 
+SERVER_OUTPUTS = """
+__meta __pulumi_raw_state_delta allowDeprecatedImages backupWindow backups datacenter
+deleteProtection firewallIds id ignoreRemoteFirewallIds image ipv4Address ipv6Address ipv6Network
+iso keepDisk labels location name networks placementGroupId primaryDiskSize publicNets
+rebuildProtection rescue serverType shutdownBeforeDeletion sshKeys status userData
+"""
 COLLECTIONS = ("servers", "networks", "ssh_keys", "placement_groups", "firewalls", "primary_ips")
 
 
@@ -88,13 +96,7 @@ def test_a_network_with_servers_comes_changes_and_goes(hetzner: Lab, cloud: Emul
 def test_outputs_are_those_of_the_genuine_plugin(hetzner: Lab) -> None:
     hetzner.up(BASE)
     state = hetzner.resources()
-    assert set(state["w"]["outputs"]) == {
-        "__meta", "__pulumi_raw_state_delta", "allowDeprecatedImages", "backupWindow", "backups", "datacenter",
-        "deleteProtection", "firewallIds", "id", "ignoreRemoteFirewallIds", "image", "ipv4Address", "ipv6Address",
-        "ipv6Network", "iso", "keepDisk", "labels", "location", "name", "networks", "placementGroupId",
-        "primaryDiskSize", "publicNets", "rebuildProtection", "rescue", "serverType", "shutdownBeforeDeletion",
-        "sshKeys", "status", "userData",
-    }  # fmt: skip
+    assert set(state["w"]["outputs"]) == set(SERVER_OUTPUTS.split())
     assert state["w"]["outputs"]["userData"] == base64.b64encode(hashlib.sha1(b"#!/bin/sh").digest()).decode()
     assert state["s"]["id"] == f"{state['n']['id']}-10.0.1.0/24"
     assert state["s"]["outputs"]["gateway"] == "10.0.0.1"

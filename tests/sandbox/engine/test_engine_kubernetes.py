@@ -75,12 +75,16 @@ def body(text: str) -> str:
 OBJECTS = body("""
 ns = k.core.v1.Namespace("ns", metadata={"name": "demo"}, opts=o)
 name = ns.metadata["name"]
-c = k.core.v1.ConfigMap("c", metadata={"name": "c", "namespace": name}, data={"a": os.environ.get("A", "1")}, opts=o)
-s = k.core.v1.Secret("s", metadata={"name": "s", "namespace": name}, string_data={"pw": pulumi.Output.secret("s3cret")}, opts=o)
+data = {"a": os.environ.get("A", "1")}
+word = {"pw": pulumi.Output.secret("s3cret")}
+c = k.core.v1.ConfigMap("c", metadata={"name": "c", "namespace": name}, data=data, opts=o)
+s = k.core.v1.Secret("s", metadata={"name": "s", "namespace": name}, string_data=word, opts=o)
 auto = k.core.v1.ConfigMap("auto", metadata={"namespace": name}, data={"a": os.environ.get("A", "1")}, opts=o)
-d = k.apps.v1.Deployment("d", metadata={"name": "d", "namespace": name, "annotations": {"pulumi.com/skipAwait": "true"}},
+notes = {"pulumi.com/skipAwait": "true"}
+d = k.apps.v1.Deployment("d", metadata={"name": "d", "namespace": name, "annotations": notes},
     spec={"replicas": int(os.environ.get("N", "1")), "selector": {"matchLabels": {"a": "b"}},
-          "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}],
+          "template": {"metadata": {"labels": {"a": "b"}}, "spec": {
+          "containers": [{"name": "c", "image": "x"}],
           **({"nodeSelector": {"x": "y"}} if os.environ.get("SA") else {})}}}, opts=o)
 """)
 
@@ -180,9 +184,11 @@ def test_what_never_gets_ready_is_kept_and_waited_for_again(kube: Lab) -> None:
 def test_definitions_and_their_objects_in_one_group(kube: Lab, cluster: Running) -> None:
     program = body("""
     group = k.yaml.v2.ConfigGroup("g", objs=[
-        {"apiVersion": "lab.io/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "things"}, "spec": {"x": 1}},
+        {"apiVersion": "lab.io/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "things"},
+         "spec": {"x": 1}},
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "things"}},
-        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.lab.io"},
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+         "metadata": {"name": "things.lab.io"},
          "spec": {"group": "lab.io", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"},
                   "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema":
                   {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}},
@@ -201,9 +207,7 @@ def test_definitions_and_their_objects_in_one_group(kube: Lab, cluster: Running)
 def test_a_cluster_that_is_gone_is_one_error_or_forgotten(
     kube: Lab, tmp_path: Path, cluster: Running
 ) -> None:
-    program = body(
-        'k.core.v1.ConfigMap("a", metadata={"name": "a"}, opts=o)\nk.core.v1.ConfigMap("b", metadata={"name": "b"}, opts=o)'
-    )
+    program = body('for n in "ab": k.core.v1.ConfigMap(n, metadata={"name": n}, opts=o)')
     kube.up(program, PROVIDER='{"cluster_identifier": "1"}')
     dead = Path(cluster.kubeconfig).read_text()
     address = next(line.split("server:")[1].strip() for line in dead.splitlines() if "server:" in line)

@@ -13,6 +13,7 @@ from sandbox.engine.providers.kubernetes import objects, readiness
 from sandbox.engine.providers.kubernetes.cluster import moved, read_kubeconfig
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over, union
+from sandbox.engine.providers.kubernetes.readiness import awaited as is_awaited
 from sandbox.engine.providers.yaml_v2 import child_goal, order, read_objects
 from sandbox.engine.steps import Goal
 from sandbox.engine.values import UNKNOWN, has_secret, plain, secret
@@ -212,11 +213,11 @@ def test_what_has_failed_is_not_waited_for(found: Any) -> None:
 
 def test_waiting_can_be_limited_and_skipped() -> None:
     found = workload("Deployment")
-    assert readiness.awaited(found)
+    assert is_awaited(found)
     assert readiness.timeout_of(found, None) == 600
     assert readiness.timeout_of(found, 5) == 5
     found["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true", "pulumi.com/timeoutSeconds": "30"}
-    assert not readiness.awaited(found)
+    assert not is_awaited(found)
     assert readiness.timeout_of(found, None) == 30
     found["metadata"]["annotations"]["pulumi.com/timeoutSeconds"] = "soon"
     with pytest.raises(ProviderError, match="'soon' is not a number of seconds"):
@@ -228,7 +229,8 @@ def test_waiting_can_be_limited_and_skipped() -> None:
 
 def kubeconfig(server: str, user: str = "a") -> str:
     return (
-        f"{{apiVersion: v1, current-context: c, contexts: [{{name: c, context: {{cluster: k, user: {user}}}}}], "
+        "{apiVersion: v1, current-context: c, "
+        f"contexts: [{{name: c, context: {{cluster: k, user: {user}}}}}], "
         f"clusters: [{{name: k, cluster: {{server: '{server}'}}}}]}}"
     )
 

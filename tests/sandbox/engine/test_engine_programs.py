@@ -225,7 +225,8 @@ def test_refresh_always_looks_before_every_run(lab: Lab) -> None:
 
 def test_resources_are_made_in_parallel_up_to_the_limit(lab: Lab) -> None:
     lab.program(
-        "for n in range(3): Thing(str(n), word='block', opts=O(custom_timeouts=pulumi.CustomTimeouts(create='2s')))"
+        "o = O(custom_timeouts=pulumi.CustomTimeouts(create='2s'))\n"
+        "for n in range(3): Thing(str(n), word='block', opts=o)"
     )
     lab.run("up", "--yes", "--parallel", "2")
     assert len([line for line in lab.journal() if line.startswith("create")]) == 2

@@ -182,7 +182,8 @@ class Api:
             raise kind(str(error.code), _message(error), what) from error
         except requests.RequestException as error:
             raise ProviderError(
-                f"the Hetzner Cloud API at {self._settings.endpoint} can't be reached ({type(error).__name__}). "
+                f"the Hetzner Cloud API at {self._settings.endpoint} can't be reached "
+                f"({type(error).__name__}). "
                 "Is the sandbox running, is HCLOUD_ENDPOINT right?"
             ) from error
 

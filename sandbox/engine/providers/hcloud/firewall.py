@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from sandbox.engine.errors import ResourceNotFoundError
 from sandbox.engine.providers.hcloud.api import Api, ApiError
@@ -19,7 +19,9 @@ class Firewall(NamedKind):
     type = "hcloud:index/firewall:Firewall"
     inputs = frozenset({"name", "rules", "labels", "applyTos"})
     sets = frozenset({"rules", "applyTos"})
-    delta = {"obj": {"ps": {"applyTos": {"arr": {}}, "labels": {"map": {}}, "rules": {"arr": {}}}}}
+    delta: ClassVar[Properties] = {
+        "obj": {"ps": {"applyTos": {"arr": {}}, "labels": {"map": {}}, "rules": {"arr": {}}}}
+    }
     collection = "firewalls"
     single = "firewall"
 
@@ -194,3 +196,16 @@ def _withdraw(api: Api, identity: str, targets: list[Properties]) -> None:
     except ApiError as error:
         if error.code not in _NOT_APPLIED:
             raise
+
+
+def change_firewalls(api: Api, server: int, old: list[int], new: list[int]) -> None:
+    """Put a server behind other firewalls."""
+    target = {"type": "server", "server": {"id": server}}
+    for firewall in sorted(set(new) - set(old)):
+        api.act(f"/firewalls/{firewall}/actions/apply_to_resources", {"apply_to": [target]})
+    for firewall in sorted(set(old) - set(new)):
+        try:
+            api.act(f"/firewalls/{firewall}/actions/remove_from_resources", {"remove_from": [target]})
+        except ApiError as error:
+            if error.code not in _NOT_APPLIED:
+                raise

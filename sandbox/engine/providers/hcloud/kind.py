@@ -168,7 +168,8 @@ class NamedKind(Kind):
             return None
         if (found.get("labels") or {}) != (inputs.get("labels") or {}):
             raise ProviderError(
-                f"{self.single} '{inputs['name']}' (id {found['id']}) exists, but its labels are not those of the "
+                f"{self.single} '{inputs['name']}' (id {found['id']}) exists, but "
+                "its labels are not those of the "
                 "interrupted creation: delete or rename it if it is not needed, then run 'pulumi up' again"
             )
         self.complete(api, found, inputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from sandbox.engine.errors import ResourceNotFoundError
 from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
@@ -21,7 +21,7 @@ class Network(NamedKind):
     inputs = frozenset({"name", "ipRange", "labels", "deleteProtection", "exposeRoutesToVswitch"})
     required = ("ipRange",)
     replaces = frozenset({"ipRange"})
-    delta = {"obj": {"ps": {"labels": {"map": {}}}}}
+    delta: ClassVar[Properties] = {"obj": {"ps": {"labels": {"map": {}}}}}
     collection = "networks"
     single = "network"
 
@@ -150,7 +150,7 @@ class NetworkSubnet(_Part):
         return {"ip_range": inputs.get("ipRange") or identity.split("-", 1)[1]}
 
     def delete(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Servers that are being detached hold it for a while; after that it is left to the network's deletion."""
+        """Servers that are being detached hold it for a while; then it is left to the network's deletion."""
         try:
             self.remove(api, identity, inputs, "delete_subnet", _SUBNET_ATTEMPTS)
         except ApiError as error:
@@ -215,7 +215,7 @@ class ServerNetwork(Kind):
     replaces = frozenset({"serverId", "networkId", "subnetId", "ip"})
     sets = frozenset({"aliasIps"})
     classic = False
-    delta = {"obj": {"ps": {"aliasIps": {"arr": {}}}}}
+    delta: ClassVar[Properties] = {"obj": {"ps": {"aliasIps": {"arr": {}}}}}
 
     def _network(self, inputs: Properties) -> int:
         if inputs.get("networkId") is not None:

@@ -12,8 +12,8 @@ from sandbox.engine.providers.hcloud import functions
 from sandbox.engine.providers.hcloud.api import Api, settings_from
 from sandbox.engine.providers.hcloud.firewall import Firewall, FirewallAttachment
 from sandbox.engine.providers.hcloud.kind import Kind
-from sandbox.engine.providers.hcloud.load_balancer import (
-    LoadBalancer,
+from sandbox.engine.providers.hcloud.load_balancer import LoadBalancer
+from sandbox.engine.providers.hcloud.load_balancer_parts import (
     LoadBalancerNetwork,
     LoadBalancerService,
     LoadBalancerTarget,

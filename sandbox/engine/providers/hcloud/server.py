@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from sandbox.engine.errors import UnsupportedError
 from sandbox.engine.providers.hcloud.api import Api, ApiError
+from sandbox.engine.providers.hcloud.firewall import change_firewalls
 from sandbox.engine.providers.hcloud.kind import NamedKind, ids, present
 from sandbox.engine.values import Properties
 
@@ -32,7 +33,7 @@ class Server(NamedKind):
     replaces = frozenset({"image", "location", "sshKeys", "userData", "datacenter"})
     sets = frozenset({"firewallIds", "networks", "publicNets"})
     unread = frozenset({"sshKeys", "userData", "image", "publicNets", *_NOT_IN_API})
-    delta = {
+    delta: ClassVar[Properties] = {
         "obj": {
             "ps": {key: {"arr": {}} for key in ("firewallIds", "networks", "publicNets", "sshKeys")},
             "renamed": {"networks": "network", "publicNets": "public_net"},
@@ -181,7 +182,7 @@ class Server(NamedKind):
         if off:
             api.act(f"{path}/poweron")
         if "firewallIds" in left:
-            _change_firewalls(api, int(identity), ids(old.get("firewallIds")), ids(new.get("firewallIds")))
+            change_firewalls(api, int(identity), ids(old.get("firewallIds")), ids(new.get("firewallIds")))
         if "networks" in left:
             self._change_networks(api, identity, old, new)
         if "backups" in left:
@@ -252,13 +253,12 @@ def _public_net(inputs: Properties) -> Properties | None:
     if not given:
         return None
     first = given[0]
-    body = present(
+    return present(
         enable_ipv4=first.get("ipv4Enabled", True),
         enable_ipv6=first.get("ipv6Enabled", True),
         ipv4=first.get("ipv4") or None,
         ipv6=first.get("ipv6") or None,
     )
-    return body
 
 
 def _network_id(network: Mapping[str, Any]) -> int:
@@ -293,15 +293,3 @@ def _inline_networks(found: Mapping[str, Any], inputs: Properties) -> list[Prope
                 "macAddress": place["mac_address"],
             })  # fmt: skip
     return shown
-
-
-def _change_firewalls(api: Api, server: int, old: list[int], new: list[int]) -> None:
-    target = {"type": "server", "server": {"id": server}}
-    for firewall in sorted(set(new) - set(old)):
-        api.act(f"/firewalls/{firewall}/actions/apply_to_resources", {"apply_to": [target]})
-    for firewall in sorted(set(old) - set(new)):
-        try:
-            api.act(f"/firewalls/{firewall}/actions/remove_from_resources", {"remove_from": [target]})
-        except ApiError as error:
-            if error.code not in ("not_found", "firewall_resource_not_found"):
-                raise

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from sandbox.engine.errors import (
     ClusterUnreachableError,
@@ -23,39 +20,18 @@ from sandbox.engine.providers.kubernetes import objects, readiness
 from sandbox.engine.providers.kubernetes.cluster import Cluster, KubernetesError
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over
+from sandbox.engine.providers.kubernetes.manifests import decode
+from sandbox.engine.providers.kubernetes.settings import switch
 from sandbox.engine.resource import Resource
 from sandbox.engine.values import UNKNOWN, Properties, has_unknown, is_secret, plain
 
 if TYPE_CHECKING:
     from sandbox.engine.providers.registry import Surroundings
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_CONFIG = {
-    "kubeconfig", "context", "cluster", "namespace", "clusterIdentifier", "deleteUnreachable", "skipUpdateUnreachable",
-    "enableServerSideApply", "enableConfigMapMutable", "enableSecretMutable", "suppressDeprecationWarnings",
-    "suppressHelmHookWarnings", "version",
-}  # fmt: skip
+_DECODE = "kubernetes:yaml:decode"
 _POLL_SECONDS = 0.25
 _FOREGROUND = {"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job"}
 _PATCH_FORCE = "pulumi.com/patchForce"
-
-
-def check_config(inputs: Properties) -> None:
-    """Refuse settings that the engine does not have.
-
-    Raises:
-        UnsupportedError: With the key.
-    """
-    unknown = sorted(set(inputs) - _CONFIG)
-    if unknown:
-        raise UnsupportedError(f"the setting '{unknown[0]}' of the kubernetes provider")
-    if "enableServerSideApply" in inputs and not _switch(inputs, "enableServerSideApply"):
-        raise UnsupportedError("enableServerSideApply=false of the kubernetes provider")
-
-
-def _switch(config: Mapping[str, Any], key: str) -> bool:
-    value = config.get(key)
-    return value in (True, "true", UNKNOWN)
 
 
 class KubernetesProvider(Provider):
@@ -82,7 +58,7 @@ class KubernetesProvider(Provider):
         self._listener = around.listener
         self._clock = clock
         self._sleep = sleep
-        self.delete_unreachable = _switch(config, "deleteUnreachable") or (
+        self.delete_unreachable = switch(config, "deleteUnreachable") or (
             around.environment.get("PULUMI_K8S_DELETE_UNREACHABLE") == "true"
         )
 
@@ -118,8 +94,8 @@ class KubernetesProvider(Provider):
         keys = objects.changed_paths(before, after)
         candidates = replacing_paths(
             str(after.get("kind")),
-            mutable_config_maps=_switch(self._config, "enableConfigMapMutable"),
-            mutable_secrets=_switch(self._config, "enableSecretMutable"),
+            mutable_config_maps=switch(self._config, "enableConfigMapMutable"),
+            mutable_secrets=switch(self._config, "enableSecretMutable"),
         )
         replaces = objects.replaced_paths(before, after, candidates) if keys else []
         same_place = _place(before) == _place(after) and not objects.is_autonamed(after)
@@ -137,7 +113,8 @@ class KubernetesProvider(Provider):
             if error.reason != "AlreadyExists":
                 raise
             raise ProviderError(
-                f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is not of this stack; "
+                f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is "
+                "not of this stack; "
                 "delete it, or take it over with the resource option 'import_'"
             ) from error
         return self._settle(
@@ -166,7 +143,7 @@ class KubernetesProvider(Provider):
         try:
             found = self._apply(path, body, manager)
         except ClusterUnreachableError:
-            if not _switch(self._config, "skipUpdateUnreachable"):
+            if not switch(self._config, "skipUpdateUnreachable"):
                 raise
             self._listener.diagnostic("warning", "not updated: the cluster is unreachable", old.urn)
             return old.outputs
@@ -200,7 +177,7 @@ class KubernetesProvider(Provider):
                 f"'{_PATCH_FORCE}: \"true\"' on the object"
             ) from error
 
-    def _settle(
+    def _settle(  # noqa: PLR0917  all of it makes up the outputs
         self,
         urn: str,
         inputs: Properties,
@@ -224,7 +201,8 @@ class KubernetesProvider(Provider):
         while (reason := readiness.unready(found)) is not None:
             if self._clock() > deadline:
                 raise ProviderError(
-                    f"{found['kind']} '{objects.identity(found)}' was not ready within {timeout:g} s: {reason}"
+                    f"{found['kind']} '{objects.identity(found)}' was not ready within {timeout:g} s: "
+                    f"{reason}"
                 )
             self._listener.status(urn, reason)
             self._sleep(_POLL_SECONDS)
@@ -283,21 +261,9 @@ class KubernetesProvider(Provider):
 
     def invoke(self, token: str, arguments: Properties) -> Properties:
         """Decode YAML; nothing else."""
-        if token != "kubernetes:yaml:decode":
+        if token != _DECODE:
             return super().invoke(token, arguments)
-        try:
-            documents = list(yaml.load_all(str(plain(arguments)["text"]), Loader=_LOADER))
-        except yaml.YAMLError as error:
-            raise ProviderError(f"the manifest is not YAML: {error}") from error
-        result: list[Any] = []
-        for document in documents:
-            if not document:
-                continue
-            if str(document.get("kind", "")).endswith("List") and "items" in document:
-                result.extend(document["items"])
-            else:
-                result.append(document)
-        return {"result": json.loads(json.dumps(result, default=str))}
+        return {"result": decode(str(plain(arguments)["text"]))}
 
     def close(self) -> None:
         """Close the connections."""

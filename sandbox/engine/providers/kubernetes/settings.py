@@ -1,0 +1,35 @@
+"""What can be set on a Kubernetes provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sandbox.engine.errors import UnsupportedError
+from sandbox.engine.values import UNKNOWN, Properties
+
+_CONFIG = {
+    "kubeconfig", "context", "cluster", "namespace", "clusterIdentifier", "deleteUnreachable",
+    "skipUpdateUnreachable",
+    "enableServerSideApply", "enableConfigMapMutable", "enableSecretMutable", "suppressDeprecationWarnings",
+    "suppressHelmHookWarnings", "version",
+}  # fmt: skip
+
+
+def check_config(inputs: Properties) -> None:
+    """Refuse settings that the engine does not have.
+
+    Raises:
+        UnsupportedError: With the key.
+    """
+    unknown = sorted(set(inputs) - _CONFIG)
+    if unknown:
+        raise UnsupportedError(f"the setting '{unknown[0]}' of the kubernetes provider")
+    if "enableServerSideApply" in inputs and not switch(inputs, "enableServerSideApply"):
+        raise UnsupportedError("enableServerSideApply=false of the kubernetes provider")
+
+
+def switch(config: Mapping[str, Any], key: str) -> bool:
+    """Tell whether a setting is on; the SDK sends switches as JSON texts."""
+    value = config.get(key)
+    return value in (True, "true", UNKNOWN)
