@@ -1,4 +1,4 @@
-"""``./dev test``: every check and every test; ``./dev test unit``: those that need no machine."""
+"""``./dev test``: every check and every test, the fast ones first; ``./dev test unit``: only those."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ LINTERS: Sequence[tuple[str, Sequence[str]]] = (
     ("import-linter", ("lint-imports",)),
     ("pyright", ("pyright",)),
 )
-UNIT = ("-m", "not machines and not cluster", "-n", "2", "-q")
+UNIT = ("-m", "not slow and not machines and not cluster", "-n", "3", "-q")
+SLOW = ("-m", "slow", "-n", "3", "-q")
+# One after the other: machines share the host's limits.
 REAL = ("-m", "machines or cluster", "-q")
 
 
@@ -38,12 +40,11 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     _lint(site, steps)
     if layer == "lint":
         return 0
-    if code := _pytest(site, [*UNIT, *rest]):
+    code = _pytest(site, [*UNIT, *rest])
+    if code or layer == "unit":
         return code
-    if layer == "unit":
-        return 0
     prepare(site, steps)
-    return _pytest(site, [*REAL, *rest])
+    return _pytest(site, [*SLOW, *rest]) or _pytest(site, [*REAL, *rest])
 
 
 def _lint(site: Site, steps: Steps) -> None:

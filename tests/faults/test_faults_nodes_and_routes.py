@@ -29,6 +29,7 @@ from ccm.kube.objects import Node
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
 
+pytestmark = pytest.mark.slow
 PERIOD = 0.05
 FAULTS: dict[str, dict[str, Any]] = {
     "429": {"code": "rate_limit_exceeded"},

@@ -15,6 +15,8 @@ from engine_lab import Lab
 
 from sandbox.engine.__main__ import find_genuine
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("arguments", "told"),

@@ -13,6 +13,8 @@ import pytest
 from conftest import EmulatedCloud
 from engine_lab import Lab
 
+pytestmark = pytest.mark.slow
+
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJPCSXlGG8jFWcEXUQ5tPMuEPaVmBTbL5k5FQkCoNcGE"
 BASE = f"""
 import pulumi_hcloud as h

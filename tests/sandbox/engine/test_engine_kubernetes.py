@@ -18,6 +18,8 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.site import cache_directory
 
+pytestmark = pytest.mark.slow
+
 PROVIDER = """
 import pulumi_kubernetes as k
 p = k.Provider("p", kubeconfig=os.environ["CLUSTER"], **json.loads(os.environ.get("PROVIDER", "{}")))

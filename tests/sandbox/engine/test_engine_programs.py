@@ -9,6 +9,8 @@ from engine_lab import Lab
 
 from sandbox.engine.secrets import Crypter
 
+pytestmark = pytest.mark.slow
+
 CHAIN = """
 a = Thing("a", host=os.environ.get("HOST_A", "h"), size=int(os.environ.get("SIZE_A", "1")))
 b = Thing("b", host=a.host, opts=O(depends_on=[a]))

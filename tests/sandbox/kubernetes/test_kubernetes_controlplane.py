@@ -17,6 +17,8 @@ from sandbox.kubernetes.errors import ControlPlaneError
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
 from sandbox.kubernetes.toolchain import Toolchain
 
+pytestmark = pytest.mark.slow
+
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 
 

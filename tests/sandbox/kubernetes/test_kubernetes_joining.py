@@ -25,7 +25,7 @@ FACTS = ClusterFacts("10.244.0.0/16", "10.43.0.10", "cluster.local", cloud_contr
 
 
 # One control plane serves all tests here; each uses node names of its own.
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

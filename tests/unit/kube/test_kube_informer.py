@@ -270,7 +270,12 @@ class InformerMachine(RuleBasedStateMachine):
         named = new or old
         assert named is not None
         before = self.told.get(named.metadata.name)
-        if before is not old and (before is None or old is None or before != old):
+        if new is None:
+            # A deletion comes with the object's final state, which may be newer than the last one told.
+            same = before is not None and old is not None and before.metadata.uid == old.metadata.uid
+        else:
+            same = before == old
+        if not same:
             self.wrong.append((before, old))
         if new is None:
             del self.told[named.metadata.name]
