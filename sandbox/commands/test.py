@@ -33,18 +33,19 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Run what was asked for; stops at the first layer that fails."""
-    layer, *rest = arguments.arguments or ["all"]
+    given = list(arguments.arguments)
+    layer = "all" if not given or given[0].startswith("-") else given.pop(0)
     if layer not in {"all", "unit", "lint"}:
         raise SandboxError(f"{layer!r} is no layer; there are: all, unit, lint")
     steps = Steps(Console())
     _lint(site, steps)
     if layer == "lint":
         return 0
-    code = _pytest(site, [*UNIT, *rest])
+    code = _pytest(site, [*UNIT, *given])
     if code or layer == "unit":
         return code
     prepare(site, steps)
-    return _pytest(site, [*SLOW, *rest]) or _pytest(site, [*REAL, *rest])
+    return _pytest(site, [*SLOW, *given]) or _pytest(site, [*REAL, *given])
 
 
 def _lint(site: Site, steps: Steps) -> None:
