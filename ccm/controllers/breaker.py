@@ -4,12 +4,16 @@ One machine that vanishes is ordinary. All of them at once is not: then the toke
 or the cloud answers nonsense with a straight face. If the machines of other Nodes are still found, the view
 is the right one, because ids are never given out twice; but if most are gone, it costs little to look for
 longer.
+
+Who takes a cluster down on purpose switches the breaker off (:data:`OVERRIDE`).
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+
+OVERRIDE = "--mass-deletion-breaker=false"
 
 
 class Verdict(enum.Enum):

@@ -17,7 +17,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, NotOurs
-from ccm.controllers.breaker import Breaker, BreakerOptions, Verdict
+from ccm.controllers.breaker import OVERRIDE, Breaker, BreakerOptions, Verdict
 from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT
 from ccm.controllers.nodes import (
     add_taint,
@@ -40,6 +40,7 @@ COMPONENT = "cloud-node-lifecycle-controller"
 SHUTDOWN = Taint(key=SHUTDOWN_TAINT, effect="NoSchedule")
 OUT_OF_SERVICE = Taint(key=OUT_OF_SERVICE_TAINT, value="nodeshutdown", effect="NoExecute")
 CENSUS_AGE = 30.0  # seconds: how old the list may be that the breaker looks at
+_PATIENCE = 300.0  # seconds without an answer of the cloud that are no reason to call ourselves unwell
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -139,6 +140,7 @@ class NodeLifecycleController:
         self._metrics = NodeLifecycleMetrics(registry or CollectorRegistry())
         self._breaker = Breaker(self._options.breaker)
         self._suspects: dict[str, _Suspect] = {}
+        self._failing_since: float | None = None
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -156,7 +158,11 @@ class NodeLifecycleController:
             return (
                 "no node's machine exists in this project: deletion of nodes is paused; is the token right?"
             )
-        return None
+        if self._failing_since is None or _clock() - self._failing_since < _PATIENCE:
+            return None
+        return (
+            f"the machines of nodes that are not ready are unknown for {_clock() - self._failing_since:.0f} s"
+        )
 
     async def monitor(self) -> None:
         """Look once at every Node."""
@@ -241,14 +247,22 @@ class NodeLifecycleController:
             answers = dict(await self._instances.list(views, accepted_age=self._options.monitor_period))
         except CloudError as error:
             answers = dict.fromkeys((view.name for view in views), error)
+            self._failing_since = self._failing_since or _clock()
+            for node in nodes:
+                report(self._recorder, reference(node), error.notices)
+        else:
+            self._failing_since = None
         for name, answer in answers.items():
-            self._count(answer)
+            self._count("instance_exists", answer)
+            if isinstance(answer, Instance):
+                # One answer tells both, but upstream's dashboards show two.
+                self._count("instance_shutdown", answer)
             if isinstance(answer, CloudError) and not isinstance(answer, InstanceNotFound | NotOurs):
                 log.error("node_not_checked", node=name, why=_why_unknown(name, answer))
         return answers
 
-    def _count(self, answer: Instance | CloudError) -> None:
-        self._metrics.calls.labels("instance_exists", _result(answer)).inc()
+    def _count(self, operation: str, answer: Instance | CloudError) -> None:
+        self._metrics.calls.labels(operation, _result(answer)).inc()
 
     async def _is_confirmed(self, node: Node, suspect: _Suspect) -> bool:
         """Ask directly for one machine; True when the cloud has denied it often enough."""
@@ -259,11 +273,11 @@ class NodeLifecycleController:
         except InstanceNotFound as error:
             report(self._recorder, reference(node), error.notices)
             suspect.denials += 1
-            self._count(error)
+            self._count("instance_exists", error)
         except CloudError as error:
             # A proof of absence is not to be had now; what was proven before is as good as nothing.
             suspect.denials = 0
-            self._count(error)
+            self._count("instance_exists", error)
             log.error("node_not_checked", node=name, why=_why_unknown(name, error))  # noqa: TRY400
         else:
             suspect.denials = 0
@@ -273,9 +287,20 @@ class NodeLifecycleController:
         """Taint a Node whose machine is off. It is untainted when it is Ready again, not before."""
         if not instance.shut_down:
             return
-        wanted = [SHUTDOWN, OUT_OF_SERVICE] if self._options.out_of_service else [SHUTDOWN]
-        for taint in wanted:
-            await self._write(node, "taint", lambda fresh, taint=taint: add_taint(fresh, taint))
+        await self._write(node, "taint", lambda fresh: add_taint(fresh, SHUTDOWN))
+        if self._options.out_of_service and add_taint(node, OUT_OF_SERVICE) and await self._is_off(node):
+            await self._write(node, "taint", lambda fresh: add_taint(fresh, OUT_OF_SERVICE))
+
+    async def _is_off(self, node: Node) -> bool:
+        """Ask directly: volumes of a machine that runs must not be given to another one."""
+        try:
+            instance = await self._instances.get(view_of(node), accepted_age=0)
+        except CloudError as error:
+            self._count("instance_shutdown", error)
+            log.error("node_not_checked", node=node.metadata.name, why=str(error))  # noqa: TRY400
+            return False
+        self._count("instance_shutdown", instance)
+        return instance.shut_down
 
     async def _welcome_back(self, node: Node) -> None:
         if has_taint(node, SHUTDOWN_TAINT):
@@ -336,7 +361,7 @@ _PAUSED = {
     Verdict.WAIT: "Its machine does not exist, but neither do those of most other nodes, or they could not "
     "be checked; waiting before it is deleted",
     Verdict.STOP: "Its machine does not exist, but neither does that of any node: the token may belong to "
-    "another project, so no node is deleted. Delete it by hand if this is true",
+    f"another project, so no node is deleted. Delete it by hand if this is true, or run with {OVERRIDE}",
 }
 
 

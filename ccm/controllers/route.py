@@ -19,13 +19,14 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ccm.cloud import CloudError, Route, Routes, RouteTable
-from ccm.controllers.nodes import node_path, reference
+from ccm.controllers.breaker import OVERRIDE
+from ccm.controllers.nodes import node_path, reference, report
 from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, parse_cidr, plan_routes
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.errors import KubernetesError, NotFound
 from ccm.kube.events import Recorder, timestamp
 from ccm.kube.informer import Informer
-from ccm.kube.objects import Node
+from ccm.kube.objects import Node, ObjectReference
 from ccm.kube.protocol import STRATEGIC_MERGE_PATCH, Transport
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter, TokenBucket
@@ -38,6 +39,8 @@ WATCH_BASED = "CloudControllerManagerWatchBasedRoutesReconciliation"  # upstream
 RETRY_BASE, RETRY_CAP = 5.0, 300.0  # seconds
 NEARLY_FULL = 0.9
 _NOT_SEEN = "the machines of most nodes, or some machines of the network, can't be seen"
+# What concerns the network as a whole is told here if nobody names a better place.
+_KUBE_SYSTEM = ObjectReference(api_version="v1", kind="Namespace", name="kube-system")
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -56,6 +59,7 @@ class RouteOptions:
         watch_based: Run when Nodes change, at most once in 10 s, and every ``resync_period`` otherwise.
         resync_period: In seconds.
         accepted_age: How old the picture of the network may be that tells that nothing is to be done.
+        breaker: Don't delete while the machines of most Nodes can't be seen.
     """
 
     cluster_cidrs: tuple[Cidr, ...]
@@ -63,6 +67,7 @@ class RouteOptions:
     watch_based: bool = False
     resync_period: float = 300.0
     accepted_age: float = 300.0
+    breaker: bool = True
 
 
 def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
@@ -110,6 +115,7 @@ class RouteController:
         registry: Where metrics are registered.
         queue: Has one key only.
         now: The wall clock.
+        about: The object for Events that concern no single Node.
     """
 
     def __init__(
@@ -123,6 +129,7 @@ class RouteController:
         registry: CollectorRegistry | None = None,
         queue: WorkQueue | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        about: ObjectReference = _KUBE_SYSTEM,
     ) -> None:
         self.queue = route_queue() if queue is None else queue  # an empty one is false
         self._routes = routes
@@ -131,6 +138,8 @@ class RouteController:
         self._recorder = recorder
         self._options = options
         self._now = now
+        self._about = about
+        self._explained: set[str] = set()
         self._former: set[str] = set()
         self._pace = TokenBucket(rate=0.1, burst=1)
         self._failing_since: float | None = None
@@ -202,7 +211,7 @@ class RouteController:
     async def plan(self) -> RoutePlan:
         """What would be done now, for people."""
         table = await self._routes.list(accepted_age=0)
-        return plan_routes(self._route_nodes(), table, self._options.cluster_cidrs, self._former)
+        return self._compare(self._route_nodes(), table)
 
     def _route_nodes(self) -> list[RouteNode]:
         nodes = [
@@ -220,13 +229,20 @@ class RouteController:
 
     async def _plan(self, nodes: Sequence[RouteNode]) -> tuple[RoutePlan, RouteTable]:
         """Plan from a recent picture; only if that asks for changes, from a new one."""
-        cluster = self._options.cluster_cidrs
-        table = await self._routes.list(accepted_age=self._options.accepted_age)
-        plan = plan_routes(nodes, table, cluster, self._former)
-        if plan.changes or plan.problems:
-            table = await self._routes.list(accepted_age=0)
-            plan = plan_routes(nodes, table, cluster, self._former)
+        try:
+            table = await self._routes.list(accepted_age=self._options.accepted_age)
+            plan = self._compare(nodes, table)
+            if plan.changes or plan.problems:
+                table = await self._routes.list(accepted_age=0)
+                plan = self._compare(nodes, table)
+        except CloudError as error:
+            report(self._recorder, self._about, error.notices)
+            raise
         return plan, table
+
+    def _compare(self, nodes: Sequence[RouteNode], table: RouteTable) -> RoutePlan:
+        options = self._options
+        return plan_routes(nodes, table, options.cluster_cidrs, self._former, credulous=not options.breaker)
 
     async def _apply(self, plan: RoutePlan) -> _Outcome:
         outcome = _Outcome({wish.node: wish.problem for wish in plan.wishes if wish.problem})
@@ -269,17 +285,32 @@ class RouteController:
             message = f"Its pod CIDR {', '.join(cidrs)} lies outside of --cluster-cidr={cluster}"
             self._warn(name, "ClusterCIDRMisconfigured", message)
         for name, cidrs in plan.unroutable.items():
-            message = f"The cloud's network can't route {', '.join(cidrs)}: use a CNI that does it by itself"
-            log.info("pod_cidr_not_routed", node=name, why=message)
+            self._explain_family(name, cidrs)
         self._paused.set(len(plan.held_back))
         self._held_back = len(plan.held_back)
         if plan.held_back:
             log.warning("routes_not_deleted", why=_NOT_SEEN, count=len(plan.held_back))
+            message = f"{len(plan.held_back)} routes are not deleted: {_NOT_SEEN}; the token may belong to "
+            message += f"another project. If this is true, run with {OVERRIDE}"
+            self._recorder.event(self._about, "Warning", "RouteDeletionPaused", message)
         after = len(table.routes) - len(plan.deletions) + len(plan.creations)
         if table.limit is not None and plan.creations and after > NEARLY_FULL * table.limit:
             for wish in plan.creations:
                 message = f"The network will have {after} routes, its limit is {table.limit}"
                 self._warn(wish.node, "RouteLimitNear", message)
+
+    def _explain_family(self, name: str, cidrs: Sequence[str]) -> None:
+        """Tell a Node, once, what the CNI has to do: it is no fault, so nobody has to be told again."""
+        node = self._nodes.get(name)
+        if node is None or node.metadata.uid in self._explained:
+            return
+        self._explained.add(node.metadata.uid)
+        message = (
+            f"The cloud's network can't route {', '.join(cidrs)} (it has no IPv6, or this is no CIDR), so it "
+            "gets no route; the CNI has to carry these packets itself, for example in a tunnel"
+        )
+        log.info("pod_cidr_not_routed", node=name, cidrs=list(cidrs))
+        self._recorder.event(reference(node), "Normal", "PodCIDRNotRouted", message)
 
     def _warn(self, name: str, reason: str, message: str) -> None:
         node = self._nodes.get(name)

@@ -11,7 +11,7 @@ What may be deleted: only routes inside the cluster's CIDR, and of these only
 
 What leads to a machine that never was a Node is somebody else's: if it is in the way, that is told and left.
 And nothing is deleted while the machines of most Nodes can't be seen: then the picture is wrong, not the
-world.
+world, unless the owner says that it is true. What the cloud itself shows to be incomplete never counts.
 """
 
 from __future__ import annotations
@@ -109,7 +109,12 @@ def is_responsible(destination: str, cluster: Sequence[Cidr]) -> bool:
 
 
 def plan_routes(
-    nodes: Sequence[RouteNode], table: RouteTable, cluster: Sequence[Cidr], former: Collection[str] = ()
+    nodes: Sequence[RouteNode],
+    table: RouteTable,
+    cluster: Sequence[Cidr],
+    former: Collection[str] = (),
+    *,
+    credulous: bool = False,
 ) -> RoutePlan:
     """Compare what is needed with what is there.
 
@@ -118,12 +123,13 @@ def plan_routes(
         table: The network.
         cluster: The cluster's CIDRs.
         former: Provider IDs of machines that were Nodes while we ran.
+        credulous: Believe that the machines of most Nodes are gone; see :class:`~ccm.controllers.breaker`.
     """
     nodes = [node for node in nodes if node.provider_id and node.pod_cidrs]
     ours = {node.provider_id for node in nodes} | set(former)
     addresses = {machine.provider_id: address for address, machine in table.machines.items()}
     stale = _stale_routes(nodes, table, cluster, ours)
-    trusted = table.complete and _most_are_seen(nodes, addresses)
+    trusted = table.complete and (credulous or _most_are_seen(nodes, addresses))
     deletions, held_back = (stale, ()) if trusted else ((), stale)
     staying = {canonical(route.destination): route for route in table.routes if route not in deletions}
     wishes: list[Wish] = []

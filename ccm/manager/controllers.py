@@ -11,6 +11,7 @@ from ccm.cloud import Cloud
 from ccm.controllers import node as node_controller
 from ccm.controllers import node_lifecycle
 from ccm.controllers import route as route_controller
+from ccm.controllers.breaker import BreakerOptions
 from ccm.controllers.service import controller as service_controller
 from ccm.controllers.service.policy import Classes
 from ccm.kube.events import EventRecorder
@@ -109,6 +110,7 @@ def _node_lifecycle(shop: Workshop) -> Controller | None:
             delete_without_provider_id=flags["delete-nodes-without-provider-id"],
             out_of_service=flags["node-out-of-service-taint"],
             concurrent_syncs=flags["concurrent-node-lifecycle-syncs"],
+            breaker=BreakerOptions(enabled=flags["mass-deletion-breaker"]),
         ),
         registry=shop.metrics.registry,
     )
@@ -154,11 +156,13 @@ def build_route(shop: Workshop) -> route_controller.RouteController | None:
             cluster_cidrs=route_controller.parse_cluster_cidrs(flags["cluster-cidr"]),
             reconciliation_period=flags["route-reconciliation-period"],
             watch_based=flags["feature-gates"].get(route_controller.WATCH_BASED, False),
+            breaker=flags["mass-deletion-breaker"],
         ),
         registry=shop.metrics.registry,
         queue=shop.metrics.queue(
             route_controller.QUEUE, RetryLimiter(route_controller.RETRY_BASE, route_controller.RETRY_CAP)
         ),
+        about=options.lease_reference,
     )
 
 

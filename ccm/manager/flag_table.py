@@ -18,14 +18,24 @@ def _group(group: str, *rows: _Row) -> tuple[Flag, ...]:
 
 _GENERIC = _group(
     "Generic",
-    ("allocate-node-cidrs", BOOL, False, "Whether Pod CIDRs are given to nodes; routes need it."),
+    (
+        "allocate-node-cidrs",
+        BOOL,
+        False,
+        "Whether somebody gives Pod CIDRs to nodes; then --cluster-cidr is needed.",
+    ),
     ("allow-untagged-cloud", BOOL, False, "Run although the cloud has no cluster id to mark things with."),
     ("cidr-allocator-type", STRING, "RangeAllocator", NO_EFFECT),
     ("cloud-provider", STRING, "", "Name of the cloud: ccm-from-scratch, hcloud, or an installed one."),
-    ("cloud-config", STRING, "", "File with the cloud's configuration."),
+    ("cloud-config", STRING, "", NO_EFFECT),
     ("cluster-cidr", STRING, "", "CIDR of the Pods; the route controller touches routes within it only."),
-    ("cluster-name", STRING, "kubernetes", "Prefix of names in the cloud."),
-    ("configure-cloud-routes", BOOL, True, "Whether the route controller runs, if Pod CIDRs are allocated."),
+    ("cluster-name", STRING, "kubernetes", "Shown in /configz; what is made is marked with CCM_CLUSTER_ID."),
+    (
+        "configure-cloud-routes",
+        BOOL,
+        True,
+        "Whether the route controller runs, if there is a --cluster-cidr.",
+    ),
     ("controller-start-interval", DURATION, 0.0, "Pause between the starts of two controllers."),
     ("controllers", STRINGS, ("*",), "What runs: '*' all, 'foo' this one, '-foo' not this one."),
     ("external-cloud-volume-plugin", STRING, "", NO_EFFECT),
@@ -74,6 +84,12 @@ _CONTROLLERS = (
         ("node-deletion-confirmations", INT, 2, "How often the cloud must deny a machine; 1 as upstream."),
         ("node-out-of-service-taint", BOOL, False, "Free volumes and Pods of machines that are shut down."),
         ("delete-nodes-without-provider-id", BOOL, False, "Also delete nodes that never had a machine."),
+        (
+            "mass-deletion-breaker",
+            BOOL,
+            True,
+            "Keep nodes and routes while most machines seem to have vanished at once; false believes it.",
+        ),
     ),
     *_group(
         "Service controller",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ccm.kube.lease import LeaseTimes
+from ccm.kube.objects import ObjectReference
 from ccm.manager.flag_table import NO_EFFECT
 from ccm.manager.flags import Flag, ParsedFlags
 from ccm.manager.selection import ROUTE, is_enabled, unknown
@@ -61,9 +62,19 @@ class Options:
         )
 
     @property
+    def lease_reference(self) -> ObjectReference:
+        """The Lease, on which Events stand that concern us as a whole."""
+        return ObjectReference(
+            api_version="coordination.k8s.io/v1",
+            kind="Lease",
+            namespace=self.flags["leader-elect-resource-namespace"],
+            name=self.flags["leader-elect-resource-name"],
+        )
+
+    @property
     def routes_wanted(self) -> bool:
         """Whether the route controller has something to do."""
-        return self.flags["allocate-node-cidrs"] and self.flags["configure-cloud-routes"]
+        return self.flags["configure-cloud-routes"] and bool(self.cluster_cidrs)
 
     @property
     def cluster_cidrs(self) -> tuple[str, ...]:
@@ -153,8 +164,10 @@ def _network(flags: ParsedFlags) -> Iterator[str]:
             yield f"--cluster-cidr: {text!r} is no CIDR like 10.244.0.0/16"
     if len(ranges) > 2 or len(families) != len(set(families)):
         yield "--cluster-cidr: at most one range of IPv4 and one of IPv6"
-    wanted = flags["allocate-node-cidrs"] and flags["configure-cloud-routes"]
-    if wanted and not ranges and is_enabled(ROUTE, flags["controllers"]):
+    # Upstream's process ends later, and without a flag that asks for routes too; many clusters have none.
+    asked = flags["allocate-node-cidrs"] or "configure-cloud-routes" in flags.given
+    wanted = asked and flags["configure-cloud-routes"] and is_enabled(ROUTE, flags["controllers"])
+    if wanted and not ranges:
         yield (
             "--cluster-cidr: is needed for routes; "
             "give it, or switch them off with --configure-cloud-routes=false"

@@ -14,6 +14,7 @@ from ccm.cloud import AccessDenied, CloudUnavailable, InstanceNotFound
 from ccm.controllers.breaker import BreakerOptions
 from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT
 from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
+from ccm.hetzner.budget import QuotaUsedUp
 from ccm.kube.errors import Forbidden
 
 pytestmark = pytest.mark.looptime
@@ -225,6 +226,45 @@ async def test_volumes_are_freed_only_on_wish(cluster: Cluster) -> None:
     assert cluster.taints("a") == []
 
 
+async def test_volumes_of_a_machine_that_runs_after_all_are_not_freed(cluster: Cluster) -> None:
+    """The list says off; asked directly, the cloud says that it runs."""
+    cluster.instances.add(instance("a", shut_down=True))
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+
+    async def start(_: str) -> None:
+        cluster.instances.shut_down("fake://1", off=False)
+
+    cluster.cloud.script.during("get", start)
+    await run_for(controller(cluster, out_of_service=True), 1)
+    assert cluster.taints("a") == [SHUTDOWN_TAINT]
+
+
+async def test_volumes_are_not_freed_while_the_cloud_does_not_answer(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", shut_down=True))
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    cluster.cloud.script.fail("get", CloudUnavailable("no answer"), times=1)
+    made = controller(cluster, out_of_service=True)
+    await run_for(made, 1)
+    assert cluster.taints("a") == [SHUTDOWN_TAINT]
+    await run_for(made, 60)
+    assert cluster.taints("a") == [SHUTDOWN_TAINT, OUT_OF_SERVICE_TAINT]
+    assert cluster.cloud.script.count("get") == 2, "and once it is there nobody is asked again"
+
+
+async def test_a_used_up_quota_is_told_and_shows_in_health(cluster: Cluster) -> None:
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    cluster.cloud.script.fail("list", QuotaUsedUp(3600, 90))
+    made = controller(cluster)
+    await run_for(made, 100)
+    assert set(cluster.events.reasons("a")) == {"RateLimited"}
+    assert made.healthy() is None
+    await run_for(made, 300)
+    assert "unknown for" in (made.healthy() or "")
+    cluster.cloud.script.heal("list")
+    await run_for(made, 61)
+    assert made.healthy() is None
+
+
 async def test_an_hour_off_costs_few_looks_and_the_first_is_soon(cluster: Cluster) -> None:
     cluster.instances.add(instance("a", shut_down=True))
     await cluster.add_node("a", provider_id="fake://1", ready="False")
@@ -311,4 +351,6 @@ async def test_the_clouds_answers_are_counted(cluster: Cluster) -> None:
     await made.monitor()
     name = "cloud_node_lifecycle_controller_cloud_provider_calls_total"
     labels = {"operation": "instance_exists", "result": "success"}
+    assert made.registry.get_sample_value(name, labels) == 1  # type: ignore[attr-defined]
+    labels["operation"] = "instance_shutdown"
     assert made.registry.get_sample_value(name, labels) == 1  # type: ignore[attr-defined]

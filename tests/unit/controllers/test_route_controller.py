@@ -8,15 +8,21 @@ from typing import Any
 import pytest
 from fake_cluster import NODES, Cluster
 from fake_cluster import node as node_object
+from prometheus_client import CollectorRegistry
 
 from ccm.cloud import CloudBusy, CloudUnavailable, Rejected, Route
 from ccm.cloud.fake import FakeRoutes
 from ccm.controllers.route import RouteController, RouteOptions, RoutesNotReconciled, parse_cluster_cidrs
+from ccm.hetzner.budget import QuotaUsedUp
 from ccm.kube.errors import ServerError
+from ccm.kube.objects import ObjectReference
 
 pytestmark = pytest.mark.looptime
 
 CLUSTER = parse_cluster_cidrs("10.244.0.0/16")
+LEASE = ObjectReference(
+    api_version="coordination.k8s.io/v1", kind="Lease", namespace="kube-system", name="ccm"
+)
 CREATED = ("NetworkUnavailable", "False", "RouteCreated", "RouteController created a route")
 FAILED = ("NetworkUnavailable", "True", "NoRouteCreated", "RouteController failed to create a route")
 
@@ -283,3 +289,72 @@ async def test_the_plan_is_shown_without_being_done(cluster: Cluster) -> None:
     plan = await controller(cluster).plan()
     assert [wish.route for wish in plan.creations] == [Route("10.244.1.0/24", "10.0.0.1")]
     assert routes(cluster) == {}
+
+
+async def test_the_owner_may_say_that_most_machines_are_gone(cluster: Cluster) -> None:
+    for number in (1, 2, 3):
+        await add(cluster, number)
+    made = controller(cluster, breaker=False)
+    await made.reconcile()
+    network(cluster).table = type(network(cluster).table)(network(cluster).table.routes, {})
+    with pytest.raises(RoutesNotReconciled):
+        await made.reconcile()
+    assert routes(cluster) == {}
+    assert made.healthy() is None
+
+
+async def test_deletions_that_are_held_back_are_told_with_the_way_out(cluster: Cluster) -> None:
+    for number in (1, 2, 3):
+        await add(cluster, number)
+    registry = CollectorRegistry()
+    made = RouteController(
+        network(cluster),
+        cluster.transport,
+        cluster.nodes,
+        cluster.events,
+        RouteOptions(CLUSTER),
+        registry=registry,
+        about=LEASE,
+    )
+    await made.reconcile()
+    network(cluster).table = type(network(cluster).table)(network(cluster).table.routes, {})
+    with pytest.raises(RoutesNotReconciled):
+        await made.reconcile()
+    ((_, kind, reason, message),) = [one for one in cluster.events.all if one[0] == LEASE.name]
+    assert (kind, reason) == ("Warning", "RouteDeletionPaused")
+    assert "3 routes" in message
+    assert "--mass-deletion-breaker=false" in message
+    assert registry.get_sample_value("ccm_route_deletions_paused") == 3
+
+
+async def test_a_used_up_quota_is_told(cluster: Cluster) -> None:
+    await add(cluster, 1)
+    cluster.cloud.script.fail("list-routes", QuotaUsedUp(3600, 90), times=1)
+    made = RouteController(
+        network(cluster),
+        cluster.transport,
+        cluster.nodes,
+        cluster.events,
+        RouteOptions(CLUSTER),
+        about=LEASE,
+    )
+    with pytest.raises(QuotaUsedUp):
+        await made.reconcile()
+    assert cluster.events.reasons(LEASE.name) == ["RateLimited"]
+    await made.reconcile()
+    assert len(routes(cluster)) == 1
+
+
+async def test_two_families_route_one_and_explain_the_other_once(cluster: Cluster) -> None:
+    network(cluster).attach("fake://1", "server-1", "10.0.0.1")
+    spec = {"podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24", "fd00:10:244:1::/64"]}
+    await cluster.add_node("n1", provider_id="fake://1", spec=spec)
+    made = controller(cluster, cluster_cidrs=parse_cluster_cidrs("10.244.0.0/16,fd00:10:244::/56"))
+    for _ in range(3):
+        await made.reconcile()
+    assert routes(cluster) == {"10.244.1.0/24": "10.0.0.1"}
+    assert conditions(cluster, "n1") == [CREATED]
+    ((name, kind, reason, message),) = cluster.events.all
+    assert (name, kind, reason) == ("n1", "Normal", "PodCIDRNotRouted")
+    assert "fd00:10:244:1::/64" in message
+    assert "10.244.1.0/24" not in message

@@ -149,6 +149,14 @@ def test_a_picture_without_our_machines_deletes_nothing(machines: tuple[int, ...
     assert len(plan.held_back) == 2
 
 
+def test_the_owner_may_say_that_it_is_true_but_not_that_half_a_list_is_whole() -> None:
+    routes = [(A, "10.0.0.1"), (B, "10.0.0.2")]
+    assert deleted(plan_routes(TWO, table((), *routes), CLUSTER, credulous=True)) == routes
+    plan = plan_routes(TWO, table((), *routes, complete=False), CLUSTER, credulous=True)
+    assert deleted(plan) == []
+    assert len(plan.held_back) == 2
+
+
 def test_most_machines_gone_deletes_nothing() -> None:
     nodes = [node(n, f"10.244.{n}.0/24") for n in range(1, 11)]
     routes = [(f"10.244.{n}.0/24", f"10.0.0.{n}") for n in range(1, 11)]

@@ -145,6 +145,7 @@ def test_values(arguments, name, value):
         (["--cluster-cidr=10.0.0.0/33"], "--cluster-cidr: '10.0.0.0/33' is no CIDR"),
         (["--cluster-cidr=10.0.0.0/16,10.1.0.0/16"], "--cluster-cidr: at most one range of IPv4"),
         (["--allocate-node-cidrs"], "--cluster-cidr: is needed for routes"),
+        (["--configure-cloud-routes"], "--cluster-cidr: is needed for routes"),
         (["--tls-cert-file=/dev/null"], "give both or none"),
         (
             ["--tls-cert-file=/none", "--tls-private-key-file=/none"],
@@ -176,6 +177,12 @@ def test_dual_stack_is_fine():
 def test_routes_that_are_off_need_no_range():
     assert _problems("--allocate-node-cidrs", "--configure-cloud-routes=false") == []
     assert _problems("--allocate-node-cidrs", "--controllers=*,-route") == []
+
+
+def test_routes_need_a_range_and_no_word_on_who_gives_cidrs_to_nodes():
+    assert Options(_parse("--cluster-cidr=10.244.0.0/16")).routes_wanted
+    assert not Options(_parse("--cluster-cidr=10.244.0.0/16", "--configure-cloud-routes=false")).routes_wanted
+    assert not Options(_parse()).routes_wanted
 
 
 def test_no_leader_election_needs_no_durations():
