@@ -129,7 +129,10 @@ class Dispatcher:
             reply = await operation.handler(call)
         finally:
             cloud.store.commit()
-        return reply if fault is None else self._after_effect(exchange, fault, reply)
+        if fault is None:
+            return reply
+        await asyncio.sleep(fault.hold)
+        return self._after_effect(exchange, fault, reply)
 
     def _after_effect(self, exchange: _Exchange, fault: FaultRule, reply: Reply) -> Reply:
         if fault.error:

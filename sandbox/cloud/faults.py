@@ -28,7 +28,8 @@ class FaultRule:
         skip: how many matching requests pass first.
         probability: of happening to a matching request.
         seed: of the randomness behind the probability.
-        latency: seconds that the answer is held back before anything else.
+        latency: seconds before anything else happens.
+        hold: seconds that the answer is held back after the effect.
         status: of the error; taken from ``code`` when it is 0.
         code: error code; with ``raw`` the answer is no JSON at all.
         message: of the error.
@@ -50,6 +51,7 @@ class FaultRule:
     probability: float = 1.0
     seed: int = 0
     latency: float = 0.0
+    hold: float = 0.0
     status: int = 0
     code: str = ""
     message: str = "fault injected by the sandbox"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import aiohttp
@@ -38,6 +39,13 @@ async def test_a_dropped_connection(emulator: Emulator, drop, left):
     assert await count(emulator) == left
     log = await emulator.ok("GET", "/_sandbox/requests?method=POST")
     assert log["requests"][0]["status"] == 0
+
+
+async def test_an_answer_that_comes_too_late(emulator: Emulator):
+    await inject(emulator, method="POST", hold=30.0)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(emulator.call("POST", "/placement_groups", GROUP), 0.2)
+    assert await count(emulator) == 1
 
 
 async def test_faults_end_after_some_times_and_start_after_some(emulator: Emulator):
