@@ -175,8 +175,8 @@ async def running(actions: str) -> AsyncIterator[Bench]:
     )
     async with aiohttp.ClientSession() as session:
         bench = Bench(base, session, cloud, transport, controller)
-        for view in (*cloud.load_balancers._views, cloud.servers):  # noqa: SLF001 - they are to grow old
-            view._clock = lambda: time.monotonic() + bench.shift  # noqa: SLF001
+        for view in (*cloud.load_balancers.views, cloud.servers):
+            view._clock = lambda: time.monotonic() + bench.shift  # noqa: SLF001 - it is to grow old
         tasks = [asyncio.create_task(work) for work in (services.run(), nodes.run(), controller.run())]
         try:
             yield bench

@@ -54,19 +54,22 @@ class Certificates:
 
     Args:
         api: The API.
-        view: The shared view of certificates.
         cluster: The cluster's id; may be empty.
         sleep: Waits.
     """
 
-    def __init__(
-        self, api: HetznerApi, view: View[Certificate], cluster: str, *, sleep: Sleep = asyncio.sleep
-    ) -> None:
-        self._sleep = sleep
+    def __init__(self, api: HetznerApi, cluster: str, *, sleep: Sleep = asyncio.sleep) -> None:
+        self.sleep = sleep
+        self.view: View[Certificate] = View(
+            lambda priority: api.list("/certificates", "certificates", Certificate, priority=priority)
+        )
         self._api = api
-        self._view = view
         self._cluster = cluster
         self._doubtful = False
+
+    async def close(self) -> None:
+        """Stop reading."""
+        await self.view.close()
 
     async def resolve(self, service: ServiceView, wishes: Wishes, *, dry: bool) -> Resolution:
         """Find the certificates of every https port; request managed ones that don't exist.
@@ -117,7 +120,7 @@ class Certificates:
         errors: list[CloudError] = []
         if look:
             await self._read(AGE)
-        mine = [one for one in self._view.contents.by_id.values() if _is_ours(one, service)]
+        mine = [one for one in self.view.contents.by_id.values() if _is_ours(one, service)]
         stays = set(used)
         for certificate in mine:
             if certificate.id in stays:
@@ -132,14 +135,14 @@ class Certificates:
 
     async def _delete(self, certificate: Certificate) -> None:
         with suppress(NotFound):
-            await delete(self._api, f"/certificates/{certificate.id}", sleep=self._sleep)
-        self._view.remove(certificate.id)
+            await delete(self._api, f"/certificates/{certificate.id}", sleep=self.sleep)
+        self.view.remove(certificate.id)
 
     async def _managed(
         self, service: ServiceView, port: int, asked: CertificateWishes, resolution: Resolution, *, dry: bool
     ) -> None:
         wanted = frozenset(asked.domains)
-        everyone = self._view.contents.by_id.values()
+        everyone = self.view.contents.by_id.values()
         found = next(
             (one for one in everyone if _is_ours(one, service) and frozenset(one.domain_names) == wanted),
             None,
@@ -185,18 +188,18 @@ class Certificates:
         except msgspec.ValidationError as error:
             self._doubtful = True
             raise unavailable("POST /certificates", f"the answer makes no sense: {error}") from None
-        self._view.put(certificate)
+        self.view.put(certificate)
         return certificate
 
     def _free_name(self, asked: CertificateWishes) -> str:
         """The name that was asked for, or one made from it while an older certificate has that."""
-        if asked.name not in self._view.contents.by_name:
+        if asked.name not in self.view.contents.by_name:
             return asked.name
         digest = hashlib.sha256(",".join(sorted(asked.domains)).encode()).hexdigest()[:8]
         return f"{asked.name[:119]}-{digest}"
 
     async def _read(self, age: float) -> Mapping[int, Certificate]:
-        return (await self._view.read(age, Priority.LOAD_BALANCERS)).by_id
+        return (await self.view.read(age, Priority.LOAD_BALANCERS)).by_id
 
 
 def _is_ours(certificate: Certificate, service: ServiceView) -> bool:

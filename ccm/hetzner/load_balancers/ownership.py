@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ccm.cloud import CloudError, Notice, ServiceView
+from ccm.cloud import ServiceView
 from ccm.hetzner.load_balancers.annotations import Wishes
+from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.listeners import occupied_ports
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.wire import LoadBalancer
@@ -29,13 +30,6 @@ ADOPTED = OURS + "adopted"
 RDNS = OURS + "rdns"
 PORT = OURS + "port-"
 _PORT_LABEL = re.compile(re.escape(PORT) + r"(\d{1,5})")
-
-
-class NotOurLoadBalancer(CloudError):
-    """There is a load balancer that stands in the way, and it is not ours to change."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, notices=(Notice("LoadBalancerNotOurs", message),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class BalancerSite:
             settings |= {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
         self.cloud = open_cloud(self.sky.environment | settings | environment)
         await self.cloud.start()
-        self.balancers._sleep = self.balancers._certificates._sleep = _no_pause
+        self.balancers.project.sleep = self.balancers.certificates.sleep = _no_pause
         await self.sky.forget_requests()
 
     async def close(self) -> None:

@@ -67,7 +67,7 @@ class TestUploaded:
             await site.ensure(service)
         assert used(await site.one()).keys() == {80, 443}
         await upload(site, "lost")
-        site.cloud.load_balancers._certificates._doubtful = True
+        site.cloud.load_balancers.certificates._doubtful = True
         await site.ensure(service)
         assert used(await site.one()).keys() == {80, 443, 8443}
 

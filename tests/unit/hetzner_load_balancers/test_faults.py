@@ -121,7 +121,7 @@ async def test_any_fault_at_any_operation(site: BalancerSite, fault: str, operat
     else:
         await until_done(lambda: site.ensure(AFTER))
     await site.sky.heal()
-    site.balancers._doubtful.add(UID)
+    site.balancers.project._doubtful.add(UID)
     if operation != "delete":
         assert (await site.ensure(AFTER)).steps == ()
     assert await shown(site) == expected

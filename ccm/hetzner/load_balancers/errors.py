@@ -1,0 +1,67 @@
+"""What can go wrong with a Service's load balancer, beside what the API says.
+
+::
+
+    CloudError
+    ├── NotOurLoadBalancer         one stands in the way that is not ours to change
+    ├── LoadBalancerIncomplete     it is not all that it should be; the rest of it is
+    └── Rejected
+        └── InvalidAnnotations     annotations of the Service are wrong
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ccm.cloud import AccessDenied, CloudError, Notice, Rejected
+
+
+class NotOurLoadBalancer(CloudError):
+    """There is a load balancer that stands in the way, and it is not ours to change."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, notices=(Notice("LoadBalancerNotOurs", message),))
+
+
+class InvalidAnnotations(Rejected):
+    """Annotations of a Service are wrong; names them all."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        text = "; ".join(problems)
+        super().__init__(text, notices=(Notice("InvalidLoadBalancerAnnotation", text),))
+
+
+class LoadBalancerIncomplete(CloudError):
+    """A load balancer is not all that it should be; the rest of it is."""
+
+
+def explained(step: str, error: CloudError) -> CloudError:
+    """An error that says which step failed."""
+    whole = LoadBalancerIncomplete(f"{step}: {error.message}", notices=error.notices)
+    whole.__cause__ = error
+    return whole
+
+
+def incomplete(errors: list[CloudError], notices: Iterable[Notice]) -> CloudError:
+    """One error for several, with all that the owner should know.
+
+    Args:
+        errors: At least one.
+        notices: Those that belong to no error.
+    """
+    others = tuple(notices)
+    if len(errors) == 1 and not others:
+        return errors[0]
+    told = [notice for error in errors for notice in error.notices]
+    whole = LoadBalancerIncomplete("; ".join(error.message for error in errors), notices=(*others, *told))
+    whole.__cause__ = errors[0]
+    return whole
+
+
+def vanished(what: str) -> AccessDenied:
+    """What we know of is not there, and the reason may be that we look into another project."""
+    text = (
+        f"{what}: the token seems to belong to another project, so nothing is made or deleted. Restart the "
+        "cloud-controller-manager if they were deleted on purpose"
+    )
+    return AccessDenied(text, notices=(Notice("LoadBalancersVanished", text),))

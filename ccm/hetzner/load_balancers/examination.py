@@ -1,0 +1,178 @@
+"""Finds out about one Service: what there is, what there should be, and what its owner should know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ccm.cloud import NodeView, Notice, ServiceView
+from ccm.hetzner.environment import LoadBalancerSettings
+from ccm.hetzner.load_balancers.annotations import Wishes, read
+from ccm.hetzner.load_balancers.certificates import Certificates, Resolution
+from ccm.hetzner.load_balancers.creation import Site
+from ccm.hetzner.load_balancers.desire import Circumstances, desire, only_targets
+from ccm.hetzner.load_balancers.errors import InvalidAnnotations
+from ccm.hetzner.load_balancers.finder import TargetFinder
+from ccm.hetzner.load_balancers.ownership import Place, locate
+from ccm.hetzner.load_balancers.plan import Desired
+from ccm.hetzner.load_balancers.project import Project
+from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.wire import LoadBalancer, LoadBalancerType
+
+DEFAULT_TYPE = "lb11"
+_TARGET_KEYS = frozenset({PREFIX + "node-selector", PREFIX + "use-private-ip"})
+
+
+@dataclass
+class Case:
+    """What was found out.
+
+    Attributes:
+        service: The Service.
+        wishes: Its annotations.
+        place: Its load balancer, and what it may decide about it.
+        desired: What the load balancer should be.
+        site: Where a new one is made.
+        certificates: Those of its https ports.
+        notices: What the owner should know.
+    """
+
+    service: ServiceView
+    wishes: Wishes
+    place: Place
+    desired: Desired
+    site: Site = field(default_factory=Site)
+    certificates: Resolution = field(default_factory=Resolution)
+    notices: list[Notice] = field(default_factory=list[Notice])
+
+    def describe_creation(self) -> str:
+        """The creation of the load balancer as a step of a plan."""
+        desired = self.desired
+        kind = desired.type.name if desired.type else ""
+        ports = ", ".join(str(one.listen_port) for one in desired.listeners) or "none"
+        targets = len(desired.targets or ())
+        return f"create load balancer {desired.name} ({kind}) {self.site}, ports: {ports}, targets: {targets}"
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """See the module.
+
+    Attributes:
+        project: The load balancers.
+        finder: The servers.
+        certificates: The certificates.
+        settings: Defaults from the environment.
+        network: The private network's id, or None.
+        cluster: The cluster's id; may be empty.
+    """
+
+    project: Project
+    finder: TargetFinder
+    certificates: Certificates
+    settings: LoadBalancerSettings
+    network: Callable[[], int | None]
+    cluster: str
+
+    def read(self, service: ServiceView) -> Wishes:
+        """The Service's annotations."""
+        return read(service, self.settings, network=self.network() is not None)
+
+    async def locate(self, service: ServiceView, wishes: Wishes, **age: float) -> Place:
+        """The Service's load balancer.
+
+        Raises:
+            NotOurLoadBalancer: it can't have one because of another that is not ours.
+            CloudError: not known.
+        """
+        return locate(service, wishes, await self.project.all(service, **age), self.cluster)
+
+    async def examine(self, service: ServiceView, nodes: Sequence[NodeView], *, dry: bool) -> Case:
+        """Find out everything.
+
+        Args:
+            service: The Service.
+            nodes: The Nodes behind it.
+            dry: Request no certificates.
+
+        Raises:
+            CloudError: there can't be a load balancer, or it is not known what there is.
+        """
+        wishes = self.read(service)
+        place = await self.locate(service, wishes)
+        if place.balancer is None:
+            await self.project.check_vanished(service)
+        wanted_type, limits, notices = await self._type(service, wishes, place)
+        if wishes.problems and place.balancer is None:
+            raise InvalidAnnotations(wishes.problems.values())
+        certificates = Resolution()
+        if not wishes.problems:
+            certificates = await self.certificates.resolve(service, wishes, dry=dry)
+        targets, ours, more = await self.finder.find(wishes, place.balancer, limits, nodes)
+        around = Circumstances(
+            place=place,
+            cluster=self.cluster,
+            network=self.network(),
+            type=wanted_type,
+            limits=limits,
+            certificates=certificates.by_port,
+            targets=targets,
+            cluster_targets=ours,
+            reachable=self.finder.reachable(),
+        )
+        desired, remarks = desire(service, wishes, around)
+        if place.balancer is not None:
+            desired = _within_what_is_known(desired, place.balancer, wishes, certificates)
+        case = Case(service, wishes, place, desired, certificates=certificates)
+        case.notices = [*_remarks(wishes), *notices, *more, *remarks, *certificates.notices]
+        if place.balancer is None:
+            case.site = await self._site(wishes, nodes)
+        return case
+
+    async def _site(self, wishes: Wishes, nodes: Sequence[NodeView]) -> Site:
+        chosen = Site(wishes.location, wishes.network_zone)
+        return await self.finder.site(nodes) if chosen == Site() else chosen
+
+    async def _type(
+        self, service: ServiceView, wishes: Wishes, place: Place
+    ) -> tuple[LoadBalancerType | None, LoadBalancerType, list[Notice]]:
+        """The type that is wanted (None = leave it), the one whose limits hold, and remarks."""
+        present = place.balancer.load_balancer_type if place.balancer else None
+        if present is not None and wishes.type in ("", present.name):
+            return None, present, []
+        known = await self.project.types()
+        name = wishes.type or DEFAULT_TYPE
+        wanted = known.get(name)
+        if wanted is None:
+            text = f"{PREFIX}type: {name!r} is not one of {', '.join(sorted(known))}"
+            raise InvalidAnnotations([text, *wishes.problems.values()])
+        notices: list[Notice] = []
+        if not wishes.type:
+            text = f"no type is configured, {name} is used; set {PREFIX}type or HCLOUD_LOAD_BALANCERS_TYPE"
+            notices.append(Notice("LoadBalancerTypeUnconfigured", text))
+        if wanted.deprecated:
+            notices.append(
+                Notice("LoadBalancerTypeDeprecated", f"type {name} of {service.key} is deprecated")
+            )
+        return wanted, wanted, notices
+
+
+def _within_what_is_known(
+    desired: Desired, actual: LoadBalancer, wishes: Wishes, certificates: Resolution
+) -> Desired:
+    """What can't be understood or found now stays as it is."""
+    if wishes.problems:
+        desired = only_targets(desired, actual)
+        if wishes.problems.keys() & _TARGET_KEYS:
+            desired = only_targets(Desired(actual.name, actual.labels), actual)
+    if certificates.errors:
+        wanted = {one.listen_port for one in desired.listeners}
+        kept = {one.listen_port for one in actual.services} & wishes.ports.keys() - wanted
+        desired = replace(desired, foreign_ports=desired.foreign_ports | kept)
+    return desired
+
+
+def _remarks(wishes: Wishes) -> list[Notice]:
+    if not wishes.remarks:
+        return []
+    return [Notice("InvalidLoadBalancerAnnotation", "; ".join(wishes.remarks.values()))]

@@ -1,0 +1,95 @@
+"""Finds the servers that traffic goes to, in the view of servers that all controllers share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from ccm.cloud import NodeView, Notice
+from ccm.hetzner.budget import Priority
+from ccm.hetzner.load_balancers.annotations import Wishes
+from ccm.hetzner.load_balancers.creation import Site, site_near
+from ccm.hetzner.load_balancers.plan import Planned
+from ccm.hetzner.load_balancers.targets import Target, candidates, settle, target_of
+from ccm.hetzner.snapshot import View
+from ccm.hetzner.wire import LoadBalancer, LoadBalancerType, Server
+
+SERVERS_AGE = 60.0
+MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing
+
+Found = tuple[tuple[Target, ...], frozenset[tuple[int, str]], list[Notice]]
+
+
+class TargetFinder:
+    """See the module.
+
+    Args:
+        servers: The shared view.
+        scheme: What provider IDs of Cloud servers start with.
+        network: The private network's id, or None.
+    """
+
+    def __init__(self, servers: View[Server], scheme: str, network: Callable[[], int | None]) -> None:
+        self._servers = servers
+        self._scheme = scheme
+        self._network = network
+        self._added: dict[int, set[tuple[int, str]]] = {}
+        self._missing: dict[int, float] = {}
+
+    async def find(
+        self,
+        wishes: Wishes,
+        balancer: LoadBalancer | None,
+        limits: LoadBalancerType,
+        nodes: Sequence[NodeView],
+    ) -> Found:
+        """The targets, the identities of all that are this cluster's, and what the owner should know."""
+        selected = [node for node in nodes if wishes.share or wishes.nodes.matches(node.labels)]
+        wanted = candidates(selected, self._scheme, private=wishes.use_private_ip)
+        found = (target_of(one) for one in balancer.targets) if balancer else ()
+        present = {one for one in found if one is not None}
+        await self._look_up(
+            {one.server for one in wanted.by_node.values() if one.server and one not in present}
+        )
+        targets, notices = settle(
+            wanted,
+            present,
+            self._servers.contents.by_id.get,
+            network=self._network(),
+            limit=limits.max_targets,
+        )
+        every = candidates(nodes, self._scheme, private=wishes.use_private_ip).by_node.values()
+        ours = {one.identity for one in every}
+        if balancer is not None:
+            ours |= self._added.get(balancer.id, ours)
+        return targets, frozenset(ours), notices
+
+    def reachable(self) -> frozenset[int]:
+        """Ids of servers that have a public IPv4 address."""
+        servers = self._servers.contents.by_id.values()
+        return frozenset(one.id for one in servers if one.public_net.ipv4 and one.public_net.ipv4.ip)
+
+    async def site(self, nodes: Sequence[NodeView]) -> Site:
+        """Near the servers."""
+        wanted = {one.server for one in candidates(nodes, self._scheme, private=False).by_node.values()}
+        servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
+        return site_near(server for number, server in servers.items() if number in wanted)
+
+    def remember(self, balancer: LoadBalancer, planned: Iterable[Planned]) -> None:
+        """These targets were ours to change, so they were not added by somebody else."""
+        targets = (getattr(one.step, "target", None) for one in planned)
+        added = {one.identity for one in targets if isinstance(one, Target)}
+        if added:
+            self._added.setdefault(balancer.id, set()).update(added)
+
+    async def _look_up(self, numbers: set[int]) -> None:
+        """Have servers in the view; what was missed in a fresh list is not looked for again at once."""
+        if not numbers:
+            return
+        servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
+        missing = numbers - servers.keys()
+        now = time.monotonic()
+        self._missing = {one: since for one, since in self._missing.items() if now - since < MISSING_AGE}
+        if missing - self._missing.keys():
+            servers = (await self._servers.read(0.0, Priority.LOAD_BALANCERS)).by_id
+            self._missing.update(dict.fromkeys(missing - servers.keys(), now))

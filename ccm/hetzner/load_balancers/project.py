@@ -1,0 +1,146 @@
+"""The project's load balancers: one shared list of them, what was seen in it, and the ways to change one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ccm.cloud import Notice, Rejected, ServiceView
+from ccm.hetzner.api import HetznerApi
+from ccm.hetzner.budget import Priority
+from ccm.hetzner.errors import NotFound, unavailable
+from ccm.hetzner.load_balancers.apply import Applied, Sleep, apply, delete
+from ccm.hetzner.load_balancers.creation import PATH
+from ccm.hetzner.load_balancers.errors import vanished
+from ccm.hetzner.load_balancers.ownership import placed_on
+from ccm.hetzner.load_balancers.plan import Planned
+from ccm.hetzner.snapshot import View
+from ccm.hetzner.wire import LoadBalancer, LoadBalancerType, Network
+
+VIEW_AGE = 30.0  # how old the list of load balancers may be, in seconds
+TYPES_AGE = 3600.0
+
+
+class Project:
+    """See the module.
+
+    Args:
+        api: The API.
+        network: The private network's id, or None; asked each time because it is known only after the start.
+        sleep: Waits.
+    """
+
+    def __init__(self, api: HetznerApi, network: Callable[[], int | None], *, sleep: Sleep) -> None:
+        self.api = api
+        self.sleep = sleep
+        self._network = network
+        self.balancers: View[LoadBalancer] = View(
+            lambda priority: api.list(PATH, "load_balancers", LoadBalancer, priority=priority)
+        )
+        self._types: View[LoadBalancerType] = View(
+            lambda priority: api.list(
+                "/load_balancer_types", "load_balancer_types", LoadBalancerType, priority=priority
+            )
+        )
+        self._doubtful: set[str] = set()
+        self._seen: dict[str, int] = {}
+
+    async def close(self) -> None:
+        """Stop reading."""
+        await self.balancers.close()
+        await self._types.close()
+
+    async def all(self, service: ServiceView, age: float = VIEW_AGE) -> list[LoadBalancer]:
+        """All load balancers, the list at most ``age`` seconds old; a fresh one if we had trouble with it.
+
+        Raises:
+            Unavailable: one of them can't be understood; it may be the one that we look for.
+        """
+        age = 0.0 if service.uid in self._doubtful else age
+        contents = await self.balancers.read(age, Priority.LOAD_BALANCERS)
+        found = list(contents.by_id.values())
+        if contents.odd and not placed_on(service, found):
+            odd = next(iter(contents.odd.values()))
+            raise unavailable(f"GET {PATH}", f"load balancer {odd.name!r} ({odd.id}): {odd.problem}")
+        return found
+
+    async def types(self) -> Mapping[str, LoadBalancerType]:
+        """The types of load balancers, by name."""
+        return (await self._types.read(TYPES_AGE, Priority.LOAD_BALANCERS)).by_name
+
+    async def look(self, number: int) -> LoadBalancer:
+        """Read one load balancer.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+        try:
+            balancer = await self.api.get(
+                f"{PATH}/{number}", "load_balancer", LoadBalancer, priority=Priority.LOAD_BALANCERS
+            )
+        except NotFound:
+            self.balancers.remove(number)
+            raise
+        self.balancers.put(balancer)
+        return balancer
+
+    async def apply(self, balancer: LoadBalancer, steps: Sequence[Planned]) -> Applied:
+        """Change a load balancer; see :func:`~ccm.hetzner.load_balancers.apply.apply`."""
+        applied = await apply(self.api, balancer, steps, sleep=self.sleep)
+        self.balancers.put(applied.balancer)
+        return applied
+
+    async def delete(self, balancer: LoadBalancer) -> None:
+        """Delete a load balancer.
+
+        Raises:
+            NotFound: it was gone already.
+            ApiError: it is still there.
+        """
+        try:
+            await delete(self.api, f"{PATH}/{balancer.id}", sleep=self.sleep)
+        except NotFound:
+            self.balancers.remove(balancer.id)
+            raise
+        self.balancers.remove(balancer.id)
+
+    def saw(self, service: ServiceView, balancer: LoadBalancer) -> None:
+        """Remember that this is the Service's load balancer."""
+        self._seen[service.uid] = balancer.id
+
+    def forget(self, service: ServiceView) -> None:
+        """The Service is no more."""
+        self._seen.pop(service.uid, None)
+        self._doubtful.discard(service.uid)
+
+    def doubt(self, service: ServiceView, *, doubtful: bool) -> None:
+        """Whether what we know of the Service's load balancer may be wrong."""
+        (self._doubtful.add if doubtful else self._doubtful.discard)(service.uid)
+
+    async def check_vanished(self, service: ServiceView) -> None:
+        """A load balancer that we have seen is not in the list: is it gone, or are we in another project?
+
+        Raises:
+            AccessDenied: nothing of ours is there, so the list proves nothing.
+        """
+        number = self._seen.get(service.uid)
+        if number is None:
+            return
+        try:
+            await self.look(number)
+        except NotFound:
+            pass
+        else:
+            text = f"load balancer {number} was this Service's and has lost its labels; adopt or delete it"
+            raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
+        network = self._network()
+        if network is not None:
+            try:
+                await self.api.get(
+                    f"/networks/{network}", "network", Network, priority=Priority.LOAD_BALANCERS
+                )
+            except NotFound:
+                raise vanished(f"load balancer {number} is gone, and so is network {network}") from None
+        alive = self.balancers.contents.by_id
+        if network is None and len(self._seen) > 1 and not any(one in alive for one in self._seen.values()):
+            raise vanished(f"all {len(self._seen)} load balancers are gone at once")
+        del self._seen[service.uid]
