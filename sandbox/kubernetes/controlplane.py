@@ -13,7 +13,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -51,6 +51,7 @@ class ControlPlane:
         service_cidr: str = "10.43.0.0/16",
         scheduler: bool = False,
         serving: Sequence[str] = (),
+        extra: Mapping[str, control_plane.Flags] | None = None,
     ) -> None:
         """Nothing happens before the start.
 
@@ -61,6 +62,7 @@ class ControlPlane:
             service_cidr: addresses of Services.
             scheduler: whether Pods are to be bound to nodes.
             serving: further names in the API server's certificate.
+            extra: further flags by component; they win.
         """
         self.directory = directory
         self.kubeconfig = directory / "kubeconfig.yaml"
@@ -69,6 +71,7 @@ class ControlPlane:
         self._cluster_cidr = cluster_cidr
         self._service_cidr = service_cidr
         self._serving = tuple(serving)
+        self._extra = dict(extra or {})
         self._scheduler = scheduler
 
     async def __aenter__(self) -> Self:
@@ -133,7 +136,13 @@ class ControlPlane:
             service_cidr=self._service_cidr,
             ports=_ports(self.directory / "ports.json"),
             # There is one API server; without this it would keep an endpoint for 127.0.0.1, which is refused.
-            extra={"kube-apiserver": {"endpoint-reconciler-type": "none"}},
+            extra={
+                **self._extra,
+                "kube-apiserver": {
+                    "endpoint-reconciler-type": "none",
+                    **self._extra.get("kube-apiserver", {}),
+                },
+            },
         )
         service_ip = control_plane.nth_address(self._service_cidr, 1)
         certificates.ensure(serving_names(service_ip, self._serving))

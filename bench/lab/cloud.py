@@ -1,0 +1,172 @@
+"""The emulated cloud in a process of its own, and a small client for it.
+
+Requests of a comparison itself have the user agent :data:`US`, so the log can be asked for all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+import requests
+from aiohttp import web
+
+from bench.lab.processes import child
+from sandbox.cloud.app import create_app
+from sandbox.cloud.backend import RecordsBackend
+from sandbox.cloud.config import CloudConfig
+
+TOKEN = "b" * 64
+US = "bench"
+LOCATION = "fsn1"
+NETWORK = "bench"
+POLLS = "GET /actions"
+READY_SECONDS = 20.0
+LIMITS = {"servers": 20_000, "primary_ips": 50_000, "network_members": 20_000}
+_CLIENTS = 4
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server as far as a comparison needs it.
+
+    Attributes:
+        id: Of the server.
+        name: Of the server and its Node.
+        private_ip: In the network; empty if it is in none.
+        public_ip: Its IPv4 address.
+    """
+
+    id: int
+    name: str
+    private_ip: str
+    public_ip: str
+
+
+class Cloud:
+    """A running cloud.
+
+    Args:
+        base: Its address.
+    """
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        self._session = requests.Session()
+        self._session.headers.update({"Authorization": f"Bearer {TOKEN}", "User-Agent": US})
+
+    @property
+    def endpoint(self) -> str:
+        """What goes into HCLOUD_ENDPOINT."""
+        return f"{self.base}/v1"
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """A call to the API beside the code under test; raises requests.HTTPError."""
+        return self._ask(method, f"/v1{path}", body)
+
+    def admin(self, method: str, path: str, body: object = None) -> Any:
+        """A call to the emulated cloud's own controls; raises requests.HTTPError."""
+        return self._ask(method, f"/_sandbox{path}", body)
+
+    def counts(self) -> dict[str, int]:
+        """Others' requests by operation since :meth:`forget`."""
+        return self.admin("GET", f"/requests/counts?user_agent=[!{US[0]}]*")["operations"]
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Others' requests since :meth:`forget`, newest first."""
+        return self.admin("GET", f"/requests?limit=50000&user_agent=[!{US[0]}]*")["requests"]
+
+    def forget(self) -> None:
+        """Start counting anew."""
+        self.admin("DELETE", "/requests")
+
+    def actions(self, mode: str) -> None:
+        """How long actions take: instant, realistic or slow."""
+        self.admin("PUT", "/settings", {"actions": mode})
+
+    def load_balancers(self) -> list[dict[str, Any]]:
+        """All of them, at most 50."""
+        return self.call("GET", "/load_balancers?per_page=50")["load_balancers"]
+
+    def network(self) -> dict[str, Any]:
+        """The network; it is made if there is none."""
+        found = self.call("GET", f"/networks?name={NETWORK}")["networks"]
+        if found:
+            return found[0]
+        subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.0.0.0/16"}
+        body = {"name": NETWORK, "ip_range": "10.0.0.0/8", "subnets": [subnet]}
+        return self.call("POST", "/networks", body)["network"]
+
+    def add_servers(self, names: list[str], *, private: bool = True) -> list[Server]:
+        """Servers that run.
+
+        Args:
+            names: One for each.
+            private: Put them into the network.
+        """
+        networks = [self.network()["id"]] if private else []
+
+        def add(name: str) -> int:
+            body = {
+                "name": name,
+                "server_type": "cpx22",
+                "image": "debian-12",
+                "location": LOCATION,
+                "networks": networks,
+            }
+            return self.call("POST", "/servers", body)["server"]["id"]
+
+        with ThreadPoolExecutor(_CLIENTS) as pool:
+            wanted = set(pool.map(add, names))
+        found: list[Server] = []
+        page: int | None = 1
+        while page is not None:
+            answer = self.call("GET", f"/servers?per_page=50&page={page}")
+            found.extend(_server(one) for one in answer["servers"] if one["id"] in wanted)
+            page = answer["meta"]["pagination"]["next_page"]
+        return sorted(found, key=lambda server: server.name)
+
+    def _ask(self, method: str, path: str, body: object) -> Any:
+        answer = self._session.request(method, self.base + path, json=body, timeout=30)
+        answer.raise_for_status()
+        return answer.json() if answer.content else {}
+
+
+def _server(item: dict[str, Any]) -> Server:
+    private = item["private_net"][0]["ip"] if item["private_net"] else ""
+    return Server(item["id"], item["name"], private, item["public_net"]["ipv4"]["ip"])
+
+
+@contextmanager
+def running_cloud(directory: Path) -> Iterator[Cloud]:
+    """A cloud for the time of a block; nothing of it is kept."""
+    command = [sys.executable, "-m", __spec__.name]
+    with child(command, log=directory / "cloud.log", stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline().strip()
+        if not line:
+            raise RuntimeError((directory / "cloud.log").read_text()[-2000:])
+        yield Cloud(f"http://127.0.0.1:{int(line)}")
+
+
+async def _serve() -> None:
+    config = CloudConfig(
+        tokens={TOKEN: "bench"}, rate_limit=0, limits=LIMITS, public_ipv4=IPv4Network("198.18.0.0/15")
+    )
+    runner = web.AppRunner(create_app(config, RecordsBackend()), access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    print(runner.addresses[0][1], flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())

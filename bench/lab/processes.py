@@ -1,0 +1,89 @@
+"""Child processes that end with us, whatever ends us, and what they use."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+STOP_SECONDS = 10.0
+_DEATH_SIGNAL = 1  # prctl: the signal that a process gets when its parent dies
+_TICKS = os.sysconf("SC_CLK_TCK")
+_MIB = 1024.0  # KiB
+
+
+@contextmanager
+def child(
+    command: Sequence[str],
+    *,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    stdout: int | None = None,
+    directory: Path | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """A process for the time of a block.
+
+    Args:
+        command: Its command line.
+        log: Gets what it prints.
+        environment: Variables; this process' if not given.
+        stdout: ``subprocess.PIPE`` to read it.
+        directory: To run it in.
+    """
+    with log.open("a") as file:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=file if stdout is None else stdout,
+            stderr=file,
+            text=True,
+            # Ctrl-C is ours to handle, so that things end in order.
+            start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - it makes one system call
+        )
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Have a process end, gently first; returns when it has."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def resident_mib(pid: int) -> float:
+    """Resident memory in MiB."""
+    return _rollup(Path(f"/proc/{pid}/smaps_rollup").read_text(), "Rss:")
+
+
+def private_mib(pid: int) -> float:
+    """Memory that no other process shares and the kernel can't evict, in MiB."""
+    return _rollup(Path(f"/proc/{pid}/smaps_rollup").read_text(), "Anonymous:")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time so far, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _rollup(text: str, key: str) -> float:
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(key)) / _MIB
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGTERM)

@@ -1,0 +1,135 @@
+"""Rows of figures, the bound of each, and how they are printed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+class BenchError(Exception):
+    """A comparison can't be made; the text is for people."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure.
+
+    Attributes:
+        what: What was measured.
+        ours: Our figure.
+        bound: What it may be at most; None = shown for information.
+        unit: Of both.
+        peer: The official CCM's figure from this run; None = there was none.
+        official: Its figure by its formulas or by earlier measurements, as a text.
+        note: How ours comes about.
+    """
+
+    what: str
+    ours: float
+    bound: float | None = None
+    unit: str = "calls"
+    peer: float | None = None
+    official: str = ""
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the bound holds."""
+        return self.bound is None or self.ours <= self.bound
+
+
+def table(title: str, rows: Sequence[Row]) -> str:
+    """Rows for people."""
+    head = ("what", "ours", "at most", "peer", "official, by formula or earlier", "verdict")
+    lines = [head]
+    for row in rows:
+        verdict = "" if row.bound is None else ("PASS" if row.passed else "FAIL")
+        bound = "" if row.bound is None else _number(row.bound, row.unit)
+        peer = "-" if row.peer is None else _number(row.peer, row.unit)
+        lines.append((row.what, _number(row.ours, row.unit), bound, peer, row.official, verdict))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    left = {0, 4, 5}
+    text = [
+        "  ".join(
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+    notes = [f"  {row.what}: {row.note}" for row in rows if row.note]
+    return "\n".join([title, *text, *notes, "PASS" if all(row.passed for row in rows) else "FAIL"])
+
+
+def as_json(title: str, rows: Sequence[Row]) -> str:
+    """Rows for programs."""
+    items = [{**vars(row), "passed": row.passed} for row in rows]
+    return json.dumps({"title": title, "rows": items, "passed": all(row.passed for row in rows)}, indent=1)
+
+
+def peer_program(path: str) -> Path:
+    """The official binary.
+
+    Raises:
+        BenchError: there is no such program.
+    """
+    program = Path(path).resolve()
+    if not program.is_file() or not os.access(program, os.X_OK):
+        raise BenchError(
+            f"--peer: {path} is not an executable file; give the path of an official "
+            "hcloud-cloud-controller-manager binary, or leave --peer out"
+        )
+    return program
+
+
+def main(
+    title: str,
+    description: str | None,
+    measure: Callable[[argparse.Namespace], Coroutine[Any, Any, list[Row]]],
+    options: Callable[[argparse.ArgumentParser], Any] = lambda _: None,
+) -> int:
+    """Parse the command line, measure, print; returns the exit code: 0 all bounds hold, 1 not, 2 misused.
+
+    Args:
+        title: Above the table.
+        description: The script's docstring.
+        measure: Makes the rows; `arguments.peer` is the path of the official binary or None.
+        options: Adds arguments of its own.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--peer", metavar="PATH", help="also run this official binary and show its figures")
+    options(parser)
+    arguments = parser.parse_args()
+    # Being terminated is like Ctrl-C: everything that was started is ended.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        arguments.peer = peer_program(arguments.peer) if arguments.peer else None
+        rows = asyncio.run(measure(arguments))
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("bench: interrupted; everything that was started has ended", file=sys.stderr)
+        return 130
+    print(as_json(title, rows) if arguments.json else table(title, rows))
+    return 0 if all(row.passed for row in rows) else 1
+
+
+def say(text: str) -> None:
+    """Tell what is going on, apart from the results."""
+    print(f"• {text}", file=sys.stderr, flush=True)
+
+
+def _number(value: float, unit: str) -> str:
+    text = f"{value:.0f}" if unit == "calls" else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{text} {unit}" if unit else text

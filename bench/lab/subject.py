@@ -1,0 +1,125 @@
+"""What is compared: our CCM, and the official one if there is a binary of it, as processes.
+
+Both get the same environment variables and flags, which both understand, and the same API server and cloud.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.lab.cloud import LOCATION, NETWORK, TOKEN
+from bench.lab.processes import child
+from bench.lab.report import BenchError, say
+from bench.lab.stage import CLUSTER_CIDR, Stage
+
+_KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
+_TAIL = 2000
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A cloud-controller-manager.
+
+    Attributes:
+        name: For people.
+        command: How it starts, without flags.
+    """
+
+    name: str
+    command: tuple[str, ...]
+
+
+OURS = Subject("ours", (sys.executable, "-m", "ccm"))
+
+
+def subjects(peer: Path | None) -> list[Subject]:
+    """Ours, and the official one if a binary is named."""
+    return [OURS, *([Subject("peer", (str(peer),))] if peer else [])]
+
+
+def environment(endpoint: str, *, network: bool, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The official CCM's variables, which ours reads too.
+
+    Args:
+        endpoint: Of the cloud.
+        network: Whether to use the private network.
+        more: Further variables; they win.
+    """
+    private = {"HCLOUD_NETWORK": NETWORK, "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
+    return {
+        "HCLOUD_TOKEN": TOKEN,
+        "HCLOUD_ENDPOINT": endpoint,
+        "HCLOUD_LOAD_BALANCERS_LOCATION": LOCATION,
+        "HCLOUD_METRICS_ENABLED": "false",
+        **(private if network else {}),
+        **(more or {}),
+    }
+
+
+def flags(kubeconfig: Path | None, *, routes: bool) -> list[str]:
+    """Flags that both understand; everything else is at its default.
+
+    Args:
+        kubeconfig: Which API server; None = said in another way.
+        routes: Whether the route controller runs.
+    """
+    return [
+        "--cloud-provider=hcloud",
+        *([f"--kubeconfig={kubeconfig}"] if kubeconfig else []),
+        "--allow-untagged-cloud",
+        "--leader-elect=false",
+        "--allocate-node-cidrs=true",
+        f"--configure-cloud-routes={str(routes).lower()}",
+        f"--cluster-cidr={CLUSTER_CIDR}",
+        "--secure-port=0",
+        "--webhook-secure-port=0",
+    ]
+
+
+@contextmanager
+def running(
+    subject: Subject,
+    stage: Stage,
+    *,
+    network: bool = True,
+    routes: bool = False,
+    more: Mapping[str, str] | None = None,
+    extra_flags: Sequence[str] = (),
+) -> Iterator[subprocess.Popen[str]]:
+    """A CCM for the time of a block.
+
+    Args:
+        subject: Which one.
+        stage: Where.
+        network: Whether it uses the private network.
+        routes: Whether its route controller runs.
+        more: Further variables.
+        extra_flags: Further flags.
+
+    Raises:
+        BenchError: it ended by itself; has the end of its log.
+    """
+    log = stage.directory / f"{subject.name}.log"
+    variables = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    variables |= environment(stage.cloud.endpoint, network=network, more=more)
+    command = [*subject.command, *flags(stage.kubeconfig, routes=routes), *extra_flags]
+    say(f"running {subject.name}: {Path(subject.command[0]).name} {' '.join(subject.command[1:])}".rstrip())
+    with child(command, log=log, environment=variables) as process:
+        try:
+            yield process
+        except BenchError as error:
+            raise BenchError(f"{error}\n{_end_of(log)}") from None
+        finally:
+            ended = process.poll()
+        if ended is not None:
+            raise BenchError(f"{subject.name} ended by itself with exit code {ended}:\n{_end_of(log)}")
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text(errors="replace")[-_TAIL:]

@@ -1,0 +1,92 @@
+"""How long a thousand new nodes take, and what they cost: ``./dev bench nodes [--nodes 1000] [--peer PATH]``.
+
+All nodes have registered, as kubelets do, at a real API server, and wait with the taint of an external cloud.
+Then the CCM starts as a process; the time runs from its start until the last node has its provider ID,
+addresses and labels, and no taint. Calls are those of the emulated cloud's log. Load balancers and routes are
+off. Everything shares this machine's cores: API server, etcd, cloud and the CCM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+
+from bench.lab.processes import cpu_seconds
+from bench.lab.report import BenchError, Row, main, say
+from bench.lab.stage import Stage, stage
+from bench.lab.subject import Subject, running, subjects
+
+SECONDS = 20.0
+PAGE = 50
+SERVERS = "GET /servers"
+OFF = {"HCLOUD_LOAD_BALANCERS_ENABLED": "false"}
+NODES = 1000
+
+
+async def run(on: Stage, subject: Subject, number: int) -> dict[str, float]:
+    """One CCM's figures."""
+    servers = await on.add_servers([f"node-{index:04}" for index in range(number)], private=False)
+    await on.register(servers)
+    await on.until("all nodes are registered", lambda: len(on.nodes) == number)
+    say(f"{number} nodes are registered")
+    on.cloud.forget()
+    started = time.monotonic()
+    with running(subject, on, network=False, more=OFF) as process:
+        await on.until(
+            "all nodes are initialised", lambda: on.initialized() == number, seconds=10 * number / 20
+        )
+        seconds = time.monotonic() - started
+        cpu = cpu_seconds(process.pid)
+        counts = await on.settled()
+    bare = [node.metadata.name for node in on.nodes.items() if not node.metadata.labels.get(INSTANCE_TYPE)]
+    if bare:
+        raise BenchError(f"{len(bare)} nodes have no instance type, {bare[0]} for one")
+    calls = sum(n for name, n in counts.items() if name.startswith(SERVERS))
+    return {"seconds": seconds, "cpu": cpu, "calls": calls, "others": sum(counts.values()) - calls}
+
+
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+
+
+async def measure(arguments: argparse.Namespace) -> list[Row]:
+    """All rows."""
+    found: dict[str, dict[str, float]] = {}
+    number = arguments.nodes
+    async with stage() as on:
+        for subject in subjects(arguments.peer):
+            found[subject.name] = await run(on, subject, number)
+            await on.clear()
+    ours, peer = found["ours"], found.get("peer", {})
+    pages = math.ceil(number / PAGE)
+    what = f"initialise {number} new nodes"
+    return [
+        Row(
+            f"{what}: calls for servers",
+            ours["calls"],
+            pages,
+            peer=peer.get("calls"),
+            official=f"{pages} pages",
+        ),
+        Row(
+            f"{what}: time",
+            ours["seconds"],
+            SECONDS,
+            "s",
+            peer=peer.get("seconds"),
+            official=f"{3 * number} API-server calls, 20/s: {3 * number / 20:.0f} s",
+            note="from the start of the process",
+        ),
+        Row(f"{what}: CPU", ours["cpu"], None, "s", peer=peer.get("cpu"), note="of the CCM's process"),
+        Row("other calls, for its start", ours["others"], peer=peer.get("others")),
+    ]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Arguments of this comparison."""
+    parser.add_argument("--nodes", type=int, default=NODES, help="how many (default 1000)")
+
+
+if __name__ == "__main__":
+    sys.exit(main("New nodes", __doc__, measure, options))
