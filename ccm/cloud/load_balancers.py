@@ -41,6 +41,7 @@ class ServiceView:
     source_ranges: tuple[str, ...] = ()
     load_balancer_ip: str = ""
     ip_families: tuple[str, ...] = ()
+    session_affinity: str = "None"
 
     @property
     def key(self) -> str:

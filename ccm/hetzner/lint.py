@@ -92,6 +92,8 @@ def _problems(service: Service) -> Iterator[str]:
         ports,
         source_ranges=service.spec.load_balancer_source_ranges,
         load_balancer_ip=service.spec.load_balancer_ip,
+        ip_families=service.spec.ip_families,
+        session_affinity=service.spec.session_affinity or "None",
     )
     wishes = read(view, _NO_DEFAULTS, network=True)
     yield from wishes.problems.values()

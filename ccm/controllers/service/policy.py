@@ -78,6 +78,7 @@ def view_of(service: Service) -> ServiceView:
         source_ranges=spec.load_balancer_source_ranges,
         load_balancer_ip=spec.load_balancer_ip,
         ip_families=spec.ip_families,
+        session_affinity=spec.session_affinity or "None",
     )
 
 

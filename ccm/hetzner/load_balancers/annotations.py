@@ -145,6 +145,11 @@ class Wishes:
     problems: Mapping[str, str]
     remarks: Mapping[str, str]
 
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """Everything that is wrong or has no effect, in words."""
+        return (*self.problems.values(), *self.remarks.values())
+
 
 def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool) -> Wishes:
     """Read the annotations. Never raises.
@@ -290,4 +295,7 @@ def _remarks(service: ServiceView) -> dict[str, str]:
         elif match[1] not in ports:
             has = ", ".join(sorted(ports, key=int)) or "no ports"
             remarks[name] = f"{name}: the Service has no port {match[1]:.20}, it has {has}"
+    if service.annotations.get(PREFIX + "share") and service.annotations.get(PREFIX + "node-selector"):
+        name = PREFIX + "node-selector"
+        remarks[name] = f"{name}: has no effect on a shared load balancer, all Services have the same targets"
     return remarks

@@ -118,7 +118,6 @@ class HetznerLoadBalancers:
 
     async def _ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         case = await self._examiner.examine(service, nodes, dry=False)
-        problems = list(case.wishes.problems.values())
         steps, errors = list(case.certificates.steps), list(case.certificates.errors)
         balancer = case.place.balancer
         if balancer is None:
@@ -128,8 +127,8 @@ class HetznerLoadBalancers:
         swept, leftovers = await self._sweep(case, balancer, dry=False)
         steps += swept
         errors += leftovers
-        if problems:
-            errors.insert(0, InvalidAnnotations(problems))
+        if case.wishes.problems:
+            errors.insert(0, InvalidAnnotations(case.wishes.complaints))
         if errors:
             raise incomplete(errors, case.notices)
         return LoadBalancerResult(ingress_of(balancer, case.wishes), tuple(steps), tuple(case.notices))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.load_balancers.annotations import Wishes
+from ccm.hetzner.load_balancers.immovable import immovable, is_held_elsewhere
 from ccm.hetzner.load_balancers.listeners import occupied_ports, wanted_listeners
 from ccm.hetzner.load_balancers.ownership import (
     Place,
     foreign_ports,
-    is_shared,
     rdns_set_by_us,
     wanted_labels,
 )
@@ -54,15 +54,17 @@ def desire(service: ServiceView, wishes: Wishes, around: Circumstances) -> tuple
     taken = foreign_ports(service, wishes, place)
     listeners, conflicts = _without_conflicts(listeners, taken)
     notices += conflicts
-    if not is_shared(wishes, place.balancer) and len(listeners) > around.limits.max_services:
-        notices.append(_too_many(listeners, around.limits))
-        listeners = listeners[: around.limits.max_services]
+    room = around.limits.max_services - _kept_listeners(place, taken)
+    if len(listeners) > room:
+        notices.append(_too_many(listeners[max(0, room) :], around.limits))
+        listeners = listeners[: max(0, room)]
     ports = [one.listen_port for one in listeners]
     labels = wanted_labels(service, wishes, place, around.cluster, ports)
     if not place.leads and place.balancer is not None:
         name = place.balancer.name
         desired = Desired(name, labels, listeners=tuple(listeners), foreign_ports=frozenset(taken))
         return desired, notices
+    notices += immovable(service, wishes, place.balancer, around.network)
     rdns: dict[str, str | None] = {
         family: None for family in rdns_set_by_us(place.balancer) if family not in wishes.rdns
     }
@@ -72,7 +74,7 @@ def desire(service: ServiceView, wishes: Wishes, around: Circumstances) -> tuple
         type=around.type,
         algorithm=wishes.algorithm,
         public=wishes.public,
-        network=around.network,
+        network=None if is_held_elsewhere(wishes, place.balancer, around.network) else around.network,
         private_ip=wishes.private_ipv4,
         ip_range=wishes.ip_range,
         listeners=tuple(listeners),
@@ -137,8 +139,13 @@ def _without_conflicts(
     return free, [Notice("LoadBalancerPortConflict", f"on the shared load balancer {who}")]
 
 
-def _too_many(listeners: Sequence[LoadBalancerService], limits: LoadBalancerType) -> Notice:
-    out = ", ".join(str(one.listen_port) for one in listeners[limits.max_services :])
+def _kept_listeners(place: Place, taken: Collection[int]) -> int:
+    """How many listeners of others there are; they take room too."""
+    return sum(one.listen_port in taken for one in place.balancer.services) if place.balancer else 0
+
+
+def _too_many(left_out: Sequence[LoadBalancerService], limits: LoadBalancerType) -> Notice:
+    out = ", ".join(str(one.listen_port) for one in left_out)
     text = (
         f"type {limits.name} takes {limits.max_services} ports; these are left out: {out}; choose a larger "
     )

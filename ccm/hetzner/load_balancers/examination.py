@@ -55,6 +55,23 @@ class Case:
 
 
 @dataclass(frozen=True)
+class _Size:
+    """How large a load balancer should be.
+
+    Attributes:
+        wanted: Its type; None = leave it.
+        limits: The type whose limits hold.
+        notices: What the owner should know.
+        problem: What is wrong with the type that is asked for.
+    """
+
+    wanted: LoadBalancerType | None
+    limits: LoadBalancerType
+    notices: list[Notice] = field(default_factory=list[Notice])
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class Examiner:
     """See the module.
 
@@ -102,19 +119,21 @@ class Examiner:
         place = await self.locate(service, wishes)
         if place.balancer is None:
             await self.project.check_vanished(service)
-        wanted_type, limits, notices = await self._type(service, wishes, place)
+        size = await self._size(service, wishes, place)
+        if size.problem:
+            wishes = replace(wishes, problems={**wishes.problems, PREFIX + "type": size.problem})
         if wishes.problems and place.balancer is None:
-            raise InvalidAnnotations(wishes.problems.values())
+            raise InvalidAnnotations(wishes.complaints)
         certificates = Resolution()
         if not wishes.problems:
             certificates = await self.certificates.resolve(service, wishes, dry=dry)
-        targets, ours, more = await self.finder.find(wishes, place.balancer, limits, nodes)
+        targets, ours, more = await self.finder.find(wishes, place.balancer, size.limits, nodes)
         around = Circumstances(
             place=place,
             cluster=self.cluster,
             network=self.network(),
-            type=wanted_type,
-            limits=limits,
+            type=size.wanted,
+            limits=size.limits,
             certificates=certificates.by_port,
             targets=targets,
             cluster_targets=ours,
@@ -124,7 +143,7 @@ class Examiner:
         if place.balancer is not None:
             desired = _within_what_is_known(desired, place.balancer, wishes, certificates)
         case = Case(service, wishes, place, desired, certificates=certificates)
-        case.notices = [*_remarks(wishes), *notices, *more, *remarks, *certificates.notices]
+        case.notices = [*_remarks(wishes), *size.notices, *more, *remarks, *certificates.notices]
         if place.balancer is None:
             case.site = await self._site(wishes, nodes)
         return case
@@ -133,28 +152,26 @@ class Examiner:
         chosen = Site(wishes.location, wishes.network_zone)
         return await self.finder.site(nodes) if chosen == Site() else chosen
 
-    async def _type(
-        self, service: ServiceView, wishes: Wishes, place: Place
-    ) -> tuple[LoadBalancerType | None, LoadBalancerType, list[Notice]]:
-        """The type that is wanted (None = leave it), the one whose limits hold, and remarks."""
+    async def _size(self, service: ServiceView, wishes: Wishes, place: Place) -> _Size:
         present = place.balancer.load_balancer_type if place.balancer else None
         if present is not None and wishes.type in ("", present.name):
-            return None, present, []
+            return _Size(None, present, _deprecated(present, service))
         known = await self.project.types()
         name = wishes.type or DEFAULT_TYPE
         wanted = known.get(name)
         if wanted is None:
-            text = f"{PREFIX}type: {name!r} is not one of {', '.join(sorted(known))}"
-            raise InvalidAnnotations([text, *wishes.problems.values()])
-        notices: list[Notice] = []
+            problem = f"{PREFIX}type: {name!r} is not one of {', '.join(sorted(known))}"
+            return _Size(None, present or LoadBalancerType(), problem=problem)
+        notices = _deprecated(wanted, service)
         if not wishes.type:
             text = f"no type is configured, {name} is used; set {PREFIX}type or HCLOUD_LOAD_BALANCERS_TYPE"
             notices.append(Notice("LoadBalancerTypeUnconfigured", text))
-        if wanted.deprecated:
-            notices.append(
-                Notice("LoadBalancerTypeDeprecated", f"type {name} of {service.key} is deprecated")
-            )
-        return wanted, wanted, notices
+        return _Size(wanted, wanted, notices)
+
+
+def _deprecated(kind: LoadBalancerType, service: ServiceView) -> list[Notice]:
+    text = f"type {kind.name} of {service.key} is deprecated"
+    return [Notice("LoadBalancerTypeDeprecated", text)] if kind.deprecated else []
 
 
 def _within_what_is_known(
@@ -173,6 +190,6 @@ def _within_what_is_known(
 
 
 def _remarks(wishes: Wishes) -> list[Notice]:
-    if not wishes.remarks:
-        return []
+    if wishes.problems or not wishes.remarks:
+        return []  # with problems, one Event names both
     return [Notice("InvalidLoadBalancerAnnotation", "; ".join(wishes.remarks.values()))]

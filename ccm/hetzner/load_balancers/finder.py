@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ccm.cloud import NodeView, Notice
 from ccm.hetzner.budget import Priority
@@ -51,17 +51,19 @@ class TargetFinder:
         await self._look_up(
             {one.server for one in wanted.by_node.values() if one.server and one not in present}
         )
+        every = candidates(nodes, self._scheme, private=wishes.use_private_ip).by_node.values()
+        ours = {one.identity for one in every}
+        foreign = 0
+        if balancer is not None:
+            ours |= self._added.get(balancer.id, ours)
+            foreign = _foreign(balancer, ours, kept=wishes.preserve_foreign)
         targets, notices = settle(
             wanted,
             present,
             self._servers.contents.by_id.get,
             network=self._network(),
-            limit=limits.max_targets,
+            limit=max(0, limits.max_targets - foreign),
         )
-        every = candidates(nodes, self._scheme, private=wishes.use_private_ip).by_node.values()
-        ours = {one.identity for one in every}
-        if balancer is not None:
-            ours |= self._added.get(balancer.id, ours)
         return targets, frozenset(ours), notices
 
     def reachable(self) -> frozenset[int]:
@@ -93,3 +95,15 @@ class TargetFinder:
         if missing - self._missing.keys():
             servers = (await self._servers.read(0.0, Priority.LOAD_BALANCERS)).by_id
             self._missing.update(dict.fromkeys(missing - servers.keys(), now))
+
+
+def _foreign(balancer: LoadBalancer, ours: Collection[tuple[int, str]], *, kept: bool) -> int:
+    """How many targets stay that are not for us to remove; they take room too.
+
+    Args:
+        balancer: It now.
+        ours: Identities of this cluster's targets.
+        kept: Whether targets stay that may be somebody else's; label selectors always do.
+    """
+    found = [target_of(one) for one in balancer.targets]
+    return sum(one is None or (kept and one.identity not in ours) for one in found)

@@ -8,6 +8,7 @@ from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import CheckWishes, PortWishes, Wishes
 from ccm.hetzner.wire import HealthCheck, HealthCheckHttp, LoadBalancerService, ServiceHttp
 
+SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _KUBE_PROXY = CheckWishes(protocol="http", path="/healthz", status_codes=("200",))
 
 
@@ -45,7 +46,10 @@ def _notices(service: ServiceView) -> Sequence[Notice]:
         f"{name} ({value})"
         for name, value in (
             ("loadBalancerSourceRanges", ", ".join(service.source_ranges)),
+            (SOURCE_RANGES, service.annotations.get(SOURCE_RANGES, "").strip()),
             ("loadBalancerIP", service.load_balancer_ip),
+            ("sessionAffinity", service.session_affinity.replace("None", "")),
+            ("ipFamilies", "IPv6 alone" if service.ip_families == ("IPv6",) else ""),
         )
         if value
     ]
