@@ -30,6 +30,11 @@ def quiet(_: str) -> None:
     pass
 
 
+def starts(said: list[str]) -> list[str]:
+    """Of what was told, the starts of builds; long ones tell how far they are as well."""
+    return [text for text in said if ": " not in text]
+
+
 def test_pins_are_read_from_go_mod():
     versions = {c.name: c.version for c in COMPONENTS}
     assert f"v{versions['hyperkube']}" == KUBERNETES_VERSION
@@ -55,16 +60,22 @@ def test_the_version_is_linked_in(tmp_path):
     assert "-extldflags -static" in commands["runc"]
 
 
+@pytest.mark.slow
+# The first build on a machine compiles the standard library.
+@pytest.mark.timeout(600)
 def test_a_small_toolchain_is_built_once(tmp_path):
     said = []
     built = toolchain.ensure(tmp_path, said.append, SMALL)
     assert (built.bin / "whoami").resolve().is_file()
-    assert said == ["building whoami 0 (1 of 2)", "building pause 0 (2 of 2)"]
+    assert starts(said) == ["building whoami 0 (1 of 2)", "building pause 0 (2 of 2)"]
+    told = len(said)
     assert toolchain.ensure(tmp_path, said.append, SMALL) == built == toolchain.find(tmp_path, SMALL)
-    assert len(said) == 2
+    assert len(said) == told
     assert not [p for p in (tmp_path / "toolchain").iterdir() if p.name.startswith(".")]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_an_interrupted_build_goes_on_where_it_stopped(tmp_path, monkeypatch):
     toolchain.ensure(tmp_path, quiet, SMALL[:1])
     leftover = tmp_path / "toolchain" / f".{SMALL[1].key}"
@@ -72,7 +83,7 @@ def test_an_interrupted_build_goes_on_where_it_stopped(tmp_path, monkeypatch):
     (leftover / "half").write_text("")
     said = []
     built = toolchain.ensure(tmp_path, said.append, SMALL)
-    assert said == ["building pause 0 (1 of 1)"]
+    assert starts(said) == ["building pause 0 (1 of 1)"]
     assert not (built.bin / "half").exists()
 
 
@@ -129,6 +140,7 @@ def test_builds_use_no_more_than_cores_and_memory(cores, memory):
     assert parallel == 1 or parallel * (3 << 29) <= memory
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_one_clear_error(tmp_path, programs, monkeypatch):
     monkeypatch.setattr(image.os, "geteuid", lambda: 0)
     (tmp_path / "cache").write_text("a file")
@@ -199,6 +211,7 @@ def test_a_file_of_ours_replaces_a_hard_link_and_does_not_write_into_it(tmp_path
     assert (tmp_path / "rootfs").read_text() == "ours"
 
 
+@pytest.mark.slow
 def test_without_root_the_image_says_what_to_do(tmp_path, programs, monkeypatch):
     monkeypatch.setattr(image.os, "geteuid", lambda: 1000)
     with pytest.raises(ImageError, match="needs root"):
