@@ -113,6 +113,7 @@ class Dispatcher:
         self, exchange: _Exchange, operation: Operation, parameters: Mapping[str, str]
     ) -> Reply:
         request, fault, cloud = exchange.request, exchange.fault, self._cloud
+        body = await _body(request)  # first: a client that gives up takes with it what was not read yet
         if fault is not None:
             await asyncio.sleep(fault.latency)
             if fault.drop == "before" or (fault.error and not fault.after):
@@ -122,7 +123,7 @@ class Dispatcher:
             project=exchange.project,
             parameters=parameters,
             query=request.query,
-            body=await _body(request),
+            body=body,
             url=f"{request.url.origin()}{request.path}",
         )
         try:

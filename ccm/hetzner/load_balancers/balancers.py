@@ -81,9 +81,12 @@ class HetznerLoadBalancers:
             balancer = case.place.balancer
             steps = list(case.certificates.steps)
             if balancer is None:
-                return [*steps, case.describe_creation()]
-            steps += [str(one.step) for one in plan(case.desired, balancer)]
-            return [*steps, *(await self._sweep(case, balancer, dry=True))[0]]
+                steps.append(case.describe_creation())
+            else:
+                steps += [str(one.step) for one in plan(case.desired, balancer)]
+                steps += (await self._sweep(case, balancer, dry=True))[0]
+            others = self._others(service, balancer)
+            return [*steps, *(f"leave load balancer {one.name} ({one.id})" for one in others)]
 
     async def ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         """See :meth:`ccm.cloud.LoadBalancers.ensure`."""
@@ -91,8 +94,9 @@ class HetznerLoadBalancers:
             try:
                 result = await self._ensure(service, nodes)
             except CloudError:
-                # Whatever it was: the next look is a fresh one.
+                # Whatever it was: the next look is a fresh one, in case that we looked into another project.
                 self.project.doubt(service, doubtful=True)
+                self.certificates.doubt()
                 raise
             self.project.doubt(service, doubtful=False)
             return result
@@ -109,8 +113,8 @@ class HetznerLoadBalancers:
                 done, told = await retire(self.project, service, balancer)
                 steps += done
                 notices += told
-            managed = any("managed" in value.lower() for value in service.annotations.values())
-            swept, errors = await self.certificates.sweep(service, (), look=managed, dry=False)
+            # Whatever the annotations say by now: they may have asked for a managed certificate before.
+            swept, errors = await self.certificates.sweep(service, (), look=True, dry=False)
             if errors:
                 raise errors[0]
             self.project.forget(service)
@@ -123,15 +127,29 @@ class HetznerLoadBalancers:
         if balancer is None:
             balancer = await self._create(case, steps)
         self.project.saw(service, balancer)
+        before = balancer
         balancer = await self._converge(case, balancer, steps, errors)
-        swept, leftovers = await self._sweep(case, balancer, dry=False)
+        swept, leftovers = await self._sweep(case, before, dry=False)
         steps += swept
         errors += leftovers
+        if not errors and not case.wishes.problems:
+            await self._leave_others(case, balancer, steps)
         if case.wishes.problems:
             errors.insert(0, InvalidAnnotations(case.wishes.complaints))
         if errors:
             raise incomplete(errors, case.notices)
         return LoadBalancerResult(ingress_of(balancer, case.wishes), tuple(steps), tuple(case.notices))
+
+    async def _leave_others(self, case: Case, balancer: LoadBalancer, steps: list[str]) -> None:
+        """The Service has moved to this load balancer; only now it leaves those where it was."""
+        for other in self._others(case.service, balancer):
+            done, notices = await retire(self.project, case.service, other)
+            steps += done
+            case.notices += notices
+
+    def _others(self, service: ServiceView, balancer: LoadBalancer | None) -> list[LoadBalancer]:
+        placed = placed_on(service, self.project.balancers.contents.by_id.values())
+        return [one for one in placed if balancer is None or one.id != balancer.id]
 
     async def _converge(
         self, case: Case, balancer: LoadBalancer, steps: list[str], errors: list[CloudError]

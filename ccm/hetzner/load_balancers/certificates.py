@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -19,7 +20,7 @@ from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.errors import NotFound, Refused, Unavailable, unavailable
 from ccm.hetzner.load_balancers.annotations import CertificateWishes, Wishes
-from ccm.hetzner.load_balancers.apply import Sleep, delete
+from ccm.hetzner.load_balancers.apply import Sleep, delete, patiently
 from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE_UID
 from ccm.hetzner.snapshot import View
 from ccm.hetzner.wire import Certificate
@@ -27,6 +28,7 @@ from ccm.hetzner.wire import Certificate
 STAGING = "HC-Use-Staging-CA"
 AGE = 300.0
 AGE_AFTER_MISS = 5.0
+RETRY_PERIOD = 3600.0  # seconds between two requests for a certificate that could not be issued
 NOT_YET = 0  # stands for the id of a certificate that a plan would request
 
 
@@ -56,20 +58,34 @@ class Certificates:
         api: The API.
         cluster: The cluster's id; may be empty.
         sleep: Waits.
+        clock: Monotonic seconds.
     """
 
-    def __init__(self, api: HetznerApi, cluster: str, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        api: HetznerApi,
+        cluster: str,
+        *,
+        sleep: Sleep = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.sleep = sleep
         self.view: View[Certificate] = View(
             lambda priority: api.list("/certificates", "certificates", Certificate, priority=priority)
         )
         self._api = api
         self._cluster = cluster
+        self._clock = clock
+        self._retried: dict[int, float] = {}
         self._doubtful = False
 
     async def close(self) -> None:
         """Stop reading."""
         await self.view.close()
+
+    def doubt(self) -> None:
+        """Something went wrong with what we know: the next look is a fresh one."""
+        self._doubtful = True
 
     async def resolve(self, service: ServiceView, wishes: Wishes, *, dry: bool) -> Resolution:
         """Find the certificates of every https port; request managed ones that don't exist.
@@ -88,8 +104,7 @@ class Certificates:
                 resolution.errors.append(_missing(port, "it has none: name some in http-certificates"))
             return resolution
         try:
-            known = await self._read(0.0 if self._doubtful else AGE)
-            self._doubtful = False
+            known = await self._read(AGE)
             if any(_unknown(asked, known) for asked in ports.values()):
                 known = await self._read(AGE_AFTER_MISS)
         except CloudError as error:
@@ -141,12 +156,8 @@ class Certificates:
     async def _managed(
         self, service: ServiceView, port: int, asked: CertificateWishes, resolution: Resolution, *, dry: bool
     ) -> None:
-        wanted = frozenset(asked.domains)
         everyone = self.view.contents.by_id.values()
-        found = next(
-            (one for one in everyone if _is_ours(one, service) and frozenset(one.domain_names) == wanted),
-            None,
-        )
+        found = next((one for one in everyone if _is_ours(one, service) and _fits(one, asked)), None)
         if found is None:
             step = f"request a managed certificate for {', '.join(asked.domains)}"
             try:
@@ -160,12 +171,30 @@ class Certificates:
             resolution.by_port[port] = (NOT_YET,)
             return
         resolution.by_port[port] = (found.id,)
+        first = found.id not in resolution.managed
         resolution.managed.add(found.id)
         status = found.status
         if status is not None and "failed" in (status.issuance, status.renewal):
             why = status.error.message if status.error else "no reason given"
             text = f"the managed certificate {found.name} ({', '.join(found.domain_names)}) failed: {why}"
             resolution.notices.append(Notice("ManagedCertificateFailed", text))
+            if first and not dry:
+                await self._retry(found, resolution)
+
+    async def _retry(self, certificate: Certificate, resolution: Resolution) -> None:
+        """Have a failed certificate issued again, now and then: what was wrong may have been put right."""
+        now = self._clock()
+        if now - self._retried.get(certificate.id, -RETRY_PERIOD) < RETRY_PERIOD:
+            return
+        self._retried[certificate.id] = now
+        path = f"/certificates/{certificate.id}/actions/retry"
+        try:
+            await patiently(lambda: self._api.act(path, priority=Priority.LOAD_BALANCERS), self.sleep)
+        except CloudError as error:
+            resolution.errors.append(error)
+            return
+        self._doubtful = True
+        resolution.steps.append(f"request managed certificate {certificate.name} ({certificate.id}) again")
 
     async def _request(self, service: ServiceView, asked: CertificateWishes) -> Certificate:
         labels = {SERVICE_UID: service.uid, CLUSTER: self._cluster, STAGING: "true" if asked.staging else ""}
@@ -199,11 +228,18 @@ class Certificates:
         return f"{asked.name[:119]}-{digest}"
 
     async def _read(self, age: float) -> Mapping[int, Certificate]:
-        return (await self.view.read(age, Priority.LOAD_BALANCERS)).by_id
+        found = await self.view.read(0.0 if self._doubtful else age, Priority.LOAD_BALANCERS)
+        self._doubtful = False
+        return found.by_id
 
 
 def _is_ours(certificate: Certificate, service: ServiceView) -> bool:
     return certificate.type == "managed" and certificate.labels.get(SERVICE_UID) == service.uid
+
+
+def _fits(certificate: Certificate, asked: CertificateWishes) -> bool:
+    same = frozenset(certificate.domain_names) == frozenset(asked.domains)
+    return same and (certificate.labels.get(STAGING) == "true") == asked.staging
 
 
 def _find(reference: str, known: Mapping[int, Certificate]) -> Certificate | None:
