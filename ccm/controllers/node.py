@@ -61,7 +61,8 @@ class NodeOptions:
         concurrent_syncs: ``--concurrent-node-syncs``.
         concurrent_status_updates: ``--concurrent-node-status-updates``; 0 = as many as syncs.
         status_update_frequency: ``--node-status-update-frequency``, in seconds between two runs.
-        accepted_age: How old the cloud's answer may be when a Node is initialised, in seconds.
+        accepted_age: How old the cloud's answer may be when a Node is initialised, in seconds; at the first try
+            it may be older if it is younger than our knowledge of the Node.
         refresh_labels: Keep type, zone and region true when a machine changes; off = as upstream.
     """
 
@@ -132,6 +133,7 @@ class NodeController:
         self._metrics = NodeMetrics(registry or CollectorRegistry())
         self._now = now
         self._status_failing_since: float | None = None
+        self._first_seen: dict[str, float] = {}
         nodes.add_handler(self._on_node)
 
     async def run(self) -> None:
@@ -173,7 +175,7 @@ class NodeController:
     async def _initialize(self, node: Node) -> None:
         name = node.metadata.name
         try:
-            instance = await self._instances.get(view_of(node), accepted_age=self._options.accepted_age)
+            instance = await self._instances.get(view_of(node), accepted_age=self._accepted_age(name))
         except NotOurs as error:
             report(self._recorder, reference(node), error.notices)
             log.info("node_not_ours", node=name, provider_id=node.spec.provider_id)
@@ -184,6 +186,16 @@ class NodeController:
         if await self._introduce(node, instance):
             self._observe_initialized(node)
             self._recorder.event(reference(node), "Normal", "Synced", "Node synced successfully")
+        self._first_seen.pop(name, None)
+
+    def _accepted_age(self, name: str) -> float:
+        """How old the cloud's answer about a new Node may be.
+
+        What the cloud said after the Node was there is true of it, however long the Node waited for its turn:
+        one list serves all that come together. After a failure, only a new answer helps.
+        """
+        waited = _clock() - self._first_seen.get(name, _clock())
+        return max(self._options.accepted_age, 0.0 if self.queue.failures(name) else waited)
 
     async def _repair(self, node: Node) -> None:
         """Bring in a Node that lost its taint before it got a provider ID; a stranger is left alone."""
@@ -292,6 +304,7 @@ class NodeController:
             )
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
+        self._note_first_sight(old, new)
         if new is None:
             self.queue.forget(old.metadata.name if old else "")
         elif old is None or _relevant(old) != _relevant(new):
@@ -299,6 +312,12 @@ class NodeController:
         elif has_taint(new, UNINITIALIZED_TAINT) and not self.queue.failures(new.metadata.name):
             # It was left alone the last time. A failed one comes back by its back-off, not by heartbeats.
             self.queue.add(new.metadata.name)
+
+    def _note_first_sight(self, old: Node | None, new: Node | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._first_seen.pop(old.metadata.name, None)
+        if new is not None and has_taint(new, UNINITIALIZED_TAINT):
+            self._first_seen.setdefault(new.metadata.name, _clock())
 
 
 def introduction(node: Node, instance: Instance) -> dict[str, Any] | None:

@@ -1,0 +1,75 @@
+"""How fresh the cloud's answer must be when a Node is initialised: one list serves all that come together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fake_cluster import Cluster, instance
+
+from ccm.cloud import Instance, InstanceNotFound, NodeView
+from ccm.cloud.fake import FakeInstances, Script
+from ccm.controllers.node import NodeController, NodeNotInitialized
+
+pytestmark = pytest.mark.looptime
+
+
+class Remembering(FakeInstances):
+    """Machines that remember how old an answer was allowed to be."""
+
+    def __init__(self) -> None:
+        super().__init__(Script())
+        self.ages: list[float] = []
+
+    async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
+        self.ages.append(accepted_age)
+        return await super().get(node, accepted_age=accepted_age)
+
+
+def controller(cluster: Cluster, instances: Remembering) -> NodeController:
+    return NodeController(instances, cluster.transport, cluster.nodes, cluster.events)
+
+
+async def test_who_waited_for_its_turn_takes_an_answer_from_that_time(cluster: Cluster) -> None:
+    instances = Remembering()
+    instances.add(instance("a"))
+    made = controller(cluster, instances)
+    await cluster.add_node("a", tainted=True)
+    await asyncio.sleep(40)
+    await made.reconcile("a")
+    assert instances.ages == [pytest.approx(40, abs=0.1)]
+
+
+async def test_a_node_that_just_came_takes_one_of_ten_seconds(cluster: Cluster) -> None:
+    instances = Remembering()
+    instances.add(instance("a"))
+    made = controller(cluster, instances)
+    await cluster.add_node("a", tainted=True)
+    await made.reconcile("a")
+    assert instances.ages == [10.0]
+
+
+async def test_after_a_failure_only_a_new_answer_helps(cluster: Cluster) -> None:
+    instances = Remembering()
+    made = controller(cluster, instances)
+    await cluster.add_node("a", tainted=True)
+    await asyncio.sleep(40)
+    with pytest.raises(NodeNotInitialized) as failure:
+        await made.reconcile("a")
+    assert isinstance(failure.value.__cause__, InstanceNotFound)
+    made.queue.add_rate_limited("a")
+    instances.add(instance("a"))
+    await made.reconcile("a")
+    assert instances.ages[1] == 10.0
+
+
+async def test_another_node_of_the_same_name_starts_anew(cluster: Cluster) -> None:
+    instances = Remembering()
+    instances.add(instance("a"))
+    made = controller(cluster, instances)
+    await cluster.add_node("a", tainted=True)
+    await asyncio.sleep(40)
+    cluster.transport.remove("/api/v1/nodes/a")
+    await cluster.add_node("a", tainted=True)
+    await made.reconcile("a")
+    assert instances.ages == [10.0]
