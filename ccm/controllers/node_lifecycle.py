@@ -248,10 +248,9 @@ class NodeLifecycleController:
         except CloudError as error:
             answers = dict.fromkeys((view.name for view in views), error)
             self._failing_since = self._failing_since or _clock()
-            for node in nodes:
-                report(self._recorder, reference(node), error.notices)
         else:
             self._failing_since = None
+        references = {node.metadata.name: reference(node) for node in nodes}
         for name, answer in answers.items():
             self._count("instance_exists", answer)
             if isinstance(answer, Instance):
@@ -259,6 +258,7 @@ class NodeLifecycleController:
                 self._count("instance_shutdown", answer)
             if isinstance(answer, CloudError) and not isinstance(answer, InstanceNotFound | NotOurs):
                 log.error("node_not_checked", node=name, why=_why_unknown(name, answer))
+                report(self._recorder, references[name], answer.notices)
         return answers
 
     def _count(self, operation: str, answer: Instance | CloudError) -> None:

@@ -140,6 +140,7 @@ class RouteController:
         self._now = now
         self._about = about
         self._explained: set[str] = set()
+        self._nodes_changed = False
         self._former: set[str] = set()
         self._pace = TokenBucket(rate=0.1, burst=1)
         self._failing_since: float | None = None
@@ -147,6 +148,7 @@ class RouteController:
         self._syncs = Counter(
             "route_controller_route_sync_total",
             "A metric counting the amount of times routes have been synced with the cloud provider.",
+            ["trigger", "outcome"],
             registry=self._registry,
         )
         self._paused = Gauge(
@@ -197,7 +199,18 @@ class RouteController:
             CloudError: the network could not be read; nothing was done.
             RoutesNotReconciled: some routes could not be made or deleted.
         """
-        self._syncs.inc()
+        trigger = "node_change" if self._nodes_changed and self._options.watch_based else "periodic"
+        self._nodes_changed = False
+        try:
+            plan = await self._reconcile()
+        except CcmError:
+            self._syncs.labels(trigger, "error").inc()
+            raise
+        changed = plan.deletions or plan.creations
+        self._syncs.labels(trigger, "changed" if changed else "noop").inc()
+        return plan
+
+    async def _reconcile(self) -> RoutePlan:
         nodes = self._route_nodes()
         plan, table = await self._plan(nodes)
         self._explain(plan, table)
@@ -341,6 +354,7 @@ class RouteController:
             return
         if old is not None and new is None:
             self._former.add(old.spec.provider_id)
+        self._nodes_changed = True
         # Many Nodes that change together are one run; the first change is served at once.
         self.queue.add_after(KEY, min(10.0, self._pace.reserve(_clock())))
 

@@ -18,6 +18,7 @@ from ccm.hetzner.load_balancers import HetznerLoadBalancers
 from ccm.hetzner.metrics import ApiMetrics
 from ccm.hetzner.metrics_server import MetricsServer
 from ccm.hetzner.network import check_attached, find_network, read_attached_networks
+from ccm.hetzner.project import Project
 from ccm.hetzner.robot import RobotClient, RobotMachines
 from ccm.hetzner.routes import HetznerRoutes
 from ccm.hetzner.snapshot import View
@@ -65,10 +66,12 @@ class HetznerCloud:
         )
         self._options = self._describe_options()
         self.robot = _robot(settings.robot)
+        self.project = Project(self.api, lambda: self.network.id if self.network else None)
         self.instances = HetznerInstances(
             self.api,
             self.servers,
             lambda: self._options,
+            self.project,
             robot=self.robot,
             max_age=settings.instances.max_age,
         )
@@ -101,7 +104,9 @@ class HetznerCloud:
     def healthy(self) -> str | None:
         """See :meth:`ccm.cloud.Cloud.healthy`."""
         error = self.api.last_error
-        return f"the API refuses the token: {error.message}" if isinstance(error, Unauthorized) else None
+        if isinstance(error, Unauthorized):
+            return f"the API refuses the token: {error.message}"
+        return self.project.healthy()
 
     async def _find_network(self) -> None:
         chosen = self.settings.network
@@ -112,7 +117,9 @@ class HetznerCloud:
         if chosen.attached_check:
             await check_attached(self.network, self._attached_networks)
         if chosen.routes:
-            self.routes = HetznerRoutes(self.api, self.servers, self.network.id, self._dialect.scheme)
+            self.routes = HetznerRoutes(
+                self.api, self.servers, self.network.id, self._dialect.scheme, self.project
+            )
 
     def _open_load_balancers(self) -> HetznerLoadBalancers | None:
         chosen = self.settings.load_balancers

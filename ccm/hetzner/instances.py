@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from ccm.cloud.errors import AccessDenied, CloudError, InstanceNotFound
+from ccm.cloud.errors import CloudError, InstanceNotFound
 from ccm.cloud.instances import Instance, NodeView
 from ccm.cloud.notice import Notice
 from ccm.hetzner import provider_id
@@ -18,10 +18,11 @@ from ccm.hetzner.api import HetznerApi, Listing
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.description import DescriptionOptions, describe
 from ccm.hetzner.errors import NotFound, unavailable
+from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.robot.machines import RobotMachines
 from ccm.hetzner.snapshot import Contents, View
-from ccm.hetzner.wire import Network, Server
+from ccm.hetzner.wire import Server
 
 BURST = 30.0  # seconds after which single looks are forgotten: a list would not have served them together
 
@@ -41,6 +42,7 @@ class HetznerInstances:
         api: The API.
         servers: The shared view of servers.
         options: What Nodes get; asked each time because the network is known only after the start.
+        project: Tells whether the absence of a server means anything.
         robot: Robot's servers; None = Robot is not enabled, or there are no credentials for it.
         max_age: How old a server's data may be, whatever a controller would accept; None = as it likes.
         clock: Monotonic seconds.
@@ -51,6 +53,7 @@ class HetznerInstances:
         api: HetznerApi,
         servers: View[Server],
         options: Callable[[], DescriptionOptions],
+        project: Project,
         *,
         robot: RobotMachines | None = None,
         max_age: float | None = None,
@@ -59,6 +62,7 @@ class HetznerInstances:
         self._api = api
         self._servers = servers
         self._options = options
+        self._project = project
         self._robot = robot
         self._max_age = max_age
         self._clock = clock
@@ -165,7 +169,7 @@ class HetznerInstances:
         try:
             server = await self._api.get(f"/servers/{number}", "server", Server, priority=Priority.NODES)
         except NotFound:
-            await self._check_project()
+            await self._project.check(Priority.NODES)
             self._servers.remove(number)
             raise InstanceNotFound(f"server {number}") from None
         self._servers.put(server)
@@ -181,23 +185,6 @@ class HetznerInstances:
             raise InstanceNotFound(f"server named {name}")
         self._servers.put(found.items[0])
         return found.items[0]
-
-    async def _check_project(self) -> None:
-        """A token of another project answers 404 for every server of ours, and for our network too.
-
-        Raises:
-            AccessDenied: the network which we know to exist is not there.
-        """
-        network = self._options().network
-        if network is None:
-            return
-        try:
-            await self._api.get(f"/networks/{network}", "network", Network, priority=Priority.NODES)
-        except NotFound:
-            raise AccessDenied(
-                f"network {network} is gone too: the token seems to belong to another project, "
-                "so the absence of servers proves nothing"
-            ) from None
 
     def _in_list(self, node: NodeView, contents: Contents[Server]) -> Instance | CloudError:
         try:
@@ -218,6 +205,7 @@ class HetznerInstances:
         return contents.by_id.get(machine.number) or InstanceNotFound(f"server {machine.number}")
 
     def _describe(self, server: Server) -> Instance:
+        self._project.confirm(self._servers.item_age(server.id))
         try:
             return describe(server, self._options())
         except ValueError as error:

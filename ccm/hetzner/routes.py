@@ -16,6 +16,8 @@ from ccm.cloud import CloudBusy, CloudUnavailable, Machine, Rejected, Route, Rou
 from ccm.hetzner import provider_id
 from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
+from ccm.hetzner.errors import NotFound
+from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.snapshot import View
 from ccm.hetzner.wire import Network, NetworkRoute, Server
@@ -33,6 +35,7 @@ class HetznerRoutes:
         servers: The shared view of servers.
         network: The network's id.
         scheme: What provider IDs of cloud servers start with.
+        project: Is told whether the network is there.
         clock: Monotonic seconds.
     """
 
@@ -42,6 +45,7 @@ class HetznerRoutes:
         servers: View[Server],
         network: int,
         scheme: str,
+        project: Project,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -49,6 +53,7 @@ class HetznerRoutes:
         self._servers = servers
         self._id = network
         self._scheme = scheme
+        self._project = project
         self._clock = clock
         self._network: Network | None = None
         self._read_at = 0.0
@@ -109,7 +114,11 @@ class HetznerRoutes:
     async def _read(self) -> Network:
         started = self._clock()
         path = f"/networks/{self._id}"
-        network = await self._api.get(path, "network", Network, priority=Priority.ROUTES)
+        try:
+            network = await self._api.get(path, "network", Network, priority=Priority.ROUTES)
+        except NotFound:
+            raise self._project.deny() from None
+        self._project.confirm(0.0)
         self._network, self._read_at = network, started
         return network
 

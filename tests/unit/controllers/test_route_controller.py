@@ -358,3 +358,29 @@ async def test_two_families_route_one_and_explain_the_other_once(cluster: Cluste
     assert (name, kind, reason) == ("n1", "Normal", "PodCIDRNotRouted")
     assert "fd00:10:244:1::/64" in message
     assert "10.244.1.0/24" not in message
+
+
+async def test_runs_are_counted_by_trigger_and_outcome(cluster: Cluster) -> None:
+    registry = CollectorRegistry()
+    made = RouteController(
+        network(cluster),
+        cluster.transport,
+        cluster.nodes,
+        cluster.events,
+        RouteOptions(CLUSTER, watch_based=True),
+        registry=registry,
+    )
+    await add(cluster, 1)
+    await made.reconcile()
+    await made.reconcile()
+    cluster.cloud.script.fail("list-routes", CloudUnavailable("no answer"), times=1)
+    with pytest.raises(CloudUnavailable):
+        await made.reconcile()
+
+    def count(trigger: str, outcome: str) -> float | None:
+        labels = {"trigger": trigger, "outcome": outcome}
+        return registry.get_sample_value("route_controller_route_sync_total", labels)
+
+    assert count("node_change", "changed") == 1
+    assert count("periodic", "noop") == 1
+    assert count("periodic", "error") == 1

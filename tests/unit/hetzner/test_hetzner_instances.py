@@ -271,8 +271,23 @@ async def test_a_token_of_another_project_is_recognised_by_the_network(sky: Emul
     await cloud.start()
     await cloud.instances.get(by_id(server), accepted_age=0)
     token.write_text(OTHER_TOKEN)
-    with pytest.raises(AccessDenied, match="the token seems to belong to another project"):
+    assert cloud.healthy() is None
+    with pytest.raises(AccessDenied, match="the token seems to belong to another project") as denied:
         await cloud.instances.get(by_id(server), accepted_age=0)
+    assert [notice.reason for notice in denied.value.notices] == ["WrongProject"]
+    assert "another project" in (cloud.healthy() or "")
+    token.write_text(sky.environment["HCLOUD_TOKEN"])
+    await cloud.instances.get(by_id(server), accepted_age=0)
+    assert cloud.healthy() is None, "and it is over when a server of ours is seen again"
+
+    token.write_text(OTHER_TOKEN)
+    assert cloud.routes is not None
+    with pytest.raises(AccessDenied, match="another project"):
+        await cloud.routes.list(accepted_age=0)
+    assert "another project" in (cloud.healthy() or "")
+    token.write_text(sky.environment["HCLOUD_TOKEN"])
+    await cloud.routes.list(accepted_age=0)
+    assert cloud.healthy() is None
     await cloud.close()
 
 

@@ -1,0 +1,81 @@
+"""Is this the project that we were started for?
+
+A token of another project is as good as ours to the API: it answers, and has none of our servers. But it has
+none of our networks either, so whether the network is still there tells a server that was deleted from a
+project that was exchanged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ccm.cloud.errors import AccessDenied
+from ccm.cloud.notice import Notice
+from ccm.hetzner.api import HetznerApi
+from ccm.hetzner.budget import Priority
+from ccm.hetzner.errors import NotFound
+from ccm.hetzner.wire import Network
+
+
+class Project:
+    """Watches over the project.
+
+    Args:
+        api: The API.
+        network: The id of a network that must be there; None = there is none, then nothing can be told.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        api: HetznerApi,
+        network: Callable[[], int | None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._network = network
+        self._clock = clock
+        self._denied_at: float | None = None
+
+    def healthy(self) -> str | None:
+        """What is wrong, or None."""
+        return None if self._denied_at is None else self._sentence()
+
+    async def check(self, priority: Priority) -> None:
+        """Something of ours is not there: make sure that this means anything.
+
+        Raises:
+            AccessDenied: the network is not there either.
+            ApiError: not known.
+        """
+        network = self._network()
+        if network is None:
+            return
+        try:
+            await self._api.get(f"/networks/{network}", "network", Network, priority=priority)
+        except NotFound:
+            raise self.deny() from None
+        self.confirm(0.0)
+
+    def deny(self) -> AccessDenied:
+        """The network is not there: the error to raise."""
+        self._denied_at = self._clock()
+        message = self._sentence()
+        return AccessDenied(message, notices=[Notice("WrongProject", message)])
+
+    def confirm(self, age: float | None) -> None:
+        """Something of ours is there.
+
+        Args:
+            age: Seconds since the API said so; None = not known.
+        """
+        if self._denied_at is not None and age is not None and self._clock() - age >= self._denied_at:
+            self._denied_at = None
+
+    def _sentence(self) -> str:
+        return (
+            f"network {self._network()} is not there: the token seems to belong to another project, so the "
+            "absence of anything proves nothing, and nothing is deleted"
+        )
