@@ -1,9 +1,9 @@
 """What a Service's annotations ask for. Pure.
 
-Keys are the official CCM's, with its meanings; ours are ``adopt``, ``share``, ``preserve-foreign`` and
-``delete-protection``, and every key of a port may be given for one port alone as ``port.<n>.<key>``. What is
-not annotated comes from the environment (HCLOUD_LOAD_BALANCERS_…), and otherwise has the API's default, so
-that taking an annotation away takes its effect away.
+Keys are the official CCM's, with its meanings; ours are ``adopt``, ``share``, ``preserve-foreign``,
+``labels`` and ``delete-protection``, and every key of a port may be given for one port alone as
+``port.<n>.<key>``. What is not annotated comes from the environment (HCLOUD_LOAD_BALANCERS_…), and otherwise
+has the API's default, so that taking an annotation away takes its effect away.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ KEYS = PORT_KEYS | {
     "node-selector",
     "adopt",
     "share",
+    "labels",
     "preserve-foreign",
     "delete-protection",
 }
@@ -141,6 +142,7 @@ class Wishes:
     share: str
     preserve_foreign: bool
     protection: bool | None
+    labels: Mapping[str, str]
     ports: Mapping[int, PortWishes]
     problems: Mapping[str, str]
     remarks: Mapping[str, str]
@@ -191,6 +193,7 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
         share=reader.label("share"),
         preserve_foreign=reader.boolean("preserve-foreign", default=False),
         protection=reader.optional_boolean("delete-protection"),
+        labels=reader.labels("labels"),
         ports={port.port: _port(service, port, defaults, problems) for port in service.ports},
         problems=problems,
         remarks=_remarks(service),

@@ -10,12 +10,14 @@ from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.immovable import immovable, is_held_elsewhere
 from ccm.hetzner.load_balancers.listeners import occupied_ports, wanted_listeners
 from ccm.hetzner.load_balancers.ownership import (
+    ADOPTED,
     Place,
     foreign_ports,
-    rdns_set_by_us,
     wanted_labels,
 )
 from ccm.hetzner.load_balancers.plan import Desired
+from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.restoring import restored
 from ccm.hetzner.load_balancers.targets import Target, target_of
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerService, LoadBalancerType
 
@@ -64,23 +66,24 @@ def desire(service: ServiceView, wishes: Wishes, around: Circumstances) -> tuple
         name = place.balancer.name
         desired = Desired(name, labels, listeners=tuple(listeners), foreign_ports=frozenset(taken))
         return desired, notices
+    notices += _not_adopted(wishes, place)
     notices += immovable(service, wishes, place.balancer, around.network)
-    rdns: dict[str, str | None] = {
-        family: None for family in rdns_set_by_us(place.balancer) if family not in wishes.rdns
-    }
+    back = restored(wishes, place.balancer)
+    rdns: dict[str, str | None] = {family: None for family in ("ipv4", "ipv6") if family in back}
     desired = Desired(
         name=wishes.name if not place.balancer or not wishes.adopt else _kept_name(service, wishes, place),
         labels=labels,
         type=around.type,
         algorithm=wishes.algorithm,
-        public=wishes.public,
+        public=True if "public" in back else wishes.public,
         network=None if is_held_elsewhere(wishes, place.balancer, around.network) else around.network,
         private_ip=wishes.private_ipv4,
         ip_range=wishes.ip_range,
         listeners=tuple(listeners),
         targets=around.targets,
         rdns={**rdns, **wishes.rdns},
-        protection=wishes.protection,
+        protection=False if "protection" in back else wishes.protection,
+        restores=frozenset(back),
         foreign_ports=frozenset(taken),
         foreign_targets=_foreign_targets(wishes, place.balancer, around),
         reachable=around.reachable,
@@ -118,6 +121,18 @@ def released(
         targets=() if targets else None,
         foreign_ports=frozenset(one.listen_port for one in actual.services) - goes,
     )
+
+
+def _not_adopted(wishes: Wishes, place: Place) -> list[Notice]:
+    """A Service that has a load balancer of its own does not get another by annotation."""
+    one = place.balancer
+    if one is None or ADOPTED in one.labels or wishes.adopt in ("", str(one.id), one.name) or place.adopting:
+        return []
+    text = (
+        f"{PREFIX}adopt: {wishes.adopt!r} is not adopted, because load balancer {one.name} ({one.id}) is "
+        "this Service's; delete that to have the other adopted"
+    )
+    return [Notice("LoadBalancerNotAdopted", text)]
 
 
 def _kept_name(service: ServiceView, wishes: Wishes, place: Place) -> str:

@@ -11,7 +11,7 @@ from ccm.hetzner.load_balancers.annotations import Wishes, read
 from ccm.hetzner.load_balancers.certificates import Certificates, Resolution
 from ccm.hetzner.load_balancers.creation import Site
 from ccm.hetzner.load_balancers.desire import Circumstances, desire, only_targets
-from ccm.hetzner.load_balancers.errors import InvalidAnnotations
+from ccm.hetzner.load_balancers.errors import InvalidAnnotations, NotOurLoadBalancer
 from ccm.hetzner.load_balancers.finder import TargetFinder
 from ccm.hetzner.load_balancers.ownership import Place, locate
 from ccm.hetzner.load_balancers.plan import Desired
@@ -20,6 +20,7 @@ from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerType
 
 DEFAULT_TYPE = "lb11"
+JUST_NOW = 1.0  # seconds
 _TARGET_KEYS = frozenset({PREFIX + "node-selector", PREFIX + "use-private-ip"})
 
 
@@ -102,7 +103,14 @@ class Examiner:
             NotOurLoadBalancer: it can't have one because of another that is not ours.
             CloudError: not known.
         """
-        return locate(service, wishes, await self.project.all(service, **age), self.cluster)
+        everyone = await self.project.all(service, **age)
+        try:
+            return locate(service, wishes, everyone, self.cluster)
+        except NotOurLoadBalancer:
+            if (self.project.balancers.age or 0.0) < JUST_NOW:
+                raise
+        # Before we complain: what stands in the way may be gone, what is to be adopted may have come.
+        return locate(service, wishes, await self.project.all(service, age=0.0), self.cluster)
 
     async def examine(self, service: ServiceView, nodes: Sequence[NodeView], *, dry: bool) -> Case:
         """Find out everything.

@@ -18,16 +18,14 @@ from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.listeners import occupied_ports
 from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.restoring import ANNOTATED, NAMESPACE, OURS, mark, with_annotated_labels
 from ccm.hetzner.wire import LoadBalancer
 
 SERVICE_UID = "hcloud-ccm/service-uid"
-OURS = "ccm-from-scratch/"
 CLUSTER = OURS + "cluster"
-NAMESPACE = OURS + "namespace"
 SERVICE = OURS + "service"
 SHARE = OURS + "share"
 ADOPTED = OURS + "adopted"
-RDNS = OURS + "rdns"
 PORT = OURS + "port-"
 _PORT_LABEL = re.compile(re.escape(PORT) + r"(\d{1,5})")
 
@@ -61,13 +59,12 @@ def locate(service: ServiceView, wishes: Wishes, balancers: Iterable[LoadBalance
         raise NotOurLoadBalancer(
             f"{len(mine)} load balancers are labelled as this Service's: {names}; keep one"
         )
+    shared = _shared(service, wishes, everyone, cluster) if wishes.share else None
     if mine:
         _refuse_other_cluster(mine[0], cluster)
-        return Place(mine[0])
-    if wishes.share:
-        place = _shared(service, wishes, everyone, cluster)
-        if place is not None:
-            return place
+        return shared if shared is not None and shared.balancer is not mine[0] else Place(mine[0])
+    if shared is not None:
+        return shared
     if wishes.adopt:
         return Place(_adoptable(service, wishes, everyone, cluster), adopting=True)
     same_name = next((one for one in everyone if one.name == wishes.name), None)
@@ -92,7 +89,7 @@ def placed_on(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[L
 def _shared(
     service: ServiceView, wishes: Wishes, balancers: list[LoadBalancer], cluster: str
 ) -> Place | None:
-    for one in balancers:
+    for one in sorted(balancers, key=lambda one: one.id):
         same_cluster = one.labels.get(CLUSTER, "") == cluster
         if one.labels.get(SHARE) == wishes.share and same_cluster:
             leader = one.labels.get(SERVICE_UID, "")
@@ -168,9 +165,10 @@ def wanted_labels(
             labels[SHARE] = wishes.share
     if place.leads:
         labels[SERVICE_UID] = service.uid
-        labels.pop(RDNS, None)
-        if marker := rdns_marker(wishes, place.balancer):
-            labels[RDNS] = marker
+        labels.pop(ANNOTATED, None)
+        if annotated := mark(wishes, place.balancer):
+            labels[ANNOTATED] = annotated
+        labels = with_annotated_labels(labels, wishes.labels)
     if place.adopting:
         labels[ADOPTED] = "true"
     if labels == present:
@@ -198,25 +196,6 @@ def foreign_ports(service: ServiceView, wishes: Wishes, place: Place) -> dict[in
     return taken
 
 
-def rdns_now(balancer: LoadBalancer | None) -> dict[str, object]:
-    """The reverse DNS names of a load balancer's addresses, by ``ipv4`` and ``ipv6``."""
-    if balancer is None:
-        return {}
-    return {"ipv4": balancer.public_net.ipv4.dns_ptr, "ipv6": balancer.public_net.ipv6.dns_ptr}
-
-
-def rdns_set_by_us(balancer: LoadBalancer | None) -> frozenset[str]:
-    """Address families whose reverse DNS name was set by us, so that we may reset it."""
-    return frozenset(balancer.labels.get(RDNS, "").split("-")) - {""} if balancer else frozenset()
-
-
-def rdns_marker(wishes: Wishes, balancer: LoadBalancer | None) -> str:
-    """The label that remembers which reverse DNS names are ours."""
-    now, marked = rdns_now(balancer), rdns_set_by_us(balancer)
-    ours = {family for family, name in wishes.rdns.items() if family in marked or now.get(family) != name}
-    return "-".join(sorted(ours))
-
-
 def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, str]:
     """The labels of a load balancer that a Service leaves to others; the next Service leads, if any."""
     left = {key: value for key, value in balancer.labels.items() if not _is_own_port(key, value, service.uid)}
@@ -225,6 +204,7 @@ def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, s
         return left
     if others:
         return {**left, SERVICE_UID: others[0]}
+    left = with_annotated_labels(left, {})
     return {key: value for key, value in left.items() if key != SERVICE_UID and not key.startswith(OURS)}
 
 

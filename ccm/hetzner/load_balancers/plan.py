@@ -49,6 +49,7 @@ class Desired:
         targets: Where traffic goes.
         rdns: Reverse DNS names by ``ipv4`` and ``ipv6``; None = the default; a missing one does not matter.
         protection: Whether deletion is forbidden.
+        restores: Which of ``ipv4``, ``ipv6``, ``public``, ``protection`` go back to their defaults.
         foreign_ports: Ports of listeners that belong to others.
         foreign_targets: Identities of targets that belong to others.
         reachable: Ids of servers that have a public IPv4 address.
@@ -66,6 +67,7 @@ class Desired:
     targets: tuple[Target, ...] | None = None
     rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
     protection: bool | None = None
+    restores: frozenset[str] = frozenset()
     foreign_ports: frozenset[int] = frozenset()
     foreign_targets: frozenset[tuple[int, str]] = frozenset()
     reachable: frozenset[int] = frozenset()
@@ -85,28 +87,28 @@ def plan(desired: Desired, actual: LoadBalancer) -> list[Planned]:
     removals, listeners = _listeners(desired, actual)
     targets = _targets(desired, actual, entered)
     growth, shrinking = _type(desired, actual, [*removals, *targets])
-    resets = [one for one in _rdns(desired, actual) if one.step.unforeseen]
+    public = _public(desired, actual, targets)
+    settings = [*_rdns(desired, actual), *public, *_protection(desired, actual)]
+    resets = [one for one in settings if one.step.restores in desired.restores]
     return [
         *resets,
         *_identity(desired, actual, resets),
         *growth,
         *_algorithm(desired, actual),
-        *_public(desired, actual, on=True, after=()),
+        *(one for one in public if one not in resets and isinstance(one.step, EnablePublic)),
         *network,
         *removals,
         *listeners,
         *targets,
         *shrinking,
-        *_public(desired, actual, on=False, after=[one.step for one in targets]),
-        *(one for one in _rdns(desired, actual) if not one.step.unforeseen),
-        *_protection(desired, actual),
+        *(one for one in settings if one not in resets and not isinstance(one.step, EnablePublic)),
     ]
 
 
 def _identity(desired: Desired, actual: LoadBalancer, resets: Iterable[Planned]) -> Iterator[Planned]:
     renames = desired.name != actual.name
     if renames or dict(desired.labels) != actual.labels:
-        # A label remembers which reverse DNS names are ours to reset; it must not go before they are.
+        # A label remembers what is ours to reset; it must not go before that is done.
         yield Planned(Update(desired.name, desired.labels, renames), _texts(one.step for one in resets))
 
 
@@ -132,9 +134,12 @@ def _algorithm(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
         yield Planned(ChangeAlgorithm(desired.algorithm))
 
 
-def _public(desired: Desired, actual: LoadBalancer, *, on: bool, after: Iterable[Step]) -> Iterator[Planned]:
-    if desired.public is on and actual.public_net.enabled is not on:
-        yield Planned(EnablePublic() if on else DisablePublic(), _texts(after))
+def _public(desired: Desired, actual: LoadBalancer, targets: Iterable[Planned]) -> list[Planned]:
+    if desired.public is None or desired.public is actual.public_net.enabled:
+        return []
+    if desired.public:
+        return [Planned(EnablePublic())]
+    return [Planned(DisablePublic(), _texts(one.step for one in targets))]
 
 
 def _network(desired: Desired, actual: LoadBalancer) -> tuple[list[Planned], frozenset[str]]:

@@ -123,8 +123,9 @@ class Project:
             AccessDenied: nothing of ours is there, so the list proves nothing.
         """
         number = self._seen.get(service.uid)
-        if number is None:
-            return
+        placed = placed_on(service, self.balancers.contents.by_id.values())
+        if number is None or any(one.id == number for one in placed):
+            return  # there was none, or the Service is about to leave it
         try:
             await self.look(number)
         except NotFound:

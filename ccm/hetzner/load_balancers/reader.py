@@ -21,6 +21,9 @@ _DOMAIN = re.compile(
     r"(?=.{1,253}$)(\*\.)?([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?"
 )
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LABEL_KEY = re.compile(rf"(?:(?P<prefix>[a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?)/)?{_LABEL.pattern}")
+# Prefixes that Hetzner, the official CCM and we keep for ourselves.
+_RESERVED = ("hetzner.cloud", "hcloud-ccm", "ccm-from-scratch")
 
 T = TypeVar("T")
 
@@ -129,6 +132,11 @@ class Reader:
         allowed = "up to 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
         return self._read(key, "", allowed, lambda text: text if _LABEL.fullmatch(text) else None)
 
+    def labels(self, key: str) -> Mapping[str, str]:
+        """Labels of a resource of Hetzner."""
+        allowed = f"a list like team=shop,stage=live, with no key below {', '.join(_RESERVED)}"
+        return self._read(key, {}, allowed, _labels)
+
     def selector(self, key: str) -> Selector:
         """A label selector."""
 
@@ -194,3 +202,16 @@ def _network(text: str) -> str | None:
     except ValueError:
         return None
     return str(network) if network.version == 4 else None
+
+
+def _labels(text: str) -> dict[str, str] | None:
+    found: dict[str, str] = {}
+    for part in _split(text):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        match = _LABEL_KEY.fullmatch(key)
+        if match is None or match["prefix"] in _RESERVED or not equals:
+            return None
+        if value and not _LABEL.fullmatch(value):
+            return None
+        found[key] = value
+    return found

@@ -32,10 +32,12 @@ class Step:
     Attributes:
         operation: The action's name in the API; ``update`` is the PUT.
         unforeseen: The API decides about a part of the result, so it has to be read again afterwards.
+        restores: Which setting it may bring back to its default.
     """
 
     operation: ClassVar[str]
     unforeseen: ClassVar[bool] = False
+    restores: ClassVar[str] = ""
 
     def body(self) -> Json:
         """The request's body."""
@@ -110,6 +112,7 @@ class EnablePublic(Step):
     """Answer on the public addresses."""
 
     operation = "enable_public_interface"
+    restores = "public"
 
     def __str__(self) -> str:
         return "enable the public interface"
@@ -305,6 +308,11 @@ class ChangeRdns(Step):
         """The API chooses a name when one is reset."""
         return self.name is None
 
+    @property
+    def restores(self) -> str:  # type: ignore[override]
+        """The address family, when its name is reset."""
+        return self.family if self.name is None else ""
+
     def __str__(self) -> str:
         return f"set the reverse DNS name of {self.ip} to {self.name or 'its default'}"
 
@@ -324,6 +332,7 @@ class ChangeProtection(Step):
     """Protect the load balancer against deletion, or not."""
 
     operation = "change_protection"
+    restores = "protection"
     protected: bool
 
     def __str__(self) -> str:

@@ -168,3 +168,49 @@ class TestManaged:
             await site.ensure(
                 view("web", 443, annotations={"protocol": "https", "certificate-type": "managed"})
             )
+
+    async def test_it_goes_when_it_was_unwished_while_nobody_looked(self, site: BalancerSite) -> None:
+        await site.ensure(view("web", 443, annotations=MANAGED))
+        await site.restart()
+        await site.ensure(view("web", 443))
+        assert await certificates(site) == []
+
+    async def test_a_leftover_goes_with_its_service_whatever_that_says_by_then(
+        self, site: BalancerSite
+    ) -> None:
+        body = {"name": "left", "type": "managed", "domain_names": ["a.example.com"], "labels": {LABEL: UID}}
+        await site.sky.call("POST", "/certificates", body)
+        await site.ensure(view("web", 443))
+        await site.restart()
+        await site.balancers.delete(view("web", 443))
+        assert await certificates(site) == []
+
+    async def test_another_authority_is_another_certificate(self, site: BalancerSite) -> None:
+        await site.ensure(
+            view("web", 443, annotations={**MANAGED, "http-managed-certificate-acme-staging": "true"})
+        )
+        await site.ensure(view("web", 443, annotations=MANAGED))
+        [certificate] = await certificates(site)
+        assert "HC-Use-Staging-CA" not in certificate["labels"]
+        assert used(await site.one()) == {443: [certificate["id"]]}
+
+    async def test_one_that_can_not_be_issued_is_told_and_asked_for_again_each_hour(
+        self, site: BalancerSite
+    ) -> None:
+        now = 0.0
+        site.balancers.certificates._clock = lambda: now
+        service = view(
+            "web", 443, annotations={**MANAGED, "http-managed-certificate-domains": "shop.invalid"}
+        )
+        await site.ensure(service)
+        for now in (10.0, 1000.0, 2000.0):  # noqa: B007 - the clock reads it
+            site.balancers.certificates._doubtful = True
+            result = await site.ensure(service)
+        [notice] = [one for one in result.notices if one.reason == "ManagedCertificateFailed"]
+        assert "(shop.invalid) failed: DNS zone not found" in notice.message
+        assert (await site.sky.counts())["POST /certificates/{id}/actions/retry"] == 1
+        now = 3700.0
+        result = await site.ensure(service)
+        assert result.steps[0].endswith("again")
+        assert (await site.sky.counts())["POST /certificates/{id}/actions/retry"] == 2
+        assert len(await certificates(site)) == 1

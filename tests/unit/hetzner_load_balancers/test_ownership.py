@@ -190,6 +190,62 @@ class TestShare:
         assert [each["listen_port"] for each in (await site.one())["services"]] == [80, 443]
 
 
+class TestMoving:
+    shared = view("second", 443, uid=OTHER, annotations={"share": "edge"})
+    alone = view("second", 443, uid=OTHER)
+
+    async def test_a_member_leaves(self, site: BalancerSite) -> None:
+        await site.ensure(TestShare.first)
+        await site.ensure(self.shared)
+        planned = await site.balancers.plan(self.alone, [])
+        assert [step.split()[0] for step in planned] == ["create", "leave"]
+        await site.ensure(self.alone)
+        ports = {
+            one["labels"][LABEL]: [each["listen_port"] for each in one["services"]]
+            for one in await site.all()
+        }
+        assert ports == {UID: [80], OTHER: [443]}
+        assert (await site.ensure(self.alone)).steps == ()
+        assert (await site.ensure(TestShare.first)).steps == ()
+
+    async def test_a_service_with_its_own_joins_and_its_own_goes_last(self, site: BalancerSite) -> None:
+        await site.ensure(TestShare.first)
+        await site.ensure(self.alone)
+        result = await site.ensure(self.shared)
+        balancer = await site.one()
+        assert [each["listen_port"] for each in balancer["services"]] == [80, 443]
+        assert balancer["labels"][LABEL] == UID
+        assert result.steps[-1].startswith("delete load balancer")
+        await site.restart()
+        assert (await site.ensure(self.shared)).steps == ()
+
+    async def test_its_own_stays_while_joining_fails(self, site: BalancerSite) -> None:
+        await site.ensure(TestShare.first)
+        await site.ensure(self.alone)
+        await site.sky.fault(method="POST", path="*/add_service", code="service_error", times=1)
+        with pytest.raises(CloudError, match="service_error"):
+            await site.ensure(self.shared)
+        assert len(await site.all()) == 2
+
+    async def test_an_adopted_one_is_left_not_deleted(self, site: BalancerSite) -> None:
+        await site.ensure(TestShare.first)
+        await site.make("theirs")
+        site.balancers.project.balancers._taken_at -= 5  # type: ignore[operator]
+        await site.ensure(view("second", 443, uid=OTHER, annotations={"adopt": "theirs"}))
+        await site.ensure(self.shared)
+        assert sorted(one["name"] for one in await site.all()) == sorted(
+            ["a" + UID.replace("-", "")[:31], "theirs"]
+        )
+
+    async def test_a_service_that_has_one_does_not_adopt_another(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        theirs = await site.make("theirs")
+        result = await site.ensure(view(annotations={"adopt": "theirs"}))
+        [notice] = [one for one in result.notices if one.reason == "LoadBalancerNotAdopted"]
+        assert "'theirs' is not adopted" in notice.message
+        assert theirs in await site.all()
+
+
 class TestReverseNames:
     async def test_set_changed_and_reset(self, site: BalancerSite) -> None:
         await site.ensure(view())
