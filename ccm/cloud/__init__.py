@@ -22,7 +22,14 @@ from ccm.cloud.errors import (
     RetryAfter,
 )
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, Instances, NodeView
-from ccm.cloud.load_balancers import Ingress, LoadBalancerResult, LoadBalancers, ServicePort, ServiceView
+from ccm.cloud.load_balancers import (
+    Ingress,
+    LoadBalancerResult,
+    LoadBalancers,
+    Orphan,
+    ServicePort,
+    ServiceView,
+)
 from ccm.cloud.notice import Notice
 from ccm.cloud.routes import Machine, Route, Routes, RouteTable
 
@@ -48,6 +55,7 @@ __all__ = [
     "NodeView",
     "NotOurs",
     "Notice",
+    "Orphan",
     "Protected",
     "QuotaExhausted",
     "Rejected",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud.errors import CloudError, InstanceNotFound, NotOurs, Rejected
 from ccm.cloud.instances import Instance, NodeView
-from ccm.cloud.load_balancers import Ingress, LoadBalancerResult, ServiceView
+from ccm.cloud.load_balancers import Ingress, LoadBalancerResult, Orphan, ServiceView
 from ccm.cloud.routes import Machine, Route, RouteTable
 
 SCHEME = "fake://"
@@ -156,6 +156,12 @@ class FakeLoadBalancers:
         self.services.pop(service.uid, None)
         existed = self.targets.pop(service.uid, None) is not None
         return LoadBalancerResult((), steps=("delete",) if existed else ())
+
+    async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
+        """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
+        await self.script.enter("orphans", "")
+        lost = [one for uid, one in self.services.items() if uid not in services]
+        return [Orphan(one.namespace, one.name, one.uid, f"the load balancer of {one.key}") for one in lost]
 
     def _steps(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
         if service.uid not in self.targets:

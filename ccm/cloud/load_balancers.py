@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -79,6 +79,23 @@ class LoadBalancerResult:
     notices: tuple[Notice, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """Something that was made for a Service that does not exist.
+
+    Attributes:
+        namespace: The Service's.
+        name: The Service's.
+        uid: The Service's.
+        what: What was made, in words.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    what: str
+
+
 class LoadBalancers(Protocol):
     """Makes load balancers. Every method is idempotent and serialises work on the same load balancer."""
 
@@ -116,5 +133,16 @@ class LoadBalancers(Protocol):
 
         Raises:
             CloudError: something is left.
+        """
+        ...
+
+    async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
+        """Say what was made for Services of this cluster that do not exist. Nothing is done about it.
+
+        Args:
+            services: UIDs of all Services that have, or should have, a load balancer.
+
+        Raises:
+            CloudError: not known.
         """
         ...

@@ -56,6 +56,15 @@ class LoadBalancersConformance:
         assert (await harness.load_balancers.ensure(moved, [second])).steps
         assert not (await harness.load_balancers.ensure(moved, [second])).steps
 
+    async def test_what_is_left_of_services_is_told(self, harness: Harness) -> None:
+        """And nothing is done about it."""
+        service = harness.service()
+        await harness.load_balancers.ensure(service, await _nodes(harness, "a"))
+        assert not await harness.load_balancers.orphans({service.uid})
+        [orphan] = await harness.load_balancers.orphans(set())
+        assert (orphan.namespace, orphan.name, orphan.uid) == (service.namespace, service.name, service.uid)
+        assert await harness.load_balancers.find(service) is not None
+
     async def test_two_services_have_two(self, harness: Harness) -> None:
         """Deleting one leaves the other."""
         nodes = await _nodes(harness, "a")

@@ -13,37 +13,35 @@ is repaired; Nodes that are drained to be deleted leave at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import structlog
 from prometheus_client import CollectorRegistry
 
-from ccm.cloud import CloudError, ImplementedElsewhere, LoadBalancerResult, LoadBalancers, Notice
-from ccm.controllers.nodes import report
-from ccm.controllers.nodes import view_of as node_view
-from ccm.controllers.service.hosts import Host, host_of, hosts_among, names_for_people
+from ccm.cloud import CloudError, LoadBalancers
+from ccm.controllers.service.announcer import Announcer
+from ccm.controllers.service.balancing import Balancing
+from ccm.controllers.service.cleanup import Cleanup
+from ccm.controllers.service.errors import ServiceNotSynced
+from ccm.controllers.service.hosts import Host, host_of, hosts_among
+from ccm.controllers.service.known import Known
 from ccm.controllers.service.metrics import ServiceMetrics
-from ccm.controllers.service.patches import add_finalizer, remove_finalizer, service_path, write_status
 from ccm.controllers.service.policy import (
     Classes,
     has_finalizer,
     needs_cleanup,
     relevant,
-    status_of,
-    view_of,
     wants_load_balancer,
 )
-from ccm.errors import CcmError
-from ccm.kube.errors import KubernetesError, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.informer import Informer
-from ccm.kube.objects import LoadBalancerIngress, Node, Service, reference_to
+from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
 from ccm.kube.queue import QueueObserver, WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
 from ccm.kube.reconciler import run_workers
+
+__all__ = ["ServiceController", "ServiceNotSynced", "ServiceOptions", "new_queue"]
 
 COMPONENT = "service-controller"
 QUEUE = "service"
@@ -54,10 +52,6 @@ RETRY_CAP = 300.0
 STUCK = 900.0  # seconds that one Service may take before we say that something is wrong
 
 log = structlog.stdlib.get_logger(__name__)
-
-
-class ServiceNotSynced(CcmError):
-    """A Service's load balancer is not as it should be; it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +69,6 @@ class ServiceOptions:
     concurrent_host_syncs: int = 30
     resync_period: float = 300.0
     classes: Classes = field(default_factory=Classes)
-
-
-@dataclass(slots=True)
-class _Known:
-    """What we remember of a Service that we work for.
-
-    Attributes:
-        service: As it was when it was last looked at.
-        hosts: The Nodes that the cloud was last told of; None = of none yet.
-        ingress: The status that we wrote; None = none yet.
-        notices: What its owner was told and has not become untrue since.
-        due: Since when, in the event loop's seconds, its Nodes are out of date; None = they are not.
-    """
-
-    service: Service
-    hosts: tuple[Host, ...] | None = None
-    ingress: tuple[LoadBalancerIngress, ...] | None = None
-    notices: frozenset[Notice] = frozenset()
-    due: float | None = None
 
 
 class ServiceController:
@@ -127,13 +102,14 @@ class ServiceController:
         self.queue = new_queue(QUEUE) if queue is None else queue
         self.node_queue = new_queue(NODE_QUEUE) if node_queue is None else node_queue
         self._cloud = load_balancers
-        self._transport = transport
         self._services = services
         self._nodes = nodes
-        self._recorder = recorder
         self._options = options or ServiceOptions()
         self._metrics = ServiceMetrics(registry or CollectorRegistry())
-        self._known: dict[str, _Known] = {}
+        self._announcer = Announcer(recorder)
+        self._balancing = Balancing(load_balancers, transport, self._announcer, self._metrics)
+        self._cleanup = Cleanup(load_balancers, transport, self._announcer)
+        self._known: dict[str, Known] = {}
         self._foreign: set[str] = set()
         self._turns = asyncio.Semaphore(max(1, self._options.concurrent_syncs))
         services.add_handler(self._on_service)
@@ -174,7 +150,9 @@ class ServiceController:
         if wants_load_balancer(service):
             await self._ensure(key, service)
         elif needs_cleanup(service):
-            await self._clean_up(key, service)
+            async with self._turns:
+                await self._cleanup.release(service)
+            self._known.pop(key, None)
         else:
             self._known.pop(key, None)
 
@@ -195,10 +173,22 @@ class ServiceController:
             if not self._is_foreign(service) and wants_load_balancer(service) and not self._is_failing(key):
                 self.queue.add(key)
 
+    async def report_orphans(self) -> None:
+        """Tell of load balancers whose Services are gone; nothing is done about them."""
+        services = [one for one in self._services.items() if wants_load_balancer(one) or has_finalizer(one)]
+        try:
+            found = await self._cloud.orphans({one.metadata.uid for one in services})
+        except CloudError as error:
+            log.warning("orphans_unknown", error=str(error))
+            return
+        self._metrics.orphans.set(len(found))
+        self._announcer.orphans(found)
+
     async def _resync_loop(self) -> None:
         while True:
             await asyncio.sleep(self._options.resync_period)
             self.resync()
+            await self.report_orphans()
 
     async def _ensure(self, key: str, service: Service) -> None:
         nodes = hosts_among(self._nodes.items())
@@ -208,139 +198,25 @@ class ServiceController:
         first = not has_finalizer(service)
         only_hosts = known is not None and not changed and not first and known.hosts not in (None, hosts)
         if known is None:
-            known = self._known[key] = _Known(service)
+            known = self._known[key] = Known(service)
             changed = False  # after a restart everything is new to us, and nothing is to anybody else
         known.service = service
         if only_hosts:
-            await self._update_hosts(known, nodes)
+            await self._balancing.update_hosts(known, nodes)
         else:
             async with self._turns:
-                await self._sync(known, nodes, announced=first or changed)
+                await self._balancing.sync(known, nodes, announced=first or changed)
         known.hosts = hosts
         known.due = None
-
-    async def _sync(self, known: _Known, nodes: list[Node], *, announced: bool) -> None:
-        """Create the load balancer, or make it as wanted."""
-        service = known.service
-        if announced:
-            self._tell(service, "EnsuringLoadBalancer", "Ensuring load balancer")
-        async with self._failing_as(service, "SyncLoadBalancerFailed", "Error syncing load balancer"):
-            async with _saying("failed to add load balancer cleanup finalizer"):
-                service = await add_finalizer(self._transport, service)
-            async with _saying("failed to ensure load balancer"):
-                result = await self._call(known, nodes)
-            if result is None:
-                return
-            status_changed = await self._write_status(known, service, status_of(result.ingress))
-        if not nodes and (announced or result.steps):
-            self._warn(service, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
-        if announced or result.steps or status_changed:
-            self._tell(service, "EnsuredLoadBalancer", "Ensured load balancer")
-
-    async def _update_hosts(self, known: _Known, nodes: list[Node]) -> None:
-        """The Service is as it was, only the Nodes behind it changed."""
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        self._metrics.host_syncs.inc()
-        text = (
-            f"Error updating load balancer with new hosts [{names_for_people(nodes)}] "
-            f"[node names limited, total number of nodes: {len(nodes)}], error"
-        )
-        try:
-            async with self._failing_as(known.service, "UpdateLoadBalancerFailed", text):
-                result = await self._call(known, nodes)
-                if result is not None:
-                    await self._write_status(known, known.service, status_of(result.ingress))
-        except ServiceNotSynced:
-            self._metrics.node_sync_errors.inc()
-            raise
-        finally:
-            self._metrics.host_latency.observe(loop.time() - started)
-            self._metrics.node_sync_latency.observe(loop.time() - (known.due or started))
-        if not nodes:
-            text = "There are no available nodes for LoadBalancer"
-            self._warn(known.service, "UnAvailableLoadBalancer", text)
-        elif result is not None and result.steps:
-            self._tell(known.service, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
-
-    async def _call(self, known: _Known, nodes: list[Node]) -> LoadBalancerResult | None:
-        """Have the cloud make it so; None = somebody else does."""
-        try:
-            result = await self._cloud.ensure(view_of(known.service), [node_view(node) for node in nodes])
-        except ImplementedElsewhere:
-            return None
-        except CloudError as error:
-            self._notify(known, error.notices)
-            raise
-        self._notify(known, result.notices)
-        if result.steps:
-            log.info("load_balancer_changed", service=known.service.metadata.key, steps=list(result.steps))
-        return result
-
-    async def _write_status(
-        self, known: _Known, service: Service, ingress: tuple[LoadBalancerIngress, ...]
-    ) -> bool:
-        """Whether the status had to be changed."""
-        known.ingress = ingress
-        if service.status.load_balancer.ingress == ingress:
-            return False
-        async with _saying("failed to update load balancer status"):
-            try:
-                await write_status(self._transport, service, ingress)
-            except NotFound:
-                return False  # deleted meanwhile: the queue brings us back for that
-        return True
-
-    async def _clean_up(self, key: str, service: Service) -> None:
-        """Remove the load balancer of a Service that does not want one any more, then let the Service go."""
-        async with (
-            self._turns,
-            self._failing_as(service, "SyncLoadBalancerFailed", "Error syncing load balancer"),
-        ):
-            result = await self._delete(service)
-            try:
-                if service.metadata.deletion_timestamp is None:
-                    async with _saying("failed to update load balancer status"):
-                        service = await write_status(self._transport, service, ())
-                async with _saying("failed to remove load balancer cleanup finalizer"):
-                    await remove_finalizer(self._transport, service)
-            except NotFound:
-                log.info("service_vanished", service=key)
-        self._known.pop(key, None)
-        log.info("load_balancer_released", service=key, steps=list(result.steps))
-
-    async def _delete(self, service: Service) -> LoadBalancerResult:
-        view = view_of(service)
-        async with _saying("failed to check if load balancer exists before cleanup"):
-            found = await self._cloud.find(view)
-        if found is not None:
-            self._tell(service, "DeletingLoadBalancer", "Deleting load balancer")
-        try:
-            async with _saying("failed to delete load balancer"):
-                # Even without a load balancer: certificates may be left of it.
-                result = await self._cloud.delete(view)
-        except ImplementedElsewhere:
-            result = LoadBalancerResult(())
-        report(self._recorder, reference_to(service), result.notices)
-        if result.steps:
-            self._tell(service, "DeletedLoadBalancer", "Deleted load balancer")
-        return result
 
     async def _abandon(self, key: str, old: Service, new: Service | None) -> None:
         """A Service that we worked for is gone without our consent, or is another one by now."""
         if new is None:
             # A deletion destroys: that the Service is gone must not rest on our copy alone.
-            try:
-                there = await self._transport.get(service_path(old), Service)
-            except NotFound:
-                pass
-            except KubernetesError as error:
-                raise ServiceNotSynced(f"can't tell whether service {key} is gone: {error}") from error
-            else:
-                if self._is_same(old, there):
-                    return
-        async with self._failing_as(old, "DeleteLoadBalancerFailed", "Error deleting load balancer"):
-            await self._delete(old)
+            there = await self._cleanup.read(old)
+            if there is not None and self._is_same(old, there):
+                return
+        await self._cleanup.abandon(old)
         self._known.pop(key, None)
 
     def _is_same(self, old: Service, new: Service) -> bool:
@@ -378,56 +254,15 @@ class ServiceController:
         elif old is None or relevant(old) != relevant(new):
             if wants_load_balancer(new) or key in self._known:
                 self.queue.add(key)
-        elif self._status_was_lost(key, old, new):
+        elif key in self._known and self._known[key].lost_its_status(old, new) and not self._is_failing(key):
             self.queue.add(key)
-
-    def _status_was_lost(self, key: str, old: Service, new: Service) -> bool:
-        """Whether somebody changed what we wrote; our own writes arrive here as well."""
-        known = self._known.get(key)
-        if known is None or known.ingress is None or self._is_failing(key):
-            return False
-        return old.status.load_balancer.ingress == known.ingress != new.status.load_balancer.ingress
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         if host_of(old) != host_of(new):
             # One key for all: each look is at all Nodes, and thousands may change at once.
             self.node_queue.add(ALL_NODES)
 
-    def _notify(self, known: _Known, notices: Iterable[Notice]) -> None:
-        """Tell the owner what is new; what was said already is not repeated at every look."""
-        fresh = frozenset(notices)
-        report(
-            self._recorder, reference_to(known.service), [one for one in notices if one not in known.notices]
-        )
-        known.notices = fresh
-
-    def _tell(self, service: Service, reason: str, message: str) -> None:
-        self._recorder.event(reference_to(service), "Normal", reason, message)
-
-    def _warn(self, service: Service, reason: str, message: str) -> None:
-        self._recorder.event(reference_to(service), "Warning", reason, message)
-
-    @asynccontextmanager
-    async def _failing_as(self, service: Service, reason: str, text: str) -> AsyncGenerator[None, None]:
-        """Turn a failure into an Event on the Service, and into an error for the queue."""
-        try:
-            yield
-        except (CloudError, KubernetesError, ServiceNotSynced) as error:
-            self._warn(service, reason, f"{text}: {error}")
-            raise ServiceNotSynced(f"{service.metadata.key}: {error}") from error
-
 
 def new_queue(name: str, observer: QueueObserver | None = None) -> WorkQueue:
     """A queue with upstream's delays for this controller: 5 s, doubled up to 5 minutes."""
     return WorkQueue(name, limiter=RetryLimiter(RETRY_BASE, RETRY_CAP), observer=observer)
-
-
-@asynccontextmanager
-async def _saying(what: str) -> AsyncGenerator[None, None]:
-    """Put before an error's text what failed; the error stays its cause."""
-    try:
-        yield
-    except (ImplementedElsewhere, NotFound):
-        raise  # no failures: whoever asked for it knows what they mean
-    except (CloudError, KubernetesError) as error:
-        raise ServiceNotSynced(f"{what}: {error}") from error

@@ -1,8 +1,8 @@
-"""Upstream's metrics of the service controller."""
+"""Metrics of the service controller: upstream's, and ours after them."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _BUCKETS = tuple(2.0**exponent for exponent in range(15))
 
@@ -38,5 +38,10 @@ class ServiceMetrics:
             "service_controller_update_loadbalancer_host_latency_seconds",
             "A metric measuring the latency of updating each load balancer's hosts.",
             buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.orphans = Gauge(
+            "ccm_load_balancer_orphans",
+            "What was made in the cloud for Services of this cluster that do not exist.",
             registry=registry,
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from weakref import WeakValueDictionary
 
-from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Notice, Rejected, ServiceView
+from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Notice, Orphan, Rejected, ServiceView
 from ccm.hetzner.api import HetznerApi
+from ccm.hetzner.budget import Priority
 from ccm.hetzner.environment import LoadBalancerSettings
 from ccm.hetzner.errors import Refused, unavailable
 from ccm.hetzner.load_balancers.apply import Sleep
@@ -16,9 +17,10 @@ from ccm.hetzner.load_balancers.creation import PATH, Site, create
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations, explained, incomplete
 from ccm.hetzner.load_balancers.examination import Case, Examiner
 from ccm.hetzner.load_balancers.finder import TargetFinder
+from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.ownership import placed_on
 from ccm.hetzner.load_balancers.plan import plan
-from ccm.hetzner.load_balancers.project import Project
+from ccm.hetzner.load_balancers.project import VIEW_AGE, Project
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.retirement import retire
 from ccm.hetzner.load_balancers.status import ingress_of
@@ -119,6 +121,12 @@ class HetznerLoadBalancers:
                 raise errors[0]
             self.project.forget(service)
             return LoadBalancerResult((), steps=(*steps, *swept), notices=tuple(notices))
+
+    async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
+        """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
+        balancers = await self.project.balancers.read(VIEW_AGE, Priority.SWEEP)
+        certificates = self.certificates.view.contents.by_id.values()
+        return list(orphans_among(balancers.by_id.values(), certificates, services, self._examiner.cluster))
 
     async def _ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         case = await self._examiner.examine(service, nodes, dry=False)

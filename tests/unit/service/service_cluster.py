@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from ccm.cloud.fake import FakeCloud, FakeLoadBalancers
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.controllers.service.controller import ServiceController, ServiceOptions
@@ -44,6 +46,10 @@ class ServiceCluster:
     cloud: FakeCloud
     events: Events
     controller: ServiceController
+    registry: CollectorRegistry
+
+    def metric(self, name: str) -> float | None:
+        return self.registry.get_sample_value(name)
 
     @property
     def balancers(self) -> FakeLoadBalancers:
@@ -97,11 +103,18 @@ async def running(
     nodes = Informer(transport, NODES, Node)
     cloud, events = FakeCloud.complete(), Events()
     assert cloud.load_balancers is not None
+    registry = CollectorRegistry()
     controller = ServiceController(
-        cloud.load_balancers, transport, services, nodes, events, options=options or ServiceOptions()
+        cloud.load_balancers,
+        transport,
+        services,
+        nodes,
+        events,
+        options=options or ServiceOptions(),
+        registry=registry,
     )
     tasks = [asyncio.create_task(work) for work in (services.run(), nodes.run(), controller.run())]
-    cluster = ServiceCluster(transport, services, nodes, cloud, events, controller)
+    cluster = ServiceCluster(transport, services, nodes, cloud, events, controller, registry)
     await cluster.settle()
     try:
         yield cluster

@@ -13,6 +13,7 @@ from ccm.cloud import (
     Notice,
     Rejected,
     RetryAfter,
+    ServiceView,
 )
 from ccm.controllers.names import AUTOSCALER_TAINT, CLEANUP_FINALIZER, EXCLUDE_FROM_LOAD_BALANCERS
 from ccm.controllers.service.controller import ServiceNotSynced, ServiceOptions
@@ -284,11 +285,27 @@ async def test_drift_is_looked_for_and_an_event_tells_only_of_a_repair() -> None
         await cluster.put("web")
         cluster.events.all.clear()
         await cluster.settle(301)
-        assert cluster.calls() == ["ensure", "ensure"]
+        assert cluster.calls("ensure") == ["ensure", "ensure"]
         assert cluster.events.all == []
         cluster.balancers.targets.clear()
         await cluster.settle(300)
         assert cluster.events.reasons() == ["EnsuredLoadBalancer"]
+
+
+async def test_what_is_left_of_a_service_is_told_once_and_left_alone() -> None:
+    async with running(ServiceOptions(resync_period=300)) as cluster:
+        await cluster.put("web")
+        lost = ServiceView("shop", "lost", "uid-lost", {}, ())
+        await cluster.balancers.ensure(lost, [])
+        cluster.cloud.script.fail("orphans", CloudUnavailable("no answer"), times=1)
+        await cluster.settle(301)
+        assert "LoadBalancerOrphaned" not in cluster.events.reasons()
+        await cluster.settle(900)
+        [message] = cluster.events.messages("LoadBalancerOrphaned")
+        assert message.startswith("the load balancer of shop/lost was made for this Service, which does not")
+        assert cluster.events.reasons("lost") == ["LoadBalancerOrphaned"]
+        assert "uid-lost" in cluster.balancers.targets
+        assert cluster.metric("ccm_load_balancer_orphans") == 1
 
 
 async def test_notices_are_told_once_until_they_change() -> None:

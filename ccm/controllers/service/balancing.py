@@ -1,0 +1,129 @@
+"""Makes the load balancer of a Service that wants one, and writes down where it is reached."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from ccm.cloud import CloudError, ImplementedElsewhere, LoadBalancerResult, LoadBalancers
+from ccm.controllers.nodes import view_of as node_view
+from ccm.controllers.service.announcer import Announcer
+from ccm.controllers.service.errors import ServiceNotSynced, saying
+from ccm.controllers.service.hosts import names_for_people
+from ccm.controllers.service.known import Known
+from ccm.controllers.service.metrics import ServiceMetrics
+from ccm.controllers.service.patches import add_finalizer, write_status
+from ccm.controllers.service.policy import status_of, view_of
+from ccm.kube.errors import NotFound
+from ccm.kube.objects import LoadBalancerIngress, Node, Service
+from ccm.kube.protocol import Transport
+
+NO_NODES = "There are no available nodes for LoadBalancer"
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Balancing:
+    """See the module.
+
+    Attributes:
+        cloud: The cloud's load balancers.
+        transport: The API server.
+        announcer: Tells the owner.
+        metrics: Counts.
+    """
+
+    cloud: LoadBalancers
+    transport: Transport
+    announcer: Announcer
+    metrics: ServiceMetrics
+
+    async def sync(self, known: Known, nodes: list[Node], *, announced: bool) -> None:
+        """Create the load balancer, or make it as wanted.
+
+        Args:
+            known: The Service.
+            nodes: Those behind it.
+            announced: Tell the owner even if nothing is to be done.
+
+        Raises:
+            ServiceNotSynced: it is not as wanted.
+        """
+        service, tell = known.service, self.announcer.tell
+        if announced:
+            tell(service, "EnsuringLoadBalancer", "Ensuring load balancer")
+        async with self.announcer.failing_as(
+            service, "SyncLoadBalancerFailed", "Error syncing load balancer"
+        ):
+            async with saying("failed to add load balancer cleanup finalizer"):
+                service = await add_finalizer(self.transport, service)
+            async with saying("failed to ensure load balancer"):
+                result = await self._call(known, nodes)
+            if result is None:
+                return
+            status_changed = await self._write_status(known, service, status_of(result.ingress))
+        if not nodes and (announced or result.steps):
+            self.announcer.warn(service, "UnAvailableLoadBalancer", NO_NODES)
+        if announced or result.steps or status_changed:
+            tell(service, "EnsuredLoadBalancer", "Ensured load balancer")
+
+    async def update_hosts(self, known: Known, nodes: list[Node]) -> None:
+        """The Service is as it was, only the Nodes behind it changed.
+
+        Raises:
+            ServiceNotSynced: the load balancer is not as wanted.
+        """
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        self.metrics.host_syncs.inc()
+        text = (
+            f"Error updating load balancer with new hosts [{names_for_people(nodes)}] "
+            f"[node names limited, total number of nodes: {len(nodes)}], error"
+        )
+        try:
+            async with self.announcer.failing_as(known.service, "UpdateLoadBalancerFailed", text):
+                result = await self._call(known, nodes)
+                if result is not None:
+                    await self._write_status(known, known.service, status_of(result.ingress))
+        except ServiceNotSynced:
+            self.metrics.node_sync_errors.inc()
+            raise
+        finally:
+            self.metrics.host_latency.observe(loop.time() - started)
+            self.metrics.node_sync_latency.observe(loop.time() - (known.due or started))
+        if not nodes:
+            self.announcer.warn(known.service, "UnAvailableLoadBalancer", NO_NODES)
+        elif result is not None and result.steps:
+            text = "Updated load balancer with new hosts"
+            self.announcer.tell(known.service, "UpdatedLoadBalancer", text)
+
+    async def _call(self, known: Known, nodes: list[Node]) -> LoadBalancerResult | None:
+        """Have the cloud make it so; None = somebody else does."""
+        try:
+            result = await self.cloud.ensure(view_of(known.service), [node_view(node) for node in nodes])
+        except ImplementedElsewhere:
+            return None
+        except CloudError as error:
+            self.announcer.notify(known, error.notices)
+            raise
+        self.announcer.notify(known, result.notices)
+        if result.steps:
+            log.info("load_balancer_changed", service=known.service.metadata.key, steps=list(result.steps))
+        return result
+
+    async def _write_status(
+        self, known: Known, service: Service, ingress: tuple[LoadBalancerIngress, ...]
+    ) -> bool:
+        """Whether the status had to be changed."""
+        known.ingress = ingress
+        if service.status.load_balancer.ingress == ingress:
+            return False
+        async with saying("failed to update load balancer status"):
+            try:
+                await write_status(self.transport, service, ingress)
+            except NotFound:
+                return False  # deleted meanwhile: the queue brings us back for that
+        return True

@@ -1,0 +1,93 @@
+"""Removes the load balancer of a Service that wants none any more, or is gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from ccm.cloud import ImplementedElsewhere, LoadBalancerResult, LoadBalancers
+from ccm.controllers.service.announcer import Announcer
+from ccm.controllers.service.errors import ServiceNotSynced, saying
+from ccm.controllers.service.patches import remove_finalizer, service_path, write_status
+from ccm.controllers.service.policy import view_of
+from ccm.kube.errors import KubernetesError, NotFound
+from ccm.kube.objects import Service
+from ccm.kube.protocol import Transport
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Cleanup:
+    """See the module.
+
+    Attributes:
+        cloud: The cloud's load balancers.
+        transport: The API server.
+        announcer: Tells the owner.
+    """
+
+    cloud: LoadBalancers
+    transport: Transport
+    announcer: Announcer
+
+    async def release(self, service: Service) -> None:
+        """Remove the load balancer, then let the Service go.
+
+        Raises:
+            ServiceNotSynced: something is left; the Service is held.
+        """
+        text = "Error syncing load balancer"
+        async with self.announcer.failing_as(service, "SyncLoadBalancerFailed", text):
+            result = await self._delete(service)
+            try:
+                if service.metadata.deletion_timestamp is None:
+                    async with saying("failed to update load balancer status"):
+                        service = await write_status(self.transport, service, ())
+                async with saying("failed to remove load balancer cleanup finalizer"):
+                    await remove_finalizer(self.transport, service)
+            except NotFound:
+                log.info("service_vanished", service=service.metadata.key)
+        log.info("load_balancer_released", service=service.metadata.key, steps=list(result.steps))
+
+    async def abandon(self, service: Service) -> None:
+        """Remove the load balancer of a Service that is gone without our consent.
+
+        Raises:
+            ServiceNotSynced: something is left.
+        """
+        text = "Error deleting load balancer"
+        async with self.announcer.failing_as(service, "DeleteLoadBalancerFailed", text):
+            await self._delete(service)
+
+    async def read(self, service: Service) -> Service | None:
+        """What the API server has under a Service's name; None = nothing.
+
+        Raises:
+            ServiceNotSynced: not known.
+        """
+        try:
+            return await self.transport.get(service_path(service), Service)
+        except NotFound:
+            return None
+        except KubernetesError as error:
+            text = f"can't tell whether service {service.metadata.key} is gone: {error}"
+            raise ServiceNotSynced(text) from error
+
+    async def _delete(self, service: Service) -> LoadBalancerResult:
+        view = view_of(service)
+        async with saying("failed to check if load balancer exists before cleanup"):
+            found = await self.cloud.find(view)
+        if found is not None:
+            self.announcer.tell(service, "DeletingLoadBalancer", "Deleting load balancer")
+        try:
+            async with saying("failed to delete load balancer"):
+                # Even without a load balancer: certificates may be left of it.
+                result = await self.cloud.delete(view)
+        except ImplementedElsewhere:
+            result = LoadBalancerResult(())
+        self.announcer.report(service, result.notices)
+        if result.steps:
+            self.announcer.tell(service, "DeletedLoadBalancer", "Deleted load balancer")
+        return result

@@ -1,0 +1,41 @@
+"""What was made for Services of this cluster that do not exist. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from ccm.cloud import Orphan
+from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE, SERVICE_UID, ports_by_label
+from ccm.hetzner.load_balancers.restoring import NAMESPACE
+from ccm.hetzner.wire import Certificate, LoadBalancer
+
+
+def orphans_among(
+    balancers: Iterable[LoadBalancer],
+    certificates: Iterable[Certificate],
+    services: Collection[str],
+    cluster: str,
+) -> Iterator[Orphan]:
+    """Find them by their labels; what another cluster, or the official CCM, made is not looked at.
+
+    Args:
+        balancers: All of the project.
+        certificates: Those that are known.
+        services: UIDs of the Services that exist.
+        cluster: This cluster's id; may be empty.
+    """
+    for one in balancers:
+        labels = one.labels
+        if NAMESPACE not in labels or labels.get(CLUSTER, "") != cluster:
+            continue
+        what = f"load balancer {one.name} ({one.id})"
+        leader = labels.get(SERVICE_UID, "")
+        if leader and leader not in services:
+            yield Orphan(labels[NAMESPACE], labels.get(SERVICE, ""), leader, what)
+        for port, uid in sorted(ports_by_label(one).items()):
+            if uid not in services and uid != leader:
+                yield Orphan(labels[NAMESPACE], "", uid, f"port {port} of {what}")
+    for one in certificates:
+        uid = one.labels.get(SERVICE_UID, "")
+        if uid and uid not in services and one.labels.get(CLUSTER, "") == cluster != "":
+            yield Orphan("", "", uid, f"certificate {one.name} ({one.id})")
