@@ -15,7 +15,7 @@ from ccm.hetzner.description import DIALECTS, FROM_SCRATCH, DescriptionOptions, 
 from ccm.hetzner.errors import Unauthorized
 from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
-from ccm.hetzner.metrics import ApiMetrics
+from ccm.hetzner.metrics import ApiMetrics, OfficialMetrics
 from ccm.hetzner.metrics_server import MetricsServer
 from ccm.hetzner.network import check_attached, find_network, read_attached_networks
 from ccm.hetzner.project import Project
@@ -54,6 +54,7 @@ class HetznerCloud:
         self._dialect = dialect
         self._attached_networks = attached_networks
         metrics = ApiMetrics(registry)
+        self._official = OfficialMetrics(registry)
         self.api = HetznerApi(
             token=lambda: settings.token.value,
             endpoint=settings.endpoint,
@@ -71,7 +72,8 @@ class HetznerCloud:
             self.api,
             self.servers,
             lambda: self._options,
-            self.project,
+            project=self.project,
+            metrics=self._official,
             robot=self.robot,
             max_age=settings.instances.max_age,
         )
@@ -118,7 +120,12 @@ class HetznerCloud:
             await check_attached(self.network, self._attached_networks)
         if chosen.routes:
             self.routes = HetznerRoutes(
-                self.api, self.servers, self.network.id, self._dialect.scheme, self.project
+                self.api,
+                self.servers,
+                self.network.id,
+                self._dialect.scheme,
+                project=self.project,
+                metrics=self._official,
             )
 
     def _open_load_balancers(self) -> HetznerLoadBalancers | None:

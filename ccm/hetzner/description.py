@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv6Interface
+from ipaddress import AddressValueError, IPv6Address, IPv6Interface
 
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance
+from ccm.cloud.notice import Notice
 from ccm.hetzner.provider_id import MachineId, write
 from ccm.hetzner.wire import Server
 
 PROVIDED_BY = "instance.hetzner.cloud/provided-by"
+# An annotation of a Node: its IPv6 address, where it is not the first of its network.
+EXTERNAL_IPV6 = "instance.hetzner.cloud/external-ipv6"
 
 # The official CCM's zone label is the data centre that a location had when locations had only one.
 _DATACENTERS = {
@@ -68,8 +71,17 @@ class DescriptionOptions:
     copied_labels: frozenset[str] = frozenset()
 
 
-def describe(server: Server, options: DescriptionOptions) -> Instance:
-    """Describe a server."""
+def describe(
+    server: Server, options: DescriptionOptions, annotations: Mapping[str, str] | None = None
+) -> Instance:
+    """Describe a server.
+
+    Args:
+        server: The server.
+        options: What the owner chose.
+        annotations: The Node's.
+    """
+    own_ipv6, notices = chosen_ipv6(annotations or {})
     location = server.location
     if options.dialect.official:
         region, zone = location.name, _DATACENTERS.get(location.name, location.name)
@@ -82,19 +94,37 @@ def describe(server: Server, options: DescriptionOptions) -> Instance:
         type=server.server_type.name,
         zone=zone if options.zone_label else "",
         region=region,
-        addresses=tuple(_addresses(server, options)),
+        addresses=tuple(_addresses(server, options, own_ipv6)),
         labels={**copied, PROVIDED_BY: "cloud"},
         shut_down=server.status == "off",
+        notices=notices,
     )
 
 
-def _addresses(server: Server, options: DescriptionOptions) -> Iterator[Address]:
+def chosen_ipv6(annotations: Mapping[str, str]) -> tuple[str, tuple[Notice, ...]]:
+    """The IPv6 address that the Node's owner tells, or none; what is no address is told."""
+    text = annotations.get(EXTERNAL_IPV6, "").strip()
+    try:
+        return (str(IPv6Address(text)) if text else ""), ()
+    except AddressValueError:
+        message = (
+            f"The annotation {EXTERNAL_IPV6}={text!r} is no IPv6 address like 2001:db8::5; it is ignored"
+        )
+        return "", (Notice("InvalidExternalIPv6", message),)
+
+
+def first_of(network: str) -> str:
+    """The first address of a network, which is what images configure."""
+    return str(IPv6Interface(network).network.network_address + 1)
+
+
+def _addresses(server: Server, options: DescriptionOptions, own_ipv6: str) -> Iterator[Address]:
     yield Address(HOSTNAME, server.name)
     public = server.public_net
     if options.ipv4 and public.ipv4 and public.ipv4.ip:
         yield Address(EXTERNAL_IP, public.ipv4.ip)
     if options.ipv6 and public.ipv6 and public.ipv6.ip:
-        # The API gives the /64 network; images configure its first address.
-        yield Address(EXTERNAL_IP, str(IPv6Interface(public.ipv6.ip).network.network_address + 1))
+        # The API gives the /64 network.
+        yield Address(EXTERNAL_IP, own_ipv6 or first_of(public.ipv6.ip))
     if options.network is not None and (private := server.private_ip(options.network)):
         yield Address(INTERNAL_IP, private)

@@ -18,6 +18,8 @@ from ccm.hetzner.api import HetznerApi, Listing
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.description import DescriptionOptions, describe
 from ccm.hetzner.errors import NotFound, unavailable
+from ccm.hetzner.lookup import REASON, explain_absence
+from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.robot.machines import RobotMachines
@@ -25,6 +27,9 @@ from ccm.hetzner.snapshot import Contents, View
 from ccm.hetzner.wire import Server
 
 BURST = 30.0  # seconds after which single looks are forgotten: a list would not have served them together
+
+
+_OPERATION = "hcloud/instancesv2.InstanceMetadata"  # as the official CCM calls it; one answer tells all
 
 
 class RobotUnknown(CloudError):
@@ -43,6 +48,7 @@ class HetznerInstances:
         servers: The shared view of servers.
         options: What Nodes get; asked each time because the network is known only after the start.
         project: Tells whether the absence of a server means anything.
+        metrics: Where lookups are counted.
         robot: Robot's servers; None = Robot is not enabled, or there are no credentials for it.
         max_age: How old a server's data may be, whatever a controller would accept; None = as it likes.
         clock: Monotonic seconds.
@@ -53,8 +59,9 @@ class HetznerInstances:
         api: HetznerApi,
         servers: View[Server],
         options: Callable[[], DescriptionOptions],
-        project: Project,
         *,
+        project: Project,
+        metrics: OfficialMetrics,
         robot: RobotMachines | None = None,
         max_age: float | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -63,6 +70,7 @@ class HetznerInstances:
         self._servers = servers
         self._options = options
         self._project = project
+        self._metrics = metrics
         self._robot = robot
         self._max_age = max_age
         self._clock = clock
@@ -75,6 +83,7 @@ class HetznerInstances:
 
     async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
         """See :meth:`ccm.cloud.Instances.get`."""
+        self._metrics.operation(_OPERATION)
         if accepted_age > 0 and self._max_age is not None:
             accepted_age = self._max_age
         machine = self._machine(node)
@@ -82,7 +91,7 @@ class HetznerInstances:
             return await self._get_robot(node, machine, accepted_age)
         if machine is None and self._robot is not None:
             return await self._get_by_name_anywhere(node, self._robot, accepted_age)
-        return self._describe(await self._get_server(node, machine, accepted_age))
+        return self._describe(await self._get_server(node, machine, accepted_age), node)
 
     async def list(
         self, nodes: Sequence[NodeView], *, accepted_age: float
@@ -92,6 +101,7 @@ class HetznerInstances:
             # With this list at hand, what follows finds its answers in it.
             await self._servers.read(accepted_age, Priority.SWEEP)
             if self._robot is None:
+                self._metrics.operation(_OPERATION, len(nodes))
                 return {node.name: self._in_list(node, self._servers.contents) for node in nodes}
         answers: dict[str, Instance | CloudError] = {}
         for node in nodes:
@@ -110,6 +120,7 @@ class HetznerInstances:
 
     async def _get_server(self, node: NodeView, machine: MachineId | None, accepted_age: float) -> Server:
         known = self._known(node, machine, accepted_age)
+        self._metrics.lookup("instances_v2", hit=known is not None)
         return known or await self._find(node, machine, accepted_age)
 
     async def _get_robot(self, node: NodeView, machine: MachineId, accepted_age: float) -> Instance:
@@ -127,16 +138,12 @@ class HetznerInstances:
             server = await self._get_server(node, None, accepted_age)
         except InstanceNotFound:
             if dedicated is None:
-                message = (
-                    f"Neither Hetzner Cloud nor Robot has a server named {node.name}; names must be equal"
-                )
-                notice = Notice("InstanceLookupFailed", message)
-                raise InstanceNotFound(f"server named {node.name}", notices=[notice]) from None
+                raise
             return await robot.describe(dedicated, node, self._options())
         if dedicated is not None:
             message = f"Hetzner Cloud and Robot both have a server named {node.name}; rename one of them"
-            raise AmbiguousName(message, notices=[Notice("InstanceLookupFailed", message)])
-        return self._describe(server)
+            raise AmbiguousName(message, notices=[Notice(REASON, message)])
+        return self._describe(server, node)
 
     def _known(self, node: NodeView, machine: MachineId | None, accepted_age: float) -> Server | None:
         """What the view has, if it is fresh enough."""
@@ -152,7 +159,7 @@ class HetznerInstances:
             answer = self._search(node, machine, await self._servers.read(accepted_age, Priority.NODES))
             if isinstance(answer, Server):
                 return answer
-        return await (self._look_by_id(machine.number) if machine else self._look_by_name(node.name))
+        return await (self._look_by_id(machine.number) if machine else self._look_by_name(node))
 
     def _list_pays(self) -> bool:
         """Whether single looks have cost as much as a list by now; counts the look that follows if not."""
@@ -175,14 +182,17 @@ class HetznerInstances:
         self._servers.put(server)
         return server
 
-    async def _look_by_name(self, name: str) -> Server:
+    async def _look_by_name(self, node: NodeView) -> Server:
+        name = node.name
         found: Listing[Server] = await self._api.list(
             "/servers", "servers", Server, params={"name": name}, priority=Priority.NODES
         )
         if found.odd:
             raise unavailable(f"GET /servers?name={name}", found.odd[0].problem)
         if not found.items:
-            raise InstanceNotFound(f"server named {name}")
+            dedicated = self._robot.servers.contents.by_id.values() if self._robot else None
+            why = explain_absence(node, self._servers.contents.by_id.values(), dedicated)
+            raise InstanceNotFound(f"server named {name}", notices=[why])
         self._servers.put(found.items[0])
         return found.items[0]
 
@@ -192,7 +202,7 @@ class HetznerInstances:
             if machine is not None and machine.kind == "robot":
                 return _robot_unknown(machine)
             answer = self._search(node, machine, contents)
-            return self._describe(answer) if isinstance(answer, Server) else answer
+            return self._describe(answer, node) if isinstance(answer, Server) else answer
         except CloudError as error:
             return error
 
@@ -204,10 +214,10 @@ class HetznerInstances:
             return unavailable("GET /servers", contents.odd[machine.number].problem)
         return contents.by_id.get(machine.number) or InstanceNotFound(f"server {machine.number}")
 
-    def _describe(self, server: Server) -> Instance:
+    def _describe(self, server: Server, node: NodeView) -> Instance:
         self._project.confirm(self._servers.item_age(server.id))
         try:
-            return describe(server, self._options())
+            return describe(server, self._options(), node.annotations)
         except ValueError as error:
             raise unavailable(f"GET /servers/{server.id}", f"an address makes no sense: {error}") from None
 

@@ -54,6 +54,36 @@ class ApiMetrics:
         )
 
 
+class OfficialMetrics:
+    """What the official CCM counts of its own work, for its dashboards and alerts.
+
+    Args:
+        registry: Where the metrics are registered.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._operations = Counter(
+            "cloud_controller_manager_operations_total",
+            "The total number of operation was called.",
+            ["op"],
+            registry=registry,
+        )
+        self._lookups = Counter(
+            "cloud_controller_manager_server_cache_requests_total",
+            "Lookups of servers by result: hit is one that a list at hand answered.",
+            ["subsystem", "mode", "result"],
+            registry=registry,
+        )
+
+    def operation(self, name: str, times: int = 1) -> None:
+        """Count a call of the controllers, by the official CCM's name for it."""
+        self._operations.labels(name).inc(times)
+
+    def lookup(self, subsystem: str, *, hit: bool) -> None:
+        """Count a lookup of a server for ``instances_v2`` or ``routes``."""
+        self._lookups.labels(subsystem, "all", "hit" if hit else "miss").inc()
+
+
 def endpoint_label(path: str) -> str:
     """The path as hcloud-go labels it: lower case, without ids."""
     return _NOT_LETTERS.sub("", path.lower()).replace("//", "/")

@@ -17,6 +17,7 @@ from ccm.hetzner import provider_id
 from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.errors import NotFound
+from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.snapshot import View
@@ -36,6 +37,7 @@ class HetznerRoutes:
         network: The network's id.
         scheme: What provider IDs of cloud servers start with.
         project: Is told whether the network is there.
+        metrics: Where calls and lookups are counted.
         clock: Monotonic seconds.
     """
 
@@ -45,8 +47,9 @@ class HetznerRoutes:
         servers: View[Server],
         network: int,
         scheme: str,
-        project: Project,
         *,
+        project: Project,
+        metrics: OfficialMetrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
@@ -54,6 +57,7 @@ class HetznerRoutes:
         self._id = network
         self._scheme = scheme
         self._project = project
+        self._metrics = metrics
         self._clock = clock
         self._network: Network | None = None
         self._read_at = 0.0
@@ -65,6 +69,7 @@ class HetznerRoutes:
 
     async def list(self, *, accepted_age: float) -> RouteTable:
         """See :meth:`ccm.cloud.Routes.list`."""
+        self._metrics.operation("hcloud/ListRoutes")
         network = self._network
         if network is None or self._clock() - self._read_at > accepted_age:
             network = await self._read()
@@ -76,6 +81,7 @@ class HetznerRoutes:
 
     async def create(self, route: Route) -> None:
         """See :meth:`ccm.cloud.Routes.create`."""
+        self._metrics.operation("hcloud/CreateRoute")
         if ":" in route.destination:
             raise Rejected(f"Hetzner Cloud networks can't route IPv6 ({route.destination})")
         async with self._writing:
@@ -83,6 +89,7 @@ class HetznerRoutes:
 
     async def delete(self, route: Route) -> None:
         """See :meth:`ccm.cloud.Routes.delete`."""
+        self._metrics.operation("hcloud/DeleteRoute")
         async with self._writing:
             await self._change("delete_route", route, wanted=False)
 
@@ -124,6 +131,8 @@ class HetznerRoutes:
 
     async def _machines(self, network: Network, accepted_age: float) -> tuple[dict[str, Machine], bool]:
         """The machines of the network by address, and whether these are all that the network knows of."""
+        age = self._servers.age
+        self._metrics.lookup("routes", hit=age is not None and age <= accepted_age)
         contents = await self._servers.read(accepted_age, Priority.ROUTES)
         machines: dict[str, Machine] = {}
         found: set[int] = set()

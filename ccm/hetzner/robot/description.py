@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from ipaddress import IPv6Interface, ip_address
+from ipaddress import ip_address
 
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, NodeView
 from ccm.cloud.notice import Notice
-from ccm.hetzner.description import PROVIDED_BY, DescriptionOptions
+from ccm.hetzner.description import PROVIDED_BY, DescriptionOptions, chosen_ipv6, first_of
 from ccm.hetzner.provider_id import MachineId, write
 from ccm.hetzner.robot.client import RobotServer
 
@@ -43,8 +43,10 @@ def describe_robot(
         region, zone = location, data_center
     else:
         region, zone = _ZONES.get(location, location), location
-    external = list(_external(server, options))
+    own_ipv6, wrong = chosen_ipv6(node.annotations)
+    external = list(_external(server, options, own_ipv6))
     internal, notices = _internal(node, external, options) if forward_internal else ([], [])
+    notices += wrong
     if server.server_name != node.name:
         notices.append(_name_differs(server, node))
     return Instance(
@@ -60,10 +62,9 @@ def describe_robot(
     )
 
 
-def _external(server: RobotServer, options: DescriptionOptions) -> Iterator[Address]:
+def _external(server: RobotServer, options: DescriptionOptions, own_ipv6: str) -> Iterator[Address]:
     if options.ipv6 and server.server_ipv6_net:
-        network = IPv6Interface(f"{server.server_ipv6_net.split('/')[0]}/64").network
-        yield Address(EXTERNAL_IP, str(network.network_address + 1))
+        yield Address(EXTERNAL_IP, own_ipv6 or first_of(f"{server.server_ipv6_net.split('/')[0]}/64"))
     if options.ipv4 and server.server_ip:
         yield Address(EXTERNAL_IP, server.server_ip)
 

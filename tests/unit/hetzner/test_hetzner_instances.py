@@ -22,7 +22,7 @@ from ccm.cloud import (
 )
 from ccm.errors import ConfigurationError
 from ccm.hetzner import HetznerCloud, open_cloud
-from ccm.hetzner.description import FROM_SCRATCH, OFFICIAL, DescriptionOptions, describe
+from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions, describe
 from ccm.hetzner.instances import RobotUnknown
 from ccm.hetzner.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
 
@@ -312,6 +312,58 @@ async def test_the_owner_may_switch_the_cache_off(sky: EmulatedCloud, mode: str,
         await cloud.instances.get(by_id(server), accepted_age=600)
     assert sum((await sky.counts()).values()) == requests
     await cloud.close()
+
+
+def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
+    def addresses(text: str, **options: Any) -> tuple[list[str], list[str]]:
+        chosen = DescriptionOptions(**{"dialect": OFFICIAL, "ipv4": False, "ipv6": True, **options})
+        found = describe(SERVER, chosen, {EXTERNAL_IPV6: text})
+        return [one.address for one in found.addresses[1:]], [one.reason for one in found.notices]
+
+    assert addresses("2001:db8:1::5") == (["2001:db8:1::5"], [])
+    assert addresses("2001:DB8:1:0:0::5 ") == (["2001:db8:1::5"], [])
+    assert addresses("") == (["2001:db8:1::1"], [])
+    assert addresses("10.0.0.1") == (["2001:db8:1::1"], ["InvalidExternalIPv6"])
+    assert addresses("2001:db8:1::5", ipv6=False) == ([], [])
+
+
+async def test_a_node_that_is_named_unlike_its_server_is_told_which_one_was_meant(sky: EmulatedCloud) -> None:
+    server = await sky.add_server("web-1")
+    cloud = open_cloud(sky.environment)
+    await cloud.start()
+    own = server["public_net"]["ipv4"]["ip"]
+    node = NodeView("node-1", addresses=(Address(HOSTNAME, "node-1"), Address(EXTERNAL, own)))
+    with pytest.raises(InstanceNotFound) as error:
+        await cloud.instances.get(node, accepted_age=10)
+    (notice,) = error.value.notices
+    assert notice.reason == "InstanceLookupFailed"
+    assert "Hetzner Cloud has no server named node-1" in notice.message
+    assert f"Server {server['id']}, which has its address {own}, is named 'web-1'" in notice.message
+    await cloud.close()
+
+
+async def test_what_the_official_ccm_counts(sky: EmulatedCloud) -> None:
+    network = await sky.network("net")
+    server = await sky.add_server("a", networks=[network])
+    registry = CollectorRegistry()
+    more = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
+    cloud = open_cloud(sky.environment | more, registry=registry)
+    await cloud.start()
+    assert cloud.routes is not None
+    for _ in range(3):
+        await cloud.instances.get(by_id(server), accepted_age=600)
+    await cloud.routes.list(accepted_age=600)
+    await cloud.close()
+
+    def count(**labels: str) -> float | None:
+        name = "server_cache_requests_total" if "subsystem" in labels else "operations_total"
+        return registry.get_sample_value(f"cloud_controller_manager_{name}", labels)
+
+    assert count(op="hcloud/instancesv2.InstanceMetadata") == 3
+    assert count(op="hcloud/ListRoutes") == 1
+    assert count(subsystem="instances_v2", mode="all", result="miss") == 1
+    assert count(subsystem="instances_v2", mode="all", result="hit") == 2
+    assert count(subsystem="routes", mode="all", result="hit") == 1
 
 
 async def test_the_official_name(sky: EmulatedCloud) -> None:

@@ -21,7 +21,7 @@ from ccm.cloud import (
     QuotaExhausted,
 )
 from ccm.hetzner import HetznerCloud, open_cloud
-from ccm.hetzner.description import FROM_SCRATCH, OFFICIAL, DescriptionOptions
+from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions
 from ccm.hetzner.instances import AmbiguousName, RobotUnknown
 from ccm.hetzner.robot.client import RobotServer
 from ccm.hetzner.robot.description import describe_robot
@@ -94,6 +94,12 @@ def test_a_name_unlike_the_nodes_is_explained_and_changes_nothing() -> None:
     assert [notice.reason for notice in instance.notices] == ["RobotNameDiffers"]
 
 
+def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
+    node = NodeView("a", "hrobot://321", annotations={EXTERNAL_IPV6: "2001:db8:9::25"})
+    assert Address(EXTERNAL, "2001:db8:9::25") in described(node=node, ipv6=True).addresses
+    assert not any(":" in one.address for one in described(node=node, ipv6=False).addresses)
+
+
 @dataclass
 class Site:
     sky: EmulatedCloud
@@ -156,6 +162,15 @@ async def test_absent_servers(site: Site) -> None:
     with pytest.raises(InstanceNotFound) as error:
         await site.get(NodeView("x"))
     assert [notice.reason for notice in error.value.notices] == ["InstanceLookupFailed"]
+
+
+async def test_a_node_that_is_named_unlike_its_server_is_told_which_one_was_meant(site: Site) -> None:
+    number = await site.add("metal", ip="198.51.100.77")
+    addresses = (Address(HOSTNAME, "node-1"), Address("InternalIP", "198.51.100.77"))
+    with pytest.raises(InstanceNotFound) as error:
+        await site.get(NodeView("node-1", addresses=addresses))
+    (notice,) = error.value.notices
+    assert f"Robot server {number}, which has its address 198.51.100.77, is named 'metal'" in notice.message
 
 
 async def test_a_name_in_both_worlds_is_refused(site: Site) -> None:

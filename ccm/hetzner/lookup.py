@@ -1,0 +1,53 @@
+"""Why a Node finds no server. Pure.
+
+A Node that joins has no provider ID, so its name has to be its server's. The commonest mistake is that they
+differ; then a server that has one of the Node's addresses tells which one was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ccm.cloud.instances import HOSTNAME, NodeView
+from ccm.cloud.notice import Notice
+from ccm.hetzner.robot.client import RobotServer
+from ccm.hetzner.wire import Server
+
+REASON = "InstanceLookupFailed"
+
+
+def explain_absence(
+    node: NodeView, servers: Iterable[Server], dedicated: Iterable[RobotServer] | None
+) -> Notice:
+    """Tell the owner of a Node why no server was found by its name.
+
+    Args:
+        node: The Node, with the addresses that its kubelet reported.
+        servers: The cloud's servers, as far as known.
+        dedicated: Robot's; None = Robot is not asked.
+    """
+    where = (
+        "Hetzner Cloud has no server" if dedicated is None else "Neither Hetzner Cloud nor Robot has a server"
+    )
+    message = f"{where} named {node.name}; a node and its server must have the same name"
+    own = {address.address for address in node.addresses if address.type != HOSTNAME}
+    for kind, number, name, addresses in _known(servers, dedicated or ()):
+        shared = sorted(own & addresses)
+        if shared:
+            message += (
+                f". {kind} {number}, which has its address {shared[0]}, is named {name!r}: rename one of them"
+            )
+            break
+    return Notice(REASON, message)
+
+
+def _known(
+    servers: Iterable[Server], dedicated: Iterable[RobotServer]
+) -> Iterator[tuple[str, int, str, set[str]]]:
+    for server in servers:
+        addresses = {private.ip for private in server.private_net}
+        if server.public_net.ipv4 is not None:
+            addresses.add(server.public_net.ipv4.ip or "")
+        yield "Server", server.id, server.name, addresses
+    for one in dedicated:
+        yield "Robot server", one.server_number, one.server_name, {one.server_ip or ""}
