@@ -61,8 +61,8 @@ class NodeOptions:
         concurrent_syncs: ``--concurrent-node-syncs``.
         concurrent_status_updates: ``--concurrent-node-status-updates``; 0 = as many as syncs.
         status_update_frequency: ``--node-status-update-frequency``, in seconds between two runs.
-        accepted_age: How old the cloud's answer may be when a Node is initialised, in seconds; at the first try
-            it may be older if it is younger than our knowledge of the Node.
+        accepted_age: How old the cloud's answer may be when a Node is initialised, in seconds. At first
+            an answer may be older if it came after the Node.
         refresh_labels: Keep type, zone and region true when a machine changes; off = as upstream.
     """
 

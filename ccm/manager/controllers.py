@@ -86,7 +86,7 @@ def _node(shop: Workshop) -> Controller | None:
         shop.nodes,
         shop.recorder.for_component(node_controller.COMPONENT),
         node_controller.NodeOptions(
-            concurrent_syncs=flags["concurrent-node-syncs"],
+            concurrent_syncs=shop.options.node_syncs,
             concurrent_status_updates=flags["concurrent-node-status-updates"],
             status_update_frequency=flags["node-status-update-frequency"],
         ),

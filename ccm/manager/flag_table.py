@@ -74,7 +74,7 @@ _CONTROLLERS = (
     ),
     *_group(
         "Node controller",
-        ("concurrent-node-syncs", INT, 1, "Nodes initialised at once."),
+        ("concurrent-node-syncs", INT, 1, "Nodes initialised at once; if not given, 10."),
         ("concurrent-node-status-updates", INT, 0, "Nodes refreshed at once; 0: as many as syncs."),
         ("node-status-update-frequency", DURATION, 300.0, "Pause between two refreshes of all nodes."),
     ),

@@ -34,6 +34,7 @@ _DURATIONS_ABOVE_ZERO = (
 _WORKERS = ("concurrent-node-syncs", "concurrent-node-lifecycle-syncs", "concurrent-service-syncs")
 _NOT_OFFERED = ("webhooks", "enable-leader-migration", "leader-migration-config", "tls-sni-cert-key")
 _STOP_GRACE = 8.0
+_NODE_SYNCS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,18 @@ class Options:
             kind="Lease",
             namespace=self.flags["leader-elect-resource-namespace"],
             name=self.flags["leader-elect-resource-name"],
+        )
+
+    @property
+    def node_syncs(self) -> int:
+        """How many Nodes are initialised at once.
+
+        Upstream's default of one makes sense with its own limit of 20 requests a second, which we don't have.
+        """
+        return (
+            self.flags["concurrent-node-syncs"]
+            if "concurrent-node-syncs" in self.flags.given
+            else _NODE_SYNCS
         )
 
     @property

@@ -1,0 +1,19 @@
+"""What the flags amount to where that is not the flag's value itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from ccm.manager.flag_table import FLAGS
+from ccm.manager.flags import parse_flags
+from ccm.manager.options import Options
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [([], 10), (["--concurrent-node-syncs=1"], 1), (["--concurrent-node-syncs=3"], 3)],
+)
+def test_ten_nodes_are_initialised_at_once_unless_the_owner_says_otherwise(
+    given: list[str], wanted: int
+) -> None:
+    assert Options(parse_flags(FLAGS, given)).node_syncs == wanted
