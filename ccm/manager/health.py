@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -25,10 +26,14 @@ class Health:
     """The checks of this process; they come and go with what runs.
 
     A check returns what is wrong, or None. It must not block.
+
+    Attributes:
+        counts: How often each check was asked for, by name, endpoint, and ``success`` or ``error``.
     """
 
     def __init__(self) -> None:
         self._checks: list[_Named] = [_Named("ping", lambda: None, live=True)]
+        self.counts: Counter[tuple[str, str, str]] = Counter()
 
     def add(self, name: str, check: Check, *, live: bool = False) -> None:
         """Add a check.
@@ -61,6 +66,8 @@ class Health:
             exclude: checks to leave out.
         """
         results = self.results(endpoint)
+        for name, problem in results.items():
+            self.counts[name, endpoint, "error" if problem else "success"] += 1
         lines: list[str] = []
         failed = False
         for name, problem in results.items():

@@ -32,6 +32,8 @@ from ccm.manager.options import Options
 _FLUSH = 1.0
 # An informer that hears nothing but errors for so long is worth a warning in readiness.
 _STALE = 120.0
+# Nothing that a controller does takes so long: actions of the cloud are given up after three minutes.
+_STUCK = 900.0
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -114,6 +116,7 @@ class Manager:
         self.health.add(f"cloud-{self._cloud.name}", self._cloud.healthy)
         shop = Workshop(self._cloud, self._connections.work, self._recorder, self._options, self._metrics)
         controllers = self._build(shop)
+        self.health.add("queues", self._queues_move)
         try:
             async with asyncio.TaskGroup() as group:
                 for path, informer in shop.informers.items():
@@ -169,6 +172,11 @@ class Manager:
             else:
                 built.append((entry, controller))
         return built
+
+    def _queues_move(self) -> str | None:
+        stuck = {name: age for name, age in self._metrics.longest_work().items() if age > _STUCK}
+        told = ", ".join(f"{name} for {age:.0f} s" for name, age in stuck.items())
+        return f"work does not end in queue {told}" if stuck else None
 
     async def _start(self, entry: Entry, controller: Controller, group: asyncio.TaskGroup) -> None:
         log.info("controller_started", controller=entry.name)

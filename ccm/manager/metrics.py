@@ -86,6 +86,10 @@ class Metrics:
         self._queues.watched[name] = queue.statistics
         return queue
 
+    def longest_work(self) -> dict[str, float]:
+        """By queue, for how many seconds the oldest key that is worked on has been."""
+        return {name: read().longest_processing for name, read in self._queues.watched.items()}
+
     def request(self, call: Call) -> None:
         """What transports report to."""
         self._requests.labels(call.status, call.verb, call.host).inc()

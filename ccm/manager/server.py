@@ -142,6 +142,13 @@ def health_metrics(health: Health) -> str:
     for endpoint in _ENDPOINTS:
         for check, problem in health.results(endpoint).items():
             lines.append(f'{name}{{name="{check}",type="{endpoint}"}} {0 if problem else 1}')
+    total = f"{name}s_total"
+    lines += [
+        f"# HELP {total} This metric records the results of all healthchecks.",
+        f"# TYPE {total} counter",
+    ]
+    for (check, endpoint, status), number in health.counts.items():
+        lines.append(f'{total}{{name="{check}",status="{status}",type="{endpoint}"}} {number}')
     return "\n".join([*lines, ""])
 
 

@@ -64,6 +64,12 @@ def test_removed_check():
 
 
 def test_metrics_of_checks():
-    text = health_metrics(_health("no answer"))
+    health = _health("no answer")
+    for _ in range(3):
+        health.answer("readyz", verbose=False)
+    text = health_metrics(health)
+    counted = 'kubernetes_healthchecks_total{name="cloud-node-controller",status="error",type="readyz"} 3'
+    assert counted in text
+    assert 'kubernetes_healthchecks_total{name="ping",status="success",type="readyz"} 3' in text
     assert 'kubernetes_healthcheck{name="ping",type="livez"} 1' in text
     assert 'kubernetes_healthcheck{name="cloud-node-controller",type="readyz"} 0' in text

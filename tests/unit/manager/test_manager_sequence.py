@@ -248,3 +248,19 @@ async def test_watch_that_stays_broken_shows(server, cloud):
     status, text = run.health.answer("readyz", verbose=False)
     assert status == 500
     assert "/api/v1/nodes could not be watched for" in text
+
+
+async def test_work_that_does_not_end_shows(server, cloud):
+    async def hang(_: str) -> None:
+        await asyncio.Event().wait()
+
+    cloud.script.during("get", hang)
+    server.put("/api/v1/nodes", NODE)
+    run = Run(server, cloud)
+    await asyncio.sleep(800)
+    assert run.health.answer("readyz", verbose=False) == (200, "ok")
+    await asyncio.sleep(200)
+    status, text = run.health.answer("readyz", verbose=False)
+    assert status == 500
+    assert "[-]queues failed: work does not end in queue Nodes for" in text
+    assert run.health.answer("livez", verbose=False) == (200, "ok")
