@@ -1,269 +1,234 @@
-"""Requests that load balancers cost, counted by the emulated cloud.
+"""What load balancers cost: ``./dev bench load_balancers [--peer PATH]``.
 
-``python bench/load_balancers.py [--actions instant|realistic] [--json]``. The service controller runs on an
-API server in memory, Hetzner's load balancers on the emulated cloud. What the official CCM needs stands next
-to it by its formulas (P ports, T targets, a polls for each change), not measured here.
+The CCM runs as a process against a real API server and the emulated cloud. Measured, by the cloud's log:
+
+- one Service with 2 ports and 10 nodes in a private network gets its load balancer, while actions take as
+  long as on the real cloud; next to it the same calls one after the other, as the official CCM makes them,
+  replayed on the same cloud (an action is polled every 500 ms);
+- its Service is touched although nothing is to be changed, with a fresh and with a stale view;
+- 20 Services have load balancers and one node is added.
+
+The view of load balancers is fresh for 30 s; the comparison waits that long.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-import aiohttp
-import structlog
-from aiohttp import web
+from bench.lab.cloud import LOCATION, POLLS, Cloud
+from bench.lab.report import Row, main, say
+from bench.lab.stage import SERVICES, Stage, stage
+from bench.lab.subject import Subject, running, subjects
+from ccm.kube.objects import Service
 
-from ccm.controllers.service.controller import ServiceController, ServiceOptions
-from ccm.hetzner import HetznerCloud, open_cloud
-from ccm.hetzner.load_balancers.reader import PREFIX
-from ccm.kube.informer import Informer
-from ccm.kube.memory import MemoryTransport
-from ccm.kube.objects import Node, ObjectReference, Service
-from sandbox.cloud.app import create_app
-from sandbox.cloud.backend import RecordsBackend
-from sandbox.cloud.config import CloudConfig
-
-TOKEN = "b" * 64
-SERVICES, PORTS, TARGETS = 20, 2, 10
-NODES_PATH, SHOP = "/api/v1/nodes", "/api/v1/namespaces/shop/services"
-POLLS = "GET /actions"
-
-
-class Silence:
-    """A recorder that drops Events."""
-
-    def event(self, reference: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002
-        """See :class:`ccm.kube.events.Recorder`."""
+PREFIX = "load-balancer.hetzner.cloud/"
+PRIVATE = {PREFIX + "use-private-ip": "true"}
+PORTS, TARGETS, MANY = 2, 10, 20
+VIEW_SECONDS = 30.0
+POLL_SECONDS = 0.5
+SHARE = 0.25
 
 
 @dataclass
-class Row:
-    """One operation and its cost."""
+class Figures:
+    """What one CCM needed."""
 
-    operation: str
-    official: str
-    at_most: str
-    requests: int
-    polls: int
-    seconds: float
-    met: bool
-
-
-@dataclass
-class Bench:
-    """Everything that runs."""
-
-    base: str
-    session: aiohttp.ClientSession
-    cloud: HetznerCloud
-    transport: MemoryTransport
-    controller: ServiceController
-    shift: float = 0.0
-
-    async def admin(self, method: str, path: str) -> Any:
-        """A call to the emulated cloud's own controls."""
-        async with self.session.request(method, f"{self.base}/_sandbox{path}") as answer:
-            return await answer.json()
-
-    async def call(self, method: str, path: str, body: object = None) -> Any:
-        """A call to the API beside the code under test."""
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with self.session.request(
-            method, f"{self.base}/v1{path}", json=body, headers=headers
-        ) as answer:
-            return await answer.json()
-
-    async def add_node(self, name: str, network: int) -> None:
-        """A server, and its Node once it runs."""
-        body = {
-            "name": name,
-            "server_type": "cpx22",
-            "image": "debian-12",
-            "location": "fsn1",
-            "networks": [network],
-        }
-        server = (await self.call("POST", "/servers", body))["server"]
-        status = ""
-        while status != "running":
-            status = (await self.call("GET", f"/servers/{server['id']}"))["server"]["status"]
-            await asyncio.sleep(0.1)
-        item = {"metadata": {"name": name}, "spec": {"providerID": f"ccm-from-scratch://{server['id']}"}}
-        self.transport.put(NODES_PATH, item)
-
-    def put_service(self, index: int) -> None:
-        """A Service that wants a load balancer."""
-        ports = [
-            {"port": 80 + number, "nodePort": 30080 + number, "protocol": "TCP"} for number in range(PORTS)
-        ]
-        metadata = {"name": f"web-{index:02}", "annotations": {PREFIX + "use-private-ip": "true"}}
-        self.transport.put(SHOP, {"metadata": metadata, "spec": {"type": "LoadBalancer", "ports": ports}})
-
-    def age(self, seconds: float) -> None:
-        """Let the views of the cloud grow old."""
-        self.shift += seconds
-
-    async def idle(self) -> None:
-        """Wait until the controller has nothing to do."""
-        calm = 0
-        while calm < 5:
-            await asyncio.sleep(0.02)
-            state = [self.controller.queue.statistics(), self.controller.node_queue.statistics()]
-            calm = 0 if any(one.waiting or one.processing or one.delayed for one in state) else calm + 1
-
-    async def measure(
-        self,
-        operation: str,
-        official: str,
-        at_most: int,
-        work: Callable[[], object],
-        *,
-        polls_extra: bool = False,
-    ) -> Row:
-        """Do something, wait until all is as it should be, and count."""
-        await self.idle()
-        await self.admin("DELETE", "/requests")
-        started = time.monotonic()
-        result = work()
-        if asyncio.iscoroutine(result):
-            await result
-        await self.idle()
-        counts = (await self.admin("GET", "/requests/counts"))["operations"]
-        polls = counts.get(POLLS, 0)
-        own = {
-            name: n
-            for name, n in counts.items()
-            if not (name.startswith("POST /servers") or name == "GET /servers/{id}")
-        }
-        requests = sum(own.values()) - polls
-        limit = f"{at_most}" + (" + polls" if polls_extra else "")
-        met = requests + (0 if polls_extra else polls) <= at_most
-        return Row(operation, official, limit, requests, polls, time.monotonic() - started, met)
+    create_calls: int = 0
+    create_seconds: float = 0.0
+    fresh: int = 0
+    stale: int = 0
+    node: int = 0
+    node_polls: int = 0
+    details: dict[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-@asynccontextmanager
-async def running(actions: str) -> AsyncIterator[Bench]:
-    """Cloud, API server and controller."""
-    config = CloudConfig(tokens={TOKEN: "bench"}, rate_limit=0, actions=actions)  # type: ignore[arg-type]
-    runner = web.AppRunner(create_app(config, RecordsBackend()), access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    base = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    environment = {
-        "HCLOUD_TOKEN": TOKEN,
-        "HCLOUD_ENDPOINT": f"{base}/v1",
-        "HCLOUD_NETWORK": "bench",
-        "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
-        "HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1",
-        "CCM_CLUSTER_ID": "bench",
-    }
-    cloud = open_cloud(environment)
-    transport = MemoryTransport()
-    services, nodes = Informer(transport, "/api/v1/services", Service), Informer(transport, NODES_PATH, Node)
-    assert cloud.load_balancers is not None
-    options = ServiceOptions(concurrent_syncs=SERVICES, resync_period=0)
-    controller = ServiceController(
-        cloud.load_balancers, transport, services, nodes, Silence(), options=options
+def total(counts: Mapping[str, int]) -> int:
+    """All calls, polls for actions included."""
+    return sum(counts.values())
+
+
+def ready(on: Stage, balancers: int, targets: int) -> bool:
+    """Whether so many Services have an address, and so many load balancers have all their targets."""
+    listed = [one for one in on.services.items() if one.spec.type == "LoadBalancer"]
+    if len(listed) != balancers or any(not one.status.load_balancer.ingress for one in listed):
+        return False
+    found = on.cloud.load_balancers()
+    return len(found) == balancers and all(
+        len(one["targets"]) == targets and len(one["services"]) == PORTS for one in found
     )
-    async with aiohttp.ClientSession() as session:
-        bench = Bench(base, session, cloud, transport, controller)
-        for view in (*cloud.load_balancers.views, cloud.servers):
-            view._clock = lambda: time.monotonic() + bench.shift  # noqa: SLF001 - it is to grow old
-        tasks = [asyncio.create_task(work) for work in (services.run(), nodes.run(), controller.run())]
-        try:
-            yield bench
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await cloud.close()
-    await runner.cleanup()
 
 
-async def rows(actions: str) -> list[Row]:
-    """All measurements."""
-    async with running(actions) as bench:
-        subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.0.0.0/24"}
-        body = {"name": "bench", "ip_range": "10.0.0.0/8", "subnets": [subnet]}
-        network = (await bench.call("POST", "/networks", body))["network"]["id"]
-        await bench.cloud.start()
-        await asyncio.gather(*(bench.add_node(f"node-{index:02}", network) for index in range(TARGETS)))
-        found: list[Row] = []
-        create = f"create, P={PORTS}, T={TARGETS}, private network"
-        found.append(await bench.measure(create, ">= 35", 6, lambda: bench.put_service(0)))
-        found.append(
-            await bench.measure("nothing to change, view fresh", "2+P(1+a)", 0, bench.controller.resync)
-        )
-        bench.age(3600)
-        found.append(
-            await bench.measure("nothing to change, view stale", "2+P(1+a)", 1, bench.controller.resync)
-        )
-        for index in range(1, SERVICES):
-            bench.put_service(index)
-        await bench.idle()
-        bench.age(3600)
-        text = f"one node added, {SERVICES} Services x {PORTS} ports"
-        found.append(
-            await bench.measure(
-                text, ">= 140", SERVICES + 2, lambda: bench.add_node("one-more", network), polls_extra=True
-            )
-        )
-
-        async def hour() -> None:
-            for _ in range(12):
-                bench.age(300)
-                bench.controller.resync()
-                await bench.idle()
-
-        found.append(
-            await bench.measure(
-                f"steady state, {SERVICES} load balancers, one hour", "sweeps never", 12, hour
-            )
-        )
-        found.append(
-            await bench.measure(
-                "delete one", "3", 3, lambda: bench.transport.remove(f"{SHOP}/web-00"), polls_extra=True
-            )
-        )
-        left = (await bench.call("GET", "/load_balancers?per_page=50"))["load_balancers"]
-        assert len(left) == SERVICES - 1, f"{len(left)} load balancers are left"
-        assert all(len(one["targets"]) == TARGETS + 1 for one in left), "some load balancer lacks a target"
-        return found
+async def touch(on: Stage, name: str, number: int) -> None:
+    """Change a Service in a way that is of no consequence, but that only a look at it can tell."""
+    body = {"metadata": {"annotations": {"bench.example/touched": str(number)}}}
+    await on.api.patch(f"{SERVICES}/{name}", body, Service)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--actions", choices=("instant", "realistic"), default="instant")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-    found = asyncio.run(rows(arguments.actions))
-    if arguments.json:
-        print(json.dumps([vars(row) for row in found], indent=1))
-    else:
-        print(f"Requests to the cloud, actions {arguments.actions} (official: by formula, not measured)")
-        print(
-            f"{'operation':<48} {'official':>12} {'ours at most':>12} {'ours':>5} {'polls':>6} {'seconds':>8}"
-        )
-        for row in found:
-            verdict = "" if row.met else "  MISSED"
-            print(
-                f"{row.operation:<48} {row.official:>12} {row.at_most:>12} {row.requests:>5} {row.polls:>6} "
-                f"{row.seconds:>8.2f}{verdict}"
-            )
-    return 0 if all(row.met for row in found) else 1
+async def create(on: Stage, figures: Figures) -> None:
+    """The first load balancer, with actions as slow as real ones."""
+    on.cloud.actions("realistic")
+    on.cloud.forget()
+    started = time.monotonic()
+    await on.put_service("web-00", PORTS, PRIVATE)
+    await on.until("the load balancer is ready", lambda: ready(on, 1, TARGETS))
+    figures.create_seconds = time.monotonic() - started
+    figures.details["create"] = await on.settled()
+    figures.create_calls = total(figures.details["create"])
+    on.cloud.actions("instant")
+
+
+async def unchanged(on: Stage, figures: Figures) -> None:
+    """Looks that find nothing to do."""
+    await touch(on, "web-00", 0)
+    await on.settled()
+    on.cloud.forget()
+    await touch(on, "web-00", 1)
+    figures.fresh = total(await on.settled())
+    say(f"waiting {VIEW_SECONDS:.0f} s for the view to grow old")
+    await asyncio.sleep(VIEW_SECONDS + 1)
+    on.cloud.forget()
+    await touch(on, "web-00", 2)
+    figures.details["stale"] = await on.settled()
+    figures.stale = total(figures.details["stale"])
+
+
+async def one_node_added(on: Stage, figures: Figures) -> None:
+    """Twenty load balancers get a new target."""
+    for number in range(1, MANY):
+        await on.put_service(f"web-{number:02}", PORTS, PRIVATE)
+    await on.until("all load balancers are ready", lambda: ready(on, MANY, TARGETS), seconds=300)
+    await on.settled()
+    servers = await on.add_servers(["one-more"])
+    await asyncio.sleep(VIEW_SECONDS + 1)
+    on.cloud.forget()
+    await on.register(servers)
+    await on.until("all have the new target", lambda: ready(on, MANY, TARGETS + 1), seconds=300)
+    counts = figures.details["node"] = await on.settled()
+    figures.node_polls = sum(n for name, n in counts.items() if name.startswith(POLLS))
+    figures.node = total(counts) - figures.node_polls
+
+
+async def run(on: Stage, subject: Subject) -> Figures:
+    """One CCM's figures."""
+    figures = Figures()
+    await on.add_nodes([f"node-{index:02}" for index in range(TARGETS)])
+    with running(subject, on):
+        await on.until("all nodes are initialised", lambda: on.initialized() == TARGETS)
+        await on.settled()
+        await create(on, figures)
+        await unchanged(on, figures)
+        await one_node_added(on, figures)
+    return figures
+
+
+def replay(cloud: Cloud) -> tuple[int, float]:
+    """The official CCM's calls for the same load balancer, one after the other: how many, and seconds."""
+    network = cloud.network()["id"]
+    servers = cloud.call("GET", "/servers?per_page=50")["servers"][:TARGETS]
+    calls, started = 0, time.monotonic()
+
+    def call(method: str, path: str, body: object = None) -> Any:
+        nonlocal calls
+        calls += 1
+        return cloud.call(method, path, body)
+
+    def act(path: str, body: object) -> None:
+        wait(call("POST", path, body)["action"])
+
+    def wait(action: Mapping[str, Any]) -> None:
+        while action["status"] == "running":
+            time.sleep(POLL_SECONDS)
+            action = call("GET", f"/actions?id={action['id']}")["actions"][0]
+
+    call("GET", "/load_balancers?name=official")
+    body = {"name": "official", "load_balancer_type": "lb11", "location": LOCATION}
+    answer = call("POST", "/load_balancers", body)
+    wait(answer["action"])
+    path = f"/load_balancers/{answer['load_balancer']['id']}"
+    act(f"{path}/actions/attach_to_network", {"network": network})
+    call("GET", path)
+    for server in servers:
+        target = {"type": "server", "server": {"id": server["id"]}, "use_private_ip": True}
+        act(f"{path}/actions/add_target", target)
+    for port in range(PORTS):
+        service = {
+            "protocol": "tcp",
+            "listen_port": 80 + port,
+            "destination_port": 30080 + port,
+            "proxyprotocol": False,
+            "health_check": {
+                "protocol": "tcp",
+                "port": 30080 + port,
+                "interval": 15,
+                "timeout": 10,
+                "retries": 3,
+            },
+        }
+        act(f"{path}/actions/add_service", service)
+    call("GET", path)
+    seconds = time.monotonic() - started
+    cloud.call("DELETE", path)
+    return calls, seconds
+
+
+async def measure(arguments: argparse.Namespace) -> list[Row]:
+    """All rows."""
+    found: dict[str, Figures] = {}
+    async with stage() as on:
+        say("replaying the official CCM's calls")
+        await on.add_servers([f"replay-{index:02}" for index in range(TARGETS)])
+        on.cloud.actions("realistic")
+        calls, seconds = await asyncio.to_thread(replay, on.cloud)
+        on.cloud.actions("instant")
+        await on.clear()
+        for subject in subjects(arguments.peer):
+            found[subject.name] = await run(on, subject)
+            await on.clear()
+    ours, peer = found["ours"], found.get("peer")
+    theirs = (lambda name: getattr(peer, name)) if peer else (lambda _: None)
+    what = f"create, {PORTS} ports, {TARGETS} nodes, private network"
+    sequential = theirs("create_seconds") or seconds
+    return [
+        Row("nothing to change, fresh view", ours.fresh, 0, peer=theirs("fresh"), official="2+P(1+polls)"),
+        Row("nothing to change, stale view", ours.stale, 1, peer=theirs("stale"), official="2+P(1+polls)"),
+        Row(
+            what,
+            ours.create_calls,
+            6,
+            peer=theirs("create_calls"),
+            official=f">= 35; replayed: {calls}",
+            note=_listed(ours.details["create"]),
+        ),
+        Row(
+            f"{what}: time",
+            ours.create_seconds,
+            SHARE * sequential,
+            "s",
+            peer=theirs("create_seconds"),
+            official=f"replayed: {seconds:.1f} s",
+            note=f"a quarter of {'the peer' if peer else 'the replay'}; actions as slow as on the real cloud",
+        ),
+        Row(
+            f"one node added, {MANY} Services x {PORTS} ports, without polls",
+            ours.node,
+            MANY + 2,
+            peer=theirs("node"),
+            official=">= 140",
+            note=_listed(ours.details["node"]),
+        ),
+        Row("batched polls for it", ours.node_polls, peer=theirs("node_polls")),
+    ]
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} x {name}" for name, n in sorted(counts.items()))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("Load balancers", __doc__, measure))
