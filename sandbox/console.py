@@ -10,6 +10,9 @@ from rich.console import Console
 
 Progress = Callable[[str], None]
 
+# In a log, one line for each part of the work, and one in so many seconds that tells how far it is.
+LOG_SECONDS = 30.0
+
 
 class Steps:
     """Prints steps as they end: ``✓ what (1.2 s)``; a spinner with the latest progress while one runs.
@@ -32,19 +35,19 @@ class Steps:
             done: said when it has ended, if other than ``what``.
 
         Yields:
-            A callable that says what the step is doing now.
+            A callable that says what the step is doing now: ``part`` or ``part: how far``.
         """
         started = self._clock()
         with self._console.status(f"{what} …") as status:
-            said = ""
+            part, told = "", started
 
             def progress(text: str) -> None:
-                nonlocal said
+                nonlocal part, told
                 if self._console.is_terminal:
                     status.update(f"{what}: {text}")
-                elif text != said:
+                elif text.partition(": ")[0] != part or self._clock() - told >= LOG_SECONDS:
                     self.note(f"  {what}: {text}")
-                said = text
+                    part, told = text.partition(": ")[0], self._clock()
 
             try:
                 yield progress

@@ -1,0 +1,65 @@
+"""What a person sees of steps."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from sandbox.console import Steps
+
+
+class Clock:
+    """Time that goes only when told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def screen() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def steps(screen: io.StringIO, clock: Clock) -> Steps:
+    return Steps(Console(file=screen, force_terminal=False, width=40), clock)
+
+
+def test_a_step_is_a_line_with_its_time(steps, screen, clock):
+    with steps.step("build"):
+        clock.now += 1.25
+    assert screen.getvalue() == "✓ build (1.2 s)\n"
+
+
+def test_a_step_that_fails_is_marked_and_the_error_goes_on(steps, screen):
+    with pytest.raises(OSError, match="full"), steps.step("build", "built"):
+        raise OSError("full")
+    assert screen.getvalue() == "✗ build (0.0 s)\n"
+
+
+def test_a_log_gets_each_part_and_how_far_it_is_every_half_minute(steps, screen, clock):
+    with steps.step("build") as progress:
+        for second in range(0, 65, 5):
+            clock.now = second
+            progress(f"kubelet (1 of 2): {second} s")
+        progress("etcd (2 of 2)")
+    assert screen.getvalue().splitlines()[:-1] == [
+        "  build: kubelet (1 of 2): 0 s",
+        "  build: kubelet (1 of 2): 30 s",
+        "  build: kubelet (1 of 2): 60 s",
+        "  build: etcd (2 of 2)",
+    ]
+
+
+def test_what_is_printed_is_taken_as_it_is(steps, screen):
+    steps.note("[bold]name[/bold] " + "x" * 60)
+    assert screen.getvalue() == "[bold]name[/bold] " + "x" * 60 + "\n"
