@@ -1,9 +1,31 @@
-"""The emulated cloud and the cluster in memory, for what goes wrong between them."""
+"""The lab of bench/, whose cells are asserted here."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-_UNIT = Path(__file__).parents[1] / "unit"
-sys.path[:0] = [str(_UNIT / "hetzner"), str(_UNIT / "controllers")]
+import pytest
+
+from sandbox.kubernetes import toolchain
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+import fault_lab
+
+
+@pytest.fixture(autouse=True)
+def hurried() -> Iterator[None]:
+    with fault_lab.hurried():
+        yield
+
+
+@pytest.fixture(scope="session")
+def programs() -> toolchain.Toolchain:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ccm-from-scratch"
+    built = toolchain.find(cache)
+    if built is None:
+        pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
+    return built

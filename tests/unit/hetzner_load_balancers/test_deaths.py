@@ -1,8 +1,7 @@
-"""Whatever goes wrong on the way, death at any moment too: it converges, nothing is doubled or lost."""
+"""Death at any moment: the next process converges, nothing is doubled or lost. tests/faults has the rest."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ from balancer_site import LABEL, UID, BalancerSite, view
 
 from ccm.cloud import CloudError
 
-OTHER = "99999999-8888-7777-6666-555555555555"
 BEFORE = view("web", 80, 81)
 AFTER = view(
     "web",
@@ -25,20 +23,6 @@ AFTER = view(
         "port.443.http-managed-certificate-domains": "shop.example.com",
     },
 )
-FAULTS: dict[str, dict[str, Any]] = {
-    "429": {"code": "rate_limit_exceeded"},
-    "500": {"code": "server_error"},
-    "503": {"code": "unavailable"},
-    "locked": {"code": "locked"},
-    "conflict": {"code": "conflict"},
-    "proxy page": {"status": 502, "raw": True},
-    "failed after the effect": {"code": "server_error", "after": True},
-    "dropped before the effect": {"drop": "before"},
-    "dropped after the effect": {"drop": "after"},
-    "half an answer": {"truncated_body": True},
-    "half a page": {"truncated_page": True, "method": "GET"},
-    "an empty list": {"empty_listing": True, "method": "GET"},
-}
 
 
 class Killed(BaseException):
@@ -85,48 +69,6 @@ async def wanted(site: BalancerSite, service: Any) -> tuple[Any, ...]:
     await site.balancers.delete(service)
     assert await shown(site) == ([], [])
     return result
-
-
-def impatient(site: BalancerSite) -> None:
-    """Don't wait for real seconds: not for quotas, and not between the tries of a GET."""
-    site.cloud.api.budget.exhausted = lambda: None  # type: ignore[method-assign]
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def at_once(_seconds: float) -> None: ...
-
-    class Hurried:
-        def __getattr__(self, name: str) -> Any:
-            return at_once if name == "sleep" else getattr(asyncio, name)
-
-    monkeypatch.setattr("ccm.hetzner.api.asyncio", Hurried())
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("operation", ["create", "update", "delete"])
-async def test_any_fault_at_any_operation(site: BalancerSite, fault: str, operation: str) -> None:
-    await site.add_nodes("a", "b")
-    other = view("other", 25, uid=OTHER)
-    await site.ensure(other)
-    await site.make("theirs")
-    expected = ([], []) if operation == "delete" else await wanted(site, AFTER)
-    if operation != "create":
-        await site.ensure(BEFORE)
-    impatient(site)
-    await site.sky.fault(path="/load_balancers*", times=4, **FAULTS[fault])
-    await site.sky.fault(path="/certificates*", times=2, **FAULTS[fault])
-    if operation == "delete":
-        await until_done(lambda: site.balancers.delete(BEFORE))
-    else:
-        await until_done(lambda: site.ensure(AFTER))
-    await site.sky.heal()
-    site.balancers.project._doubtful.add(UID)
-    if operation != "delete":
-        assert (await site.ensure(AFTER)).steps == ()
-    assert await shown(site) == expected
-    assert len([one for one in await site.all() if one["name"] == "theirs"]) == 1
-    assert (await site.ensure(other)).steps == ()
 
 
 @pytest.mark.parametrize("operation", ["create", "update", "delete"])

@@ -1,0 +1,115 @@
+"""An API server on a loopback port whose objects are in memory: as much of it as the CCM's process needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from ccm.kube.errors import KubernetesError
+from ccm.kube.memory import MemoryTransport
+
+
+class ApiServer:
+    """Answers over HTTP from objects in memory.
+
+    Args:
+        memory: The objects.
+    """
+
+    def __init__(self, memory: MemoryTransport) -> None:
+        self._memory = memory
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request; errors in Kubernetes' form."""
+        try:
+            if request.method == "GET" and request.query.get("watch"):
+                return await self._watch(request)
+            return web.json_response(await self._answer(request))
+        except KubernetesError as error:
+            body = {
+                "kind": "Status",
+                "code": error.status,
+                "reason": error.reason,
+                "message": error.message,
+            }
+            return web.json_response(body, status=error.status)
+
+    async def _answer(self, request: web.Request) -> Any:
+        text = await request.read()
+        body = json.loads(text) if text else {}
+        path, memory = request.path, self._memory
+        if request.method == "GET" and "limit" in request.query:
+            return await self._list(path)
+        if request.method == "GET":
+            return await memory.get(path, dict)
+        if request.method == "PATCH":
+            content_type: Any = request.content_type
+            return await memory.patch(path, body, dict, content_type=content_type)
+        if request.method == "POST":
+            return await memory.create(path, body, dict)
+        if request.method == "PUT":
+            return await memory.update(path, body, dict)
+        await memory.delete(path, uid=(body.get("preconditions") or {}).get("uid"))
+        return {"kind": "Status", "status": "Success"}
+
+    async def _list(self, path: str) -> Any:
+        pages = [page async for page in self._memory.list_pages(path, dict, limit=1_000_000)]
+        (page,) = pages
+        return {"metadata": {"resourceVersion": page.resource_version}, "items": list(page.items)}
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        changes = self._memory.watch(
+            request.path,
+            dict,
+            request.query["resourceVersion"],
+            timeout=float(request.query["timeoutSeconds"]),
+        )
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        with suppress(ConnectionResetError):  # the CCM has died, which is what this is for
+            async for change in changes:
+                value = change.object or {"metadata": msgspec.to_builtins(change.metadata)}
+                await response.write(json.dumps({"type": change.type, "object": value}).encode() + b"\n")
+        return response
+
+
+def kubeconfig(url: str) -> dict[str, Any]:
+    """Access without credentials; JSON is YAML."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
+        "clusters": [{"name": "lab", "cluster": {"server": url}}],
+        "users": [{"name": "lab", "user": {}}],
+    }
+
+
+@asynccontextmanager
+async def serve_memory(memory: MemoryTransport, folder: Path) -> AsyncIterator[Path]:
+    """Serve objects in memory.
+
+    Args:
+        memory: The objects.
+        folder: Where the kubeconfig is written to.
+
+    Yields:
+        The kubeconfig.
+    """
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", ApiServer(memory).handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        file = folder / "kubeconfig.json"
+        file.write_text(json.dumps(kubeconfig(f"http://127.0.0.1:{runner.addresses[0][1]}")))
+        yield file
+    finally:
+        await runner.cleanup()

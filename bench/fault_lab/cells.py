@@ -1,0 +1,85 @@
+"""One cell of the matrix: one thing goes wrong while the CCM does one thing."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fault_lab.faults import NOTHING, Fault
+from fault_lab.operations import Operation, furnish, three_nodes
+from fault_lab.world import NotConverged, open_world
+
+SETTLING = 20.0  # seconds that the beginning may take
+CONVERGING = 20.0  # seconds after the fault that the end may take
+AT_ONCE = 6  # cells side by side: nearly all of their time is waiting
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What came of one cell.
+
+    Attributes:
+        operation: The row.
+        fault: The column.
+        problem: What is wrong at the end; empty = it converged, nothing doubled, lost, or wrongly deleted.
+        seconds: From the beginning of the fault until all was right.
+        calls: Requests that the cloud got meanwhile, those that faults hit among them.
+        struck: How often the fault hit.
+    """
+
+    operation: str
+    fault: str
+    problem: str = ""
+    seconds: float = 0.0
+    calls: int = 0
+    struck: int = 0
+
+    @property
+    def converged(self) -> bool:
+        """Whether all ended well."""
+        return not self.problem
+
+
+async def run_cell(operation: Operation, fault: Fault) -> Cell:
+    """Let one thing go wrong during one operation, in a cluster and a cloud of its own.
+
+    Needs :func:`fault_lab.world.hurried` around it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        async with open_world(Path(folder)) as world:
+            try:
+                await furnish(world)
+                await operation.prepare(world)
+                await world.until([*three_nodes(), *operation.begins()], SETTLING)
+            except NotConverged as error:
+                return Cell(operation.name, fault.name, f"before the fault: {error}")
+            await operation.outside(world)
+            await world.sky.admin("DELETE", "/requests")
+            started = time.monotonic()
+            passing = await world.strike(fault)
+            try:
+                await operation.act(world)
+                if passing is not None:
+                    await passing
+                await world.until(operation.ends(), CONVERGING)
+            except NotConverged as error:
+                return Cell(operation.name, fault.name, str(error), struck=await world.struck())
+            struck = await world.struck()
+            problem = "" if struck or fault is NOTHING else "the fault never struck"
+            return Cell(operation.name, fault.name, problem, world.right_at - started, world.calls, struck)
+
+
+async def run_cells(pairs: Sequence[tuple[Operation, Fault]]) -> AsyncIterator[Cell]:
+    """Many cells, some side by side, in the order of their ends."""
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def run(operation: Operation, fault: Fault) -> Cell:
+        async with turns:
+            return await run_cell(operation, fault)
+
+    for ended in asyncio.as_completed([run(*pair) for pair in pairs]):
+        yield await ended

@@ -1,0 +1,68 @@
+"""What can go wrong between the CCM and the cloud: the columns of the matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+READS, WRITES = "GET", "[!G]*"  # globs of methods
+# What the CCM talks about. A rule is made for each, so that one kind of request does not use up the faults of
+# another.
+PATHS = ("/servers*", "/networks*", "/load_balancers*", "/certificates*", "/actions*")
+STRIKES = 2  # how often a fault hits each kind of request
+WHILE = 0.5  # seconds for which the cloud lies, where it lies rather than fails
+PATIENCE = 0.4  # seconds after which the CCM in the lab gives up on an answer
+LATE = 0.7  # seconds that a late answer takes
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that goes wrong.
+
+    Attributes:
+        name: The column's heading.
+        rule: Of the emulated cloud, without method, path and number; see docs/reference/sandbox-admin-api.md.
+        lies: It is no error but a wrong answer; then it lasts for a while instead of striking twice.
+        foreign_token: Instead of a rule: the token is another project's for a while.
+    """
+
+    name: str
+    rule: Mapping[str, Any] = field(default_factory=dict)
+    lies: bool = False
+    foreign_token: bool = False
+
+
+NOTHING = Fault("no fault")
+_ALL = (
+    Fault("429", {"code": "rate_limit_exceeded"}),
+    Fault("500", {"code": "server_error"}),
+    Fault("503", {"code": "unavailable"}),
+    Fault("500 after the effect", {"code": "server_error", "after": True}),
+    Fault("timeout before the effect", {"latency": LATE, "drop": "before"}),
+    Fault("timeout after the effect", {"hold": LATE}),
+    Fault("timeout, effect later", {"latency": LATE}),
+    Fault("dropped before the effect", {"drop": "before"}),
+    Fault("dropped after the effect", {"drop": "after"}),
+    Fault("half an answer", {"truncated_body": True}),
+    Fault("a proxy's page", {"status": 502, "raw": True}),
+    Fault("locked", {"code": "locked"}),
+    Fault("conflict", {"code": "conflict"}),
+    Fault("truncated page", {"truncated_page": True}, lies=True),
+    Fault("empty listing", {"empty_listing": True}, lies=True),
+    Fault("stale answers", {"stale": True}, lies=True),
+    Fault("foreign token", lies=True, foreign_token=True),
+)
+FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in _ALL}
+
+
+def rules(fault: Fault) -> list[dict[str, Any]]:
+    """The rules for the emulated cloud that make a fault."""
+    if fault.lies:
+        return [{**fault.rule, "method": READS, "path": path} for path in PATHS]
+    methods = (READS, WRITES)
+    return [
+        {**fault.rule, "method": method, "path": path, "times": STRIKES}
+        for path in PATHS
+        for method in methods
+    ]

@@ -1,0 +1,286 @@
+"""SIGKILL after every single request of a load balancer's creation, with the CCM as a process of its own.
+
+There is a Service, and a process starts. Right after its n-th request has taken effect in the cloud, before
+the answer is out, it is killed; a new one takes over. This for every n, each in a cloud of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import time
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from ccm.kube.errors import NotFound
+from ccm.kube.memory import MemoryTransport
+from ccm.kube.protocol import Transport
+from fault_lab import facts
+from fault_lab.api_server import serve_memory
+from fault_lab.objects import NODES, SERVICES, node, service
+from fault_lab.operations import RICH, rich
+from fault_lab.sky import TOKEN, LabError, Sky, open_sky
+from fault_lab.world import NETWORK, NotConverged, environment
+
+ROOT = Path(__file__).resolve().parents[2]
+NODES_IN_THE_LAB = 3
+NEVER = 0
+AT_ONCE = 3  # the start of a process is all work and no waiting
+SECONDS = 30.0  # that a process may take to start and to make everything right
+POLL = 0.02
+SETTLED = 0.3
+THEIRS = "load balancer theirs of somebody else"
+
+
+Cluster = tuple[Transport, Path]  # an API server, and a kubeconfig for it
+OpenCluster = Callable[[], AbstractAsyncContextManager[Cluster]]
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What came of one death.
+
+    Attributes:
+        call: After which of the process' requests, counted from 1.
+        request: Which that was.
+        problem: What is wrong at the end; empty = nothing doubled, lost, or left behind.
+        seconds: From the death until the next process had made all right, its start included.
+        calls: Requests that it needed for that, also those of its start.
+    """
+
+    call: int
+    request: str
+    problem: str = ""
+    seconds: float = 0.0
+    calls: int = 0
+
+    @property
+    def converged(self) -> bool:
+        """Whether all ended well."""
+        return not self.problem
+
+
+@dataclass
+class Executioner:
+    """Stands before the cloud's answers, counts requests, and kills a process after the n-th.
+
+    Attributes:
+        requests: Since the last arming.
+    """
+
+    requests: list[str] = field(default_factory=list)
+    _deadly: int = 0
+    _victim: Process | None = None
+
+    def watch(self, victim: Process, deadly: int) -> None:
+        """Count a new process' requests, and kill it after so many."""
+        self.requests = []
+        self._victim, self._deadly = victim, deadly
+
+    @property
+    def middleware(self) -> Any:
+        """What is put around the cloud's application."""
+
+        @web.middleware
+        async def count(
+            request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+        ) -> web.StreamResponse:
+            answer = await handler(request)
+            if "hcloud-python" in request.headers.get("User-Agent", ""):
+                self.requests.append(f"{request.method} {request.path.removeprefix('/v1')}")
+                if self._victim and len(self.requests) == self._deadly:
+                    self._victim.send_signal(signal.SIGKILL)
+                    await self._victim.wait()
+            return answer
+
+        return count
+
+
+@dataclass
+class Site:
+    """A cloud, an API server, and how a CCM is started on them."""
+
+    sky: Sky
+    cluster: Transport
+    kubeconfig: Path
+    folder: Path
+    executioner: Executioner
+    processes: list[Process] = field(default_factory=list)
+    names: dict[int | str, str] = field(default_factory=dict)
+
+    async def start(self, *, deadly: int = NEVER) -> Process:
+        """A CCM process. It elects no leader: else its successor had to wait until the lease expires.
+
+        Args:
+            deadly: After which of its requests it is killed.
+        """
+        (self.folder / "token").write_text(TOKEN)
+        command = [
+            sys.executable,
+            "-m",
+            "ccm",
+            "--cloud-provider=ccm-from-scratch",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--authentication-kubeconfig={self.kubeconfig}",
+            f"--authorization-kubeconfig={self.kubeconfig}",
+            "--configure-cloud-routes=false",
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--min-resync-period=12h",
+        ]
+        with (self.folder / "ccm.log").open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                cwd=ROOT,
+                env=os.environ | environment(self.sky, self.folder / "token"),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.executioner.watch(process, deadly)
+        self.processes.append(process)
+        return process
+
+    async def furnish(self) -> None:
+        """Nodes with their servers, and a load balancer that is not ours."""
+        network = await self.sky.add_network(NETWORK)
+        for number in range(NODES_IN_THE_LAB):
+            made = await self.sky.add_server(f"s{number}", network)
+            self.names[made["id"]] = made["name"]
+            body = {"apiVersion": "v1", "kind": "Node", **node(made["name"], number, made["id"])}
+            await self.cluster.create(NODES, body, dict)
+        theirs = {"name": "theirs", "load_balancer_type": "lb11", "location": "fsn1"}
+        await self.sky.call("POST", "/load_balancers", theirs)
+
+    async def apply(self) -> None:
+        """The Service that wants all that takes a request."""
+        await self.cluster.create(SERVICES, service("web", [80, 443], RICH), dict)
+
+    async def facts(self) -> list[str]:
+        """What matters, as sentences."""
+        owners: dict[str, str] = {}
+        said: list[str] = []
+        try:
+            found = await self.cluster.get(f"{SERVICES}/web", dict)
+        except NotFound:
+            pass
+        else:
+            owners[found["metadata"]["uid"]] = "web"
+            said.append(facts.read_service(found))
+        balancers, certificates = await self.sky.state("load_balancer"), await self.sky.state("certificate")
+        said += [facts.read_balancer(one, self.names) for one in balancers]
+        return said + [facts.read_certificate(one, owners) for one in certificates]
+
+    async def until(self, wanted: list[str], process: Process) -> bool:
+        """Wait for what is wanted; False = the process died before.
+
+        Raises:
+            NotConverged: it is not so in time, or did not stay so.
+        """
+        deadline = time.monotonic() + SECONDS
+        while wrong := facts.difference(wanted, await self.facts()):
+            if process.returncode is not None:
+                return False
+            if time.monotonic() > deadline:
+                raise NotConverged(f"after {SECONDS:.0f} s {wrong}")
+            await asyncio.sleep(POLL)
+        return True
+
+    async def check_stays(self, wanted: list[str]) -> None:
+        """See that it stays as it is.
+
+        Raises:
+            NotConverged: it did not.
+        """
+        await asyncio.sleep(SETTLED)
+        if wrong := facts.difference(wanted, await self.facts()):
+            raise NotConverged(f"it was right, and then {wrong}")
+
+
+@asynccontextmanager
+async def memory_cluster() -> AsyncIterator[Cluster]:
+    """An API server in memory, for a CCM in another process."""
+    with tempfile.TemporaryDirectory() as folder:
+        memory = MemoryTransport()
+        async with serve_memory(memory, Path(folder)) as kubeconfig:
+            yield memory, kubeconfig
+
+
+async def kill_everywhere(
+    open_cluster: OpenCluster = memory_cluster, *, at_once: int = AT_ONCE, method: str = ""
+) -> AsyncIterator[Kill]:
+    """Let the CCM die after each request from its start to the end of a creation.
+
+    Args:
+        open_cluster: Gives an API server that has the namespace ``shop`` and nothing that concerns the CCM.
+        at_once: How many deaths side by side; 1 if all clusters are the same one.
+        method: Only after requests of this method.
+
+    Raises:
+        NotConverged: the CCM does not even do it undisturbed.
+    """
+    turns = asyncio.Semaphore(at_once)
+
+    async def run(call: int) -> tuple[Kill, list[str]]:
+        async with turns, open_cluster() as (cluster, kubeconfig), _opened(cluster, kubeconfig) as site:
+            return await _kill_once(site, call)
+
+    undisturbed, requests = await run(NEVER)
+    if not undisturbed.converged:
+        raise NotConverged(undisturbed.problem)
+    deadly = [call for call, request in enumerate(requests, start=1) if request.startswith(method)]
+    for ended in asyncio.as_completed([run(call) for call in deadly]):
+        yield (await ended)[0]
+
+
+@asynccontextmanager
+async def _opened(cluster: Transport, kubeconfig: Path) -> AsyncIterator[Site]:
+    """A site with all that a creation needs; nothing of it stays in the cluster."""
+    executioner = Executioner()
+    with tempfile.TemporaryDirectory() as folder:
+        async with open_sky(executioner.middleware) as sky:
+            site = Site(sky, cluster, kubeconfig, Path(folder), executioner)
+            try:
+                await site.furnish()
+                yield site
+            finally:
+                for process in site.processes:
+                    if process.returncode is None:
+                        process.kill()
+                        await process.wait()
+                for number in range(NODES_IN_THE_LAB):
+                    await cluster.delete(f"{NODES}/s{number}")
+
+
+async def _kill_once(site: Site, call: int) -> tuple[Kill, list[str]]:
+    """One death and what came of it, and the requests of the process that died."""
+    wanted = [*rich(), THEIRS]
+    await site.apply()
+    process = await site.start(deadly=call)
+    try:
+        if await site.until(wanted, process):
+            await site.check_stays(wanted)
+        made = list(site.executioner.requests)
+        request = made[call - 1] if 0 < call <= len(made) else "none"
+        started = time.monotonic()
+        if process.returncode is not None:
+            process = await site.start()
+            if not await site.until(wanted, process):
+                raise LabError(f"the CCM ended by itself: {(site.folder / 'ccm.log').read_text()[-2000:]}")
+        seconds, calls = time.monotonic() - started, len(site.executioner.requests)
+        await site.check_stays(wanted)
+        await site.cluster.delete(f"{SERVICES}/web")
+        await site.until([THEIRS], process)
+        await site.check_stays([THEIRS])
+    except NotConverged as error:
+        return Kill(call, f"after {call} requests", str(error)), []
+    return Kill(call, request, "", seconds, calls), made

@@ -1,0 +1,109 @@
+"""The emulated cloud on a loopback port, with the hand that changes its world."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from sandbox.cloud.app import create_app
+from sandbox.cloud.backend import RecordsBackend
+from sandbox.cloud.config import CloudConfig
+
+TOKEN, FOREIGN_TOKEN = "t" * 64, "f" * 64
+_QUOTA = 3_600_000  # requests an hour: what a 429 takes away has come back in a moment
+
+
+class LabError(Exception):
+    """The lab itself failed, so nothing was found out."""
+
+
+@dataclass(frozen=True)
+class Sky:
+    """A cloud with its admin calls, which no fault ever hits.
+
+    Attributes:
+        base: Its address, without a path.
+        session: For our own requests.
+    """
+
+    base: str
+    session: aiohttp.ClientSession
+
+    @property
+    def endpoint(self) -> str:
+        """What goes into HCLOUD_ENDPOINT."""
+        return f"{self.base}/v1"
+
+    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """A request to the API beside the CCM's.
+
+        Raises:
+            LabError: it was refused.
+        """
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        return await self._send(method, f"{self.endpoint}{path}", json=body, headers=headers)
+
+    async def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """An admin call.
+
+        Raises:
+            LabError: it was refused.
+        """
+        return await self._send(method, f"{self.base}/_sandbox{path}", json=body)
+
+    async def _send(self, method: str, url: str, **options: Any) -> dict[str, Any]:
+        async with self.session.request(method, url, **options) as answer:
+            text = await answer.text()
+            if answer.status >= 300:
+                raise LabError(f"{method} {url}: {answer.status} {text}")
+            return await answer.json() if text else {}
+
+    async def state(self, kind: str) -> list[dict[str, Any]]:
+        """All objects of a kind in the CCM's project, looked up behind the API."""
+        found = (await self.admin("GET", f"/state?kind={kind}"))[kind]
+        return [one for one in found if one["project"] == "lab"]
+
+    async def add_network(self, name: str) -> int:
+        """A network, and its id."""
+        subnet = {"type": "cloud", "ip_range": "10.0.0.0/24", "network_zone": "eu-central"}
+        body = {"name": name, "ip_range": "10.0.0.0/8", "subnets": [subnet]}
+        return (await self.call("POST", "/networks", body))["network"]["id"]
+
+    async def add_server(self, name: str, network: int) -> dict[str, Any]:
+        """A running server in a network."""
+        body = {
+            "name": name,
+            "server_type": "cpx22",
+            "image": "debian-12",
+            "location": "fsn1",
+            "networks": [network],
+        }
+        made = (await self.call("POST", "/servers", body))["server"]
+        return (await self.call("GET", f"/servers/{made['id']}"))["server"]
+
+
+@asynccontextmanager
+async def open_sky(*middlewares: Middleware) -> AsyncIterator[Sky]:
+    """An emulated cloud with two projects.
+
+    Args:
+        middlewares: Put around its application; they see the CCM's requests first.
+    """
+    config = CloudConfig(tokens={TOKEN: "lab", FOREIGN_TOKEN: "elsewhere"}, rate_limit=_QUOTA)
+    app = create_app(config, RecordsBackend())
+    app.middlewares.extend(middlewares)
+    # Answers that are held back must not hold up the end.
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        async with aiohttp.ClientSession() as session:
+            yield Sky(f"http://127.0.0.1:{runner.addresses[0][1]}", session)
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,267 @@
+"""A small cluster with all of our controllers at work, on the emulated cloud and an API server in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from ccm.controllers.node import NodeController, NodeOptions
+from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
+from ccm.controllers.route import QUEUE as ROUTE_QUEUE
+from ccm.controllers.route import RouteController, RouteOptions, parse_cluster_cidrs
+from ccm.controllers.service.controller import QUEUE as SERVICE_QUEUE
+from ccm.controllers.service.controller import ServiceController, ServiceOptions
+from ccm.hetzner import HetznerCloud, open_cloud
+from ccm.hetzner.budget import Priority
+from ccm.kube.informer import Informer
+from ccm.kube.memory import MemoryTransport
+from ccm.kube.objects import Node, ObjectReference, Service
+from ccm.kube.queue import WorkQueue
+from ccm.kube.ratelimit import RetryLimiter, TokenBucket
+from fault_lab import facts
+from fault_lab.faults import PATIENCE, WHILE, Fault, rules
+from fault_lab.objects import CLUSTER_CIDR, NODES, SCHEME, SERVICES, node
+from fault_lab.sky import FOREIGN_TOKEN, TOKEN, LabError, Sky, open_sky
+
+PERIOD = 0.05
+NETWORK = "lab"
+FOREIGN_ROUTE = "10.99.0.0/24"
+UIDS = {
+    "web": "11111111-2222-3333-4444-555555555555",
+    "other": "99999999-8888-7777-6666-555555555555",
+}
+# Where the CCM takes seconds between two tries, the lab has no time. These are pauses, not behaviour.
+_HURRY = {
+    "ccm.hetzner.api.PAUSE": 0.01,
+    "ccm.hetzner.routes.PAUSE": 0.01,
+    "ccm.hetzner.load_balancers.apply.PAUSES": (0.01, 0.02),
+    "ccm.hetzner.budget.RESERVE": dict.fromkeys(Priority, 0.0),
+}
+
+
+@contextmanager
+def hurried() -> Iterator[None]:
+    """Within this block the CCM's pauses are short."""
+    with ExitStack() as stack:
+        for name, value in _HURRY.items():
+            stack.enter_context(patch(name, value))
+        yield
+
+
+class Silence:
+    """A recorder that drops Events."""
+
+    def event(self, reference: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002
+        """See :class:`ccm.kube.events.Recorder`."""
+
+
+@dataclass
+class World:
+    """Everything that runs.
+
+    Attributes:
+        sky: The emulated cloud.
+        cloud: The CCM's side of it.
+        cluster: The API server.
+        network: The id of the network with the routes.
+        token: The file that the CCM reads its token from.
+        names: Names of all servers that there ever were, by id and by private address.
+        tasks: The controllers.
+        passed: How often faults struck that have passed.
+        calls: Requests to the cloud until all was right.
+        right_at: When it was, on the steady clock.
+    """
+
+    sky: Sky
+    cloud: HetznerCloud
+    cluster: MemoryTransport
+    network: int
+    token: Path
+    names: dict[int | str, str] = field(default_factory=dict)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    passed: int = 0
+    calls: int = 0
+    right_at: float = 0.0
+
+    async def add_server(self, number: int) -> None:
+        """The server ``s<number>``, in the network."""
+        made = await self.sky.add_server(f"s{number}", self.network)
+        self.names[made["id"]] = self.names[made["private_net"][0]["ip"]] = made["name"]
+
+    def server(self, name: str) -> int:
+        """The id of a server."""
+        return next(key for key, one in self.names.items() if one == name and isinstance(key, int))
+
+    def put_node(self, number: int, *, ready: bool = True, initialised: bool = True) -> None:
+        """The Node of ``s<number>``; whatever else it says already stays."""
+        name = f"s{number}"
+        item = node(name, number, self.server(name) if initialised else None, ready=ready)
+        for old in self.cluster.all(NODES):
+            if old["metadata"]["name"] == name:
+                kept = [one for one in old["status"].get("conditions", []) if one["type"] != "Ready"]
+                item = {
+                    **old,
+                    "status": {**old["status"], "conditions": [*item["status"]["conditions"], *kept]},
+                }
+        self.cluster.put(NODES, item)
+
+    def put_service(self, item: dict[str, Any]) -> None:
+        """A Service as a person applies it: what the CCM wrote into it stays."""
+        for old in self.cluster.all(SERVICES):
+            if old["metadata"]["name"] == item["metadata"]["name"]:
+                item = {**old, **item, "metadata": {**old["metadata"], **item["metadata"]}}
+        self.cluster.put(SERVICES, item)
+
+    async def facts(self) -> list[str]:
+        """Everything that matters, as sentences."""
+        (network,) = await self.sky.state("network")
+        balancers, certificates = await self.sky.state("load_balancer"), await self.sky.state("certificate")
+        owners = {uid: name for name, uid in UIDS.items()}
+        return [
+            *(facts.read_node(one, self.names) for one in self.cluster.all(NODES)),
+            *(facts.read_service(one) for one in self.cluster.all(SERVICES)),
+            *facts.read_routes(network, self.names),
+            *(facts.read_balancer(one, self.names) for one in balancers),
+            *(facts.read_certificate(one, owners) for one in certificates),
+        ]
+
+    async def strike(self, fault: Fault) -> asyncio.Task[None] | None:
+        """Let a fault happen from now on; the task ends when it has passed, None if it passes by itself."""
+        if fault.foreign_token:
+            self.token.write_text(FOREIGN_TOKEN)
+        elif fault.rule:
+            for rule in rules(fault):
+                await self.sky.admin("POST", "/faults", rule)
+        return asyncio.create_task(self._pass()) if fault.lies else None
+
+    async def _pass(self) -> None:
+        await asyncio.sleep(WHILE)
+        self.token.write_text(TOKEN)
+        hits = (await self.sky.admin("GET", "/faults"))["faults"]
+        self.passed += sum(one["hits"] for one in hits)
+        await self.sky.admin("DELETE", "/faults")
+
+    async def struck(self) -> int:
+        """How often a fault has struck."""
+        rules_in_force = (await self.sky.admin("GET", "/faults"))["faults"]
+        strangers = await self.sky.admin("GET", "/requests/counts?project=elsewhere")
+        return self.passed + strangers["total"] + sum(one["hits"] for one in rules_in_force)
+
+    async def until(self, wanted: list[str], seconds: float) -> None:
+        """Wait for what is wanted to be so, and to stay so.
+
+        Raises:
+            NotConverged: it is not so in time, or did not stay so.
+        """
+        deadline = time.monotonic() + seconds
+        while (wrong := facts.difference(wanted, await self.facts())) != "":
+            if time.monotonic() > deadline:
+                raise NotConverged(f"after {seconds:.0f} s {wrong}")
+            await asyncio.sleep(PERIOD / 2)
+        self.calls = (await self.sky.admin("GET", "/requests/counts"))["total"]
+        self.right_at = time.monotonic()
+        await asyncio.sleep(6 * PERIOD)
+        if wrong := facts.difference(wanted, await self.facts()):
+            raise NotConverged(f"it was right, and then {wrong}")
+        if ended := [task.get_name() for task in self.tasks if task.done()]:
+            raise NotConverged(f"it ended: {', '.join(ended)}")
+
+
+class NotConverged(Exception):
+    """The CCM did not do what it should; the message says what is missing or not wanted."""
+
+
+def _retries(name: str) -> WorkQueue:
+    return WorkQueue(name, limiter=RetryLimiter(0.05, 0.2, TokenBucket(1000, 1000)))
+
+
+def start_controllers(cloud: HetznerCloud, cluster: MemoryTransport) -> list[asyncio.Task[None]]:
+    """All four controllers with their informers, as the manager starts them but with short periods."""
+    nodes, services = Informer(cluster, NODES, Node), Informer(cluster, "/api/v1/services", Service)
+    silence = Silence()
+    if cloud.routes is None or cloud.load_balancers is None:
+        raise LabError("the cloud was opened without routes or load balancers")
+    running = {
+        "nodes": nodes,
+        "services": services,
+        "node controller": NodeController(
+            cloud.instances,
+            cluster,
+            nodes,
+            silence,
+            NodeOptions(status_update_frequency=0.5, accepted_age=1.0),
+            queue=_retries("node"),
+        ),
+        "node lifecycle controller": NodeLifecycleController(
+            cloud.instances,
+            cluster,
+            nodes,
+            silence,
+            NodeLifecycleOptions(monitor_period=PERIOD, longest_interval=0.2),
+        ),
+        "service controller": ServiceController(
+            cloud.load_balancers,
+            cluster,
+            services,
+            nodes,
+            silence,
+            options=ServiceOptions(resync_period=0.5),
+            queue=_retries(SERVICE_QUEUE),
+        ),
+        "route controller": RouteController(
+            cloud.routes,
+            cluster,
+            nodes,
+            silence,
+            RouteOptions(parse_cluster_cidrs(CLUSTER_CIDR), PERIOD, accepted_age=0.1),
+            queue=_retries(ROUTE_QUEUE),
+        ),
+    }
+    return [asyncio.create_task(one.run(), name=name) for name, one in running.items()]
+
+
+@asynccontextmanager
+async def open_world(folder: Path) -> AsyncIterator[World]:
+    """A cloud with a network, and a cluster without anything; no controller runs yet.
+
+    Args:
+        folder: For the token's file.
+    """
+    async with open_sky() as sky:
+        network = await sky.add_network(NETWORK)
+        token = folder / "token"
+        token.write_text(TOKEN)
+        cloud = open_cloud(environment(sky, token))
+        # A second is nothing to a person and everything to a matrix of two hundred cells.
+        cloud.api._timeout = (PATIENCE, PATIENCE)  # noqa: SLF001 - no owner needs to choose it
+        await cloud.start()
+        world = World(sky, cloud, MemoryTransport(), network, token)
+        try:
+            yield world
+        finally:
+            for task in world.tasks:
+                task.cancel()
+            await asyncio.gather(*world.tasks, return_exceptions=True)
+            await cloud.close()
+
+
+def environment(sky: Sky, token: Path) -> dict[str, str]:
+    """The CCM's environment."""
+    return {
+        "HCLOUD_ENDPOINT": sky.endpoint,
+        "HCLOUD_TOKEN_FILE": str(token),
+        "HCLOUD_NETWORK": NETWORK,
+        "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
+        "HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1",
+        "HCLOUD_METRICS_ENABLED": "false",
+        "CCM_CLUSTER_ID": "lab",
+    }
+
+
+__all__ = ["FOREIGN_ROUTE", "SCHEME", "UIDS", "NotConverged", "World", "environment", "hurried", "open_world"]

@@ -1,0 +1,43 @@
+"""SIGKILL of the CCM's process after every single request of a load balancer's creation."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from fault_lab import Cluster, kill_everywhere
+
+from ccm.kube.transport import KubernetesTransport
+from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.kubernetes.toolchain import Toolchain
+
+pytestmark = pytest.mark.slow
+
+
+async def test_death_after_every_request() -> None:
+    kills = [kill async for kill in kill_everywhere()]
+    assert not [kill for kill in kills if not kill.converged]
+    requests = {kill.request for kill in kills}
+    assert {"POST /certificates", "POST /load_balancers"} <= requests
+    assert len(kills) >= 8
+
+
+async def test_death_with_a_real_api_server(programs: Toolchain, tmp_path: Path) -> None:
+    async with ControlPlane(programs, tmp_path) as plane:
+        transport = await KubernetesTransport.connect(environment={}, kubeconfig=str(plane.kubeconfig))
+        await transport.create("/api/v1/namespaces", {"metadata": {"name": "shop"}}, dict)
+
+        @asynccontextmanager
+        async def cluster() -> AsyncIterator[Cluster]:
+            yield transport, plane.kubeconfig
+
+        try:
+            kills = [kill async for kill in kill_everywhere(cluster, at_once=1, method="POST")]
+        finally:
+            await transport.close()
+    assert {kill.request: kill.problem for kill in kills} == {
+        "POST /certificates": "",
+        "POST /load_balancers": "",
+    }

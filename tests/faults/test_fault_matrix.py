@@ -1,0 +1,31 @@
+"""Whatever goes wrong with the cloud for a while, all ends as it should.
+
+A row is a test, its cells run side by side. ``./dev bench faults`` prints the same cells as a table.
+"""
+
+from __future__ import annotations
+
+import pytest
+from fault_lab import FAULTS, NOTHING, OPERATIONS, run_cells
+
+pytestmark = pytest.mark.slow
+FAILURES = [fault for fault in FAULTS.values() if not fault.lies]
+LIES = [fault for fault in FAULTS.values() if fault.lies]
+
+
+@pytest.mark.parametrize("faults", [[NOTHING, *FAILURES], LIES], ids=["the cloud fails", "the cloud lies"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_operation_converges(operation: str, faults: list) -> None:
+    pairs = [(OPERATIONS[operation], fault) for fault in faults]
+    cells = [cell async for cell in run_cells(pairs)]
+    assert {cell.fault: cell.problem for cell in cells if not cell.converged} == {}
+    assert len(cells) == len(faults)
+
+
+def test_the_matrix_has_what_was_promised() -> None:
+    assert {"initialise nodes", "delete a node", "mark a node off", "create a route", "delete a route"} | {
+        f"{verb} a load balancer" for verb in ("create", "update", "delete")
+    } == set(OPERATIONS)
+    promised = {"429", "500", "503", "locked", "conflict", "truncated page", "empty listing", "foreign token"}
+    lost = {f"{kind} {when} the effect" for kind in ("timeout", "dropped") for when in ("before", "after")}
+    assert promised | lost <= set(FAULTS)
