@@ -227,7 +227,7 @@ class HetznerApi:
         metrics.duration.labels(method.lower()).observe(outcome.seconds)
         metrics.remaining.set(self.budget.remaining)
         if self._debug:
-            _log.debug(
+            _log.info(
                 "request", method=method, path=path, status=outcome.status, code=code, answer=outcome.body
             )
         if outcome.error is not None:

@@ -1,0 +1,152 @@
+"""Writes the generated pages of this folder: ``python docs/reference/generate.py``.
+
+A test compares the pages with what this makes, so they can't differ from the code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from ccm.cloud.fake import FakeCloud
+from ccm.hetzner import open_cloud
+from ccm.hetzner.variable_table import VARIABLES
+from ccm.kube.events import EventRecorder
+from ccm.kube.memory import MemoryTransport
+from ccm.manager.controllers import TABLE, Workshop
+from ccm.manager.flag_table import FLAGS, NO_EFFECT
+from ccm.manager.flags import Flag, parse_flags
+from ccm.manager.metrics import Metrics
+from ccm.manager.options import Options
+from ccm.manager.selection import ALIASES, CONTROLLERS
+
+HERE = Path(__file__).parent
+MADE = "<!-- made by docs/reference/generate.py; a test compares it with the code -->"
+
+_FLAGS = f"""# Flags
+{MADE}
+
+`python -m ccm [flags]`. They are read as in all of Kubernetes: `--name=value` or `--name value`; switches are
+true without a value; lists have commas, and repeated flags add to them; durations look like `300ms` or
+`1h30m`. Everything that is wrong with flags and [environment](environment.md) is told at once, with exit
+code 2.
+
+Names, types and defaults are upstream's. Flags in *italics* are accepted so that existing command lines go on
+working, and do nothing; the log says so when one is given. What is "not offered" is refused.
+
+`--controllers` knows {{controllers}};
+`*` is all, `-name` all but this one, and the names of older releases ({{aliases}}) stand for
+the present ones.
+"""
+
+_ENVIRONMENT = f"""# Environment
+{MADE}
+
+Variables of `--cloud-provider=hcloud` and `ccm-from-scratch`; the official CCM's, and three of our own (†).
+White space around values is dropped, and an empty variable is one that is not set. Booleans are Go's
+(`true`, `1`, `f`, …), durations are Go's (`90s`, `1m30s`) or whole seconds.
+
+A **secret** may come from a file instead: `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` and `ROBOT_PASSWORD_FILE`
+name one. The file is read again when it changes, so a rotated Secret takes effect with the next request,
+without a restart. A variable wins over its file.
+"""
+
+_METRICS = f"""# Metrics
+{MADE}
+
+On `https://…:10258/metrics`, for whoever the cluster allows to `get` the path `/metrics`, and, with
+`HCLOUD_METRICS_ENABLED`, on `http://…:8233/metrics`. Names that begin with `ccm_` are ours; `hcloud_api_` and
+`cloud_controller_manager_` are the official Hetzner CCM's, all others upstream's. `/metrics/slis` has
+`kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
+"""
+
+
+def flags_page() -> str:
+    """docs/reference/flags.md."""
+    controllers = ", ".join(f"`{name}`" for name in CONTROLLERS)
+    aliases = ", ".join(f"`{name}`" for name in ALIASES)
+    parts = [_FLAGS.format(controllers=controllers, aliases=aliases)]
+    for group in dict.fromkeys(flag.group for flag in FLAGS):
+        rows = [_flag_row(flag) for flag in FLAGS if flag.group == group]
+        parts.append(f"## {group}\n\n{_table(('flag', 'type', 'default', 'meaning'), rows)}")
+    return "\n".join(parts)
+
+
+def _flag_row(flag: Flag) -> tuple[str, ...]:
+    name = f"`--{flag.name}`" + (f", `-{flag.short}`" if flag.short == "h" else "")
+    default = "" if flag.default in ("", (), None) else flag.kind.show(flag.default)
+    kind = flag.kind.name or "bool"
+    if flag.help == NO_EFFECT:
+        return f"*{name}*", kind, _code(default.strip("'")), "nothing"
+    return name, kind, _code(default.strip("'")), flag.help
+
+
+def environment_page() -> str:
+    """docs/reference/environment.md."""
+    parts = [_ENVIRONMENT]
+    for group in dict.fromkeys(variable.group for variable in VARIABLES):
+        rows = [
+            (f"`{one.name}`{' †' if one.ours else ''}", one.kind, _code(one.default), one.meaning)
+            for one in VARIABLES
+            if one.group == group
+        ]
+        parts.append(f"## {group}\n\n{_table(('variable', 'type', 'default', 'meaning'), rows)}")
+    return "\n".join(parts)
+
+
+def metrics_page() -> str:
+    """docs/reference/metrics.md."""
+    rows = sorted(asyncio.run(_metrics()))
+    return f"{_METRICS}\n{_table(('metric', 'type', 'labels', 'meaning'), rows)}"
+
+
+async def _metrics() -> set[tuple[str, ...]]:
+    """Everything that registers itself in a run with all controllers; queues need an event loop."""
+    return {row for collector in _collectors() for row in _metric_rows(collector)}
+
+
+def _collectors() -> list[Any]:
+    metrics = Metrics("0")
+    open_cloud({"HCLOUD_TOKEN": "t" * 64}, provider="hcloud", registry=metrics.registry)
+    flags = parse_flags(FLAGS, ["--cloud-provider=hcloud", "--cluster-cidr=10.244.0.0/16"])
+    transport = MemoryTransport()
+    recorder = EventRecorder(transport, "docs")
+    shop = Workshop(FakeCloud.complete(), transport, recorder, Options(flags), metrics)
+    for entry in TABLE:
+        entry.build(shop)
+    registry: CollectorRegistry = metrics.registry
+    return list(registry._collector_to_names)  # noqa: SLF001 - there is no public way to list them
+
+
+def _metric_rows(collector: Any) -> Iterable[tuple[str, ...]]:
+    labels = ", ".join(f"`{name}`" for name in getattr(collector, "_labelnames", ()))
+    describe = getattr(collector, "describe", collector.collect)
+    for family in describe():
+        total = "_total" if family.type == "counter" and not family.name.endswith("_total") else ""
+        own = {label for sample in family.samples for label in sample.labels if label != "le"}
+        found = labels or ", ".join(f"`{name}`" for name in sorted(own))
+        yield f"`{family.name}{total}`", family.type, found, family.documentation
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "flags.md": flags_page,
+    "environment.md": environment_page,
+    "metrics.md": metrics_page,
+}
+
+if __name__ == "__main__":
+    for name, make in PAGES.items():
+        (HERE / name).write_text(make(), encoding="utf-8")
