@@ -161,7 +161,7 @@ class ServiceController:
         hosts = self._hosts()
         now = asyncio.get_running_loop().time()
         for key, known in self._known.items():
-            if known.hosts is not None and known.hosts != hosts:
+            if known.hosts != hosts:  # also while the first look lasts: it may be at older Nodes
                 known.due = known.due or now
                 if not self._is_failing(key):
                     self.queue.add(key)

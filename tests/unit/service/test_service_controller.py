@@ -424,6 +424,14 @@ class TestNodes:
             await cluster.settle(60)
             assert cluster.targets("one") == cluster.targets("two") == ("a", "b", "c")
 
+    async def test_a_node_that_comes_while_the_first_look_lasts_is_not_lost(self) -> None:
+        async with running(ServiceOptions(resync_period=0)) as cluster:
+            cluster.cloud.script.delay("ensure", 10)
+            await cluster.put("web")
+            await cluster.put_node("a")
+            await cluster.settle(60)
+            assert cluster.targets("web") == ("a",)
+
 
 async def test_health_tells_of_lists_that_are_not_there_and_of_work_that_hangs() -> None:
     async with running() as cluster:
