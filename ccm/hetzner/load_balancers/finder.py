@@ -86,7 +86,8 @@ class TargetFinder:
 
     async def _look_up(self, numbers: set[int]) -> None:
         """Have servers in the view; what was missed in a fresh list is not looked for again at once."""
-        if not numbers:
+        listed = self._servers.age is not None
+        if not numbers or (listed and all(self._is_known(number) for number in numbers)):
             return
         servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
         missing = numbers - servers.keys()
@@ -95,6 +96,11 @@ class TargetFinder:
         if missing - self._missing.keys():
             servers = (await self._servers.read(0.0, Priority.LOAD_BALANCERS)).by_id
             self._missing.update(dict.fromkeys(missing - servers.keys(), now))
+
+    def _is_known(self, number: int) -> bool:
+        """Whether a server was read lately, if only by itself, as a new Node's is."""
+        age = self._servers.item_age(number)
+        return age is not None and age <= SERVERS_AGE
 
 
 def _foreign(balancer: LoadBalancer, ours: Collection[tuple[int, str]], *, kept: bool) -> int:

@@ -1,0 +1,66 @@
+"""When the list of servers is read to find targets, on a clock that the test moves."""
+
+from __future__ import annotations
+
+from balancer_site import view
+
+from ccm.cloud import NodeView
+from ccm.hetzner import environment
+from ccm.hetzner.api import Listing
+from ccm.hetzner.budget import Priority
+from ccm.hetzner.load_balancers.annotations import read
+from ccm.hetzner.load_balancers.finder import SERVERS_AGE, TargetFinder
+from ccm.hetzner.snapshot import View
+from ccm.hetzner.wire import LoadBalancerType, PublicAddress, Server, ServerPublicNet
+
+DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
+LIMITS = LoadBalancerType(id=1, name="lb11", max_targets=25)
+
+
+class Project:
+    def __init__(self, *servers: Server) -> None:
+        self.servers = list(servers)
+        self.lists = 0
+        self.now = 0.0
+        self.view: View[Server] = View(self._list, clock=lambda: self.now)
+        self.finder = TargetFinder(self.view, "hcloud://", lambda: None)
+
+    async def _list(self, _: Priority) -> Listing[Server]:
+        self.lists += 1
+        return Listing(list(self.servers))
+
+    async def find(self, *numbers: int) -> set[int]:
+        nodes = [NodeView(f"n{number}", f"hcloud://{number}") for number in numbers]
+        targets, _, _ = await self.finder.find(read(view(), DEFAULTS, network=False), None, LIMITS, nodes)
+        return {target.server for target in targets}
+
+
+def server(number: int) -> Server:
+    return Server(
+        id=number, name=f"n{number}", public_net=ServerPublicNet(ipv4=PublicAddress(ip=f"203.0.113.{number}"))
+    )
+
+
+async def test_a_server_that_was_just_looked_at_needs_no_list() -> None:
+    project = Project(server(1))
+    assert await project.find(1) == {1}
+    project.now = SERVERS_AGE + 1
+    project.view.put(server(2))
+    assert await project.find(2) == {2}
+    assert project.lists == 1
+
+
+async def test_what_was_read_long_ago_is_read_again() -> None:
+    project = Project(server(1))
+    await project.find(1)
+    project.now = SERVERS_AGE + 1
+    project.servers.clear()
+    assert await project.find(1) == set()
+    assert project.lists == 2
+
+
+async def test_one_known_server_is_no_list() -> None:
+    project = Project(server(1), server(2))
+    project.view.put(server(1))
+    await project.find(1)
+    assert project.finder.reachable() == {1, 2}
