@@ -149,6 +149,8 @@ class HetznerApi:
     ) -> Json:
         """Change something. Never repeated by itself, unless the API said that it did nothing.
 
+        Whoever cancels it waits until it was answered, for it takes effect nevertheless.
+
         Raises:
             Unavailable: whether it took effect is unknown: look before trying again.
             ApiError: it did not take effect.
@@ -209,7 +211,8 @@ class HetznerApi:
         await self.budget.acquire(priority)
         work = partial(self._blocking, self._current_client(), method, path, params, body)
         try:
-            outcome = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            running = asyncio.get_running_loop().run_in_executor(self._pool, work)
+            outcome = await (running if method == "GET" else _to_its_end(running))
         finally:
             self.budget.release()
         return self._account(method, path, outcome)
@@ -303,6 +306,18 @@ class _Outcome:
     body: Json
     error: ApiError | None
     seconds: float
+
+
+async def _to_its_end(running: asyncio.Future[_Outcome]) -> _Outcome:
+    """Wait for a change that is on its way, even when cancelled.
+
+    Whoever cancels us may give the lease away next, and then nothing of ours may still happen.
+    """
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
 
 
 def _new_client(token: str, endpoint: str, timeout: tuple[float, float]) -> Client:

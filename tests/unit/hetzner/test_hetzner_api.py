@@ -206,3 +206,19 @@ async def test_odd_items_are_kept_apart_and_the_rest_is_read(sky: EmulatedCloud,
     listing = _decode_items(raw, Server)
     assert [server.id for server in listing.items] == [1, 3]
     assert [(odd.id, odd.name) for odd in listing.odd] == [(2, "b")]
+
+
+async def test_who_cancels_a_change_waits_until_it_has_happened(sky: EmulatedCloud) -> None:
+    """Otherwise the next leader could look before the last one's change is there."""
+    registry = CollectorRegistry()
+    api = sky.api(registry=registry)
+    body = {"name": "n", "ip_range": "10.0.0.0/8"}
+    await sky.fault(method="POST", path="/networks", latency=0.3)
+    changing = asyncio.create_task(api.change("POST", "/networks", body, priority=Priority.ROUTES))
+    while not registry.get_sample_value("hcloud_api_in_flight_requests"):  # noqa: ASYNC110 - a metric
+        await asyncio.sleep(0.01)
+    changing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await changing
+    assert [one["name"] for one in (await sky.call("GET", "/networks"))["networks"]] == ["n"]
+    await api.close()

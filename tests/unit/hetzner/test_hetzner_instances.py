@@ -399,3 +399,27 @@ async def test_our_own_name_serves_no_second_address(sky: EmulatedCloud) -> None
     cloud = open_cloud(sky.environment)
     assert cloud._metrics_server is None
     await cloud.close()
+
+
+async def test_what_the_settings_switch_on_and_off(sky: EmulatedCloud) -> None:
+    await sky.network("net")
+    network = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
+    for more, routes, balancers in (
+        ({}, False, True),
+        (network, True, True),
+        (network | {"HCLOUD_NETWORK_ROUTES_ENABLED": "false"}, False, True),
+        ({"HCLOUD_LOAD_BALANCERS_ENABLED": "false"}, False, False),
+    ):
+        cloud = open_cloud(sky.environment | more)
+        await cloud.start()
+        assert cloud.instances is not None
+        assert (cloud.routes is not None, cloud.load_balancers is not None) == (routes, balancers)
+        await cloud.close()
+
+
+async def test_an_api_that_is_not_there_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ccm.hetzner.api.PAUSE", 0.001)
+    cloud = open_cloud({"HCLOUD_TOKEN": "t" * 64, "HCLOUD_ENDPOINT": "http://127.0.0.1:9/v1"})
+    with pytest.raises(CloudUnavailable, match="could not connect"):
+        await cloud.start()
+    await cloud.close()

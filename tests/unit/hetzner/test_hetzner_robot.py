@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -235,4 +236,20 @@ async def test_without_credentials_robot_nodes_are_unknown(sky: EmulatedCloud) -
     answers = await cloud.instances.list(views, accepted_age=60)
     assert all(isinstance(answer, CloudError) for answer in answers.values())
     assert not any(isinstance(answer, InstanceNotFound) for answer in answers.values())
+    await cloud.close()
+
+
+async def test_a_new_password_takes_effect_without_a_restart(
+    sky: EmulatedCloud, robot: TestServer, tmp_path: Path
+) -> None:
+    password = tmp_path / "password"
+    password.write_text("old")
+    chosen = environment(sky, robot, ROBOT_PASSWORD="", ROBOT_PASSWORD_FILE=str(password))
+    cloud = open_cloud(chosen)
+    number = await Site(sky, cloud).add("metal")
+    node = NodeView("metal", f"hrobot://{number}", ready=True)
+    with pytest.raises(AccessDenied):
+        await cloud.instances.get(node, accepted_age=0)
+    password.write_text("secret\n")
+    assert (await cloud.instances.get(node, accepted_age=0)).name == "metal"
     await cloud.close()
