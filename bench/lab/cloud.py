@@ -126,11 +126,15 @@ class Cloud:
 
         with ThreadPoolExecutor(_CLIENTS) as pool:
             wanted = set(pool.map(add, names))
+        return [server for server in self.servers() if server.id in wanted]
+
+    def servers(self) -> list[Server]:
+        """All servers, by name."""
         found: list[Server] = []
         page: int | None = 1
         while page is not None:
             answer = self.call("GET", f"/servers?per_page=50&page={page}")
-            found.extend(_server(one) for one in answer["servers"] if one["id"] in wanted)
+            found.extend(map(_server, answer["servers"]))
             page = answer["meta"]["pagination"]["next_page"]
         return sorted(found, key=lambda server: server.name)
 
