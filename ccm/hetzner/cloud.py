@@ -15,6 +15,7 @@ from ccm.hetzner.description import DIALECTS, FROM_SCRATCH, DescriptionOptions, 
 from ccm.hetzner.errors import Unauthorized
 from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
+from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.metrics import ApiMetrics, OfficialMetrics
 from ccm.hetzner.metrics_server import MetricsServer
 from ccm.hetzner.network import check_attached, find_network, read_attached_networks
@@ -54,6 +55,7 @@ class HetznerCloud:
         self._dialect = dialect
         self._attached_networks = attached_networks
         metrics = ApiMetrics(registry)
+        self._registry = registry
         self._official = OfficialMetrics(registry)
         self.api = HetznerApi(
             token=lambda: settings.token.value,
@@ -108,7 +110,7 @@ class HetznerCloud:
         error = self.api.last_error
         if isinstance(error, Unauthorized):
             return f"the API refuses the token: {error.message}"
-        return self.project.healthy()
+        return self.project.healthy() or (self.load_balancers.healthy() if self.load_balancers else None)
 
     async def _find_network(self) -> None:
         chosen = self.settings.network
@@ -136,6 +138,8 @@ class HetznerCloud:
             self.api,
             self.servers,
             chosen,
+            project=self.project,
+            metrics=LoadBalancerMetrics(self._registry),
             scheme=self._dialect.scheme,
             network=lambda: self.network.id if self.network else None,
             cluster=chosen.cluster,

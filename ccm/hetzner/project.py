@@ -39,6 +39,11 @@ class Project:
         self._clock = clock
         self._denied_at: float | None = None
 
+    @property
+    def network(self) -> int | None:
+        """The id of the network that must be there, or None."""
+        return self._network()
+
     def healthy(self) -> str | None:
         """What is wrong, or None."""
         return None if self._denied_at is None else self._sentence()

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from weakref import WeakValueDictionary
 
+from prometheus_client import CollectorRegistry
+
 from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Notice, Orphan, Rejected, ServiceView
 from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
@@ -17,13 +19,16 @@ from ccm.hetzner.load_balancers.creation import PATH, Site, create
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations, explained, incomplete
 from ccm.hetzner.load_balancers.examination import Case, Examiner
 from ccm.hetzner.load_balancers.finder import TargetFinder
+from ccm.hetzner.load_balancers.health import complaints, count_targets
+from ccm.hetzner.load_balancers.inventory import VIEW_AGE, Inventory
+from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.ownership import placed_on
 from ccm.hetzner.load_balancers.plan import plan
-from ccm.hetzner.load_balancers.project import VIEW_AGE, Project
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.retirement import retire
 from ccm.hetzner.load_balancers.status import ingress_of
+from ccm.hetzner.project import Project
 from ccm.hetzner.snapshot import View
 from ccm.hetzner.wire import Certificate, LoadBalancer, Server
 
@@ -38,9 +43,11 @@ class HetznerLoadBalancers:
         api: The API.
         servers: The shared view of servers.
         settings: Defaults from the environment.
+        project: Knows whether it is the right one.
         scheme: What provider IDs of Cloud servers start with.
         network: The private network's id, or None; asked each time because it is known only after the start.
         cluster: The cluster's id, for labels; may be empty.
+        metrics: Counted here; None = nowhere.
         sleep: Waits.
     """
 
@@ -50,30 +57,37 @@ class HetznerLoadBalancers:
         servers: View[Server],
         settings: LoadBalancerSettings,
         *,
+        project: Project,
         scheme: str,
         network: Callable[[], int | None],
         cluster: str = "",
+        metrics: LoadBalancerMetrics | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self.project = Project(api, network, sleep=sleep)
+        self._metrics = metrics or LoadBalancerMetrics(CollectorRegistry())
+        self.inventory = Inventory(api, project, metrics=self._metrics, sleep=sleep)
         self.certificates = Certificates(api, cluster, sleep=sleep)
         self._finder = TargetFinder(servers, scheme, network)
-        self._examiner = Examiner(self.project, self._finder, self.certificates, settings, network, cluster)
+        self._examiner = Examiner(self.inventory, self._finder, self.certificates, settings, network, cluster)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def views(self) -> tuple[View[LoadBalancer], View[Certificate]]:
         """What is read again and again; a measurement lets it grow old."""
-        return self.project.balancers, self.certificates.view
+        return self.inventory.balancers, self.certificates.view
+
+    def healthy(self) -> str | None:
+        """What is wrong, or None."""
+        return self.inventory.healthy()
 
     async def close(self) -> None:
         """Stop reading."""
-        await self.project.close()
+        await self.inventory.close()
         await self.certificates.close()
 
     async def find(self, service: ServiceView) -> LoadBalancerResult | None:
         """See :meth:`ccm.cloud.LoadBalancers.find`."""
-        found = placed_on(service, await self.project.all(service))
+        found = placed_on(service, await self.inventory.all(service))
         return LoadBalancerResult(ingress_of(found[0], self._examiner.read(service))) if found else None
 
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
@@ -97,10 +111,10 @@ class HetznerLoadBalancers:
                 result = await self._ensure(service, nodes)
             except CloudError:
                 # Whatever it was: the next look is a fresh one, in case that we looked into another project.
-                self.project.doubt(service, doubtful=True)
+                self.inventory.doubt(service, doubtful=True)
                 self.certificates.doubt()
                 raise
-            self.project.doubt(service, doubtful=False)
+            self.inventory.doubt(service, doubtful=False)
             return result
 
     async def delete(self, service: ServiceView) -> LoadBalancerResult:
@@ -108,23 +122,24 @@ class HetznerLoadBalancers:
         async with self._lock(service):
             steps: list[str] = []
             notices: list[Notice] = []
-            found = placed_on(service, await self.project.all(service, age=0.0))
+            found = placed_on(service, await self.inventory.all(service, age=0.0))
             if not found:
-                await self.project.check_vanished(service)
+                await self.inventory.check_vanished(service)
             for balancer in found:
-                done, told = await retire(self.project, service, balancer)
+                done, told = await retire(self.inventory, service, balancer)
                 steps += done
                 notices += told
             # Whatever the annotations say by now: they may have asked for a managed certificate before.
             swept, errors = await self.certificates.sweep(service, (), look=True, dry=False)
             if errors:
                 raise errors[0]
-            self.project.forget(service)
+            self.inventory.forget(service)
+            self._metrics.forget(service)
             return LoadBalancerResult((), steps=(*steps, *swept), notices=tuple(notices))
 
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
-        balancers = await self.project.balancers.read(VIEW_AGE, Priority.SWEEP)
+        balancers = await self.inventory.balancers.read(VIEW_AGE, Priority.SWEEP)
         certificates = self.certificates.view.contents.by_id.values()
         return list(orphans_among(balancers.by_id.values(), certificates, services, self._examiner.cluster))
 
@@ -134,7 +149,7 @@ class HetznerLoadBalancers:
         balancer = case.place.balancer
         if balancer is None:
             balancer = await self._create(case, steps)
-        self.project.saw(service, balancer)
+        self.inventory.saw(service, balancer)
         before = balancer
         balancer = await self._converge(case, balancer, steps, errors)
         swept, leftovers = await self._sweep(case, before, dry=False)
@@ -146,17 +161,20 @@ class HetznerLoadBalancers:
             errors.insert(0, InvalidAnnotations(case.wishes.complaints))
         if errors:
             raise incomplete(errors, case.notices)
+        ports = {one.listen_port for one in case.desired.listeners}
+        self._metrics.saw(service, count_targets(balancer, ports))
+        case.notices += complaints(balancer, ports)
         return LoadBalancerResult(ingress_of(balancer, case.wishes), tuple(steps), tuple(case.notices))
 
     async def _leave_others(self, case: Case, balancer: LoadBalancer, steps: list[str]) -> None:
         """The Service has moved to this load balancer; only now it leaves those where it was."""
         for other in self._others(case.service, balancer):
-            done, notices = await retire(self.project, case.service, other)
+            done, notices = await retire(self.inventory, case.service, other)
             steps += done
             case.notices += notices
 
     def _others(self, service: ServiceView, balancer: LoadBalancer | None) -> list[LoadBalancer]:
-        placed = placed_on(service, self.project.balancers.contents.by_id.values())
+        placed = placed_on(service, self.inventory.balancers.contents.by_id.values())
         return [one for one in placed if balancer is None or one.id != balancer.id]
 
     async def _converge(
@@ -167,12 +185,12 @@ class HetznerLoadBalancers:
             planned = plan(case.desired, balancer)
             if not planned:
                 return balancer
-            applied = await self.project.apply(balancer, planned)
+            applied = await self.inventory.apply(balancer, planned)
             balancer = applied.balancer
             self._finder.remember(balancer, planned)
             steps += applied.steps
             if applied.reread:
-                balancer = await self.project.look(balancer.id)
+                balancer = await self.inventory.look(balancer.id)
             if applied.errors:
                 errors += [explained(text, error) for text, error in applied.errors]
                 return balancer
@@ -188,7 +206,7 @@ class HetznerLoadBalancers:
                 f"{PREFIX}network-zone, or set HCLOUD_LOAD_BALANCERS_LOCATION"
             )
             raise Rejected(text, notices=(Notice("LoadBalancerLocationMissing", text),))
-        api, project = self.project.api, self.project
+        api, inventory = self.inventory.api, self.inventory
         try:
             created = await create(api, case.desired, case.site)
         except Refused as error:
@@ -196,12 +214,12 @@ class HetznerLoadBalancers:
                 return await self._find_late(case)
             raise
         balancer = created.load_balancer
-        project.balancers.put(balancer)  # at once: whatever happens now, it is found again
+        inventory.balancers.put(balancer)  # at once: whatever happens now, it is found again
         steps.append(case.describe_creation())
         if created.action.status == "running":
-            await project.sleep(CREATION_TIME)
+            await inventory.sleep(CREATION_TIME)
         await api.wait(created.action)
-        return await project.look(balancer.id) if case.desired.network is not None else balancer
+        return await inventory.look(balancer.id) if case.desired.network is not None else balancer
 
     async def _find_late(self, case: Case) -> LoadBalancer:
         """The name is taken: maybe by our own request of before, whose answer never came."""

@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from ccm.cloud import AccessDenied, CloudError, Notice, Rejected
+from ccm.cloud import AccessDenied, CloudError, NodeView, Notice, Rejected
 
 
 class NotOurLoadBalancer(CloudError):
@@ -65,3 +65,12 @@ def vanished(what: str) -> AccessDenied:
         "cloud-controller-manager if they were deleted on purpose"
     )
     return AccessDenied(text, notices=(Notice("LoadBalancersVanished", text),))
+
+
+def wrong_project(nodes: Sequence[NodeView]) -> AccessDenied:
+    """No server of any node is in this project: it is no place for a load balancer."""
+    text = (
+        f"this project has none of the servers of the cluster's {len(nodes)} nodes: the token seems to "
+        "belong to another project, so no load balancer is made"
+    )
+    return AccessDenied(text, notices=(Notice("WrongProject", text),))

@@ -11,11 +11,11 @@ from ccm.hetzner.load_balancers.annotations import Wishes, read
 from ccm.hetzner.load_balancers.certificates import Certificates, Resolution
 from ccm.hetzner.load_balancers.creation import Site
 from ccm.hetzner.load_balancers.desire import Circumstances, desire, only_targets
-from ccm.hetzner.load_balancers.errors import InvalidAnnotations, NotOurLoadBalancer
+from ccm.hetzner.load_balancers.errors import InvalidAnnotations, NotOurLoadBalancer, wrong_project
 from ccm.hetzner.load_balancers.finder import TargetFinder
+from ccm.hetzner.load_balancers.inventory import Inventory
 from ccm.hetzner.load_balancers.ownership import Place, locate
 from ccm.hetzner.load_balancers.plan import Desired
-from ccm.hetzner.load_balancers.project import Project
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerType
 
@@ -77,7 +77,7 @@ class Examiner:
     """See the module.
 
     Attributes:
-        project: The load balancers.
+        inventory: The load balancers.
         finder: The servers.
         certificates: The certificates.
         settings: Defaults from the environment.
@@ -85,7 +85,7 @@ class Examiner:
         cluster: The cluster's id; may be empty.
     """
 
-    project: Project
+    inventory: Inventory
     finder: TargetFinder
     certificates: Certificates
     settings: LoadBalancerSettings
@@ -103,14 +103,14 @@ class Examiner:
             NotOurLoadBalancer: it can't have one because of another that is not ours.
             CloudError: not known.
         """
-        everyone = await self.project.all(service, **age)
+        everyone = await self.inventory.all(service, **age)
         try:
             return locate(service, wishes, everyone, self.cluster)
         except NotOurLoadBalancer:
-            if (self.project.balancers.age or 0.0) < JUST_NOW:
+            if (self.inventory.balancers.age or 0.0) < JUST_NOW:
                 raise
         # Before we complain: what stands in the way may be gone, what is to be adopted may have come.
-        return locate(service, wishes, await self.project.all(service, age=0.0), self.cluster)
+        return locate(service, wishes, await self.inventory.all(service, age=0.0), self.cluster)
 
     async def examine(self, service: ServiceView, nodes: Sequence[NodeView], *, dry: bool) -> Case:
         """Find out everything.
@@ -126,7 +126,7 @@ class Examiner:
         wishes = self.read(service)
         place = await self.locate(service, wishes)
         if place.balancer is None:
-            await self.project.check_vanished(service)
+            await self.inventory.check_vanished(service)
         size = await self._size(service, wishes, place)
         if size.problem:
             wishes = replace(wishes, problems={**wishes.problems, PREFIX + "type": size.problem})
@@ -135,7 +135,9 @@ class Examiner:
         certificates = Resolution()
         if not wishes.problems:
             certificates = await self.certificates.resolve(service, wishes, dry=dry)
-        targets, ours, more = await self.finder.find(wishes, place.balancer, size.limits, nodes)
+        found = await self.finder.find(wishes, place.balancer, size.limits, nodes)
+        if place.balancer is None and found.strange:
+            raise wrong_project(nodes)
         around = Circumstances(
             place=place,
             cluster=self.cluster,
@@ -143,15 +145,15 @@ class Examiner:
             type=size.wanted,
             limits=size.limits,
             certificates=certificates.by_port,
-            targets=targets,
-            cluster_targets=ours,
+            targets=found.targets,
+            cluster_targets=found.ours,
             reachable=self.finder.reachable(),
         )
         desired, remarks = desire(service, wishes, around)
         if place.balancer is not None:
             desired = _within_what_is_known(desired, place.balancer, wishes, certificates)
         case = Case(service, wishes, place, desired, certificates=certificates)
-        case.notices = [*_remarks(wishes), *size.notices, *more, *remarks, *certificates.notices]
+        case.notices = [*_remarks(wishes), *size.notices, *found.notices, *remarks, *certificates.notices]
         if place.balancer is None:
             case.site = await self._site(wishes, nodes)
         return case
@@ -164,7 +166,7 @@ class Examiner:
         present = place.balancer.load_balancer_type if place.balancer else None
         if present is not None and wishes.type in ("", present.name):
             return _Size(None, present, _deprecated(present, service))
-        known = await self.project.types()
+        known = await self.inventory.types()
         name = wishes.type or DEFAULT_TYPE
         wanted = known.get(name)
         if wanted is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from ccm.cloud import NodeView, Notice
 from ccm.hetzner.budget import Priority
@@ -17,7 +18,22 @@ from ccm.hetzner.wire import LoadBalancer, LoadBalancerType, Server
 SERVERS_AGE = 60.0
 MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing
 
-Found = tuple[tuple[Target, ...], frozenset[tuple[int, str]], list[Notice]]
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where traffic can go.
+
+    Attributes:
+        targets: What the load balancer should have.
+        ours: Identities of all targets that are this cluster's.
+        strange: The nodes have servers, but this project has none of them.
+        notices: What the owner should know.
+    """
+
+    targets: tuple[Target, ...]
+    ours: frozenset[tuple[int, str]]
+    strange: bool
+    notices: list[Notice]
 
 
 class TargetFinder:
@@ -43,7 +59,17 @@ class TargetFinder:
         limits: LoadBalancerType,
         nodes: Sequence[NodeView],
     ) -> Found:
-        """The targets, the identities of all that are this cluster's, and what the owner should know."""
+        """Look for the targets of a Service.
+
+        Args:
+            wishes: Its annotations.
+            balancer: Its load balancer now, or None.
+            limits: Of the load balancer.
+            nodes: Those behind it.
+
+        Raises:
+            CloudError: the servers are not known.
+        """
         selected = [node for node in nodes if wishes.share or wishes.nodes.matches(node.labels)]
         wanted = candidates(selected, self._scheme, private=wishes.use_private_ip)
         found = (target_of(one) for one in balancer.targets) if balancer else ()
@@ -64,7 +90,9 @@ class TargetFinder:
             network=self._network(),
             limit=max(0, limits.max_targets - foreign),
         )
-        return targets, frozenset(ours), notices
+        numbers = {one.server for one in wanted.by_node.values() if one.server}
+        strange = bool(numbers) and numbers.isdisjoint(self._servers.contents.by_id)
+        return Found(targets, frozenset(ours), strange, notices)
 
     def reachable(self) -> frozenset[int]:
         """Ids of servers that have a public IPv4 address."""

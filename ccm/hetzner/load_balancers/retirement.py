@@ -5,14 +5,14 @@ from __future__ import annotations
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.errors import NotFound, RefusedProtected
 from ccm.hetzner.load_balancers.desire import released
+from ccm.hetzner.load_balancers.inventory import Inventory
 from ccm.hetzner.load_balancers.ownership import ADOPTED, SERVICE_UID, labels_after, ports_by_label
 from ccm.hetzner.load_balancers.plan import Desired, plan
-from ccm.hetzner.load_balancers.project import Project
 from ccm.hetzner.wire import LoadBalancer
 
 
 async def retire(
-    project: Project, service: ServiceView, balancer: LoadBalancer
+    inventory: Inventory, service: ServiceView, balancer: LoadBalancer
 ) -> tuple[list[str], list[Notice]]:
     """Take it away.
 
@@ -30,25 +30,25 @@ async def retire(
         mine = [port for port, uid in owners.items() if uid == service.uid]
         ports = mine if owners else [one.listen_port for one in balancer.services]
         rest = released(labels_after(service, balancer), balancer, ports, targets=leads and not owners)
-        steps = await _release(project, balancer, rest)
+        steps = await _release(inventory, balancer, rest)
         text = f"{name} was not made for this Service and stays"
         return steps, [] if others else [Notice("LoadBalancerReleased", text, warning=False)]
     try:
         if not balancer.protection.delete:
-            await project.delete(balancer)
+            await inventory.delete(balancer)
             return [f"delete {name}"], []
     except NotFound:
         return [], []
     except RefusedProtected:
         pass
     rest = released(labels_after(service, balancer), balancer, (), targets=False)
-    steps = await _release(project, balancer, rest)
+    steps = await _release(inventory, balancer, rest)
     text = f"{name} stays because it is protected against deletion; delete it yourself when you want to"
     return steps, [Notice("LoadBalancerProtected", text)]
 
 
-async def _release(project: Project, balancer: LoadBalancer, rest: Desired) -> list[str]:
-    applied = await project.apply(balancer, plan(rest, balancer))
+async def _release(inventory: Inventory, balancer: LoadBalancer, rest: Desired) -> list[str]:
+    applied = await inventory.apply(balancer, plan(rest, balancer))
     if applied.errors:
         raise applied.errors[0][1]
     return applied.steps

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from ccm.cloud import LoadBalancerResult, NodeView, ServicePort, ServiceView
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
@@ -40,6 +42,7 @@ class BalancerSite:
     cloud: HetznerCloud
     network: int
     nodes: list[NodeView] = field(default_factory=list)
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     @classmethod
     async def open(cls, sky: Any, **environment: str) -> BalancerSite:
@@ -55,9 +58,10 @@ class BalancerSite:
         settings = {"CCM_CLUSTER_ID": "c1", "HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1"}
         if network:
             settings |= {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
-        self.cloud = open_cloud(self.sky.environment | settings | environment)
+        self.registry = CollectorRegistry()
+        self.cloud = open_cloud(self.sky.environment | settings | environment, registry=self.registry)
         await self.cloud.start()
-        self.balancers.project.sleep = self.balancers.certificates.sleep = _no_pause
+        self.balancers.inventory.sleep = self.balancers.certificates.sleep = _no_pause
         await self.sky.forget_requests()
 
     async def close(self) -> None:

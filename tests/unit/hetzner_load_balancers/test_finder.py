@@ -31,8 +31,8 @@ class Project:
 
     async def find(self, *numbers: int) -> set[int]:
         nodes = [NodeView(f"n{number}", f"hcloud://{number}") for number in numbers]
-        targets, _, _ = await self.finder.find(read(view(), DEFAULTS, network=False), None, LIMITS, nodes)
-        return {target.server for target in targets}
+        found = await self.finder.find(read(view(), DEFAULTS, network=False), None, LIMITS, nodes)
+        return {target.server for target in found.targets}
 
 
 def server(number: int) -> Server:

@@ -230,7 +230,7 @@ class TestMoving:
     async def test_an_adopted_one_is_left_not_deleted(self, site: BalancerSite) -> None:
         await site.ensure(TestShare.first)
         await site.make("theirs")
-        site.balancers.project.balancers._taken_at -= 5  # type: ignore[operator]
+        site.balancers.inventory.balancers._taken_at -= 5  # type: ignore[operator]
         await site.ensure(view("second", 443, uid=OTHER, annotations={"adopt": "theirs"}))
         await site.ensure(self.shared)
         assert sorted(one["name"] for one in await site.all()) == sorted(

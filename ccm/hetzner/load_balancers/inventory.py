@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ccm.cloud import Notice, Rejected, ServiceView
 from ccm.hetzner.api import HetznerApi
@@ -11,28 +11,35 @@ from ccm.hetzner.errors import NotFound, unavailable
 from ccm.hetzner.load_balancers.apply import Applied, Sleep, apply, delete
 from ccm.hetzner.load_balancers.creation import PATH
 from ccm.hetzner.load_balancers.errors import vanished
+from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.ownership import placed_on
 from ccm.hetzner.load_balancers.plan import Planned
+from ccm.hetzner.project import Project
 from ccm.hetzner.snapshot import View
-from ccm.hetzner.wire import LoadBalancer, LoadBalancerType, Network
+from ccm.hetzner.wire import LoadBalancer, LoadBalancerType
 
 VIEW_AGE = 30.0  # how old the list of load balancers may be, in seconds
 TYPES_AGE = 3600.0
 
 
-class Project:
+class Inventory:
     """See the module.
 
     Args:
         api: The API.
-        network: The private network's id, or None; asked each time because it is known only after the start.
+        project: Knows whether it is the right one.
+        metrics: Tell when it may not be.
         sleep: Waits.
     """
 
-    def __init__(self, api: HetznerApi, network: Callable[[], int | None], *, sleep: Sleep) -> None:
+    def __init__(
+        self, api: HetznerApi, project: Project, *, metrics: LoadBalancerMetrics, sleep: Sleep
+    ) -> None:
         self.api = api
         self.sleep = sleep
-        self._network = network
+        self._project = project
+        self._metrics = metrics
+        self._vanished = ""
         self.balancers: View[LoadBalancer] = View(
             lambda priority: api.list(PATH, "load_balancers", LoadBalancer, priority=priority)
         )
@@ -106,6 +113,7 @@ class Project:
     def saw(self, service: ServiceView, balancer: LoadBalancer) -> None:
         """Remember that this is the Service's load balancer."""
         self._seen[service.uid] = balancer.id
+        self._note("")
 
     def forget(self, service: ServiceView) -> None:
         """The Service is no more."""
@@ -133,15 +141,19 @@ class Project:
         else:
             text = f"load balancer {number} was this Service's and has lost its labels; adopt or delete it"
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
-        network = self._network()
-        if network is not None:
-            try:
-                await self.api.get(
-                    f"/networks/{network}", "network", Network, priority=Priority.LOAD_BALANCERS
-                )
-            except NotFound:
-                raise vanished(f"load balancer {number} is gone, and so is network {network}") from None
+        await self._project.check(Priority.LOAD_BALANCERS)
         alive = self.balancers.contents.by_id
-        if network is None and len(self._seen) > 1 and not any(one in alive for one in self._seen.values()):
-            raise vanished(f"all {len(self._seen)} load balancers are gone at once")
+        known = self._project.network is not None
+        if not known and len(self._seen) > 1 and not any(one in alive for one in self._seen.values()):
+            error = vanished(f"all {len(self._seen)} load balancers are gone at once")
+            self._note(error.message)
+            raise error
         del self._seen[service.uid]
+
+    def healthy(self) -> str | None:
+        """What is wrong, or None."""
+        return self._vanished or None
+
+    def _note(self, why: str) -> None:
+        self._vanished = why
+        self._metrics.vanished.set(bool(why))

@@ -1,0 +1,111 @@
+"""How targets are is counted, and told where nobody answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+from balancer_site import UID, BalancerSite, view
+from emulated_cloud import OTHER_TOKEN
+
+from ccm.cloud import CloudError
+from ccm.hetzner.load_balancers.health import complaints, count_targets
+from ccm.hetzner.wire import (
+    HealthCheck,
+    LoadBalancer,
+    LoadBalancerService,
+    LoadBalancerTarget,
+    TargetHealth,
+    TargetServer,
+)
+
+OTHER = "99999999-8888-7777-6666-555555555555"
+
+
+def balancer(*targets: dict[int, str]) -> LoadBalancer:
+    """One with listeners on 80 and 443, and a target for each given health by port."""
+    return LoadBalancer(
+        1,
+        "web",
+        services=tuple(
+            LoadBalancerService("tcp", p, 30000 + p, health_check=HealthCheck(port=30000 + p))
+            for p in (80, 443)
+        ),
+        targets=tuple(
+            LoadBalancerTarget(
+                "server",
+                server=TargetServer(number),
+                health_status=tuple(TargetHealth(port, status) for port, status in one.items()),
+            )
+            for number, one in enumerate(targets, 1)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "ports", "status"),
+    [
+        ({80: "healthy", 443: "healthy"}, {80, 443}, "healthy"),
+        ({80: "healthy", 443: "unhealthy"}, {80, 443}, "unhealthy"),
+        ({80: "healthy", 443: "unhealthy"}, {80}, "healthy"),
+        ({80: "healthy", 443: "unknown"}, {80, 443}, "unknown"),
+        ({}, {80}, "unknown"),
+    ],
+)
+def test_a_target_is_as_well_as_its_worst_port(target: dict[int, str], ports: set[int], status: str) -> None:
+    assert count_targets(balancer(target), ports) == Counter({status: 1})
+
+
+def test_a_port_that_nobody_answers_is_told() -> None:
+    sick = balancer({80: "unhealthy", 443: "healthy"}, {80: "unhealthy", 443: "unhealthy"})
+    [notice] = complaints(sick, {80, 443})
+    assert notice.reason == "NoHealthyTargets"
+    assert "health check of port 80 (asked on port 30080 by tcp):" in notice.message
+    assert list(complaints(sick, {443})) == []
+    assert list(complaints(balancer({80: "unknown"}), {80})) == []
+    assert list(complaints(balancer(), {80})) == []
+
+
+async def test_it_is_counted_and_told_with_the_service(site: BalancerSite) -> None:
+    await site.add_nodes("a", "b")
+    await site.ensure(view())
+    known = site.balancers.inventory.balancers
+    [found] = known.contents.by_id.values()
+    sick = tuple(
+        msgspec.structs.replace(one, health_status=(TargetHealth(80, "unhealthy"),)) for one in found.targets
+    )
+    known.put(msgspec.structs.replace(found, targets=sick))
+    result = await site.ensure(view())
+    assert "NoHealthyTargets" in [one.reason for one in result.notices]
+    labels = {"namespace": "shop", "service": "web", "status": "unhealthy"}
+    name = "ccm_hetzner_load_balancer_targets"
+    assert site.registry.get_sample_value(name, labels) == 2
+    await site.balancers.delete(view())
+    assert site.registry.get_sample_value(name, labels) is None
+
+
+class TestWrongProject:
+    async def test_nothing_is_made_where_no_server_is(self, site: BalancerSite) -> None:
+        await site.add_nodes("a", "b")
+        await site.restart(network=False, HCLOUD_TOKEN=OTHER_TOKEN)
+        with pytest.raises(CloudError, match="none of the servers of the cluster's 2 nodes") as caught:
+            await site.ensure(view())
+        assert [one.reason for one in caught.value.notices] == ["WrongProject"]
+        assert (await site.balancers.inventory.all(view(), age=0.0)) == []
+
+    async def test_readiness_tells_until_one_is_seen_again(self, site: BalancerSite) -> None:
+        await site.restart(network=False)
+        for service in (view(), view("other", 81, uid=OTHER)):
+            await site.ensure(service)
+        token = site.cloud.api._token
+        site.cloud.api._token = lambda: OTHER_TOKEN
+        site.balancers.inventory.doubt(view(), doubtful=True)
+        with pytest.raises(CloudError, match="all 2 load balancers are gone at once"):
+            await site.ensure(view())
+        assert "another project" in str(site.cloud.healthy())
+        assert site.registry.get_sample_value("ccm_hetzner_load_balancers_vanished") == 1
+        site.cloud.api._token = token
+        assert (await site.ensure(view())).steps == ()
+        assert site.cloud.healthy() is None
+        assert len([one for one in await site.all() if one["labels"]["hcloud-ccm/service-uid"] == UID]) == 1
