@@ -76,8 +76,46 @@ class Workshop:
         return self.informers[path]
 
 
+def node_options(options: Options) -> node_controller.NodeOptions:
+    """What the flags say to the node controller."""
+    flags = options.flags
+    return node_controller.NodeOptions(
+        concurrent_syncs=options.node_syncs,
+        concurrent_status_updates=flags["concurrent-node-status-updates"],
+        status_update_frequency=flags["node-status-update-frequency"],
+    )
+
+
+def lifecycle_options(options: Options) -> node_lifecycle.NodeLifecycleOptions:
+    """What the flags say to the node lifecycle controller."""
+    flags = options.flags
+    return node_lifecycle.NodeLifecycleOptions(
+        monitor_period=flags["node-monitor-period"],
+        confirmations=flags["node-deletion-confirmations"],
+        delete_without_provider_id=flags["delete-nodes-without-provider-id"],
+        out_of_service=flags["node-out-of-service-taint"],
+        concurrent_syncs=flags["concurrent-node-lifecycle-syncs"],
+        breaker=BreakerOptions(enabled=flags["mass-deletion-breaker"]),
+    )
+
+
+def route_options(options: Options) -> route_controller.RouteOptions:
+    """What the flags say to the route controller.
+
+    Raises:
+        ConfigurationError: --cluster-cidr is wrong.
+    """
+    flags = options.flags
+    return route_controller.RouteOptions(
+        cluster_cidrs=route_controller.parse_cluster_cidrs(flags["cluster-cidr"]),
+        reconciliation_period=flags["route-reconciliation-period"],
+        watch_based=flags["feature-gates"].get(route_controller.WATCH_BASED, False),
+        breaker=flags["mass-deletion-breaker"],
+    )
+
+
 def _node(shop: Workshop) -> Controller | None:
-    instances, flags = shop.cloud.instances, shop.options.flags
+    instances = shop.cloud.instances
     if instances is None:
         return None
     return node_controller.NodeController(
@@ -85,18 +123,14 @@ def _node(shop: Workshop) -> Controller | None:
         shop.transport,
         shop.nodes,
         shop.recorder.for_component(node_controller.COMPONENT),
-        node_controller.NodeOptions(
-            concurrent_syncs=shop.options.node_syncs,
-            concurrent_status_updates=flags["concurrent-node-status-updates"],
-            status_update_frequency=flags["node-status-update-frequency"],
-        ),
+        node_options(shop.options),
         registry=shop.metrics.registry,
         queue=shop.metrics.queue(node_controller.QUEUE),
     )
 
 
 def _node_lifecycle(shop: Workshop) -> Controller | None:
-    instances, flags = shop.cloud.instances, shop.options.flags
+    instances = shop.cloud.instances
     if instances is None:
         return None
     return node_lifecycle.NodeLifecycleController(
@@ -104,14 +138,7 @@ def _node_lifecycle(shop: Workshop) -> Controller | None:
         shop.transport,
         shop.nodes,
         shop.recorder.for_component(node_lifecycle.COMPONENT),
-        node_lifecycle.NodeLifecycleOptions(
-            monitor_period=flags["node-monitor-period"],
-            confirmations=flags["node-deletion-confirmations"],
-            delete_without_provider_id=flags["delete-nodes-without-provider-id"],
-            out_of_service=flags["node-out-of-service-taint"],
-            concurrent_syncs=flags["concurrent-node-lifecycle-syncs"],
-            breaker=BreakerOptions(enabled=flags["mass-deletion-breaker"]),
-        ),
+        lifecycle_options(shop.options),
         registry=shop.metrics.registry,
     )
 
@@ -146,18 +173,12 @@ def build_route(shop: Workshop) -> route_controller.RouteController | None:
     routes, options = shop.cloud.routes, shop.options
     if routes is None or not options.routes_wanted:
         return None
-    flags = options.flags
     return route_controller.RouteController(
         routes,
         shop.transport,
         shop.nodes,
         shop.recorder.for_component(route_controller.COMPONENT),
-        route_controller.RouteOptions(
-            cluster_cidrs=route_controller.parse_cluster_cidrs(flags["cluster-cidr"]),
-            reconciliation_period=flags["route-reconciliation-period"],
-            watch_based=flags["feature-gates"].get(route_controller.WATCH_BASED, False),
-            breaker=flags["mass-deletion-breaker"],
-        ),
+        route_options(options),
         registry=shop.metrics.registry,
         queue=shop.metrics.queue(
             route_controller.QUEUE, RetryLimiter(route_controller.RETRY_BASE, route_controller.RETRY_CAP)
