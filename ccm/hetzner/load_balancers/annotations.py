@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner.environment import LoadBalancerSettings
+from ccm.hetzner.load_balancers.keys import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.reader import PREFIX, Reader
 from ccm.hetzner.load_balancers.selector import Selector
 
@@ -22,57 +23,6 @@ ALGORITHMS = ("round_robin", "least_connections")
 STATUS_CODES = ("2??", "3??")
 COOKIE_NAME = "HCLBSTICKY"
 _PORT_KEY = re.compile(r"port\.([^.]*)\.(.+)")
-
-PORT_KEYS = frozenset(
-    {
-        "protocol",
-        "uses-proxyprotocol",
-        "http-cookie-name",
-        "http-cookie-lifetime",
-        "http-timeout-idle",
-        "http-sticky-sessions",
-        "http-redirect-http",
-        "http-certificates",
-        "certificate-type",
-        "http-managed-certificate-name",
-        "http-managed-certificate-domains",
-        "http-managed-certificate-acme-staging",
-        "health-check-protocol",
-        "health-check-port",
-        "health-check-interval",
-        "health-check-timeout",
-        "health-check-retries",
-        "health-check-http-domain",
-        "health-check-http-path",
-        "health-check-http-validate-certificate",
-        "http-status-codes",
-    }
-)
-KEYS = PORT_KEYS | {
-    "name",
-    "location",
-    "network-zone",
-    "type",
-    "algorithm-type",
-    "disable-public-network",
-    "use-private-ip",
-    "private-ipv4",
-    "private-subnet-ip-range",
-    "disable-private-ingress",
-    "ipv6-disabled",
-    "hostname",
-    "ipv4-rdns",
-    "ipv6-rdns",
-    "ipv4",
-    "ipv6",
-    "id",
-    "node-selector",
-    "adopt",
-    "share",
-    "labels",
-    "preserve-foreign",
-    "delete-protection",
-}
 
 
 @dataclass(frozen=True, slots=True)

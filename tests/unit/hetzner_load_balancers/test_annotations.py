@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner import environment
 from ccm.hetzner.load_balancers import selector
-from ccm.hetzner.load_balancers.annotations import KEYS, PORT_KEYS, Wishes, default_name, read
+from ccm.hetzner.load_balancers.annotations import Wishes, default_name, read
+from ccm.hetzner.load_balancers.keys import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.reader import PREFIX
 
 NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

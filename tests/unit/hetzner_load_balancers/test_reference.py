@@ -1,0 +1,118 @@
+"""The table of annotations says what is really read, and the page is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from balancer_site import view
+
+from ccm.hetzner import environment
+from ccm.hetzner.load_balancers.annotations import Wishes, read
+from ccm.hetzner.load_balancers.keys import ANY, TABLE, Key
+from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.reference import reference
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "annotations.md"
+MANAGED = {
+    "protocol": "https",
+    "certificate-type": "managed",
+    "http-managed-certificate-domains": "a.example.com",
+}
+CHECKED = {"health-check-protocol": "http"}
+# What has to be set besides, for a key to count.
+CONTEXT = {
+    "http-redirect-http": {"protocol": "https"},
+    "http-certificates": {"protocol": "https"},
+    "certificate-type": {"protocol": "https", "http-managed-certificate-domains": "a.example.com"},
+    "http-managed-certificate-name": MANAGED,
+    "http-managed-certificate-domains": MANAGED,
+    "http-managed-certificate-acme-staging": MANAGED,
+    "health-check-interval": CHECKED,
+    "health-check-timeout": CHECKED,
+    "health-check-retries": CHECKED,
+    "health-check-http-path": CHECKED,
+    "health-check-http-validate-certificate": CHECKED,
+    "http-status-codes": CHECKED,
+}
+NEVER_WRONG = {"http-certificates"}  # any text is a list of names
+
+
+def wishes(key: Key, value: str | None, *, port: bool = False, variable: bool = False) -> Wishes:
+    """What is read if a key has a value."""
+    annotations = dict(CONTEXT.get(key.name, {}))
+    variables = {"HCLOUD_TOKEN": "t" * 64, "HCLOUD_NETWORK": "net"}
+    if value is not None and variable:
+        variables[f"HCLOUD_LOAD_BALANCERS_{key.variable}"] = value
+    elif value is not None:
+        annotations[f"port.80.{key.name}" if port else key.name] = value
+    settings = environment.read(variables).load_balancers
+    found = read(view("web", 80, annotations=annotations), settings, network=True)
+    return replace(found, remarks={})
+
+
+def identity(key: Key) -> str:
+    return key.name
+
+
+@pytest.mark.parametrize("key", TABLE, ids=identity)
+def test_the_example_is_accepted_and_has_an_effect(key: Key) -> None:
+    found = wishes(key, key.example)
+    assert found.problems == {}
+    assert (found != wishes(key, None)) is not key.inert
+
+
+@pytest.mark.parametrize("key", [key for key in TABLE if key.default], ids=identity)
+def test_the_default_written_out_changes_nothing(key: Key) -> None:
+    assert wishes(key, key.default) == wishes(
+        key, None if key.name != "http-managed-certificate-domains" else ""
+    )
+
+
+@pytest.mark.parametrize("key", [key for key in TABLE if not key.inert], ids=identity)
+def test_what_is_allowed_is_what_the_message_says(key: Key) -> None:
+    if key.name in NEVER_WRONG:
+        return
+    wrong = "x" * 300 if key.allowed.startswith("at most") else "-?-"
+    name = f"{PREFIX}{key.name}"
+    assert wishes(key, wrong).problems[name].endswith(f" is not {key.allowed}")
+
+
+@pytest.mark.parametrize("key", [key for key in TABLE if key.variable], ids=identity)
+def test_the_environment_stands_in(key: Key) -> None:
+    from_environment = wishes(key, key.example, variable=True)
+    assert from_environment == wishes(key, key.example)
+    if key.default:
+        annotations = dict(CONTEXT.get(key.name, {})) | {key.name: key.default}
+        variables = {
+            "HCLOUD_TOKEN": "t" * 64,
+            "HCLOUD_NETWORK": "net",
+            f"HCLOUD_LOAD_BALANCERS_{key.variable}": key.example,
+        }
+        settings = environment.read(variables).load_balancers
+        assert read(view("web", 80, annotations=annotations), settings, network=True) == wishes(key, None)
+
+
+@pytest.mark.parametrize("key", [key for key in TABLE if key.port], ids=identity)
+def test_a_port_has_its_own(key: Key) -> None:
+    assert wishes(key, key.example, port=True) == wishes(key, key.example)
+
+
+def test_every_variable_of_load_balancers_is_in_the_table() -> None:
+    source = Path(environment.__file__).read_text(encoding="utf-8")
+    part = source[source.index("def _load_balancers") : source.index("def _token_problems")]
+    read_there = {piece.split('"')[0] for piece in part.split('prefix + "')[1:]}
+    assert read_there == {key.variable for key in TABLE if key.variable} | {"ENABLED"}
+
+
+def test_names_are_unique_and_texts_are_sentences() -> None:
+    assert len({key.name for key in TABLE}) == len(TABLE)
+    assert all(key.meaning.endswith(".") and "|" not in key.meaning for key in TABLE)
+    assert {key.allowed for key in TABLE if key.inert} == {ANY}
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference(), (
+        "run: python -m ccm.hetzner.load_balancers.reference > docs/reference/annotations.md"
+    )
