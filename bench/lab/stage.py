@@ -18,12 +18,15 @@ from ccm.kube.errors import NotFound
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.transport import KubernetesTransport
+from sandbox.errors import SandboxError
 from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import COMPONENTS
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
 
 CLUSTER_CIDR = "10.128.0.0/9"
 NODES, SERVICES = "/api/v1/nodes", "/api/v1/namespaces/default/services"
+CONTROL_PLANE = "hyperkube"  # all of Kubernetes, and etcd
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 # As a kubelet's node status; whether a node lives is not what these comparisons are about.
 _HEARTBEAT = 300.0
@@ -141,11 +144,13 @@ async def _gone(api: KubernetesTransport, path: str) -> None:
 
 
 def _toolchain() -> toolchain.Toolchain:
+    """Only what a control plane needs; built if need be (some minutes, once)."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ccm-from-scratch"
-    found = toolchain.find(cache)
-    if found is None:
-        raise BenchError("there is no Kubernetes toolchain yet; './dev setup' builds it")
-    return found
+    needed = [one for one in COMPONENTS if one.name == CONTROL_PLANE]
+    try:
+        return toolchain.ensure(cache, say, needed)
+    except SandboxError as error:
+        raise BenchError(str(error)) from error
 
 
 @asynccontextmanager
@@ -153,9 +158,9 @@ async def stage() -> AsyncIterator[Stage]:
     """Everything, for the time of a block.
 
     Raises:
-        BenchError: the toolchain is missing.
+        BenchError: there is no toolchain, and none can be built.
     """
-    built = _toolchain()
+    built = await asyncio.to_thread(_toolchain)
     say("starting the emulated cloud and a real API server")
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ccm-bench-")))

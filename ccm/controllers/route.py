@@ -241,12 +241,13 @@ class RouteController:
         return nodes
 
     async def _plan(self, nodes: Sequence[RouteNode]) -> tuple[RoutePlan, RouteTable]:
-        """Plan from a recent picture; only if that asks for changes, from a new one."""
+        """Plan from a recent picture; only if that asks for changes, from one that is not older than this run."""
+        started = _clock()
         try:
             table = await self._routes.list(accepted_age=self._options.accepted_age)
             plan = self._compare(nodes, table)
             if plan.changes or plan.problems:
-                table = await self._routes.list(accepted_age=0)
+                table = await self._routes.list(accepted_age=_clock() - started)
                 plan = self._compare(nodes, table)
         except CloudError as error:
             report(self._recorder, self._about, error.notices)

@@ -1,0 +1,128 @@
+"""What ten new routes cost: ``./dev bench routes [--peer PATH]``.
+
+Ten nodes are initialised by a CCM without routes; then it is started again with routes, while actions take
+as long as on the real cloud and lock the network. By the cloud's log: calls about the network (those of the
+CCM's start, which looks it up by name, and the list of servers stand apart), polls for actions, and
+conflicts, which are answers `locked` or `conflict`. Then ten more nodes join at once while the CCM runs, as
+an autoscaler does it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.lab.cloud import POLLS
+from bench.lab.report import Row, main
+from bench.lab.stage import Stage, stage
+from bench.lab.subject import Subject, running, subjects
+
+ROUTES = 10
+NETWORK = "/networks/"
+REFUSED = frozenset({"locked", "conflict"})
+
+
+@dataclass
+class Figures:
+    """What ten routes needed."""
+
+    calls: int = 0
+    polls: int = 0
+    others: int = 0
+    conflicts: int = 0
+    seconds: float = 0.0
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def tell_apart(entries: list[dict[str, Any]], seconds: float) -> Figures:
+    """Sort a request log."""
+    counts = Counter(entry["operation"] for entry in entries)
+    polls = sum(n for name, n in counts.items() if name.startswith(POLLS))
+    calls = sum(n for name, n in counts.items() if NETWORK in name)
+    conflicts = sum(entry["code"] in REFUSED for entry in entries)
+    return Figures(calls, polls, len(entries) - calls - polls, conflicts, seconds, counts)
+
+
+def complete(on: Stage, routes: int) -> bool:
+    """Whether the network has a route for every node, and every node says so."""
+    available = sum(
+        any(one.type == "NetworkUnavailable" and one.status == "False" for one in node.status.conditions)
+        for node in on.nodes.items()
+    )
+    return available == routes and len(on.cloud.network()["routes"]) == routes
+
+
+async def measured(on: Stage, routes: int, started: float) -> Figures:
+    """Wait for so many routes and count."""
+    await on.until(f"{routes} routes are there", lambda: complete(on, routes), seconds=300)
+    seconds = time.monotonic() - started
+    await on.settled()
+    return tell_apart(await asyncio.to_thread(on.cloud.requests), seconds)
+
+
+async def run(on: Stage, subject: Subject) -> tuple[Figures, Figures]:
+    """One CCM's figures: routes for nodes that are there, and for nodes that join."""
+    await on.add_nodes([f"node-{index:02}" for index in range(ROUTES)])
+    with running(subject, on, routes=False):
+        await on.until("all nodes are initialised", lambda: on.initialized() == ROUTES)
+        await on.until("all nodes have a pod CIDR", lambda: all(n.spec.pod_cidr for n in on.nodes.items()))
+        await on.settled()
+    on.cloud.actions("realistic")
+    on.cloud.forget()
+    started = time.monotonic()
+    with running(subject, on, routes=True):
+        there = await measured(on, ROUTES, started)
+        on.cloud.actions("instant")
+        servers = await on.add_servers([f"new-{index:02}" for index in range(ROUTES)])
+        on.cloud.actions("realistic")
+        on.cloud.forget()
+        started = time.monotonic()
+        await on.register(servers)
+        joined = await measured(on, 2 * ROUTES, started)
+    on.cloud.actions("instant")
+    return there, joined
+
+
+async def measure(arguments: argparse.Namespace) -> list[Row]:
+    """All rows."""
+    found: dict[str, tuple[Figures, Figures]] = {}
+    async with stage() as on:
+        for subject in subjects(arguments.peer):
+            found[subject.name] = await run(on, subject)
+            await on.clear()
+    (ours, joined), peers = found["ours"], found.get("peer")
+    peer, peer_joined = peers or (None, None)
+    return [
+        Row(
+            f"{ROUTES} new routes, without polls",
+            ours.calls,
+            1 + ROUTES,
+            peer=peer and peer.calls,
+            official=">= 30",
+            note=_listed(ours.counts),
+        ),
+        Row("conflicts", ours.conflicts, 0, "", peer=peer and peer.conflicts, official="lock fights"),
+        Row("batched polls", ours.polls, peer=peer and peer.polls),
+        Row("time", ours.seconds, None, "s", peer=peer and peer.seconds, note="from the process' start"),
+        Row(
+            f"{ROUTES} nodes join at once, without polls",
+            joined.calls,
+            peer=peer_joined and peer_joined.calls,
+            note=_listed(joined.counts),
+        ),
+        Row("conflicts then", joined.conflicts, 0, "", peer=peer_joined and peer_joined.conflicts),
+    ]
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} x {name}" for name, n in sorted(counts.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main("Routes", __doc__, measure))
