@@ -241,7 +241,7 @@ class RouteController:
         return nodes
 
     async def _plan(self, nodes: Sequence[RouteNode]) -> tuple[RoutePlan, RouteTable]:
-        """Plan from a recent picture; only if that asks for changes, from one that is not older than this run."""
+        """Plan from a recent picture; only if that asks for changes, from one of this run."""
         started = _clock()
         try:
             table = await self._routes.list(accepted_age=self._options.accepted_age)
@@ -333,12 +333,14 @@ class RouteController:
 
     async def _write_conditions(self, plan: RoutePlan, outcome: _Outcome) -> None:
         """Nodes that need no route keep their condition, whoever owns it."""
-        for name in dict.fromkeys(wish.node for wish in plan.wishes):
+        available = {wish.node: wish.node not in outcome.failed for wish in plan.wishes}
+        available |= dict.fromkeys(plan.bare, False)
+        for name, good in available.items():
             node = self._nodes.get(name)
-            if node is None or is_condition_right(node, available=name not in outcome.failed):
+            if node is None or is_condition_right(node, available=good):
                 continue
             try:
-                await self._write_condition(node, available=name not in outcome.failed)
+                await self._write_condition(node, available=good)
             except NotFound:
                 log.info("node_vanished", node=name)
             except KubernetesError as error:

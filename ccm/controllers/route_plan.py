@@ -64,6 +64,7 @@ class RoutePlan:
         held_back: Routes that would be deleted if the picture of the machines could be trusted.
         outside: By Node, CIDRs that lie outside the cluster's.
         unroutable: By Node, CIDRs of a family that the network can't route.
+        bare: Nodes that have a route and no CIDR yet: another Node of this machine is gone.
     """
 
     wishes: tuple[Wish, ...]
@@ -71,6 +72,7 @@ class RoutePlan:
     held_back: tuple[Route, ...] = ()
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     unroutable: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    bare: tuple[str, ...] = ()
 
     @property
     def creations(self) -> list[Wish]:
@@ -125,6 +127,7 @@ def plan_routes(
         former: Provider IDs of machines that were Nodes while we ran.
         credulous: Believe that the machines of most Nodes are gone; see :class:`~ccm.controllers.breaker`.
     """
+    bare = _bare(nodes, table)
     nodes = [node for node in nodes if node.provider_id and node.pod_cidrs]
     ours = {node.provider_id for node in nodes} | set(former)
     addresses = {machine.provider_id: address for address, machine in table.machines.items()}
@@ -149,7 +152,7 @@ def plan_routes(
                 wishes.append(Wish(node.name, text, problem=problem))
                 continue
             wishes.append(_wish(node, text, addresses.get(node.provider_id), staying.get(text), table))
-    return RoutePlan(tuple(wishes), deletions, held_back, outside, unroutable)
+    return RoutePlan(tuple(wishes), deletions, held_back, outside, unroutable, bare)
 
 
 def canonical(text: str) -> str:
@@ -176,6 +179,12 @@ def _wish(
     owner = f"machine {machine.name}, which is not this node's" if machine else "no machine"
     problem = f"the network's route to it leads to {existing.gateway}, {owner}; delete that if it is wrong"
     return Wish(node.name, destination, problem=problem)
+
+
+def _bare(nodes: Sequence[RouteNode], table: RouteTable) -> tuple[str, ...]:
+    machines = (table.machines.get(route.gateway) for route in table.routes)
+    reached = {machine.provider_id for machine in machines if machine}
+    return tuple(node.name for node in nodes if not node.pod_cidrs and node.provider_id in reached)
 
 
 def _stale_routes(

@@ -49,12 +49,14 @@ class Call:
         verb: HTTP method.
         status: HTTP status code, or `<error>` when none came.
         seconds: until the answer's head was there.
+        waited: seconds before that, for our own limit.
     """
 
     host: str
     verb: str
     status: str
     seconds: float
+    waited: float = 0.0
 
 
 class Connection(Protocol):
@@ -199,15 +201,16 @@ class HttpTransport:
 
     async def _attempt(self, request: Request) -> aiohttp.ClientResponse:
         loop = asyncio.get_running_loop()
-        if self._limiter is not None:
-            await asyncio.sleep(self._limiter.reserve(loop.time()))
+        waited = 0.0 if self._limiter is None else self._limiter.reserve(loop.time())
+        if waited:
+            await asyncio.sleep(waited)
         started = loop.time()
         status = "<error>"
         try:
             response = await self._connection.send(request)
             status = str(response.status)
         finally:
-            self._observe(Call(self._host, request.verb, status, loop.time() - started))
+            self._observe(Call(self._host, request.verb, status, loop.time() - started, waited))
         if response.ok:
             return response
         async with response:

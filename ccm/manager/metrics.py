@@ -48,6 +48,13 @@ class Metrics:
             buckets=_REQUEST_BUCKETS,
             registry=self.registry,
         )
+        self._limiter_seconds = Histogram(
+            "rest_client_rate_limiter_duration_seconds",
+            "Client side rate limiter latency in seconds. Broken down by verb, and host.",
+            ["verb", "host"],
+            buckets=_REQUEST_BUCKETS,
+            registry=self.registry,
+        )
         self._leading = Gauge(
             "leader_election_master_status",
             "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 master.",
@@ -94,6 +101,7 @@ class Metrics:
         """What transports report to."""
         self._requests.labels(call.status, call.verb, call.host).inc()
         self._request_seconds.labels(call.verb, call.host).observe(call.seconds)
+        self._limiter_seconds.labels(call.verb, call.host).observe(call.waited)
 
     def running(self, name: str, *, running: bool) -> None:
         """A controller (by its old name, as upstream) started or ended."""

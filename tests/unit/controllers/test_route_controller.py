@@ -384,3 +384,21 @@ async def test_runs_are_counted_by_trigger_and_outcome(cluster: Cluster) -> None
     assert count("node_change", "changed") == 1
     assert count("periodic", "noop") == 1
     assert count("periodic", "error") == 1
+
+
+async def test_a_node_that_came_anew_is_not_available_until_it_has_its_route(cluster: Cluster) -> None:
+    await add(cluster, 1)
+    made = controller(cluster)
+    await made.reconcile()
+    cluster.transport.remove(f"{NODES}/n1")
+    await cluster.settle()
+    await cluster.add_node("n1", provider_id="fake://1")
+    await made.reconcile()
+    assert conditions(cluster, "n1") == [FAILED]
+    item = cluster.node("n1")
+    item["spec"] |= {"podCIDR": "10.244.9.0/24", "podCIDRs": ["10.244.9.0/24"]}
+    cluster.transport.put(NODES, item)
+    await cluster.settle()
+    await made.reconcile()
+    assert conditions(cluster, "n1") == [CREATED]
+    assert routes(cluster) == {"10.244.9.0/24": "10.0.0.1"}

@@ -80,6 +80,13 @@ def test_a_node_without_cidr_or_provider_id_is_of_no_concern() -> None:
     assert {wish.node for wish in plan.wishes} == {"n1", "n2"}
 
 
+def test_a_node_without_cidr_whose_machine_has_a_route_is_not_available() -> None:
+    plan = plan_routes(
+        [node(1), node(2), node(3, C)], table((1, 2, 3), (A, "10.0.0.1"), (C, "10.0.0.3")), CLUSTER
+    )
+    assert plan.bare == ("n1",)
+
+
 def test_blackholes_inside_the_range_go_outside_they_stay() -> None:
     blackholes = [(C, "10.0.0.9"), ("10.1.0.0/24", "10.0.0.9"), ("10.245.0.0/24", "10.0.0.9")]
     plan = plan_routes(TWO, table((1, 2), (A, "10.0.0.1"), (B, "10.0.0.2"), *blackholes), CLUSTER)

@@ -38,10 +38,11 @@ async def test_queues():
 async def test_requests_leadership_and_controllers():
     metrics = Metrics("1.2.3")
     metrics.request(Call("api:6443", "GET", "200", 0.03))
-    metrics.request(Call("api:6443", "GET", "<error>", 9))
+    metrics.request(Call("api:6443", "GET", "<error>", 9, waited=3))
     assert _value(metrics, "rest_client_requests_total", code="200", method="GET", host="api:6443") == 1
     assert _value(metrics, "rest_client_requests_total", code="<error>", method="GET", host="api:6443") == 1
     assert _value(metrics, "rest_client_request_duration_seconds_count", verb="GET", host="api:6443") == 2
+    assert _value(metrics, "rest_client_rate_limiter_duration_seconds_sum", verb="GET", host="api:6443") == 3
     lease = metrics.lease("ccm")
     assert _value(metrics, "leader_election_master_status", name="ccm") == 0
     lease.leading(True)
