@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud.errors import CloudError, InstanceNotFound, NotOurs, Rejected
@@ -29,6 +30,7 @@ class Script:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
         self._once: defaultdict[str, deque[Exception]] = defaultdict(deque)
+        self._after: defaultdict[str, deque[Exception]] = defaultdict(deque)
         self._always: dict[str, Exception] = {}
         self._delays: dict[str, float] = {}
         self._callbacks: dict[str, Callable[[str], Awaitable[None]]] = {}
@@ -40,10 +42,15 @@ class Script:
         else:
             self._once[name].extend([error] * times)
 
+    def fail_after(self, name: str, error: Exception, *, times: int = 1) -> None:
+        """Let a call have its effect and fail all the same, as when its answer is lost."""
+        self._after[name].extend([error] * times)
+
     def heal(self, name: str) -> None:
         """Let a call succeed again."""
         self._always.pop(name, None)
         self._once.pop(name, None)
+        self._after.pop(name, None)
 
     def delay(self, name: str, seconds: float) -> None:
         """Let a call take this long."""
@@ -57,8 +64,15 @@ class Script:
         """How often a call was made."""
         return sum(1 for called, _ in self.calls if called == name)
 
-    async def enter(self, name: str, subject: str) -> None:
-        """Record a call and do what the script says for it."""
+    @asynccontextmanager
+    async def call(self, name: str, subject: str) -> AsyncGenerator[None, None]:
+        """Record a call and do what the script says for it, before and after its effect."""
+        await self._enter(name, subject)
+        yield
+        if self._after[name]:
+            raise self._after[name].popleft()
+
+    async def _enter(self, name: str, subject: str) -> None:
         self.calls.append((name, subject))
         if name in self._callbacks:
             await self._callbacks[name](subject)
@@ -98,19 +112,19 @@ class FakeInstances:
     async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
         """See :meth:`ccm.cloud.Instances.get`; also raises what ``errors`` has for the Node's name."""
         del accepted_age
-        await self.script.enter("get", node.name)
-        answer = self._look_up(node)
-        if isinstance(answer, CloudError):
-            raise answer
-        return answer
+        async with self.script.call("get", node.name):
+            answer = self._look_up(node)
+            if isinstance(answer, CloudError):
+                raise answer
+            return answer
 
     async def list(
         self, nodes: Sequence[NodeView], *, accepted_age: float
     ) -> Mapping[str, Instance | CloudError]:
         """See :meth:`ccm.cloud.Instances.list`."""
         del accepted_age
-        await self.script.enter("list", ",".join(node.name for node in nodes))
-        return {node.name: self._look_up(node) for node in nodes}
+        async with self.script.call("list", ",".join(node.name for node in nodes)):
+            return {node.name: self._look_up(node) for node in nodes}
 
     def _look_up(self, node: NodeView) -> Instance | CloudError:
         if node.name in self.errors:
@@ -134,34 +148,36 @@ class FakeLoadBalancers:
 
     async def find(self, service: ServiceView) -> LoadBalancerResult | None:
         """See :meth:`ccm.cloud.LoadBalancers.find`."""
-        await self.script.enter("find", service.key)
-        return LoadBalancerResult(self.ingress) if service.uid in self.targets else None
+        async with self.script.call("find", service.key):
+            return LoadBalancerResult(self.ingress) if service.uid in self.targets else None
 
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
         """See :meth:`ccm.cloud.LoadBalancers.plan`."""
-        await self.script.enter("plan", service.key)
-        return self._steps(service, nodes)
+        async with self.script.call("plan", service.key):
+            return self._steps(service, nodes)
 
     async def ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         """See :meth:`ccm.cloud.LoadBalancers.ensure`."""
-        await self.script.enter("ensure", service.key)
-        steps = self._steps(service, nodes)
-        self.targets[service.uid] = tuple(sorted(node.name for node in nodes))
-        self.services[service.uid] = service
-        return LoadBalancerResult(self.ingress, steps=tuple(steps))
+        async with self.script.call("ensure", service.key):
+            steps = self._steps(service, nodes)
+            self.targets[service.uid] = tuple(sorted(node.name for node in nodes))
+            self.services[service.uid] = service
+            return LoadBalancerResult(self.ingress, steps=tuple(steps))
 
     async def delete(self, service: ServiceView) -> LoadBalancerResult:
         """See :meth:`ccm.cloud.LoadBalancers.delete`."""
-        await self.script.enter("delete-load-balancer", service.key)
-        self.services.pop(service.uid, None)
-        existed = self.targets.pop(service.uid, None) is not None
-        return LoadBalancerResult((), steps=("delete",) if existed else ())
+        async with self.script.call("delete-load-balancer", service.key):
+            self.services.pop(service.uid, None)
+            existed = self.targets.pop(service.uid, None) is not None
+            return LoadBalancerResult((), steps=("delete",) if existed else ())
 
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
-        await self.script.enter("orphans", "")
-        lost = [one for uid, one in self.services.items() if uid not in services]
-        return [Orphan(one.namespace, one.name, one.uid, f"the load balancer of {one.key}") for one in lost]
+        async with self.script.call("orphans", ""):
+            lost = [one for uid, one in self.services.items() if uid not in services]
+            return [
+                Orphan(one.namespace, one.name, one.uid, f"the load balancer of {one.key}") for one in lost
+            ]
 
     def _steps(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
         if service.uid not in self.targets:
@@ -195,22 +211,24 @@ class FakeRoutes:
     async def list(self, *, accepted_age: float) -> RouteTable:
         """See :meth:`ccm.cloud.Routes.list`."""
         del accepted_age
-        await self.script.enter("list-routes", "")
-        return self.table
+        async with self.script.call("list-routes", ""):
+            return self.table
 
     async def create(self, route: Route) -> None:
-        """See :meth:`ccm.cloud.Routes.create`; two routes to one destination are refused."""
-        await self.script.enter("create-route", route.destination)
-        if route in self.table.routes:
-            return
-        if any(other.destination == route.destination for other in self.table.routes):
-            raise Rejected(f"there is a route to {route.destination}")
-        self.table = replace(self.table, routes=(*self.table.routes, route))
+        """See :meth:`ccm.cloud.Routes.create`; two to one destination are refused, and what the table can't route."""
+        async with self.script.call("create-route", route.destination):
+            if (6 if ":" in route.destination else 4) not in self.table.families:
+                raise Rejected(f"the network can't route {route.destination}")
+            if route in self.table.routes:
+                return
+            if any(other.destination == route.destination for other in self.table.routes):
+                raise Rejected(f"there is a route to {route.destination}")
+            self.table = replace(self.table, routes=(*self.table.routes, route))
 
     async def delete(self, route: Route) -> None:
         """See :meth:`ccm.cloud.Routes.delete`."""
-        await self.script.enter("delete-route", route.destination)
-        self.table = replace(self.table, routes=tuple(one for one in self.table.routes if one != route))
+        async with self.script.call("delete-route", route.destination):
+            self.table = replace(self.table, routes=tuple(one for one in self.table.routes if one != route))
 
 
 @dataclass
@@ -237,8 +255,8 @@ class FakeCloud:
 
     async def start(self) -> None:
         """See :meth:`ccm.cloud.Cloud.start`."""
-        await self.script.enter("start", self.name)
-        self.started = True
+        async with self.script.call("start", self.name):
+            self.started = True
 
     async def close(self) -> None:
         """See :meth:`ccm.cloud.Cloud.close`."""

@@ -29,7 +29,7 @@ class SampleInstances:
         del accepted_age  # the list never changes
         if node.provider_id and not self.owns(node.provider_id):
             raise NotOurs(node.provider_id)
-        name = node.provider_id.removeprefix(SCHEME) or node.name
+        name = node.provider_id.removeprefix(SCHEME) if node.provider_id else node.name
         if name not in self._machines:
             raise InstanceNotFound(name)
         addresses = (Address(HOSTNAME, name), Address(EXTERNAL_IP, self._machines[name]))

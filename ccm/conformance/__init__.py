@@ -1,40 +1,45 @@
-"""A test suite that any cloud can run against its own implementation of :mod:`ccm.cloud`. Needs pytest.
+"""A test suite that any cloud can run against its own implementation of :mod:`ccm.cloud`: a pytest plugin.
 
-Say how machines come and go in your cloud, and inherit the tests of the capabilities that it has::
+Say how machines come and go in your cloud in a subclass of :class:`Harness`. Then either run the whole suite
+without writing a test::
 
-    from ccm.conformance import ControllersConformance, Harness, InstancesConformance
+    pytest -p ccm.conformance --pyargs ccm.conformance.suite --ccm-harness=my_cloud.harness:MyHarness
 
-    class MyHarness(Harness): ...
+or inherit what you want in tests of your own, with ``-p ccm.conformance`` in pytest's ``addopts``::
 
-    class TestMyCloud(InstancesConformance, ControllersConformance):
-        @pytest.fixture
-        async def harness(self):
-            harness = MyHarness()
-            yield harness
-            await harness.cloud.close()
+    class TestMyCloud(InstancesConformance, NodeControllersConformance): ...
 
-Put ``pytest_plugins = ["ccm.conformance"]`` into conftest.py, so that failed assertions show their values.
+What the cloud, or the harness, does not offer is skipped. Needs pytest and pytest-asyncio.
+docs/reference/other-clouds.md has a complete example.
 """
 
+from ccm.conformance.plugin import MODULES, harness_named_by_option, pytest_addoption
+
+# isort: split
+# pytest explains failed assertions in these modules only if it hears of them before they are imported.
 import pytest
 
-pytest.register_assert_rewrite(
-    "ccm.conformance.instances",
-    "ccm.conformance.load_balancers",
-    "ccm.conformance.routes",
-    "ccm.conformance.controllers",
-)
+pytest.register_assert_rewrite(*MODULES)
 
-from ccm.conformance.controllers import ControllersConformance  # noqa: E402 - after the line above
+# isort: split
+from ccm.conformance.cloud import CloudConformance  # noqa: E402
 from ccm.conformance.harness import Harness  # noqa: E402
 from ccm.conformance.instances import InstancesConformance  # noqa: E402
 from ccm.conformance.load_balancers import LoadBalancersConformance  # noqa: E402
+from ccm.conformance.node_controllers import NodeControllersConformance  # noqa: E402
+from ccm.conformance.route_controller import RouteControllerConformance  # noqa: E402
 from ccm.conformance.routes import RoutesConformance  # noqa: E402
+from ccm.conformance.service_controller import ServiceControllerConformance  # noqa: E402
 
 __all__ = [
-    "ControllersConformance",
+    "CloudConformance",
     "Harness",
     "InstancesConformance",
     "LoadBalancersConformance",
+    "NodeControllersConformance",
+    "RouteControllerConformance",
     "RoutesConformance",
+    "ServiceControllerConformance",
+    "harness_named_by_option",
+    "pytest_addoption",
 ]

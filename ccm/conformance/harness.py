@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Self
 
 import pytest
 
@@ -10,15 +13,28 @@ from ccm.cloud import Cloud, Instances, LoadBalancers, Routes, ServicePort, Serv
 
 
 class Harness(abc.ABC):
-    """A started cloud, and a hand that changes its world. What a cloud can't do skips the test.
+    """A cloud, and a hand that changes its world. What a cloud can't do skips the tests that need it.
 
     Attributes:
-        cloud: Started.
+        cloud: The cloud; :meth:`opened` starts and closes it.
+        factory: What the entry point names, as ``staticmethod(open_cloud)``; None = there is none.
         foreign_provider_id: One that is not this cloud's.
     """
 
     cloud: Cloud
+    factory: Callable[..., Cloud] | None = None
     foreign_provider_id: str = "elsewhere://1"
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls) -> AsyncGenerator[Self, None]:
+        """A harness whose cloud is started, for the time of one test. Override it if yours needs more."""
+        harness = cls()
+        await harness.cloud.start()
+        try:
+            yield harness
+        finally:
+            await harness.cloud.close()
 
     @abc.abstractmethod
     async def add_machine(self, name: str) -> str:
@@ -32,29 +48,56 @@ class Harness(abc.ABC):
         """Shut it down."""
         pytest.skip(f"machines can't be shut down here ({provider_id})")
 
+    async def power_on(self, provider_id: str) -> None:
+        """Let it run again."""
+        pytest.skip(f"machines can't be started here ({provider_id})")
+
     async def go_blind(self) -> None:
         """Let the cloud answer nothing, or only errors."""
         pytest.skip("this cloud always answers")
 
-    def service(self, name: str = "web", *, port: int = 80) -> ServiceView:
+    async def see_again(self) -> None:
+        """Let the cloud answer as before."""
+        pytest.skip("this cloud always answers")
+
+    async def go_over_quota(self) -> None:
+        """Let the cloud refuse everything until later, and say so."""
+        pytest.skip("this cloud has no quota")
+
+    async def lose_answers(self) -> None:
+        """Let the next change take effect though its answer is lost."""
+        pytest.skip("answers can't be lost here")
+
+    async def make_foreign_things(self) -> None:
+        """Have load balancers and routes that somebody else made."""
+        pytest.skip("nobody else makes anything here")
+
+    async def foreign_things(self) -> object:
+        """All that somebody else made, to compare."""
+        pytest.skip("nobody else makes anything here")
+
+    def service(self, name: str = "web", *, port: int = 80, uid: str = "") -> ServiceView:
         """A Service that the cloud's load balancers can serve."""
         ports = (ServicePort(port, 30000 + port),)
-        return ServiceView("conformance", name, uid=f"uid-of-{name}", ports=ports)
+        return ServiceView("conformance", name, uid=uid or f"uid-of-{name}", ports=ports)
 
     @property
     def instances(self) -> Instances:
-        """The cloud's machines."""
-        assert self.cloud.instances is not None, "the cloud has no instances"
+        """The cloud's machines; skips the test if it has none."""
+        if self.cloud.instances is None:
+            pytest.skip("the cloud has no instances")
         return self.cloud.instances
 
     @property
     def load_balancers(self) -> LoadBalancers:
-        """The cloud's load balancers."""
-        assert self.cloud.load_balancers is not None, "the cloud has no load balancers"
+        """The cloud's load balancers; skips the test if it has none."""
+        if self.cloud.load_balancers is None:
+            pytest.skip("the cloud has no load balancers")
         return self.cloud.load_balancers
 
     @property
     def routes(self) -> Routes:
-        """The cloud's routes."""
-        assert self.cloud.routes is not None, "the cloud has no routes"
+        """The cloud's routes; skips the test if it has none."""
+        if self.cloud.routes is None:
+            pytest.skip("the cloud has no routes")
         return self.cloud.routes

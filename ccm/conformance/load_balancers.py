@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from ipaddress import ip_address
+from random import Random
 
 import pytest
 
-from ccm.cloud import CloudError, NodeView
+from ccm.cloud import CloudError, LoadBalancerResult, NodeView
 from ccm.conformance.harness import Harness
+
+_RANDOM_STEPS = 20
 
 
 async def _nodes(harness: Harness, *names: str) -> list[NodeView]:
+    harness.load_balancers  # noqa: B018 - skips the test before anything is made
     return [NodeView(name, await harness.add_machine(name)) for name in names]
+
+
+def _check(result: LoadBalancerResult) -> None:
+    """Whatever is returned goes into a Service's status and into Events."""
+    for one in result.ingress:
+        assert bool(one.ip) != bool(one.hostname), "either an address or a name"
+        assert one.ip_mode in {"", "VIP", "Proxy"}
+        if one.ip:
+            ip_address(one.ip)
+        else:
+            assert one.ip_mode == "", "a mode belongs to an address"
+    for notice in result.notices:
+        assert re.fullmatch(r"[A-Z][A-Za-z0-9]*", notice.reason), notice.reason
+        assert notice.message
 
 
 @pytest.mark.asyncio
 class LoadBalancersConformance:
-    """Inherit it in a class ``Test…`` that has a fixture ``harness``."""
+    """Inherit it in a class ``Test…``."""
 
     async def test_at_first_there_is_none(self, harness: Harness) -> None:
         """And deleting nothing is a success without a step."""
-        assert await harness.load_balancers.find(harness.service()) is None
-        assert not (await harness.load_balancers.delete(harness.service())).steps
+        balancers = harness.load_balancers
+        assert await balancers.find(harness.service()) is None
+        assert not (await balancers.delete(harness.service())).steps
 
     async def test_making_it_twice_changes_nothing_the_second_time(self, harness: Harness) -> None:
         """Nothing to change: no step."""
@@ -29,7 +52,7 @@ class LoadBalancersConformance:
         made = await harness.load_balancers.ensure(harness.service(), nodes)
         assert made.steps
         assert made.ingress
-        assert all(one.ip or one.hostname for one in made.ingress)
+        _check(made)
         again = await harness.load_balancers.ensure(harness.service(), nodes)
         assert not again.steps
         assert again.ingress == made.ingress
@@ -56,14 +79,39 @@ class LoadBalancersConformance:
         assert (await harness.load_balancers.ensure(moved, [second])).steps
         assert not (await harness.load_balancers.ensure(moved, [second])).steps
 
-    async def test_what_is_left_of_services_is_told(self, harness: Harness) -> None:
-        """And nothing is done about it."""
+    async def test_the_order_of_nodes_and_ports_does_not_matter(self, harness: Harness) -> None:
+        """Lists come in any order from the API server."""
+        nodes = await _nodes(harness, "a", "b", "c")
         service = harness.service()
-        await harness.load_balancers.ensure(service, await _nodes(harness, "a"))
-        assert not await harness.load_balancers.orphans({service.uid})
-        [orphan] = await harness.load_balancers.orphans(set())
-        assert (orphan.namespace, orphan.name, orphan.uid) == (service.namespace, service.name, service.uid)
-        assert await harness.load_balancers.find(service) is not None
+        both = replace(service, ports=(*service.ports, *harness.service(port=81).ports))
+        await harness.load_balancers.ensure(both, nodes)
+        assert not (await harness.load_balancers.ensure(both, nodes[::-1])).steps
+
+    async def test_it_may_have_no_nodes_yet(self, harness: Harness) -> None:
+        """Its address is known before the first node is there."""
+        nodes = await _nodes(harness, "a")
+        made = await harness.load_balancers.ensure(harness.service(), [])
+        assert made.ingress
+        _check(made)
+        assert (await harness.load_balancers.ensure(harness.service(), nodes)).steps
+        assert (await harness.load_balancers.ensure(harness.service(), [])).steps
+        assert await harness.load_balancers.find(harness.service()) is not None
+
+    async def test_nodes_that_are_not_ours_do_no_harm(self, harness: Harness) -> None:
+        """Another cloud's, and one that is not initialised yet."""
+        nodes = await _nodes(harness, "a")
+        strangers = [NodeView("x", harness.foreign_provider_id), NodeView("y")]
+        await _settle(harness, [*nodes, *strangers])
+        assert (await harness.load_balancers.ensure(harness.service(), nodes)).ingress
+
+    async def test_a_vanished_machine_does_not_spoil_the_rest(self, harness: Harness) -> None:
+        """Its Node is there for some more seconds."""
+        nodes = await _nodes(harness, "a", "b")
+        await harness.load_balancers.ensure(harness.service(), nodes)
+        await harness.remove_machine(nodes[0].provider_id)
+        await _settle(harness, nodes)
+        await harness.load_balancers.ensure(harness.service(), nodes[1:])
+        assert not (await harness.load_balancers.ensure(harness.service(), nodes[1:])).steps
 
     async def test_two_services_have_two(self, harness: Harness) -> None:
         """Deleting one leaves the other."""
@@ -74,11 +122,110 @@ class LoadBalancersConformance:
         assert (await harness.load_balancers.delete(one)).steps
         assert await harness.load_balancers.find(one) is None
         assert await harness.load_balancers.find(two) is not None
+        assert not (await harness.load_balancers.ensure(two, nodes)).steps
         assert not (await harness.load_balancers.delete(one)).steps
 
+    async def test_a_successor_of_the_same_name_is_another_service(self, harness: Harness) -> None:
+        """A Service is its UID: what was made for the old one is not the new one's."""
+        nodes = await _nodes(harness, "a")
+        old, new = harness.service(uid="uid-of-the-old-one"), harness.service(uid="uid-of-the-new-one")
+        await harness.load_balancers.ensure(old, nodes)
+        assert await harness.load_balancers.find(new) is None
+        await harness.load_balancers.ensure(new, nodes)
+        await harness.load_balancers.delete(old)
+        assert await harness.load_balancers.find(new) is not None
+
+    async def test_many_at_once_make_one(self, harness: Harness) -> None:
+        """Work on one Service is serialised; there is nothing left after one deletion."""
+        nodes = await _nodes(harness, "a")
+        service = harness.service()
+        results = await asyncio.gather(*(harness.load_balancers.ensure(service, nodes) for _ in range(5)))
+        assert len([one for one in results if one.steps]) == 1
+        assert len({one.ingress for one in results}) == 1
+        await harness.load_balancers.delete(service)
+        assert not (await harness.load_balancers.delete(service)).steps
+
+    async def test_many_services_at_once(self, harness: Harness) -> None:
+        """Each has an address, and none is left behind by the deletion of all."""
+        nodes = await _nodes(harness, "a")
+        services = [harness.service(f"s{number}") for number in range(5)]
+        results = await asyncio.gather(*(harness.load_balancers.ensure(one, nodes) for one in services))
+        assert all(one.ingress for one in results)
+        await asyncio.gather(*(harness.load_balancers.delete(one) for one in services))
+        assert [await harness.load_balancers.find(one) for one in services] == [None] * len(services)
+
+    async def test_whatever_came_before_the_last_wish_counts(self, harness: Harness) -> None:
+        """Any sequence of wishes ends as the last one alone would."""
+        machines = await _nodes(harness, "a", "b", "c")
+        random = Random(7)  # noqa: S311 - the same walk for everybody
+        for _ in range(_RANDOM_STEPS):
+            service = harness.service(random.choice(["one", "two"]), port=random.choice([80, 81, 82]))
+            nodes = random.sample(machines, random.randint(0, 3))
+            if random.random() < 0.25:
+                await harness.load_balancers.delete(service)
+                assert await harness.load_balancers.find(service) is None
+                continue
+            result = await harness.load_balancers.ensure(service, nodes)
+            _check(result)
+            assert not await harness.load_balancers.plan(service, nodes)
+            assert not (await harness.load_balancers.ensure(service, nodes)).steps
+
+    async def test_a_lost_answer_doubles_nothing(self, harness: Harness) -> None:
+        """Trying again finds what was made."""
+        nodes = await _nodes(harness, "a")
+        service = harness.service()
+        await harness.lose_answers()
+        try:
+            await harness.load_balancers.ensure(service, nodes)
+        except CloudError:
+            await harness.load_balancers.ensure(service, nodes)
+        assert not (await harness.load_balancers.ensure(service, nodes)).steps
+        await harness.load_balancers.delete(service)
+        assert await harness.load_balancers.find(service) is None
+        assert not (await harness.load_balancers.delete(service)).steps
+
+    async def test_what_others_made_stays(self, harness: Harness) -> None:
+        """Whatever we make, change and delete."""
+        nodes = await _nodes(harness, "a")
+        await harness.make_foreign_things()
+        before = await harness.foreign_things()
+        await harness.load_balancers.ensure(harness.service(), nodes)
+        await harness.load_balancers.ensure(harness.service(port=81), [])
+        await harness.load_balancers.delete(harness.service())
+        assert await harness.foreign_things() == before
+
+    async def test_orphans_are_what_nobody_wants(self, harness: Harness) -> None:
+        """They are named, and left where they are."""
+        nodes = await _nodes(harness, "a")
+        kept, lost = harness.service("kept"), harness.service("lost")
+        await harness.load_balancers.ensure(kept, nodes)
+        await harness.load_balancers.ensure(lost, nodes)
+        assert not await harness.load_balancers.orphans([kept.uid, lost.uid])
+        found = await harness.load_balancers.orphans([kept.uid])
+        assert {(one.name, one.uid) for one in found} <= {(lost.name, lost.uid)}
+        assert await harness.load_balancers.find(lost) is not None
+
     async def test_no_answer_is_an_error(self, harness: Harness) -> None:
-        """Neither an absence, nor a success."""
-        await harness.load_balancers.ensure(harness.service(), await _nodes(harness, "a"))
+        """Neither an absence, nor a success; and afterwards all is as it was."""
+        nodes = await _nodes(harness, "a")
+        service = harness.service()
+        await harness.load_balancers.ensure(service, nodes)
         await harness.go_blind()
         with pytest.raises(CloudError):
-            await harness.load_balancers.delete(harness.service())
+            await harness.load_balancers.delete(service)
+        with pytest.raises(CloudError):
+            await harness.load_balancers.ensure(harness.service("new"), nodes)
+        await harness.see_again()
+        assert not (await harness.load_balancers.ensure(service, nodes)).steps
+
+
+async def _settle(harness: Harness, nodes: Sequence[NodeView]) -> None:
+    """Ensure with odd nodes: it works, or it says in the contract's words what does not."""
+    try:
+        result = await harness.load_balancers.ensure(harness.service(), nodes)
+    except CloudError as error:
+        message = error.message
+    else:
+        _check(result)
+        return
+    assert message

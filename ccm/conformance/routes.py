@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ccm.cloud import CloudError, Route, RouteTable
 from ccm.conformance.harness import Harness
 
 DESTINATION = "10.244.7.0/24"
+_SEVERAL = 5
 
 
-async def _route(harness: Harness, name: str) -> Route:
+async def _route(harness: Harness, name: str, destination: str = DESTINATION) -> Route:
+    routes = harness.routes
     provider_id = await harness.add_machine(name)
-    table = await harness.routes.list(accepted_age=0)
+    table = await routes.list(accepted_age=0)
     (address,) = [one.address for one in table.machines.values() if one.provider_id == provider_id]
-    return Route(DESTINATION, address)
+    return Route(destination, address)
 
 
 def _has(table: RouteTable, route: Route) -> bool:
@@ -23,16 +27,35 @@ def _has(table: RouteTable, route: Route) -> bool:
 
 @pytest.mark.asyncio
 class RoutesConformance:
-    """Inherit it in a class ``Test…`` that has a fixture ``harness``."""
+    """Inherit it in a class ``Test…``."""
 
     async def test_the_table_has_every_machine(self, harness: Harness) -> None:
         """By address, with its provider ID."""
+        routes = harness.routes
         provider_id = await harness.add_machine("a")
-        table = await harness.routes.list(accepted_age=0)
+        table = await routes.list(accepted_age=0)
         assert table.complete
-        assert harness.routes.owns(provider_id)
+        assert routes.owns(provider_id)
+        assert not routes.owns(harness.foreign_provider_id)
+        assert not routes.owns("")
         assert all(address == machine.address for address, machine in table.machines.items())
         assert provider_id in {machine.provider_id for machine in table.machines.values()}
+
+    async def test_the_table_has_no_machine_that_is_gone(self, harness: Harness) -> None:
+        """A route to its address leads nowhere, or to a stranger."""
+        routes = harness.routes
+        provider_id = await harness.add_machine("a")
+        await routes.list(accepted_age=0)
+        await harness.remove_machine(provider_id)
+        table = await routes.list(accepted_age=0)
+        assert provider_id not in {machine.provider_id for machine in table.machines.values()}
+
+    async def test_what_it_can_hold(self, harness: Harness) -> None:
+        """IP versions, and a number if there is one."""
+        table = await harness.routes.list(accepted_age=0)
+        assert table.families <= {4, 6}
+        assert table.families
+        assert table.limit is None or table.limit > 0
 
     async def test_creating_is_idempotent_and_seen(self, harness: Harness) -> None:
         """Also in a view that may be old: what we did ourselves is known."""
@@ -45,6 +68,7 @@ class RoutesConformance:
     async def test_deleting_is_idempotent_and_seen(self, harness: Harness) -> None:
         """What is not there is deleted already."""
         route = await _route(harness, "a")
+        await harness.routes.delete(route)
         await harness.routes.create(route)
         await harness.routes.delete(route)
         await harness.routes.delete(route)
@@ -59,9 +83,58 @@ class RoutesConformance:
             await harness.routes.create(second)
         assert _has(await harness.routes.list(accepted_age=0), first)
 
+    async def test_deleting_another_route_to_the_destination_deletes_nothing(self, harness: Harness) -> None:
+        """It may be somebody else's by now."""
+        first, second = await _route(harness, "a"), await _route(harness, "b")
+        await harness.routes.create(first)
+        await harness.routes.delete(second)
+        assert _has(await harness.routes.list(accepted_age=0), first)
+
+    async def test_many_at_once_are_all_made(self, harness: Harness) -> None:
+        """A network that takes one change at a time is the cloud's concern, not the caller's."""
+        wanted = [await _route(harness, f"n{number}", f"10.244.{number}.0/24") for number in range(_SEVERAL)]
+        await asyncio.gather(*(harness.routes.create(route) for route in wanted))
+        assert set(wanted) <= set((await harness.routes.list(accepted_age=0)).routes)
+        await asyncio.gather(*(harness.routes.delete(route) for route in wanted))
+        assert not set(wanted) & set((await harness.routes.list(accepted_age=0)).routes)
+
+    async def test_what_it_can_not_route_is_refused(self, harness: Harness) -> None:
+        """An IPv6 destination where only IPv4 is routed."""
+        route = await _route(harness, "a", "2001:db8:7::/64")
+        if 6 in (await harness.routes.list(accepted_age=0)).families:
+            pytest.skip("IPv6 is routed here")
+        with pytest.raises(CloudError):
+            await harness.routes.create(route)
+
+    async def test_a_lost_answer_is_looked_up(self, harness: Harness) -> None:
+        """It either succeeds, or trying again does; the route is there once."""
+        route = await _route(harness, "a")
+        await harness.lose_answers()
+        try:
+            await harness.routes.create(route)
+        except CloudError:
+            await harness.routes.create(route)
+        assert (await harness.routes.list(accepted_age=0)).routes.count(route) == 1
+
+    async def test_what_others_made_stays(self, harness: Harness) -> None:
+        """It is seen, and not touched."""
+        route = await _route(harness, "a")
+        await harness.make_foreign_things()
+        before = await harness.foreign_things()
+        await harness.routes.create(route)
+        await harness.routes.delete(route)
+        assert await harness.foreign_things() == before
+
     async def test_no_answer_is_an_error(self, harness: Harness) -> None:
-        """Not an empty table."""
-        await harness.routes.create(await _route(harness, "a"))
+        """Not an empty table, and not a success."""
+        route, other = await _route(harness, "a"), await _route(harness, "b", "10.244.8.0/24")
+        await harness.routes.create(route)
         await harness.go_blind()
         with pytest.raises(CloudError):
             await harness.routes.list(accepted_age=0)
+        with pytest.raises(CloudError):
+            await harness.routes.create(other)
+        with pytest.raises(CloudError):
+            await harness.routes.delete(route)
+        await harness.see_again()
+        assert _has(await harness.routes.list(accepted_age=0), route)

@@ -1,9 +1,10 @@
-"""The emulated cloud for the conformance of ours."""
+"""The emulated cloud for the conformance of ours, and the harnesses."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-# The emulated cloud is shared with the unit tests of ccm.hetzner.
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "hetzner"))
+# The emulated cloud is shared with the unit tests of ccm.hetzner, the servers with the lab of bench/.
+_ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(Path(__file__).parent), str(_ROOT / "tests" / "unit" / "hetzner"), str(_ROOT / "bench")]

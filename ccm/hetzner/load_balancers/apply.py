@@ -26,6 +26,8 @@ PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries while another action
 _DONE_ALREADY = {
     "add_target": {"target_already_defined"},
     "attach_to_network": {"load_balancer_already_attached"},
+    # A deleted server leaves its load balancers by itself. Or it is the load balancer that is gone.
+    "remove_target": {"not_found"},
 }
 
 T = TypeVar("T")
@@ -63,7 +65,7 @@ async def apply(
             failed.add(str(step))
             continue
         try:
-            await _send(api, balancer.id, step, sleep)
+            foreseen = await _send(api, balancer.id, step, sleep)
         except CloudError as error:
             failed.add(str(step))
             applied.errors.append((str(step), error))
@@ -78,24 +80,26 @@ async def apply(
             continue
         applied.balancer = step.effect(applied.balancer)
         applied.steps.append(str(step))
-        applied.reread = applied.reread or step.unforeseen
+        applied.reread = applied.reread or step.unforeseen or not foreseen
     return applied
 
 
-async def _send(api: HetznerApi, number: int, step: Step, sleep: Sleep) -> None:
+async def _send(api: HetznerApi, number: int, step: Step, sleep: Sleep) -> bool:
+    """Do a step; False = it was done already, by whomever, so the load balancer has to be looked at."""
     path = f"/load_balancers/{number}"
     priority = Priority.LOAD_BALANCERS
     if step.operation == "update":
         await patiently(lambda: api.change("PUT", path, step.body(), priority=priority), sleep)
-        return
+        return True
     path = f"{path}/actions/{step.operation}"
     try:
         action = await patiently(lambda: api.act(path, step.body(), priority=priority), sleep)
     except ApiError as error:
         if error.code in _DONE_ALREADY.get(step.operation, ()):
-            return
+            return False
         raise
     await api.wait(action)
+    return True
 
 
 async def delete(api: HetznerApi, path: str, *, sleep: Sleep = asyncio.sleep) -> None:

@@ -1,0 +1,140 @@
+"""What the controllers make of a cloud's machines: Nodes come to life, and go when their machines do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ccm.cloud import NodeView
+from ccm.conformance.cluster import NODES, Cluster, node_object, open_cluster
+from ccm.conformance.harness import Harness
+from ccm.controllers.names import SHUTDOWN_TAINT, UNINITIALIZED_TAINT
+from ccm.controllers.node import NodeController
+from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
+from ccm.errors import CcmError
+
+_PERIOD = 0.01
+
+
+async def _monitor(harness: Harness, cluster: Cluster) -> None:
+    """Look at Nodes more often than a deletion has to be confirmed."""
+    await cluster.settle()
+    options = NodeLifecycleOptions(monitor_period=_PERIOD, longest_interval=_PERIOD)
+    controller = NodeLifecycleController(
+        harness.instances, cluster.transport, cluster.nodes, cluster.recorder, options
+    )
+    for _ in range(4):
+        await controller.monitor()
+        await asyncio.sleep(2 * _PERIOD)
+
+
+async def _initialise(harness: Harness, cluster: Cluster, name: str) -> None:
+    """Look once at a new Node; that it fails is up to the test."""
+    await cluster.settle()
+    controller = NodeController(harness.instances, cluster.transport, cluster.nodes, cluster.recorder)
+    try:
+        await controller.reconcile(name)
+    except CcmError:
+        assert UNINITIALIZED_TAINT in cluster.taints(name)
+
+
+@pytest.mark.asyncio
+class NodeControllersConformance:
+    """Inherit it in a class ``Test…``."""
+
+    async def test_a_new_node_is_initialised(self, harness: Harness) -> None:
+        """With provider ID and addresses, and without the taint."""
+        instances = harness.instances
+        provider_id = await harness.add_machine("a")
+        async with open_cluster() as cluster:
+            cluster.transport.put(NODES, node_object("a"))
+            await _initialise(harness, cluster, "a")
+            node = cluster.node("a")
+        assert node["spec"]["providerID"] == provider_id
+        assert not node["spec"].get("taints")
+        known = (await instances.get(NodeView("a", provider_id), accepted_age=0)).addresses
+        told = {(one["type"], one["address"]) for one in node["status"].get("addresses", [])}
+        assert told >= {(one.type, one.address) for one in known}
+
+    async def test_a_node_waits_for_its_machine(self, harness: Harness) -> None:
+        """It keeps its taint meanwhile and is not deleted."""
+        harness.instances  # noqa: B018 - skips the test if there are none
+        async with open_cluster() as cluster:
+            cluster.transport.put(NODES, node_object("a", ready=False))
+            await _initialise(harness, cluster, "a")
+            await _monitor(harness, cluster)
+            assert cluster.taints("a") == [UNINITIALIZED_TAINT]
+            provider_id = await harness.add_machine("a")
+            await _initialise(harness, cluster, "a")
+            assert cluster.node("a")["spec"]["providerID"] == provider_id
+            assert cluster.taints("a") == []
+
+    async def test_a_blind_cloud_initialises_nothing(self, harness: Harness) -> None:
+        """And what it could not do it does later."""
+        harness.instances  # noqa: B018
+        await harness.add_machine("a")
+        await harness.go_blind()
+        async with open_cluster() as cluster:
+            cluster.transport.put(NODES, node_object("a"))
+            await _initialise(harness, cluster, "a")
+            assert cluster.taints("a") == [UNINITIALIZED_TAINT]
+            await harness.see_again()
+            await _initialise(harness, cluster, "a")
+            assert cluster.taints("a") == []
+
+    async def test_the_node_of_a_removed_machine_goes_and_others_stay(self, harness: Harness) -> None:
+        """Also while both are not Ready."""
+        harness.instances  # noqa: B018
+        async with open_cluster() as cluster:
+            for name in ("a", "b"):
+                cluster.transport.put(NODES, node_object(name, await harness.add_machine(name), ready=False))
+            await harness.remove_machine(cluster.node("a")["spec"]["providerID"])
+            await _monitor(harness, cluster)
+            assert cluster.names() == ["b"]
+
+    async def test_not_all_nodes_go_at_once(self, harness: Harness) -> None:
+        """When all machines are gone, the view is more likely to be wrong than the world."""
+        harness.instances  # noqa: B018
+        async with open_cluster() as cluster:
+            for name in ("a", "b", "c"):
+                provider_id = await harness.add_machine(name)
+                cluster.transport.put(NODES, node_object(name, provider_id, ready=False))
+                await harness.remove_machine(provider_id)
+            await _monitor(harness, cluster)
+            assert cluster.names() == ["a", "b", "c"]
+
+    async def test_the_nodes_of_others_are_left_alone(self, harness: Harness) -> None:
+        """Also if they are not Ready and nobody knows their machine."""
+        harness.instances  # noqa: B018
+        async with open_cluster() as cluster:
+            cluster.transport.put(NODES, node_object("x", harness.foreign_provider_id, ready=False))
+            before = cluster.node("x")
+            await _initialise(harness, cluster, "x")
+            await _monitor(harness, cluster)
+            assert cluster.node("x") == before
+
+    async def test_the_node_of_a_machine_that_is_off_is_tainted(self, harness: Harness) -> None:
+        """And kept; when it is Ready again, the taint goes."""
+        harness.instances  # noqa: B018
+        provider_id = await harness.add_machine("a")
+        await harness.power_off(provider_id)
+        async with open_cluster() as cluster:
+            cluster.transport.put(NODES, node_object("a", provider_id, ready=False))
+            await _monitor(harness, cluster)
+            assert cluster.taints("a") == [SHUTDOWN_TAINT]
+            await harness.power_on(provider_id)
+            back = cluster.node("a") | {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+            cluster.transport.put(NODES, back)
+            await _monitor(harness, cluster)
+            assert cluster.taints("a") == []
+
+    async def test_a_blind_cloud_deletes_nothing(self, harness: Harness) -> None:
+        """Whatever it answers."""
+        harness.instances  # noqa: B018
+        async with open_cluster() as cluster:
+            for name in ("a", "b"):
+                cluster.transport.put(NODES, node_object(name, await harness.add_machine(name), ready=False))
+            await harness.go_blind()
+            await _monitor(harness, cluster)
+            assert cluster.names() == ["a", "b"]

@@ -1,0 +1,137 @@
+"""What the service controller makes of a cloud's load balancers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ccm.conformance.cluster import NODES, SERVICES, Cluster, impatient_queue, node_object, open_cluster
+from ccm.conformance.harness import Harness
+from ccm.controllers.names import CLEANUP_FINALIZER
+from ccm.controllers.nodes import view_of
+from ccm.controllers.service.controller import ServiceController
+from ccm.kube.errors import NotFound
+
+_LOOKS = 500
+
+
+def _start(harness: Harness, cluster: Cluster) -> None:
+    controller = ServiceController(
+        harness.load_balancers,
+        cluster.transport,
+        cluster.services,
+        cluster.nodes,
+        cluster.recorder,
+        queue=impatient_queue("service"),
+        node_queue=impatient_queue("node"),
+    )
+    cluster.run(controller.run())
+
+
+async def _add_node(harness: Harness, cluster: Cluster, name: str) -> None:
+    cluster.transport.put(NODES, node_object(name, await harness.add_machine(name)))
+
+
+def _put(harness: Harness, cluster: Cluster, *, kind: str = "LoadBalancer") -> None:
+    """The Service ``web`` as a person applies it; what the controller wrote stays."""
+    view = harness.service()
+    ports = [{"port": one.port, "nodePort": one.node_port, "protocol": one.protocol} for one in view.ports]
+    metadata: dict[str, Any] = {"name": view.name, "uid": view.uid, "annotations": dict(view.annotations)}
+    item: dict[str, Any] = {"metadata": metadata, "spec": {"type": kind, "ports": ports}}
+    for old in cluster.transport.all(SERVICES):
+        item = {**old, **item, "metadata": {**old["metadata"], **metadata}}
+    cluster.transport.put(SERVICES, item)
+
+
+def _read(cluster: Cluster) -> dict[str, Any]:
+    return cluster.transport.read(f"{SERVICES}/web")
+
+
+def _ingress(cluster: Cluster) -> list[dict[str, Any]]:
+    return _read(cluster).get("status", {}).get("loadBalancer", {}).get("ingress") or []
+
+
+def _is_gone(cluster: Cluster) -> bool:
+    try:
+        _read(cluster)
+    except NotFound:
+        return True
+    return False
+
+
+@pytest.mark.asyncio
+class ServiceControllerConformance:
+    """Inherit it in a class ``Test…``."""
+
+    async def test_a_service_gets_an_address_and_a_finalizer(self, harness: Harness) -> None:
+        """The one that the cloud gave."""
+        balancers = harness.load_balancers
+        async with open_cluster() as cluster:
+            await _add_node(harness, cluster, "a")
+            _put(harness, cluster)
+            _start(harness, cluster)
+            await cluster.until(lambda: _ingress(cluster))
+            assert _read(cluster)["metadata"]["finalizers"] == [CLEANUP_FINALIZER]
+            found = await balancers.find(harness.service())
+            assert found is not None
+            told = {one.get("ip") or one.get("hostname") for one in _ingress(cluster)}
+            assert told == {one.ip or one.hostname for one in found.ingress}
+
+    async def test_its_load_balancer_goes_with_it(self, harness: Harness) -> None:
+        """First the load balancer, then the Service."""
+        balancers = harness.load_balancers
+        async with open_cluster() as cluster:
+            await _add_node(harness, cluster, "a")
+            _put(harness, cluster)
+            _start(harness, cluster)
+            await cluster.until(lambda: _ingress(cluster))
+            cluster.transport.remove(f"{SERVICES}/web")
+            await cluster.until(lambda: _is_gone(cluster))
+            assert await balancers.find(harness.service()) is None
+
+    async def test_a_service_that_wants_none_any_more_has_none(self, harness: Harness) -> None:
+        """Status and finalizer go too, the Service stays."""
+        balancers = harness.load_balancers
+        async with open_cluster() as cluster:
+            await _add_node(harness, cluster, "a")
+            _put(harness, cluster)
+            _start(harness, cluster)
+            await cluster.until(lambda: _ingress(cluster))
+            _put(harness, cluster, kind="ClusterIP")
+            await cluster.until(lambda: not _read(cluster)["metadata"].get("finalizers"))
+            assert _ingress(cluster) == []
+            assert await balancers.find(harness.service()) is None
+
+    async def test_new_nodes_are_put_behind_it(self, harness: Harness) -> None:
+        """The cloud has nothing left to do for all nodes."""
+        balancers = harness.load_balancers
+        async with open_cluster() as cluster:
+            await _add_node(harness, cluster, "a")
+            _put(harness, cluster)
+            _start(harness, cluster)
+            await cluster.until(lambda: _ingress(cluster))
+            await _add_node(harness, cluster, "b")
+            for _ in range(_LOOKS):
+                await cluster.settle()
+                nodes = [view_of(node) for node in cluster.nodes.items()]
+                if len(nodes) == 2 and not await balancers.plan(harness.service(), nodes):
+                    return
+            pytest.fail("the new node is not behind the load balancer")
+
+    async def test_while_the_cloud_is_blind_the_service_stays(self, harness: Harness) -> None:
+        """A Service that goes too early leaves a load balancer that somebody pays for."""
+        balancers = harness.load_balancers
+        async with open_cluster() as cluster:
+            await _add_node(harness, cluster, "a")
+            _put(harness, cluster)
+            _start(harness, cluster)
+            await cluster.until(lambda: _ingress(cluster))
+            await harness.go_blind()
+            cluster.transport.remove(f"{SERVICES}/web")
+            for _ in range(10):
+                await cluster.settle()
+            assert _read(cluster)["metadata"]["finalizers"] == [CLEANUP_FINALIZER]
+            await harness.see_again()
+            await cluster.until(lambda: _is_gone(cluster))
+            assert await balancers.find(harness.service()) is None
