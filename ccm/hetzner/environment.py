@@ -221,6 +221,16 @@ def _contradictions(settings: Settings) -> list[str]:
         problems.append(
             "HCLOUD_LOAD_BALANCERS_LOCATION and HCLOUD_LOAD_BALANCERS_NETWORK_ZONE: set only one of them"
         )
+    for name, value, lowest, highest in (
+        ("INTERVAL", balancers.health_check_interval, 3, 60),
+        ("TIMEOUT", balancers.health_check_timeout, 1, 60),
+        ("RETRIES", balancers.health_check_retries, 1, 5),
+    ):
+        if value is not None and not lowest <= value <= highest:
+            unit = "" if name == "RETRIES" else " seconds"
+            problems.append(
+                f"HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_{name}: {value:g} is not {lowest} to {highest}{unit}"
+            )
     if balancers.use_private_ip and not settings.network.name_or_id:
         problems.append("HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP: needs HCLOUD_NETWORK")
     if robot.enabled and bool(robot.user) != bool(robot.password):

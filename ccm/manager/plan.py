@@ -12,13 +12,19 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from ccm.cloud import Cloud, CloudError, Instance, InstanceNotFound, NotOurs
+from ccm.cloud import Cloud, CloudError, Instance, InstanceNotFound, LoadBalancers, NotOurs
 from ccm.controllers.addresses import wanted_addresses
 from ccm.controllers.node import introduction
 from ccm.controllers.nodes import addresses_of, is_ready
 from ccm.controllers.nodes import view_of as node_view
 from ccm.controllers.service.hosts import hosts_among
-from ccm.controllers.service.policy import Classes, needs_cleanup, view_of, wants_load_balancer
+from ccm.controllers.service.policy import (
+    Classes,
+    has_finalizer,
+    needs_cleanup,
+    view_of,
+    wants_load_balancer,
+)
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.events import EventRecorder
 from ccm.kube.objects import Node, Service
@@ -112,6 +118,20 @@ async def _services(name: str, shop: Workshop, findings: Findings) -> None:
                 findings.steps[f"service {key}"] = []
         except CloudError as error:
             findings.errors[f"service {key}"] = str(error)
+    if not name:
+        await _orphans(shop, balancers, findings)
+
+
+async def _orphans(shop: Workshop, balancers: LoadBalancers, findings: Findings) -> None:
+    kept = [one for one in shop.services.items() if wants_load_balancer(one) or has_finalizer(one)]
+    try:
+        found = await balancers.orphans({one.metadata.uid for one in kept})
+    except CloudError as error:
+        findings.errors["orphans"] = str(error)
+        return
+    steps = [f"leave {one.what} alone: its Service ({one.uid}) does not exist" for one in found]
+    if steps:
+        findings.steps["orphans"] = steps
 
 
 def _cleanup(service: Service, *, exists: bool) -> list[str]:

@@ -8,26 +8,29 @@ has the API's default, so that taking an annotation away takes its effect away.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner.environment import LoadBalancerSettings
-from ccm.hetzner.load_balancers.keys import KEYS, PORT_KEYS
-from ccm.hetzner.load_balancers.reader import PREFIX, Reader
+from ccm.hetzner.load_balancers.reader import Reader
+from ccm.hetzner.load_balancers.remarks import remarks_on
 from ccm.hetzner.load_balancers.selector import Selector
 
 PROTOCOLS = ("tcp", "http", "https")
 ALGORITHMS = ("round_robin", "least_connections")
 STATUS_CODES = ("2??", "3??")
 COOKIE_NAME = "HCLBSTICKY"
-_PORT_KEY = re.compile(r"port\.([^.]*)\.(.+)")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckWishes:
-    """A health check; times in seconds. ``port`` None = the port that traffic goes to."""
+    """A health check; times in seconds.
+
+    Attributes:
+        port: None = the port that traffic goes to.
+        chosen: Whether the owner said what to ask, and not only when.
+    """
 
     protocol: str = "tcp"
     port: int | None = None
@@ -38,6 +41,7 @@ class CheckWishes:
     path: str = "/"
     status_codes: tuple[str, ...] = STATUS_CODES
     tls: bool = False
+    chosen: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
     if private and not network:
         reader.wrong("use-private-ip", "needs a private network: set HCLOUD_NETWORK")
     public_off = reader.optional_boolean("disable-public-network", default=defaults.disable_public_network)
+    ports = {port.port: _port(service, port, defaults, problems) for port in service.ports}
     rdns = {family: reader.domain(f"{family}-rdns") for family in ("ipv4", "ipv6")}
     return Wishes(
         name=reader.text("name", default_name(service), longest=128),
@@ -144,9 +149,9 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
         preserve_foreign=reader.boolean("preserve-foreign", default=False),
         protection=reader.optional_boolean("delete-protection"),
         labels=reader.labels("labels"),
-        ports={port.port: _port(service, port, defaults, problems) for port in service.ports},
+        ports=ports,
         problems=problems,
-        remarks=_remarks(service),
+        remarks=remarks_on(service, {number: one.protocol for number, one in ports.items()}, network=network),
     )
 
 
@@ -227,28 +232,9 @@ def _check(reader: Reader, protocol: str, defaults: LoadBalancerSettings) -> Che
         path=reader.text("health-check-http-path", "/"),
         status_codes=reader.status_codes("http-status-codes", STATUS_CODES),
         tls=chosen == "https" or reader.boolean("health-check-http-validate-certificate", default=False),
+        chosen=wants_http or reader.has("health-check-protocol") or reader.has("health-check-port"),
     )
 
 
 def _clamp(value: float | None, default: int, lowest: int, highest: int) -> int:
     return default if value is None else min(max(round(value), lowest), highest)
-
-
-def _remarks(service: ServiceView) -> dict[str, str]:
-    """Misspelt keys, and ports that the Service does not have."""
-    ports = {str(port.port) for port in service.ports}
-    remarks: dict[str, str] = {}
-    for name in service.annotations:
-        key = name.removeprefix(PREFIX)
-        if key == name or key in KEYS:
-            continue
-        match = _PORT_KEY.fullmatch(key)
-        if match is None or match[2] not in PORT_KEYS:
-            remarks[name] = f"{name}: there is no such annotation"
-        elif match[1] not in ports:
-            has = ", ".join(sorted(ports, key=int)) or "no ports"
-            remarks[name] = f"{name}: the Service has no port {match[1]:.20}, it has {has}"
-    if service.annotations.get(PREFIX + "share") and service.annotations.get(PREFIX + "node-selector"):
-        name = PREFIX + "node-selector"
-        remarks[name] = f"{name}: has no effect on a shared load balancer, all Services have the same targets"
-    return remarks

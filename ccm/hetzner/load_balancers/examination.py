@@ -170,7 +170,10 @@ class Examiner:
         name = wishes.type or DEFAULT_TYPE
         wanted = known.get(name)
         if wanted is None:
-            problem = f"{PREFIX}type: {name!r} is not one of {', '.join(sorted(known))}"
+            source = (
+                PREFIX + "type" if PREFIX + "type" in service.annotations else "HCLOUD_LOAD_BALANCERS_TYPE"
+            )
+            problem = f"{source}: {name!r} is not one of {', '.join(sorted(known))}"
             return _Size(None, present or LoadBalancerType(), problem=problem)
         notices = _deprecated(wanted, service)
         if not wishes.type:

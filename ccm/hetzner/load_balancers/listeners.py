@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import CheckWishes, PortWishes, Wishes
@@ -82,9 +83,12 @@ def _listener(
 
 def _check(service: ServiceView, port: ServicePort, asked: CheckWishes | None) -> HealthCheck:
     number = port.node_port
-    if asked is None and service.external_traffic_policy == "Local" and service.health_check_node_port:
+    local = service.external_traffic_policy == "Local" and service.health_check_node_port
+    if local and (asked is None or not asked.chosen):
         # Only nodes with a Pod of the Service take traffic then; kube-proxy tells which.
-        asked, number = _KUBE_PROXY, service.health_check_node_port
+        when = asked or CheckWishes()
+        asked = replace(_KUBE_PROXY, interval=when.interval, timeout=when.timeout, retries=when.retries)
+        number = service.health_check_node_port
     asked = asked or CheckWishes()
     http = HealthCheckHttp(
         domain=asked.domain or None,

@@ -216,3 +216,20 @@ def test_no_environment_ends_in_another_error(environment: dict[str, str]) -> No
     else:
         told = ("nothing",)
     assert all(told)
+
+
+def test_health_checks_for_all_have_the_apis_limits() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(
+            {
+                "HCLOUD_TOKEN": "t" * 64,
+                "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL": "2m",
+                "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_TIMEOUT": "100ms",
+                "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES": "9",
+            }
+        )
+    assert caught.value.problems == (
+        "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL: 120 is not 3 to 60 seconds",
+        "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_TIMEOUT: 0.1 is not 1 to 60 seconds",
+        "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES: 9 is not 1 to 5",
+    )

@@ -131,6 +131,36 @@ def test_a_port_of_its_own_mind() -> None:
     assert (found.ports[80].proxyprotocol, found.ports[443].proxyprotocol) == (False, True)
 
 
+@pytest.mark.parametrize(
+    ("annotations", "text"),
+    [
+        ({"http-cookie-name": "MINE"}, "http-cookie-name: has no effect without protocol http or https"),
+        ({"http-certificates": "one"}, "http-certificates: has no effect without protocol https"),
+        ({"certificate-type": "managed", "protocol": "http"}, "certificate-type: has no effect without"),
+        (
+            {"port.80.http-timeout-idle": "60", "port.443.protocol": "http"},
+            "port.80.http-timeout-idle: has no effect without protocol http or https",
+        ),
+    ],
+)
+def test_settings_of_http_on_ports_that_do_not_speak_it(annotations: dict[str, str], text: str) -> None:
+    [remark] = wishes(annotations, 80, 443).remarks.values()
+    assert text in remark
+
+
+def test_settings_of_http_where_one_port_speaks_it_are_fine() -> None:
+    annotations = {"port.443.protocol": "https", "http-certificates": "one", "http-cookie-name": "MINE"}
+    assert wishes(annotations, 80, 443).remarks == {}
+
+
+@pytest.mark.parametrize("key", ["private-ipv4", "private-subnet-ip-range"])
+def test_private_settings_without_a_network(key: str) -> None:
+    text = {"private-ipv4": "10.0.0.9"}.get(key, "10.0.0.0/24")
+    [remark] = wishes({key: text}, network=False).remarks.values()
+    assert "HCLOUD_NETWORK" in remark
+    assert wishes({key: text}).remarks == {}
+
+
 class TestHealthChecks:
     def test_http_paths_mean_http(self) -> None:
         check = wishes({"health-check-http-path": "/up"}).ports[80].check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 
-from ccm.cloud import CloudError, CloudUnavailable, Ingress, NodeView, Rejected, ServicePort
+from ccm.cloud import Address, CloudError, CloudUnavailable, Ingress, NodeView, Rejected, ServicePort
 
 
 class TestCreate:
@@ -131,6 +131,24 @@ class TestCreate:
         assert (
             await site.ensure(view(external_traffic_policy="Local", health_check_node_port=32001))
         ).steps == ()
+
+    async def test_times_alone_do_not_change_what_is_asked_for_local_traffic(
+        self, site: BalancerSite
+    ) -> None:
+        await site.restart(HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL="7s")
+        local = {"external_traffic_policy": "Local", "health_check_node_port": 32001}
+        await site.ensure(view("web", 80, annotations={"health-check-retries": "5"}, **local))
+        check = (await site.one())["services"][0]["health_check"]
+        assert (check["port"], check["interval"], check["retries"]) == (32001, 7, 5)
+        assert check["http"]["path"] == "/healthz"
+        await site.ensure(view("web", 80, annotations={"health-check-protocol": "tcp"}, **local))
+        check = (await site.one())["services"][0]["health_check"]
+        assert (check["port"], check["protocol"]) == (30080, "tcp")
+
+    async def test_a_wrong_type_in_the_environment_is_named_as_such(self, site: BalancerSite) -> None:
+        await site.restart(HCLOUD_LOAD_BALANCERS_TYPE="lb99")
+        with pytest.raises(Rejected, match="HCLOUD_LOAD_BALANCERS_TYPE: 'lb99' is not one of"):
+            await site.ensure(view())
 
 
 class TestChange:
@@ -305,9 +323,36 @@ class TestTargets:
         await site.ensure(view(annotations={"node-selector": "pool in (edge, rim)"}))
         assert targets(await site.one()).keys() == {number(edge)}
 
-    async def test_robot_servers_are_addresses(self, site: BalancerSite) -> None:
-        from ccm.cloud import Address
+    async def test_robot_servers_by_their_public_addresses(self, site: BalancerSite) -> None:
+        await site.sky.admin(
+            "POST",
+            "/robot/servers",
+            {"number": 7, "name": "robot", "ip": "198.51.100.7", "product": "AX41", "dc": "FSN1-DC1"},
+        )
+        (cloud,) = await site.add_nodes("cloud")
+        robot = NodeView(
+            "robot",
+            "hrobot://7",
+            addresses=(Address("ExternalIP", "2001:db8::7"), Address("ExternalIP", "198.51.100.7")),
+        )
+        old = NodeView("old", "hcloud://bm-7", addresses=(Address("ExternalIP", "198.51.100.7"),))
+        await site.ensure(view(), [cloud, robot, old])
+        balancer = await site.one()
+        assert targets(balancer).keys() == {number(cloud)}
+        assert [one["ip"]["ip"] for one in balancer["targets"] if one["type"] == "ip"] == ["198.51.100.7"]
+        assert (await site.ensure(view(), [cloud, robot])).steps == ()
+        await site.ensure(view(), [cloud])
+        assert len((await site.one())["targets"]) == 1
 
+    async def test_robot_servers_without_a_usable_address_are_named(self, site: BalancerSite) -> None:
+        (cloud,) = await site.add_nodes("cloud")
+        public = NodeView("public", "hrobot://7", addresses=(Address("ExternalIP", "198.51.100.7"),))
+        result = await site.ensure(view(annotations={"use-private-ip": "true"}), [cloud, public])
+        assert targets(await site.one()) == {number(cloud): True}
+        [notice] = [one for one in result.notices if one.reason == "InternalIPNotConfigured"]
+        assert notice.message.endswith(": public")
+
+    async def test_robot_servers_are_addresses(self, site: BalancerSite) -> None:
         robot = NodeView("robot", "hrobot://7", addresses=(Address("ExternalIP", "198.51.100.7"),))
         unknown = NodeView("dark", "hrobot://8")
         with pytest.raises(CloudError, match=r"add address 198\.51\.100\.7: .*ip_not_owned"):

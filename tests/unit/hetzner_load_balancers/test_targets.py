@@ -1,0 +1,94 @@
+"""Which Nodes become which targets, and the choice when there is no room for all; without a cloud."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ccm.cloud import Address, NodeView
+from ccm.hetzner.load_balancers.targets import Candidates, Target, candidates, settle
+from ccm.hetzner.wire import PublicAddress, Server, ServerPublicNet
+
+SCHEME = "hcloud://"
+
+
+def robot(*addresses: tuple[str, str], provider_id: str = "hrobot://7") -> NodeView:
+    return NodeView("robot", provider_id, addresses=tuple(Address(kind, text) for kind, text in addresses))
+
+
+@pytest.mark.parametrize(
+    ("node", "private", "target"),
+    [
+        (NodeView("a", "hcloud://5"), False, Target(server=5)),
+        (NodeView("a", "hcloud://5"), True, Target(server=5, private=True)),
+        (NodeView("a", "hcloud://9223372036854775807"), False, Target(server=9223372036854775807)),
+        (robot(("ExternalIP", "198.51.100.7")), False, Target(ip="198.51.100.7")),
+        (
+            robot(("ExternalIP", "198.51.100.7"), provider_id="hcloud://bm-7"),
+            False,
+            Target(ip="198.51.100.7"),
+        ),
+        (robot(("ExternalIP", "198.51.100.7"), ("InternalIP", "10.1.0.7")), True, Target(ip="10.1.0.7")),
+        (robot(("InternalIP", "fd00::7"), ("InternalIP", "10.1.0.7")), True, Target(ip="10.1.0.7")),
+    ],
+)
+def test_what_a_node_is(node: NodeView, target: Target, *, private: bool) -> None:
+    found = candidates([node], SCHEME, private=private)
+    assert (list(found.by_node.values()), found.left_out) == ([target], {})
+
+
+@pytest.mark.parametrize(
+    ("node", "private", "reason"),
+    [
+        (NodeView("a", "aws:///eu/i-1"), False, "UnknownProviderIDPrefix"),
+        (NodeView("a", "hcloud://"), False, "UnknownProviderIDPrefix"),
+        (NodeView("a", "hcloud://x"), False, "UnknownProviderIDPrefix"),
+        (robot(("ExternalIP", "2001:db8::7")), False, "InternalIPNotConfigured"),
+        (robot(("ExternalIP", "198.51.100.7")), True, "InternalIPNotConfigured"),
+        (robot(), False, "InternalIPNotConfigured"),
+    ],
+)
+def test_what_a_node_is_not(node: NodeView, reason: str, *, private: bool) -> None:
+    found = candidates([node], SCHEME, private=private)
+    assert (dict(found.by_node), dict(found.left_out)) == ({}, {reason: (node.name,)})
+
+
+def test_a_cloud_server_and_a_robot_server_of_the_same_number_are_two() -> None:
+    nodes = [NodeView("a", "hcloud://7"), robot(("ExternalIP", "198.51.100.7"))]
+    assert len(candidates(nodes, SCHEME, private=False).by_node) == 2
+
+
+def server(number: int) -> Server:
+    return Server(
+        id=number, name=f"s{number}", public_net=ServerPublicNet(ipv4=PublicAddress(ip="203.0.113.1"))
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.permutations(range(1, 13)),
+    st.sets(st.integers(1, 12)),
+    st.sets(st.integers(1, 12)),
+    st.integers(0, 13),
+)
+def test_the_choice(order: list[int], present: set[int], deleted: set[int], limit: int) -> None:
+    """Whatever the order: as many as fit, those that are targets already first, everybody else named."""
+    gone = deleted - present
+    wanted = Candidates({f"n{number:02}": Target(server=number) for number in order}, {})
+    now = {Target(server=number) for number in present}
+    find = {number: server(number) for number in order if number not in gone}.get
+    chosen, notices = settle(wanted, now, find, network=None, limit=limit)
+    possible = sorted((number not in present, number) for number in order if number not in gone)
+    assert {one.server for one in chosen} == {number for _, number in possible[:limit]}
+    told = {one.reason: one.message.rpartition(": ")[2] for one in notices}
+    assert told.get("MaxTargetsReached", "") == ", ".join(
+        f"n{number:02}" for number in sorted(number for _, number in possible[limit:])
+    )
+    assert told.get("ServerNotFound", "").count("n") == len(gone)
+
+
+def test_many_names_are_cut() -> None:
+    wanted = Candidates({f"n{number:02}": Target(server=number) for number in range(1, 31)}, {})
+    _, [notice] = settle(wanted, (), {n: server(n) for n in range(1, 31)}.get, network=None, limit=5)
+    assert notice.message.endswith("n24, n25 and 5 more")
