@@ -215,7 +215,7 @@ class FakeRoutes:
             return self.table
 
     async def create(self, route: Route) -> None:
-        """See :meth:`ccm.cloud.Routes.create`; two to one destination are refused, and what the table can't route."""
+        """See :meth:`ccm.cloud.Routes.create`; one to a destination, of the table's IP versions."""
         async with self.script.call("create-route", route.destination):
             if (6 if ":" in route.destination else 4) not in self.table.families:
                 raise Rejected(f"the network can't route {route.destination}")

@@ -22,6 +22,7 @@ GROUP = "ccm.clouds"
 BUILT_IN = {
     "ccm-from-scratch": "ccm.hetzner:open_cloud",
     "hcloud": "ccm.hetzner:open_cloud",
+    "sample": "ccm.cloud.sample:open_cloud",
 }
 Factory = Callable[..., Cloud]
 

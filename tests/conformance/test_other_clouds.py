@@ -1,0 +1,193 @@
+"""A cloud of somebody else, exactly as docs/reference/other-clouds.md has it, and our sample, really run."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import ensurepip
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_lab.api_server import serve_memory
+
+from ccm.conformance.cluster import NODES, node_object
+from ccm.kube.memory import MemoryTransport
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "reference" / "other-clouds.md").read_text()
+FILES = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL))
+
+
+def build_wheel(folder: Path) -> Path:
+    """The distribution as any build backend would make it; none is installed here."""
+    project = tomllib.loads(FILES["pyproject.toml"])["project"]
+    name, version = project["name"].replace("-", "_"), project["version"]
+    points = "".join(
+        f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in entries.items())
+        for group, entries in project["entry-points"].items()
+    )
+    info = f"{name}-{version}.dist-info"
+    files = {
+        "acme_cloud.py": FILES["acme_cloud.py"],
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": points,
+    }
+    records = [f"{path},sha256={_digest(text)},{len(text.encode())}\n" for path, text in files.items()]
+    wheel = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path, text in (files | {f"{info}/RECORD": "".join(records) + f"{info}/RECORD,,\n"}).items():
+            archive.writestr(path, text)
+    return wheel
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+
+
+def environment(*paths: Path, **more: str) -> dict[str, str]:
+    keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return keep | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONDONTWRITEBYTECODE": "1"} | more
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which pip has installed the distribution."""
+    folder = tmp_path_factory.mktemp("acme")
+    wheels = list((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))
+    if not wheels:
+        pytest.skip("this Python comes without pip")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    where = ["--no-index", "--no-deps", "--target", str(folder / "site"), str(build_wheel(folder))]
+    subprocess.run([*pip, *where], env=environment(wheels[0]), check=True, timeout=60)
+    return folder / "site"
+
+
+@contextlib.asynccontextmanager
+async def running(
+    provider: str, folder: Path, variables: Mapping[str, str]
+) -> AsyncIterator[MemoryTransport]:
+    """The CCM's process with a cloud, and its cluster."""
+    memory = MemoryTransport()
+    async with serve_memory(memory, folder) as kubeconfig:
+        access = [f"--{kind}kubeconfig={kubeconfig}" for kind in ("", "authentication-", "authorization-")]
+        options = ["--leader-elect=false", "--secure-port=0", "--node-monitor-period=200ms"]
+        with (folder / "log").open("wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "ccm", f"--cloud-provider={provider}", *access, *options),
+                cwd=ROOT, env=variables, stdout=log, stderr=log,
+            )  # fmt: skip
+        try:
+            yield memory
+            assert process.returncode is None, (folder / "log").read_text()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            code = await asyncio.wait_for(process.wait(), 30)
+    assert code == 0, (folder / "log").read_text()
+
+
+async def until(check: Callable[[], object], folder: Path) -> None:
+    try:
+        async with asyncio.timeout(30):
+            while not check():  # noqa: ASYNC110 - another process makes it so
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        pytest.fail((folder / "log").read_text()[-3000:])
+
+
+def initialised(memory: MemoryTransport, name: str, provider_id: str) -> Callable[[], bool]:
+    def check() -> bool:
+        spec: dict[str, Any] = memory.read(f"{NODES}/{name}")["spec"]
+        return spec.get("providerID") == provider_id and not spec.get("taints")
+
+    return check
+
+
+def names(memory: MemoryTransport) -> Iterator[str]:
+    return (item["metadata"]["name"] for item in memory.all(NODES))
+
+
+async def test_the_sample_runs(tmp_path: Path) -> None:
+    variables = environment(SAMPLE_MACHINES="node-1=192.0.2.1,node-2=192.0.2.2")
+    async with running("sample", tmp_path, variables) as memory:
+        memory.put(NODES, node_object("node-1"))
+        memory.put(NODES, node_object("unknown"))
+        await until(initialised(memory, "node-1", "sample://node-1"), tmp_path)
+        addresses = {one["address"] for one in memory.read(f"{NODES}/node-1")["status"]["addresses"]}
+        assert addresses == {"node-1", "192.0.2.1"}
+        assert memory.read(f"{NODES}/unknown")["spec"]["taints"]
+
+
+async def test_an_installed_cloud_runs(installed: Path, tmp_path: Path) -> None:
+    machines = tmp_path / "machines.json"
+    here = {
+        name: {"id": number, "address": f"192.0.2.{number}", "on": True}
+        for number, name in enumerate(("a", "b", "c"), 1)
+    }
+    machines.write_text(json.dumps(here))
+    async with running("acme", tmp_path, environment(installed, ACME_FILE=str(machines))) as memory:
+        for name in here:
+            memory.put(NODES, node_object(name, ready=False))
+        for number, name in enumerate(here, 1):
+            await until(initialised(memory, name, f"acme://{number}"), tmp_path)
+        machines.write_text(json.dumps({name: one for name, one in here.items() if name != "b"}))
+        await until(lambda: list(names(memory)) == ["a", "c"], tmp_path)
+
+
+def test_its_mistakes_and_an_unknown_name_are_told(installed: Path) -> None:
+    for provider, told in (("acme", "ACME_FILE: must name a file"), ("moon", "known are acme, ccm-from")):
+        done = subprocess.run(
+            [sys.executable, "-m", "ccm", f"--cloud-provider={provider}"],
+            cwd=ROOT, env=environment(installed), capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2, done.stderr
+        assert told in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed"),
+    [
+        (["--pyargs", "ccm.conformance.suite", "--ccm-harness=acme_harness:AcmeHarness"], 40),
+        (["test_acme.py"], 35),
+    ],
+    ids=["without a test", "in its own tests"],
+)
+def test_the_guide_s_conformance_run(
+    installed: Path, tmp_path: Path, arguments: list[str], passed: int
+) -> None:
+    for name in ("acme_harness.py", "test_acme.py"):
+        (tmp_path / name).write_text(FILES[name])
+    config = tomllib.loads(FILES["pyproject.toml"])["tool"]["pytest"]["ini_options"]
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = " + " ".join(config["addopts"]) + "\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=tmp_path, env=environment(installed, tmp_path), capture_output=True, text=True, timeout=100,
+        check=False,
+    )  # fmt: skip
+    found = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout)}
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert found.get("passed", 0) >= passed, done.stdout
+
+
+def test_a_harness_that_does_not_exist_is_told(tmp_path: Path) -> None:
+    arguments = ["-p", "ccm.conformance", "--pyargs", "ccm.conformance.suite", "--ccm-harness=moon:Harness"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "--ccm-harness=moon:Harness: must be MODULE:CLASS" in done.stdout + done.stderr
