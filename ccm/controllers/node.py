@@ -167,7 +167,7 @@ class NodeController:
                 await self._initialize(node)
             elif not node.spec.provider_id:
                 await self._repair(node)
-            else:
+            elif self._instances.owns(node.spec.provider_id):
                 await self._promote_labels(node)
         except NotFound:
             log.info("node_vanished", node=name)

@@ -184,10 +184,12 @@ class NodeLifecycleController:
             self._set_verdict(self._breaker.judge(total=0, absent=0, now=_clock()))
         self._metrics.duration.observe(_clock() - started)
 
+    def _is_foreign(self, node: Node) -> bool:
+        return bool(node.spec.provider_id) and not self._instances.owns(node.spec.provider_id)
+
     def _is_due(self, node: Node) -> bool:
         name, uid = node.metadata.name, node.metadata.uid
-        provider_id = node.spec.provider_id
-        if provider_id and not self._instances.owns(provider_id):
+        if self._is_foreign(node):
             return False
         suspect = self._suspects.get(name)
         if suspect is None or suspect.uid != uid:
@@ -303,7 +305,7 @@ class NodeLifecycleController:
         return instance.shut_down
 
     async def _welcome_back(self, node: Node) -> None:
-        if has_taint(node, SHUTDOWN_TAINT):
+        if has_taint(node, SHUTDOWN_TAINT) and not self._is_foreign(node):
             await self._write(node, "untaint", lambda fresh: remove_taints(fresh, _is_shutdown_taint))
 
     async def _write(self, node: Node, what: str, change: Callable[[Node], dict[str, Any] | None]) -> None:

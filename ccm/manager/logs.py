@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TextIO
 
 import msgspec
@@ -53,12 +54,22 @@ class Redactor:
 
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
-    """Values of variables whose names say that they are secret; names of files are not."""
-    return [
-        value
-        for name, value in environment.items()
-        if _SECRET_NAME.search(name) and not name.endswith("_FILE")
-    ]
+    """Values of variables whose names say that they are secret, and what is in the files that they name."""
+    secrets: list[str] = []
+    for name, value in environment.items():
+        if not _SECRET_NAME.search(name):
+            continue
+        if name.endswith("_FILE"):
+            value = _content(value)  # noqa: PLW2901 - the secret is what the file has
+        secrets.append(value)
+    return [secret for secret in secrets if secret]
+
+
+def _content(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""  # whoever needs the file tells what is wrong with it
 
 
 def set_up_logs(

@@ -213,6 +213,13 @@ async def test_its_labels_follow_their_older_names(cluster: Cluster) -> None:
     assert cluster.node("a")["metadata"]["labels"]["topology.kubernetes.io/zone"] == "hel1"
 
 
+async def test_labels_of_another_clouds_node_are_not_ours(cluster: Cluster) -> None:
+    labels = {"failure-domain.beta.kubernetes.io/zone": "b", "topology.kubernetes.io/zone": "a"}
+    await cluster.add_node("a", provider_id="other://1", labels=labels)
+    await controller(cluster).reconcile("a")
+    assert cluster.writes() == []
+
+
 async def test_a_node_untainted_by_hand_is_still_introduced(cluster: Cluster) -> None:
     cluster.instances.add(instance("a"))
     await cluster.add_node("a")

@@ -206,6 +206,12 @@ async def test_a_ready_node_is_not_tainted_whatever_the_cloud_says(cluster: Clus
     assert cluster.taints("a") == []
 
 
+async def test_another_clouds_taint_is_left(cluster: Cluster) -> None:
+    await cluster.add_node("a", provider_id="other://1", taints=(SHUTDOWN,))
+    await run_for(controller(cluster), 1)
+    assert cluster.taints("a") == [SHUTDOWN_TAINT]
+
+
 async def test_the_taint_is_written_once(cluster: Cluster) -> None:
     cluster.instances.add(instance("a", shut_down=True))
     await cluster.add_node("a", provider_id="fake://1", ready="False")

@@ -71,11 +71,13 @@ def test_other_libraries_log_in_the_same_form(stream):
     assert json.loads(stream.getvalue())["msg"] == "old style"
 
 
-def test_which_variables_are_secret():
+def test_which_variables_are_secret(tmp_path):
+    (tmp_path / "token").write_text("c\n")
     environment = {
-        "HCLOUD_TOKEN": "a", "ROBOT_PASSWORD": "b", "HCLOUD_TOKEN_FILE": "/etc/token", "HOME": "/root",
+        "HCLOUD_TOKEN": "a", "ROBOT_PASSWORD": "b", "HCLOUD_TOKEN_FILE": str(tmp_path / "token"),
+        "ROBOT_PASSWORD_FILE": "/none", "HOME": "/root",
     }  # fmt: skip
-    assert secrets_in(environment) == ["a", "b"]
+    assert secrets_in(environment) == ["a", "b", "c"]
 
 
 def test_short_texts_are_not_masked():
