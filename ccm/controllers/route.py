@@ -38,6 +38,7 @@ KEY = "routes"
 WATCH_BASED = "CloudControllerManagerWatchBasedRoutesReconciliation"  # upstream's feature gate
 RETRY_BASE, RETRY_CAP = 5.0, 300.0  # seconds
 NEARLY_FULL = 0.9
+TOGETHER = 0.5  # seconds in which changes of Nodes become one run
 _NOT_SEEN = "the machines of most nodes, or some machines of the network, can't be seen"
 # What concerns the network as a whole is told here if nobody names a better place.
 _KUBE_SYSTEM = ObjectReference(api_version="v1", kind="Namespace", name="kube-system")
@@ -142,7 +143,9 @@ class RouteController:
         self._explained: set[str] = set()
         self._nodes_changed = False
         self._former: set[str] = set()
-        self._pace = TokenBucket(rate=0.1, burst=1)
+        # A cluster that is coming up gets a few quick runs, one that never rests a run in ten seconds.
+        self._pace = TokenBucket(rate=0.1, burst=3)
+        self._due = 0.0
         self._failing_since: float | None = None
         self._registry = registry or CollectorRegistry()
         self._syncs = Counter(
@@ -358,8 +361,11 @@ class RouteController:
         if old is not None and new is None:
             self._former.add(old.spec.provider_id)
         self._nodes_changed = True
-        # Many Nodes that change together are one run; the first change is served at once.
-        self.queue.add_after(KEY, min(10.0, self._pace.reserve(_clock())))
+        now = _clock()
+        if now < self._due:
+            return  # the run that is due will see this change, too
+        self._due = now + min(10.0, max(TOGETHER, self._pace.reserve(now)))
+        self.queue.add_after(KEY, self._due - now)
 
 
 def condition(*, available: bool) -> dict[str, str]:
