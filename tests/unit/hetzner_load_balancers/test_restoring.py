@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, number, view
 
+from ccm.cloud import CloudError, Rejected
+
 ANNOTATED = "ccm-from-scratch/annotated"
 
 
@@ -48,6 +50,16 @@ class TestProtection:
         await site.restart()
         assert (await site.ensure(view())).steps == ()
         assert (await site.one())["protection"] == {"delete": True}
+
+
+async def test_the_mark_stays_while_restoring_fails(site: BalancerSite) -> None:
+    await site.ensure(view(annotations={"disable-public-network": "true"}))
+    await site.sky.fault(method="POST", path="*/enable_public_interface", code="service_error", times=1)
+    with pytest.raises(CloudError, match="enable the public interface"):
+        await site.ensure(view())
+    assert (await site.one())["labels"][ANNOTATED] == "public"
+    await site.ensure(view())
+    assert (await site.one())["public_net"]["enabled"] is True
 
 
 async def test_the_mark_goes_only_after_what_it_stands_for(site: BalancerSite) -> None:
@@ -102,8 +114,6 @@ class TestLabels:
         "text", ["team", "a b=c", "hcloud-ccm/service-uid=x", "ccm-from-scratch/cluster=c", "a=b c"]
     )
     async def test_what_is_none(self, site: BalancerSite, text: str) -> None:
-        from ccm.cloud import Rejected
-
         with pytest.raises(Rejected, match=r"labels: .* is not a list like team=shop"):
             await site.ensure(view(annotations={"labels": text}))
 

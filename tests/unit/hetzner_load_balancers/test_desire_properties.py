@@ -1,0 +1,177 @@
+"""Whatever Services ask for: each is served in one go, and nobody else's things change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from balancer_site import LABEL, UID, view
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ccm.cloud import ServiceView
+from ccm.hetzner import environment
+from ccm.hetzner.load_balancers.annotations import read
+from ccm.hetzner.load_balancers.desire import Circumstances, desire
+from ccm.hetzner.load_balancers.ownership import locate, ports_by_label
+from ccm.hetzner.load_balancers.plan import plan
+from ccm.hetzner.load_balancers.targets import Target, target_of
+from ccm.hetzner.wire import (
+    LoadBalancer,
+    LoadBalancerPublicNet,
+    LoadBalancerService,
+    LoadBalancerTarget,
+    LoadBalancerType,
+    PrivateNet,
+    PublicAddress,
+    TargetServer,
+)
+
+DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
+KIND = LoadBalancerType(1, "lb11", max_services=5, max_targets=6)
+OTHER = "99999999-8888-7777-6666-555555555555"
+TARGETS = tuple(Target(server=number) for number in (1, 2, 3))
+
+choices: dict[str, list[str]] = {
+    "name": ["shop", "web"],
+    "algorithm-type": ["least_connections", "round_robin"],
+    "disable-public-network": ["true", "false"],
+    "delete-protection": ["true", "false"],
+    "ipv4-rdns": ["a.example.com", "b.example.com"],
+    "ipv6-rdns": ["c.example.com"],
+    "labels": ["team=shop", "team=web,stage=live", "owner=us"],
+    "protocol": ["http", "tcp"],
+    "port.80.uses-proxyprotocol": ["true"],
+    "health-check-interval": ["5"],
+    "share": ["edge"],
+    "preserve-foreign": ["true"],
+    "private-ipv4": ["10.0.0.9"],
+}
+annotations = st.fixed_dictionaries(
+    {}, optional={key: st.sampled_from(values) for key, values in choices.items()}
+)
+ports = st.lists(st.sampled_from([25, 80, 443, 8080]), min_size=1, max_size=3, unique=True)
+
+
+@st.composite
+def services(draw: Any, uid: str = UID) -> ServiceView:
+    return view("web", *draw(ports), uid=uid, annotations=draw(annotations))
+
+
+@st.composite
+def balancers(draw: Any) -> LoadBalancer:
+    """One that is the Service's, but was treated by others."""
+    return LoadBalancer(
+        1,
+        draw(st.sampled_from(["shop", "old"])),
+        public_net=LoadBalancerPublicNet(
+            draw(st.booleans()), PublicAddress("203.0.113.1", "x.example"), PublicAddress("2001:db8::1", None)
+        ),
+        private_net=draw(st.sampled_from([(), (PrivateNet(7, "10.0.0.5"),), (PrivateNet(8, "10.8.0.5"),)])),
+        load_balancer_type=KIND,
+        labels={
+            LABEL: UID,
+            **draw(st.dictionaries(st.sampled_from(["owner", "team"]), st.just("them"))),
+            **draw(st.sampled_from([{}, {"ccm-from-scratch/namespace": "shop"}])),
+        },
+        services=tuple(
+            LoadBalancerService("tcp", port, 30000) for port in draw(st.sets(st.sampled_from([22, 80])))
+        ),
+        targets=tuple(
+            LoadBalancerTarget("server", server=TargetServer(number))
+            for number in draw(st.sets(st.sampled_from([1, 9])))
+        ),
+    )
+
+
+def serve(service: ServiceView, balancer: LoadBalancer, *, times: int = 1) -> tuple[LoadBalancer, int]:
+    """Plan and apply so often; returns what came of it, and how many steps the last time had."""
+    steps = 0
+    for _ in range(times):
+        wishes = read(service, DEFAULTS, network=True)
+        assert wishes.problems == {}
+        place = locate(service, wishes, [balancer], "c1")
+        around = Circumstances(
+            place=place,
+            cluster="c1",
+            network=7,
+            type=None,
+            limits=KIND,
+            certificates={},
+            targets=TARGETS,
+            cluster_targets=frozenset(one.identity for one in TARGETS),
+        )
+        planned = plan(desire(service, wishes, around)[0], balancer)
+        steps = len(planned)
+        for one in planned:
+            balancer = one.step.effect(balancer)
+    return balancer, steps
+
+
+@settings(max_examples=60, deadline=None)
+@given(services(), balancers())
+def test_once_is_enough(service: ServiceView, balancer: LoadBalancer) -> None:
+    reached, _ = serve(service, balancer)
+    again, steps = serve(service, reached, times=2)
+    assert steps == 0
+    assert again.labels[LABEL] == UID
+
+
+@settings(max_examples=40, deadline=None)
+@given(services(), balancers())
+def test_taking_all_annotations_away_brings_the_defaults_back(
+    service: ServiceView, balancer: LoadBalancer
+) -> None:
+    plain = view("web", *(port.port for port in service.ports))
+    never, _ = serve(plain, balancer, times=2)
+    reached, _ = serve(service, never, times=2)
+    if "share" in "".join(service.annotations) or "preserve" in "".join(service.annotations):
+        return  # whoever has shared once goes on to tell listeners apart
+    back, _ = serve(plain, reached, times=2)
+    assert back.labels == {key: value for key, value in never.labels.items() if key in back.labels} | {
+        key: back.labels[key] for key in back.labels.keys() - never.labels.keys() if "/" in key
+    }
+    assert not any("annotated" in key or "label-" in key for key in back.labels)
+    # Public side and protection are left as they were found, but for what was annotated.
+    assert back.protection.delete is never.protection.delete or "delete-protection" in str(
+        service.annotations
+    )
+    assert (back.services, back.algorithm, back.name) == (never.services, never.algorithm, never.name)
+
+
+@settings(max_examples=40, deadline=None)
+@given(services(), services(uid=OTHER), balancers())
+def test_services_that_share_leave_each_other_alone(
+    leader: ServiceView, member: ServiceView, balancer: LoadBalancer
+) -> None:
+    first = view("web", *(one.port for one in leader.ports), annotations={"share": "edge"})
+    second = view("api", *(one.port for one in member.ports), uid=OTHER, annotations={"share": "edge"})
+    shared, _ = serve(first, balancer, times=2)
+    both, _ = serve(second, shared, times=2)
+    mine = {port for port, uid in ports_by_label(shared).items() if uid == UID}
+    assert {one.listen_port: one for one in both.services if one.listen_port in mine} == {
+        one.listen_port: one for one in shared.services if one.listen_port in mine
+    }
+    assert (both.name, both.algorithm, both.public_net, both.labels[LABEL]) == (
+        shared.name,
+        shared.algorithm,
+        shared.public_net,
+        UID,
+    )
+    assert serve(first, both)[1] == 0
+    assert serve(second, both)[1] == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(services(), balancers())
+def test_what_others_put_there_stays_where_it_is_preserved(
+    service: ServiceView, balancer: LoadBalancer
+) -> None:
+    kept = view("web", *(port.port for port in service.ports), annotations={"preserve-foreign": "true"})
+    reached, _ = serve(kept, balancer, times=2)
+    foreign = {target_of(one) for one in balancer.targets} - set(TARGETS)
+    assert {target_of(one) for one in reached.targets} >= foreign
+    assert [net.network for net in reached.private_net] == (
+        [net.network for net in balancer.private_net] or [7]
+    )
+    others = {"owner", "team"} & balancer.labels.keys()
+    assert {key: reached.labels[key] for key in others} == {key: balancer.labels[key] for key in others}
