@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry, Histogram
 
-from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, NotOurs
+from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, Notice, NotOurs
 from ccm.controllers.addresses import ProvidedNodeIpInvalid, wanted_addresses
 from ccm.controllers.labels import labels_for, promoted_labels
 from ccm.controllers.names import UNINITIALIZED_TAINT
@@ -44,6 +44,7 @@ from ccm.kube.reconciler import run_workers
 
 COMPONENT = "cloud-node-controller"
 QUEUE = "Nodes"
+_PASSING = 3  # failures that nobody need be told of
 _BUCKETS = (1, 4, 16, 64, 256, 1024)
 
 log = structlog.stdlib.get_logger(__name__)
@@ -181,7 +182,7 @@ class NodeController:
             log.info("node_not_ours", node=name, provider_id=node.spec.provider_id)
             return
         except CloudError as error:
-            report(self._recorder, reference(node), error.notices)
+            self._explain_failure(node, error)
             raise NodeNotInitialized(f"failed to get instance metadata for node {name}: {error}") from error
         if await self._introduce(node, instance):
             self._observe_initialized(node)
@@ -224,6 +225,12 @@ class NodeController:
         for label, why in labels_for(instance, node.metadata.labels).skipped.items():
             log.warning("label_skipped", node=name, label=label, why=why)
         return changed is not None
+
+    def _explain_failure(self, node: Node, error: CloudError) -> None:
+        """Tell why a Node keeps its taint; a failure that has no reason of its own only when it lasts."""
+        lasting = [Notice("NodeNotInitialized", f"Its machine can't be looked up: {error}")]
+        passing = self.queue.failures(node.metadata.name) < _PASSING
+        report(self._recorder, reference(node), error.notices or ([] if passing else lasting))
 
     def _explain_mismatch(self, node: Node, error: ProvidedNodeIpInvalid) -> None:
         offered = ", ".join(f"{address.type} {address.address}" for address in error.offered) or "none"

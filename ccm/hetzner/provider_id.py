@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ccm.cloud.errors import CloudError, NotOurs
+from ccm.cloud.notice import Notice
 
 ROBOT_SCHEME = "hrobot://"
 LEGACY_ROBOT_PREFIX = "hcloud://bm-"
@@ -18,6 +19,12 @@ _LARGEST = 2**63 - 1
 
 class BadProviderId(CloudError):
     """A provider ID of ours has no usable number in it."""
+
+    def __init__(self, provider_id: str, prefix: str) -> None:
+        message = f"provider ID {provider_id!r}: {prefix!r} must be followed by a server's number"
+        # It can't be changed once it is set, so the advice is not to correct it.
+        advice = "; delete the Node and let its kubelet register it again"
+        super().__init__(message, notices=[Notice("InvalidProviderID", message + advice)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,5 +74,5 @@ def write(machine: MachineId, scheme: str) -> str:
 def _number(provider_id: str, prefix: str) -> int:
     text = provider_id.removeprefix(prefix)
     if not (text.isascii() and text.isdigit()) or not 0 < int(text) <= _LARGEST:
-        raise BadProviderId(f"provider ID {provider_id!r}: {prefix!r} must be followed by a server's number")
+        raise BadProviderId(provider_id, prefix)
     return int(text)

@@ -114,6 +114,25 @@ async def test_an_unknown_machine_leaves_the_node_as_it_is(cluster: Cluster) -> 
     assert cluster.writes() == []
 
 
+async def test_a_cloud_that_stays_away_is_told_on_the_node_and_one_that_blinks_is_not(
+    cluster: Cluster,
+) -> None:
+    cluster.instances.add(instance("a"))
+    cluster.cloud.script.fail("get", CloudUnavailable("no answer in time"), times=2)
+    await cluster.add_node("a", tainted=True)
+    made = controller(cluster)
+    running = asyncio.create_task(made.run())
+    await asyncio.sleep(5)
+    assert cluster.events.reasons("a") == ["Synced"]
+    cluster.cloud.script.fail("get", CloudUnavailable("no answer in time"))
+    await cluster.add_node("b", tainted=True)
+    await asyncio.sleep(60)
+    assert set(cluster.events.reasons("b")) == {"NodeNotInitialized"}
+    assert any("no answer in time" in message for who, _, _, message in cluster.events.all if who == "b")
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 async def test_the_clouds_notices_become_events(cluster: Cluster) -> None:
     error = CloudUnavailable("odd", notices=[Notice("InstanceLookupFailed", "two machines have this name")])
     cluster.instances.errors["a"] = error

@@ -32,8 +32,9 @@ def test_robot_servers_as_they_were_written_once() -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("text", ["", "abc", "-1", "0", "1 ", " 1", "1.5", "\u0661", str(2**63), "1/2"])
 def test_bad_numbers(scheme: str, text: str) -> None:
-    with pytest.raises(BadProviderId):
+    with pytest.raises(BadProviderId) as error:
         parse(scheme + text, scheme)
+    assert [notice.reason for notice in error.value.notices] == ["InvalidProviderID"]
 
 
 @pytest.mark.parametrize("text", ["aws:///eu/i-1", "k3s://x", "openstack://1", "", "hcloud:/1", "HCLOUD://1"])
