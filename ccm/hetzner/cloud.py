@@ -139,7 +139,7 @@ class HetznerCloud:
             self.servers,
             chosen,
             project=self.project,
-            metrics=LoadBalancerMetrics(self._registry),
+            metrics=LoadBalancerMetrics(self._registry, self._official),
             scheme=self._dialect.scheme,
             network=lambda: self.network.id if self.network else None,
             cluster=chosen.cluster,

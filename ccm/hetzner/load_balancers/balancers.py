@@ -87,6 +87,7 @@ class HetznerLoadBalancers:
 
     async def find(self, service: ServiceView) -> LoadBalancerResult | None:
         """See :meth:`ccm.cloud.LoadBalancers.find`."""
+        self._metrics.operation("GetLoadBalancer")
         found = placed_on(service, await self.inventory.all(service))
         return LoadBalancerResult(ingress_of(found[0], self._examiner.read(service))) if found else None
 
@@ -106,6 +107,7 @@ class HetznerLoadBalancers:
 
     async def ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         """See :meth:`ccm.cloud.LoadBalancers.ensure`."""
+        self._metrics.operation("EnsureLoadBalancer")
         async with self._lock(service):
             try:
                 result = await self._ensure(service, nodes)
@@ -119,6 +121,7 @@ class HetznerLoadBalancers:
 
     async def delete(self, service: ServiceView) -> LoadBalancerResult:
         """See :meth:`ccm.cloud.LoadBalancers.delete`."""
+        self._metrics.operation("EnsureLoadBalancerDeleted")
         async with self._lock(service):
             steps: list[str] = []
             notices: list[Notice] = []

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.load_balancers.health import STATUSES
+from ccm.hetzner.metrics import OfficialMetrics
 
 
 class LoadBalancerMetrics:
@@ -15,9 +16,11 @@ class LoadBalancerMetrics:
 
     Args:
         registry: Where the metrics are registered.
+        official: Counts calls of the controllers under the official CCM's names; None = they are not.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, official: OfficialMetrics | None = None) -> None:
+        self._official = official
         self._targets = Gauge(
             "ccm_hetzner_load_balancer_targets",
             "Targets of a Service's load balancer by reported health (healthy, unhealthy, unknown).",
@@ -29,6 +32,11 @@ class LoadBalancerMetrics:
             "Whether load balancers are missing so that the project may be the wrong one (1), or not (0).",
             registry=registry,
         )
+
+    def operation(self, name: str) -> None:
+        """A call of the controllers, by the name of the official CCM's method."""
+        if self._official is not None:
+            self._official.operation(f"hcloud/loadBalancers.{name}")
 
     def saw(self, service: ServiceView, targets: Counter[str]) -> None:
         """How the targets of a Service are."""

@@ -10,6 +10,7 @@ from balancer_site import UID, BalancerSite, view
 from emulated_cloud import OTHER_TOKEN
 
 from ccm.cloud import CloudError
+from ccm.hetzner import open_cloud
 from ccm.hetzner.load_balancers.health import complaints, count_targets
 from ccm.hetzner.wire import (
     HealthCheck,
@@ -109,3 +110,21 @@ class TestWrongProject:
         assert (await site.ensure(view())).steps == ()
         assert site.cloud.healthy() is None
         assert len([one for one in await site.all() if one["labels"]["hcloud-ccm/service-uid"] == UID]) == 1
+
+
+async def test_calls_are_counted_under_the_official_names(site: BalancerSite) -> None:
+    await site.ensure(view())
+    await site.balancers.find(view())
+    await site.balancers.delete(view())
+    for name in ("EnsureLoadBalancer", "GetLoadBalancer", "EnsureLoadBalancerDeleted"):
+        labels = {"op": f"hcloud/loadBalancers.{name}"}
+        total = site.registry.get_sample_value("cloud_controller_manager_operations_total", labels)
+        assert total == 1, name
+
+
+async def test_load_balancers_can_be_switched_off(site: BalancerSite) -> None:
+    settings = site.sky.environment | {"HCLOUD_LOAD_BALANCERS_ENABLED": "false"}
+    cloud = open_cloud(settings)
+    assert cloud.load_balancers is None
+    assert cloud.healthy() is None
+    await cloud.close()
