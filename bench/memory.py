@@ -1,0 +1,221 @@
+"""Memory and CPU of the process: ``./dev bench memory [--small 10 --large 5000] [--peer PATH]``.
+
+The CCM runs as a process against a real API server that holds initialised nodes of about 7 KiB (14 images,
+5 conditions, managed fields) and the emulated cloud with a server for each; all controllers but routes are
+on, load balancers too. Once it is quiet for some seconds:
+
+- resident memory is read from its smaps_rollup, and beside it the part that no file backs (Anonymous);
+- CPU is user and system time from the start of the process. To take in nodes and servers costs what the large
+  cluster needs more than the small one: the rest is the start of the program, which is shown too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from bench.lab.cloud import Server
+from bench.lab.processes import cpu_seconds, private_mib, resident_mib
+from bench.lab.report import BenchError, Row, main, say
+from bench.lab.stage import NODES, Stage, each, stage
+from bench.lab.subject import Subject, running, subjects
+from ccm.kube.objects import Node
+
+SMALL, LARGE = 10, 5000
+SMALL_MIB, LARGE_MIB, SECONDS = 75.0, 130.0, 1.5
+IMAGES, DIGEST = 14, "0123456789abcdef" * 4
+PAGE = 50
+QUIET_SHARE = 0.05  # of a core
+QUIET_SECONDS = 4.0
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one process used.
+
+    Attributes:
+        resident: MiB.
+        private: MiB that no file backs.
+        cpu: Seconds since its start.
+    """
+
+    resident: float
+    private: float
+    cpu: float
+
+
+def node_of(server: Server, number: int) -> dict[str, Any]:
+    """An initialised Node as large as a real one."""
+    names = [f"registry.example.com/team-{image}/application-{image}" for image in range(IMAGES)]
+    images = [
+        {"names": [f"{name}@sha256:{DIGEST}", f"{name}:v1.2.{index}"], "sizeBytes": 123_456_789 + index}
+        for index, name in enumerate(names)
+    ]
+    kinds = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready", "NetworkUnavailable")
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    conditions = [
+        {
+            "type": kind,
+            "status": "True" if kind == "Ready" else "False",
+            "reason": f"Kubelet{kind}",
+            "message": f"kubelet says that its condition {kind} is as it should be",
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        for kind in kinds
+    ]
+    labels = {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/instance-type": "cpx22",
+        "beta.kubernetes.io/os": "linux",
+        "failure-domain.beta.kubernetes.io/region": "fsn1",
+        "failure-domain.beta.kubernetes.io/zone": "fsn1-dc14",
+        "instance.hetzner.cloud/provided-by": "cloud",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": server.name,
+        "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": "cpx22",
+        "topology.kubernetes.io/region": "fsn1",
+        "topology.kubernetes.io/zone": "fsn1-dc14",
+    }
+    annotations = {
+        "alpha.kubernetes.io/provided-node-ip": server.public_ip,
+        "node.alpha.kubernetes.io/ttl": "300",
+        "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+    }
+    pods = f"10.{128 + number // 256}.{number % 256}.0/24"
+    addresses = [("ExternalIP", server.public_ip), ("Hostname", server.name)]
+    return {
+        "metadata": {"name": server.name, "labels": labels, "annotations": annotations},
+        "spec": {"providerID": f"hcloud://{server.id}", "podCIDR": pods, "podCIDRs": [pods]},
+        "status": {
+            "addresses": [{"type": kind, "address": address} for kind, address in addresses],
+            "allocatable": {"cpu": "2", "memory": "4Gi", "pods": "110"},
+            "capacity": {"cpu": "2", "memory": "4Gi", "pods": "110"},
+            "conditions": conditions,
+            "images": images,
+            "nodeInfo": dict.fromkeys(_INFO, "a text as long as they usually are"),
+        },
+    }
+
+
+_INFO = (
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+)
+
+
+async def quiet(on: Stage, process: subprocess.Popen[str], pages: int) -> None:
+    """Wait until all servers were listed and the process does nothing any more."""
+    await on.until(
+        "all servers were listed",
+        lambda: sum(n for name, n in on.cloud.counts().items() if name == "GET /servers") >= pages,
+        seconds=300,
+    )
+    end, since, used = time.monotonic() + 300, time.monotonic(), cpu_seconds(process.pid)
+    while time.monotonic() - since < QUIET_SECONDS:
+        if time.monotonic() > end:
+            raise BenchError("the process was busy for five minutes")
+        await asyncio.sleep(0.5)
+        now = cpu_seconds(process.pid)
+        if now - used > QUIET_SHARE * (time.monotonic() - since) + QUIET_SHARE:
+            since, used = time.monotonic(), now
+
+
+def versions_of(on: Stage) -> set[str]:
+    """What changes when any Node is changed."""
+    return {node.metadata.resource_version for node in on.nodes.items()}
+
+
+async def untouched(on: Stage) -> None:
+    """Wait until Kubernetes' own controllers have done what they do with new nodes."""
+    before: set[str] = set()
+    while (now := versions_of(on)) != before:
+        before = now
+        await asyncio.sleep(QUIET_SECONDS)
+
+
+async def run(on: Stage, subject: Subject, number: int) -> Figures:
+    """One process with so many nodes."""
+    have = await asyncio.to_thread(on.cloud.servers)
+    say(f"making {number} servers and nodes")
+    names = [f"node-{index:04}" for index in range(len(have), number)]
+    added = await on.add_servers(names, private=False)
+    numbered = list(enumerate(added, len(have)))
+    await each(numbered, lambda one: on.api.create(NODES, node_of(one[1], one[0]), Node))
+    await on.until("all nodes are there", lambda: len(on.nodes) == number)
+    await untouched(on)
+    on.cloud.forget()
+    with running(subject, on, network=False) as process:
+        versions = versions_of(on)
+        await quiet(on, process, -(-number // PAGE))
+        if versions_of(on) != versions:
+            raise BenchError("nodes were changed, by whomever; this is to measure reading, not writing")
+        pid = process.pid
+        return Figures(resident_mib(pid), private_mib(pid), cpu_seconds(pid))
+
+
+async def measure(arguments: argparse.Namespace) -> list[Row]:
+    """All rows."""
+    found: dict[tuple[str, int], Figures] = {}
+    chosen = subjects(arguments.peer)
+    small, large = arguments.small, arguments.large
+    async with stage() as on:
+        for number in (small, large):
+            for subject in chosen:
+                found[subject.name, number] = await run(on, subject, number)
+    ours = [found["ours", number] for number in (small, large)]
+    peers = [found.get(("peer", number)) for number in (small, large)]
+    rows = [
+        Row(
+            f"resident memory, {number} nodes",
+            mine.resident,
+            bound,
+            "MiB",
+            peer=peer and peer.resident,
+            official=earlier,
+            note=f"{mine.private:.1f} MiB of it are backed by no file"
+            + (f"; peer: {peer.private:.1f} MiB" if peer else ""),
+        )
+        for number, mine, peer, bound, earlier in zip(
+            (small, large), ours, peers, (SMALL_MIB, LARGE_MIB), ("62 MiB", "203 MiB"), strict=True
+        )
+    ]
+    first, last = peers
+    return [
+        *rows,
+        Row(
+            f"CPU to take in {large} nodes and servers",
+            ours[1].cpu - ours[0].cpu,
+            SECONDS,
+            "s",
+            peer=last.cpu - first.cpu if first and last else None,
+            official="1.9 s, its start included",
+            note="what it needs more than with the small cluster",
+        ),
+        Row(f"CPU since the start, {small} nodes", ours[0].cpu, None, "s", peer=first and first.cpu),
+        Row(f"CPU since the start, {large} nodes", ours[1].cpu, None, "s", peer=last and last.cpu),
+    ]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Arguments of this comparison."""
+    parser.add_argument("--small", type=int, default=SMALL, help=f"nodes of the small cluster ({SMALL})")
+    parser.add_argument("--large", type=int, default=LARGE, help=f"nodes of the large cluster ({LARGE})")
+
+
+if __name__ == "__main__":
+    sys.exit(main("Memory and CPU", __doc__, measure, options))
