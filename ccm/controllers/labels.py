@@ -39,18 +39,32 @@ def topology_labels(instance: Instance) -> dict[str, str]:
     return {key: value for key, value in values.items() if value}
 
 
-def labels_for(instance: Instance, present: Mapping[str, str]) -> LabelChanges:
-    """Labels for a Node: topology overwrites, the cloud's own only where the key is free."""
+def labels_for(
+    instance: Instance, present: Mapping[str, str], copied: Mapping[str, str] | None = None
+) -> LabelChanges:
+    """Labels for a Node: topology overwrites, the cloud's own only where the key is free or has our value.
+
+    Args:
+        instance: The machine.
+        present: The Node's labels.
+        copied: The cloud's labels as the Node had them when we last looked, see :func:`copied_labels`.
+    """
+    ours: Mapping[str, str] = copied or {}
     wanted = topology_labels(instance)
     skipped: dict[str, str] = {}
     for key, value in instance.labels.items():
         if RESERVED_LABEL.search(key):
             skipped[key] = "its domain is reserved for Kubernetes"
-        elif present.get(key, value) != value:
+        elif present.get(key, value) not in (value, ours.get(key, value)):
             skipped[key] = f"the Node has it with another value, {present[key]!r}"
         else:
             wanted[key] = value
     return LabelChanges({key: value for key, value in wanted.items() if present.get(key) != value}, skipped)
+
+
+def copied_labels(instance: Instance, present: Mapping[str, str]) -> dict[str, str]:
+    """The cloud's own labels that a Node has: if they change in the cloud, they may change on the Node."""
+    return {key: value for key, value in instance.labels.items() if present.get(key) == value}
 
 
 def promoted_labels(present: Mapping[str, str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, Notice, NotOurs
 from ccm.controllers.addresses import ProvidedNodeIpInvalid, wanted_addresses
-from ccm.controllers.labels import labels_for, promoted_labels
+from ccm.controllers.labels import copied_labels, labels_for, promoted_labels
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.controllers.nodes import (
     has_taint,
@@ -134,6 +134,7 @@ class NodeController:
         self._metrics = NodeMetrics(registry or CollectorRegistry())
         self._now = now
         self._status_failing_since: float | None = None
+        self._copied: dict[str, dict[str, str]] = {}
         self._first_seen: dict[str, float] = {}
         nodes.add_handler(self._on_node)
 
@@ -300,20 +301,34 @@ class NodeController:
             if answer.addresses:
                 addresses = wanted_addresses(node, answer.addresses)
                 await patch_addresses(self._transport, node, addresses)
-            labels = dict(labels_for(answer, node.metadata.labels).set)
-            if labels and self._options.refresh_labels:
-                await patch_labels(self._transport, node, labels)
-        except (ProvidedNodeIpInvalid, KubernetesError) as error:
+        except ProvidedNodeIpInvalid as error:
+            self._explain_mismatch(node, error)
+            log.warning("addresses_not_refreshed", node=name, why=str(error))
+        except KubernetesError as error:
             log.error(  # noqa: TRY400 - foreseen, no stack needed
                 "node_not_refreshed",
                 node=name,
                 why=f'Failed to update node addresses for node "{name}": {error}',
             )
+        if self._options.refresh_labels:
+            await self._refresh_labels(node, answer)
+
+    async def _refresh_labels(self, node: Node, instance: Instance) -> None:
+        present, uid = node.metadata.labels, node.metadata.uid
+        labels = dict(labels_for(instance, present, self._copied.get(uid)).set)
+        try:
+            if labels:
+                await patch_labels(self._transport, node, labels)
+        except KubernetesError as error:
+            log.error("labels_not_refreshed", node=node.metadata.name, why=str(error))  # noqa: TRY400
+        else:
+            self._copied[uid] = copied_labels(instance, {**present, **labels})
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         self._note_first_sight(old, new)
         if new is None:
             self.queue.forget(old.metadata.name if old else "")
+            self._copied.pop(old.metadata.uid if old else "", None)
         elif old is None or _relevant(old) != _relevant(new):
             self.queue.add(new.metadata.name)
         elif has_taint(new, UNINITIALIZED_TAINT) and not self.queue.failures(new.metadata.name):

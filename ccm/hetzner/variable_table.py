@@ -97,7 +97,7 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_INSTANCES_COPY_LABELS",
             "text",
             "",
-            "Keys of server labels, with commas, that nodes get too; a label that a node has stays as it is.",
+            "Keys of server labels, with commas, that nodes get too, unless a node has one of its own.",
         ),
         (
             "HCLOUD_SERVER_CACHE_MODE",

@@ -331,6 +331,28 @@ async def test_a_changed_address_and_a_resize_are_noticed(cluster: Cluster) -> N
     assert cluster.node("a")["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "cpx32"
 
 
+async def test_a_copied_label_follows_the_servers(cluster: Cluster) -> None:
+    await cluster.add_node("a", provider_id="fake://1")
+    await cluster.add_node("b", provider_id="fake://2", labels={"team": "mine"})
+    made = controller(cluster)
+    for value in ("blue", "red"):
+        for number, name in enumerate("ab", 1):
+            cluster.instances.add(instance(name, number, labels={"team": value}))
+        await made.refresh_all()
+        await cluster.settle()
+        assert cluster.node("a")["metadata"]["labels"]["team"] == value
+    assert cluster.node("b")["metadata"]["labels"]["team"] == "mine"
+
+
+async def test_a_node_ip_that_the_cloud_has_no_more_is_told_and_labels_go_on(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    ip = {PROVIDED_NODE_IP: "10.9.9.9"}
+    await cluster.add_node("a", provider_id="fake://1", annotations=ip)
+    await controller(cluster).refresh_all()
+    assert cluster.events.reasons("a") == ["ProvidedNodeIPInvalid"]
+    assert cluster.node("a")["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "cpx22"
+
+
 async def test_refreshing_spares_tainted_and_foreign_nodes(cluster: Cluster) -> None:
     cluster.instances.add(instance("a"))
     cluster.instances.add(instance("b", 2))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import Instance
-from ccm.controllers.labels import labels_for, promoted_labels
+from ccm.controllers.labels import copied_labels, labels_for, promoted_labels
 from ccm.controllers.names import LABEL_PAIRS, RESERVED_LABEL
 
 
@@ -50,6 +50,17 @@ def test_an_existing_label_of_the_owner_is_never_overwritten() -> None:
     changes = labels_for(machine(team="cloud"), {"team": "mine"})
     assert "team" not in changes.set
     assert "'mine'" in changes.skipped["team"]
+
+
+def test_a_copied_label_follows_the_cloud_and_one_that_was_changed_by_hand_does_not() -> None:
+    present = {"team": "blue"}
+    copied = copied_labels(machine(team="blue"), present)
+    assert labels_for(machine(team="red"), present, copied).set["team"] == "red"
+    by_hand = {"team": "mine"}
+    changes = labels_for(machine(team="red"), by_hand, copied)
+    assert "team" not in changes.set
+    assert "team" in changes.skipped
+    assert "team" not in labels_for(machine(team="red"), present).set, "nobody knows whose it is"
 
 
 @pytest.mark.parametrize(("old", "new"), LABEL_PAIRS)
