@@ -19,6 +19,7 @@ from ccm.cloud.errors import (
     QuotaExhausted,
     Rejected,
 )
+from ccm.cloud.notice import Notice
 
 
 class ApiError(CloudError):
@@ -107,6 +108,8 @@ def api_error(operation: str, status: int, code: str, message: str, details: obj
         kind = Unavailable if status >= 500 or status == 0 else Refused
     error = kind(f"{operation}: {message} ({code}){_named_fields(details)}")
     error.code, error.status, error.details, error.operation = code, status, details, operation
+    if kind is RateLimited:
+        error.notices = (Notice("RateLimited", f"{error.message}: the project's requests are used up"),)
     return error
 
 

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from ccm.cloud import AccessDenied, CloudBusy, CloudUnavailable, Rejected
 from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Budget, Priority
-from ccm.hetzner.errors import ApiError, NotFound, Refused, Unauthorized, Unavailable
+from ccm.hetzner.errors import ApiError, NotFound, RateLimited, Refused, Unauthorized, Unavailable, api_error
 from ccm.hetzner.wire import Network, Server
 
 NODES = Priority.NODES
@@ -118,6 +118,13 @@ async def test_each_code_says_what_may_be_concluded(
     assert error.value.code == code
     assert error.value.operation == "POST /networks"
     assert error.value.status >= 400
+
+
+def test_a_used_up_quota_is_for_the_object_that_waits() -> None:
+    error = api_error("GET /servers", 429, "rate_limit_exceeded", "limit of 3600 requests reached")
+    assert isinstance(error, RateLimited)
+    assert [notice.reason for notice in error.notices] == ["RateLimited"]
+    assert "limit of 3600 requests reached" in error.notices[0].message
 
 
 async def test_a_rejection_names_the_fields(api: HetznerApi) -> None:
