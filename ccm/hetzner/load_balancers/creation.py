@@ -17,10 +17,8 @@ from ccm.hetzner.load_balancers.steps import service_body, target_body
 from ccm.hetzner.wire import Action, LoadBalancer, Server
 
 PATH = "/load_balancers"
-# What a refusal can be about besides the targets; then it would not help to leave them out.
-_NOT_ABOUT_TARGETS = frozenset(
-    {"uniqueness_error", "resource_limit_exceeded", "resource_unavailable", "source_port_already_used"}
-)
+# Refusals of the load balancer itself: it would not help to leave anything out.
+_NOT_ABOUT_PARTS = frozenset({"uniqueness_error", "resource_limit_exceeded", "resource_unavailable"})
 
 
 @dataclass(frozen=True)
@@ -47,13 +45,16 @@ def site_near(servers: Iterable[Server]) -> Site:
     return Site(network_zone=min(zones, key=lambda zone: (-zones[zone], zone))) if zones else Site()
 
 
-def creation_body(desired: Desired, site: Site, *, targets: bool = True) -> dict[str, Any]:
+def creation_body(
+    desired: Desired, site: Site, *, targets: bool = True, services: bool = True
+) -> dict[str, Any]:
     """The request for a new load balancer. Pure.
 
     Args:
         desired: What it should be; its type must be known.
         site: Where.
         targets: Whether to name the targets at once.
+        services: Whether to name the services at once.
     """
     # An address, or a range for it, can only be asked for when attaching.
     network = desired.network if not (desired.private_ip or desired.ip_range) else None
@@ -68,7 +69,7 @@ def creation_body(desired: Desired, site: Site, *, targets: bool = True) -> dict
         "algorithm": {"type": desired.algorithm or "round_robin"},
         "labels": dict(desired.labels),
         "public_interface": desired.public is not False,
-        "services": [service_body(one) for one in desired.listeners],
+        "services": [service_body(one) for one in desired.listeners] if services else [],
         "targets": inline if targets else [],
         "location": site.location,
         "network_zone": site.network_zone,
@@ -80,19 +81,25 @@ def creation_body(desired: Desired, site: Site, *, targets: bool = True) -> dict
 async def create(api: HetznerApi, desired: Desired, site: Site) -> Created:
     """Make a load balancer; returns before it is ready.
 
-    If the request is refused because of a target, it is made without targets: whoever adds them one by one
-    then learns which one it is.
+    If the request is refused because of a target or a service, it is made without them: whoever adds them one
+    by one then learns which one it is.
 
     Raises:
         Unavailable: it may have been made all the same.
         ApiError: it was not made.
     """
-    try:
-        return await _post(api, creation_body(desired, site))
-    except (Refused, NotFound) as error:
-        if not desired.targets or error.code in _NOT_ABOUT_TARGETS:
-            raise
-    return await _post(api, creation_body(desired, site, targets=False))
+    bodies = [creation_body(desired, site)]
+    if desired.targets:
+        bodies.append(creation_body(desired, site, targets=False))
+    if desired.listeners:
+        bodies.append(creation_body(desired, site, targets=False, services=False))
+    for body in bodies[:-1]:
+        try:
+            return await _post(api, body)
+        except (Refused, NotFound) as error:
+            if error.code in _NOT_ABOUT_PARTS:
+                raise
+    return await _post(api, bodies[-1])
 
 
 async def _post(api: HetznerApi, body: dict[str, Any]) -> Created:

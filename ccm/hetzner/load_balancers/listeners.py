@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import CheckWishes, PortWishes, Wishes
 from ccm.hetzner.wire import HealthCheck, HealthCheckHttp, LoadBalancerService, ServiceHttp
@@ -30,7 +32,28 @@ def wanted_listeners(
         if port.protocol != "TCP" or not port.node_port or (asked.protocol == "https" and not ids):
             continue
         listeners.append(_listener(service, port, asked, ids))
-    return sorted(listeners, key=lambda one: one.listen_port), list(_notices(service))
+    settled, clashes = _settle_redirects(sorted(listeners, key=lambda one: one.listen_port))
+    return settled, [*_notices(service), *clashes]
+
+
+def _settle_redirects(
+    listeners: Sequence[LoadBalancerService],
+) -> tuple[list[LoadBalancerService], list[Notice]]:
+    """Port 80 can be taken once: by a port of the Service itself, or by the first that redirects from it."""
+    settled: list[LoadBalancerService] = []
+    whys: list[str] = []
+    taken = "the Service uses itself" if any(one.listen_port == 80 for one in listeners) else ""
+    for one in listeners:
+        if one.http is None or not one.http.redirect_http:
+            settled.append(one)
+        elif taken:
+            whys.append(f"port {one.listen_port} can't redirect from port 80, which {taken}")
+            http = msgspec.structs.replace(one.http, redirect_http=False)
+            settled.append(msgspec.structs.replace(one, http=http))
+        else:
+            taken = f"port {one.listen_port} redirects from"
+            settled.append(one)
+    return settled, [Notice("LoadBalancerPortConflict", "; ".join(whys))] if whys else []
 
 
 def _notices(service: ServiceView) -> Sequence[Notice]:

@@ -476,6 +476,18 @@ class TestDelete:
         assert [one.reason for one in result.notices] == ["LoadBalancerProtected"]
         assert (await site.one())["labels"] == {}
 
+    async def test_one_that_goes_at_the_same_moment_is_gone(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        await site.sky.fault(method="DELETE", path="/load_balancers/*", code="not_found", times=1)
+        assert (await site.balancers.delete(view())).steps == ()
+
+    async def test_one_that_is_protected_at_the_same_moment_stays(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        await site.sky.fault(method="DELETE", path="/load_balancers/*", code="protected", times=1)
+        result = await site.balancers.delete(view())
+        assert [one.reason for one in result.notices] == ["LoadBalancerProtected"]
+        assert LABEL not in (await site.one())["labels"]
+
     async def test_find(self, site: BalancerSite) -> None:
         assert await site.balancers.find(view()) is None
         made = await site.ensure(view())

@@ -9,6 +9,7 @@ import trustme
 from balancer_site import LABEL, UID, BalancerSite, view
 
 from ccm.cloud import CloudError
+from ccm.hetzner.budget import Priority
 
 MANAGED = {
     "protocol": "https",
@@ -80,6 +81,43 @@ class TestUploaded:
                 view("web", 443, annotations={"protocol": "https", "http-certificates": "other"})
             )
         assert await site.one() == before
+
+    async def test_one_that_is_lost_at_creation_keeps_nothing_else_back(self, site: BalancerSite) -> None:
+        lost = await upload(site, "lost")
+        annotations = {"port.443.protocol": "https", "port.443.http-certificates": str(lost)}
+        await site.add_nodes("a")
+        await site.balancers.certificates.view.read(0.0, Priority.LOAD_BALANCERS)
+        await site.sky.call("DELETE", f"/certificates/{lost}")
+        with pytest.raises(CloudError, match="listen on port 443"):
+            await site.ensure(view("web", 80, 443, annotations=annotations))
+        balancer = await site.one()
+        assert used(balancer).keys() == {80}
+        assert len(balancer["targets"]) == 1
+
+    async def test_a_redirect_gives_way_to_the_services_own_port_80(self, site: BalancerSite) -> None:
+        await upload(site, "one")
+        annotations = {
+            "port.443.protocol": "https",
+            "port.443.http-certificates": "one",
+            "port.443.http-redirect-http": "true",
+        }
+        service = view("web", 80, 443, annotations=annotations)
+        result = await site.ensure(service)
+        [notice] = [one for one in result.notices if one.reason == "LoadBalancerPortConflict"]
+        assert notice.message == "port 443 can't redirect from port 80, which the Service uses itself"
+        assert used(await site.one()).keys() == {80, 443}
+        assert (await site.ensure(service)).steps == ()
+
+    async def test_only_one_port_can_redirect(self, site: BalancerSite) -> None:
+        await upload(site, "one")
+        annotations = {"protocol": "https", "http-certificates": "one", "http-redirect-http": "true"}
+        result = await site.ensure(view("web", 8443, 443, annotations=annotations))
+        [notice] = [one for one in result.notices if one.reason == "LoadBalancerPortConflict"]
+        assert notice.message == "port 8443 can't redirect from port 80, which port 443 redirects from"
+        redirects = {
+            one["listen_port"]: one["http"]["redirect_http"] for one in (await site.one())["services"]
+        }
+        assert redirects == {443: True, 8443: False}
 
     async def test_redirects_take_port_80(self, site: BalancerSite) -> None:
         await upload(site, "one")
