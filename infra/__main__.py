@@ -11,6 +11,7 @@ from infra.controller_manager import ControllerManager, ControllerManagerArgs
 from infra.errors import InfraError
 from infra.files import ROOT
 from infra.image import CcmImage, ImportedImage
+from infra.ingress import Traefik
 from infra.inventory import Servers
 from infra.keys import KeyPair, SharedSecret
 from infra.kubeconfig import Kubeconfig
@@ -73,6 +74,8 @@ def declare_cluster(
         generation=cluster.generation,
         opts=after_manager,
     )
+    if settings.ingress == "traefik":
+        Traefik("ingress", settings, pulumi.ResourceOptions.merge(in_cluster, after_manager))
     gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
     ReadyNodes(
         "nodes",

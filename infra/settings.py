@@ -15,6 +15,7 @@ from infra.files import ROOT
 
 NAMESPACE = "ccm-from-scratch"
 CNIS = ("native", "cilium")
+INGRESSES = ("none", "traefik")
 PROVIDERS = ("ccm-from-scratch", "hcloud")
 NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
 MOST_WORKERS = 99
@@ -43,6 +44,7 @@ class Settings:
     k3s_version: str
     k3s_install_url: str
     cni: str
+    ingress: str
     ccm_image: str
     cloud_provider_name: str
     hcloud_endpoint: str
@@ -104,6 +106,7 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
         ),
         k3s_install_url=reader.url("k3s_install_url", required=True),
         cni=reader.choice("cni", CNIS),
+        ingress=reader.choice("ingress", INGRESSES),
         ccm_image=reader.matching(
             "ccm_image", r"(\S+)?", "give an image reference without blanks, or nothing"
         ),

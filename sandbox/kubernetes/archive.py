@@ -20,7 +20,7 @@ class ContainerImage:
     """What goes into an image.
 
     Attributes:
-        name: full reference, such as ``docker.io/library/whoami:1``.
+        name: full reference, such as ``docker.io/library/alpine:3``.
         files: absolute path in the image to the file on this machine; all get mode 755.
         entrypoint: program and arguments.
         user: numeric ``uid:gid`` to run as; root when empty.

@@ -144,6 +144,7 @@ COMPONENTS: tuple[Component, ...] = (
         plugins=True,
     ),
     Component("coredns", pin="github.com/coredns/coredns", packages=(".",), programs=("coredns",)),
+    Component("ingress", pin="", packages=(".",), programs=("ingress",)),
     Component("whoami", pin="", packages=(".",), programs=("whoami",)),
     Component("pause", pin="", packages=(), programs=("pause",)),
 )

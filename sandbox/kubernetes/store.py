@@ -18,11 +18,17 @@ from sandbox.kubernetes.k3s.versions import COREDNS_IMAGE, PAUSE_IMAGE
 from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain
 
-FORMAT = f"1 {PAUSE_IMAGE} {COREDNS_IMAGE}"
+FORMAT = f"2 {PAUSE_IMAGE} {COREDNS_IMAGE}"
 """Changes when the store's content changes without the toolchain's."""
 
-WHOAMI_IMAGE = "docker.io/library/whoami:1"
-"""The workload of the examples: answers with its host name, the client's address and the headers."""
+WHOAMI_IMAGE = "docker.io/traefik/whoami:v1.11.0"
+"""The workload of the examples: answers with its host name, the client's address and the headers.
+
+It has the name of the image that a node of the real cloud would pull, so that the examples work there, too.
+"""
+
+INGRESS_IMAGE = "ccm-from-scratch.local/ingress:1"
+"""The ingress controller of the examples."""
 
 _START_SECONDS = 20.0
 
@@ -32,6 +38,7 @@ def images(toolchain: Toolchain) -> tuple[ContainerImage, ...]:
     return (
         ContainerImage(PAUSE_IMAGE, {"/pause": toolchain.bin / "pause"}, ["/pause"], "65535:65535"),
         ContainerImage(COREDNS_IMAGE, {"/coredns": toolchain.bin / "coredns"}, ["/coredns"]),
+        ContainerImage(INGRESS_IMAGE, {"/ingress": toolchain.bin / "ingress"}, ["/ingress"], "65532:65532"),
         ContainerImage(WHOAMI_IMAGE, {"/whoami": toolchain.bin / "whoami"}, ["/whoami"], "65532:65532"),
     )
 

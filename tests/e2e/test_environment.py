@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import urllib.request
 
 import pytest
 
@@ -80,6 +81,73 @@ def test_the_secrets_of_the_environment_are_not_in_what_is_printed_or_kept_in_pl
     assert token not in environment.up_output
     assert token not in state
     assert "PRIVATE KEY" not in state
+
+
+def test_pods_of_different_nodes_meet_by_the_clouds_routes(environment):
+    nodes = environment.nodes()
+    wanted = {node["spec"]["podCIDR"]: internal(node) for node in nodes.values()}
+    eventually(lambda: routes(environment) == wanted, 30, "a route for every node")
+    for node in environment.nodes().values():
+        (condition,) = [c for c in node["status"]["conditions"] if c["type"] == "NetworkUnavailable"]
+        assert condition["status"] == "False"
+    environment.dev("kubectl", "apply", "-f", "manifests/examples/service.yaml")
+    environment.dev("kubectl", "rollout", "status", "deployment/whoami", "--timeout=60s")
+    pods = environment.kubectl("get", "pods", "-l", "app=whoami")["items"]
+    for pod in pods:
+        for machine in ("control", "worker-1", "worker-2"):
+            said = environment.dev(
+                "ssh", machine, f"curl -sS -m 5 http://{pod['status']['podIP']}:8080/"
+            ).stdout
+            assert f"Hostname: {pod['metadata']['name']}" in said
+
+
+def test_a_service_gets_a_load_balancer_that_spreads_traffic(environment):
+    ip = eventually(lambda: load_balancer_ip(environment, "service/whoami"), 60, "an EXTERNAL-IP")
+    (load_balancer,) = environment.api("/load_balancers")["load_balancers"]
+    assert load_balancer["public_net"]["ipv4"]["ip"] == ip
+    assert len(load_balancer["targets"]) == 3
+    pods = {
+        pod["metadata"]["name"] for pod in environment.kubectl("get", "pods", "-l", "app=whoami")["items"]
+    }
+    seen = set()
+
+    def all_pods_answered():
+        answer = http_get(f"http://{ip}/")
+        seen.update(line.removeprefix("Hostname: ") for line in (answer or "").splitlines()[:1])
+        return seen == pods
+
+    eventually(all_pods_answered, 60, "an answer of every Pod through the load balancer")
+
+
+def test_an_ingress_controller_stands_behind_a_load_balancer(environment):
+    environment.dev("kubectl", "apply", "-f", "manifests/examples/ingress.yaml")
+    ip = eventually(lambda: load_balancer_ip(environment, "ingress/whoami"), 60, "an address of the Ingress")
+    assert len(environment.api("/load_balancers")["load_balancers"]) == 2
+    eventually(lambda: "GET /whoami/x" in (http_get(f"http://{ip}/whoami/x") or ""), 60, "an answer")
+    assert http_get(f"http://{ip}/elsewhere") is None
+
+
+def routes(environment):
+    (network,) = environment.api("/networks")["networks"]
+    return {route["destination"]: route["gateway"] for route in network["routes"]}
+
+
+def internal(node):
+    return next(address for kind, address in addresses(node) if kind == "InternalIP")
+
+
+def load_balancer_ip(environment, what):
+    found = environment.kubectl("get", what)["status"]["loadBalancer"].get("ingress", [])
+    return next((item["ip"] for item in found if "ip" in item), None)
+
+
+def http_get(url):
+    """The body of a good answer."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.read().decode()
+    except OSError:
+        return None
 
 
 def test_a_machine_that_is_off_is_tainted_and_recovers(environment):

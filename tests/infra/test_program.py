@@ -229,6 +229,13 @@ def test_cilium_only_when_chosen(declared):
     assert release.inputs["values"]["ipv4NativeRoutingCIDR"] == "10.244.0.0/16"
 
 
+def test_traefik_only_when_chosen_and_behind_a_load_balancer_of_ours(declared):
+    release = declared(ingress="traefik", location="hel1").one("kubernetes:helm.sh/v3:Release")
+    annotations = release.inputs["values"]["service"]["annotations"]
+    assert annotations["load-balancer.hetzner.cloud/location"] == "hel1"
+    assert annotations["load-balancer.hetzner.cloud/name"] == "ccm-from-scratch-ingress"
+
+
 @pytest.fixture
 def existing(declared, tmp_path):
     """The program for a cluster that is there already."""

@@ -36,7 +36,7 @@ WEB = {
                 "containers": [
                     {
                         "name": "web",
-                        "image": "docker.io/library/whoami:1",
+                        "image": "docker.io/traefik/whoami:v1.11.0",
                         "imagePullPolicy": "IfNotPresent",
                         "readinessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 1},
                     }

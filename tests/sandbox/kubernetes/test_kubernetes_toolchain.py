@@ -87,6 +87,14 @@ def test_an_interrupted_build_goes_on_where_it_stopped(tmp_path, monkeypatch):
     assert not (built.bin / "half").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_ingress_controller_decides_as_the_api_says(tmp_path):
+    (ingress,) = [c for c in COMPONENTS if c.name == "ingress"]
+    compiler = go.find_go(tmp_path, quiet)
+    run("its tests", [compiler, "test", "./..."], progress=quiet, cwd=ingress.source, timeout=500)
+
+
 def test_a_changed_source_changes_the_key(tmp_path, monkeypatch):
     monkeypatch.setattr(components, "MODULES", tmp_path)
     folder = tmp_path / "whoami"

@@ -1,0 +1,49 @@
+"""An ingress controller behind a load balancer that the cloud-controller-manager makes."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.settings import Settings
+
+TRAEFIK_VERSION = "37.0.0"
+
+
+class Traefik(pulumi.ComponentResource):
+    """Traefik by Helm; its Service gets the load balancer, its Ingresses get the address."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        in_cluster: pulumi.ResourceOptions,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ccm-from-scratch:index:Traefik", name, None, opts)
+        kubernetes.helm.v3.Release(
+            name,
+            name="traefik",
+            namespace="ingress",
+            create_namespace=True,
+            chart="traefik",
+            version=TRAEFIK_VERSION,
+            repository_opts={"repo": "https://traefik.github.io/charts"},
+            values=traefik_values(settings),
+            opts=pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self)),
+        )
+        self.register_outputs({})
+
+
+def traefik_values(settings: Settings) -> dict[str, object]:
+    """What differs from the chart's defaults: where the load balancer is, and how it reaches the nodes."""
+    annotations = {
+        "load-balancer.hetzner.cloud/location": settings.location,
+        "load-balancer.hetzner.cloud/name": f"{settings.cluster_name}-ingress",
+        "load-balancer.hetzner.cloud/use-private-ip": "true",
+    }
+    return {
+        "ingressClass": {"enabled": True, "isDefaultClass": True},
+        "providers": {"kubernetesIngress": {"publishedService": {"enabled": True}}},
+        "service": {"annotations": annotations},
+    }

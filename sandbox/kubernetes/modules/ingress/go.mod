@@ -1,0 +1,3 @@
+module ingress
+
+go 1.26.0
