@@ -17,6 +17,9 @@ pytestmark = pytest.mark.looptime
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 LEASE = f"{LEASES}/cloud-controller-manager"
+STOP_TAKES = 4.5  # almost all of the time that work has to end: 15 - 10 seconds
+# Until a machine that wakes up notices: at most the pause between two renewals, then the work ends.
+LAST_MOMENT = 2.1 + STOP_TAKES
 
 
 def _now() -> float:
@@ -29,8 +32,15 @@ class Link:
     def __init__(self, server: MemoryTransport) -> None:
         self.server = server
         self.mode = "well"
+        self.awake = asyncio.Event()
+        self.awake.set()
 
     async def _call(self, work):
+        try:
+            await self.awake.wait()
+        except asyncio.CancelledError:
+            work.close()
+            raise
         if self.mode == "refused":
             work.close()
             raise ConnectionFailed(message="refused")
@@ -58,6 +68,9 @@ class Candidate:
     def __init__(self, server: MemoryTransport, name: str, *, stop_takes: float = 0.0, recorder=None) -> None:
         self.link = Link(server)
         self.jump = 0.0
+        self.wall_jump = 0.0
+        self.suspended_at: float | None = None
+        self.woken_at = -1e9
         self.stop_takes = stop_takes
         self.working = False
         self.started = lambda: None
@@ -65,8 +78,8 @@ class Candidate:
         self.elector = LeaderElector(
             self.link,
             identity=name,
-            clock=lambda: _now() + self.jump,
-            now=lambda: datetime(2026, 11, 21, tzinfo=UTC) + timedelta(seconds=_now()),
+            clock=lambda: (_now() if self.suspended_at is None else self.suspended_at) + self.jump,
+            now=lambda: datetime(2026, 11, 21, tzinfo=UTC) + timedelta(seconds=_now() + self.wall_jump),
             random=lambda: 0.0,
             recorder=recorder,
         )
@@ -86,6 +99,23 @@ class Candidate:
     async def stop(self) -> None:
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
+
+    def suspend(self) -> None:
+        """The machine sleeps: nothing leaves it, and its clock stands still for it."""
+        if self.suspended_at is None:
+            self.suspended_at = _now()
+            self.link.awake.clear()
+
+    def wake(self) -> None:
+        """It goes on, and its clock has jumped."""
+        if self.suspended_at is not None:
+            self.suspended_at, self.woken_at = None, _now()
+            self.link.awake.set()
+
+    @property
+    def counts(self) -> bool:
+        """Whether it works. Asleep it does not; and no lease can save it a last moment after waking up."""
+        return self.working and self.suspended_at is None and _now() - self.woken_at > LAST_MOMENT
 
 
 @pytest.fixture
@@ -375,8 +405,7 @@ class LeaseMachine(RuleBasedStateMachine):
             await asyncio.sleep(0.3)
 
     def _new(self, number: int) -> Candidate:
-        # Work may take almost all of the time that it has to end: 15 - 10 seconds.
-        candidate = Candidate(self.server, f"{number}-{len(self.all)}", stop_takes=4.5)
+        candidate = Candidate(self.server, f"{number}-{len(self.all)}", stop_takes=STOP_TAKES)
         candidate.jump = number * 1e6
         candidate.started = self._count
         self.all.append(candidate)
@@ -386,11 +415,27 @@ class LeaseMachine(RuleBasedStateMachine):
     def connection(self, who, mode):
         self.candidates[who].link.mode = mode
 
+    @rule(who=WHO, asleep=st.booleans())
+    def sleep_or_wake(self, who, asleep):
+        candidate = self.candidates[who]
+        self._call(candidate.suspend if asleep else candidate.wake)
+
+    @rule(who=WHO, seconds=st.sampled_from([-1e8, -60.0, 3.0, 1e8]))
+    def wall_clock_jumps(self, who, seconds):
+        self.candidates[who].wall_jump += seconds
+
+    def _call(self, function):
+        async def call() -> None:
+            function()
+
+        self.virtual.run(call())
+
     @rule(who=WHO)
     def replace(self, who):
         """The process ends, in order or because it lost the lease, and a new one starts."""
 
         async def replace() -> None:
+            self.candidates[who].wake()
             await self.candidates[who].stop()
             self.candidates[who] = self._new(who)
 
@@ -402,6 +447,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
         async def kill() -> None:
             candidate = self.candidates[who]
+            candidate.wake()
             candidate.link.mode = "hanging"
             candidate.stop_takes = 0
             candidate.task.cancel()
@@ -416,15 +462,17 @@ class LeaseMachine(RuleBasedStateMachine):
 
     def _count(self) -> None:
         """Called whenever work starts, so no overlap is missed however short it is."""
-        self.most = max(self.most, sum(candidate.working for candidate in self.all))
+        self.most = max(self.most, sum(candidate.counts for candidate in self.all))
 
     @invariant()
     def one_works_at_most(self):
+        self._call(self._count)
         assert self.most <= 1
 
     def teardown(self):
         for candidate in self.all:
             candidate.link.mode = "well"
+            self._call(candidate.wake)
         for who in range(2):
             if self.candidates[who].task.done():
                 self.replace(who)
