@@ -72,7 +72,7 @@ def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int
     options = Options(flags)
     log.info("starting", version=VERSION, flags={name: flags[name] for name in sorted(flags.given)})
     for name in options.without_effect(FLAGS):
-        log.warning("flag_without_effect", flag=f"--{name}")
+        log.warning("flag_without_effect", flag=name)
     return asyncio.run(_until_signalled(options, cloud, environment, metrics))
 
 

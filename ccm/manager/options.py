@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ccm.controllers.route import WATCH_BASED
 from ccm.kube.lease import LeaseTimes
 from ccm.kube.objects import ObjectReference
 from ccm.manager.flag_table import NO_EFFECT
@@ -99,8 +100,13 @@ class Options:
         return is_enabled(controller, self.flags["controllers"])
 
     def without_effect(self, flags: tuple[Flag, ...]) -> list[str]:
-        """Names of the given flags that do nothing here."""
-        return [flag.name for flag in flags if flag.help == NO_EFFECT and flag.name in self.flags.given]
+        """What was given and does nothing here: flags, and feature gates that we don't know."""
+        idle = [
+            f"--{flag.name}" for flag in flags if flag.help == NO_EFFECT and flag.name in self.flags.given
+        ]
+        return idle + [
+            f"--feature-gates={gate}" for gate in self.flags["feature-gates"] if gate != WATCH_BASED
+        ]
 
 
 def problems_of(flags: ParsedFlags) -> list[str]:
@@ -194,6 +200,8 @@ def _serving(flags: ParsedFlags) -> Iterator[str]:
         ipaddress.ip_address(flags["bind-address"])
     except ValueError:
         yield f"--bind-address: {flags['bind-address']!r} is no IP address"
+    if flags["secure-port"] and flags["secure-port"] == flags["webhook-secure-port"]:
+        yield f"--webhook-secure-port: must not be --secure-port's {flags['secure-port']}"
     certificate, key = flags["tls-cert-file"], flags["tls-private-key-file"]
     if bool(certificate) != bool(key):
         yield "--tls-cert-file and --tls-private-key-file: give both or none"

@@ -70,7 +70,13 @@ def test_manifests_of_the_field_are_understood():
     assert problems_of(flags) == []
     assert Options(flags).cluster_cidrs == ("10.244.0.0/16",)
     assert Options(flags).routes_wanted
-    assert Options(flags).without_effect(FLAGS) == ["webhook-secure-port"]
+    assert Options(flags).without_effect(FLAGS) == ["--webhook-secure-port"]
+
+
+def test_feature_gates_that_do_nothing_are_named():
+    gates = "CloudControllerManagerWatchBasedRoutesReconciliation=true,ContextualLogging=true"
+    idle = Options(_parse(f"--feature-gates={gates}")).without_effect(FLAGS)
+    assert idle == ["--feature-gates=ContextualLogging"]
 
 
 @pytest.mark.parametrize(
@@ -155,6 +161,7 @@ def test_values(arguments, name, value):
         (["--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA"], "--tls-cipher-suites: 'TLS_RSA_WITH_RC4_128_SHA'"),
         (["--kubeconfig=/none"], "--kubeconfig: the file /none can't be read"),
         (["--client-ca-file=/none"], "--client-ca-file: the file /none can't be read"),
+        (["--secure-port=10260"], "--webhook-secure-port: must not be --secure-port's 10260"),
         (["--logging-format=xml"], "--logging-format: 'xml' is neither text nor json"),
         (["--webhooks=a"], "--webhooks: is not offered"),
         (["--enable-leader-migration"], "--enable-leader-migration: is not offered"),
