@@ -289,3 +289,85 @@ class QueueMachine(RuleBasedStateMachine):
 
 TestQueueMachine = QueueMachine.TestCase
 TestQueueMachine.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
+
+class WorkersMachine(RuleBasedStateMachine):
+    """Workers that come, go and take their time: no key in two hands, none lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.virtual = VirtualLoop()
+        self.queue = self.virtual.run(self._make())
+        self.workers: list[asyncio.Task[None]] = []
+        self.in_work: list[str] = []
+        self.added: dict[str, float] = {}
+        self.begun: dict[str, float] = {}
+        self.most = 0
+
+    @staticmethod
+    async def _make() -> WorkQueue:
+        return WorkQueue(limiter=RetryLimiter(base=1, cap=8))
+
+    async def _work(self, seconds: float) -> None:
+        while True:
+            key = await self.queue.get()
+            try:
+                self.begun[key] = _now()
+                self.in_work.append(key)
+                self.most = max(self.most, self.in_work.count(key))
+                await asyncio.sleep(seconds)
+            finally:
+                self.in_work.remove(key)
+                # A worker that is cancelled has not finished; its key must come back.
+                if asyncio.current_task().cancelling():
+                    self.queue.add(key)
+                self.queue.done(key)
+
+    async def _start(self, seconds: float) -> None:
+        self.workers.append(asyncio.create_task(self._work(seconds)))
+        await asyncio.sleep(0.001)
+
+    @rule(seconds=st.sampled_from([0.0, 0.5, 3.0]))
+    def start_worker(self, seconds):
+        self.virtual.run(self._start(seconds))
+
+    @precondition(lambda self: self.workers)
+    @rule(data=st.data())
+    def cancel_worker(self, data):
+        worker = self.workers.pop(data.draw(st.integers(0, len(self.workers) - 1)))
+        worker.cancel()
+        self.virtual.settle()
+
+    @rule(key=KEYS, seconds=st.sampled_from([0, 0, 1, 5]), settled=st.booleans())
+    def add(self, key, seconds, settled):
+        async def add() -> None:
+            self.queue.add_after(key, seconds)
+            self.added[key] = _now()
+
+        self.virtual.run(add())
+        if settled:
+            self.virtual.settle()
+
+    @rule(seconds=st.sampled_from([0.1, 1, 4]))
+    def pass_time(self, seconds):
+        self.virtual.advance(seconds)
+
+    @invariant()
+    def one_hand_at_most(self):
+        assert self.most <= 1
+
+    def teardown(self):
+        for worker in self.workers:
+            worker.cancel()
+        self.virtual.settle()
+        self.virtual.run(self._start(0.0))
+        self.virtual.advance(60)
+        # Whatever was wished was begun after the wish: work that began before may not have seen its reason.
+        assert [key for key, when in self.added.items() if self.begun.get(key, -1.0) < when] == []
+        assert self.in_work == []
+        assert len(self.queue) == 0
+        self.virtual.close()
+
+
+TestWorkersMachine = WorkersMachine.TestCase
+TestWorkersMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
