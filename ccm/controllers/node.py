@@ -11,9 +11,10 @@ labels. It also brings back Nodes whose taint somebody removed by hand before th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import structlog
@@ -45,6 +46,7 @@ from ccm.kube.reconciler import run_workers
 COMPONENT = "cloud-node-controller"
 QUEUE = "Nodes"
 _PASSING = 3  # failures that nobody need be told of
+AT_ONCE = 500  # Nodes that are refreshed with one list of answers; thousands of them take memory
 _BUCKETS = (1, 4, 16, 64, 256, 1024)
 
 log = structlog.stdlib.get_logger(__name__)
@@ -264,23 +266,32 @@ class NodeController:
     async def refresh_all(self) -> None:
         """Refresh every initialised Node once, with one look at the cloud."""
         nodes = [node for node in self._nodes.items() if self._is_ours_to_refresh(node)]
-        try:
-            age = self._options.status_update_frequency / 2
-            answers = await self._instances.list([view_of(node) for node in nodes], accepted_age=age)
-        except CloudError as error:
-            self._status_failing_since = self._status_failing_since or _clock()
-            log.error("nodes_not_refreshed", error=str(error))  # noqa: TRY400 - foreseen, no stack needed
-            return
+        started = _clock()
+        for some in evenly(nodes, AT_ONCE):
+            # The first look serves all: what is newer than this run is new enough.
+            age = self._options.status_update_frequency / 2 + _clock() - started
+            try:
+                answers = await self._instances.list([view_of(node) for node in some], accepted_age=age)
+            except CloudError as error:
+                self._status_failing_since = self._status_failing_since or _clock()
+                log.error("nodes_not_refreshed", error=str(error))  # noqa: TRY400 - foreseen, no stack needed
+                return
+            await self._refresh_some(some, answers)
+            await asyncio.sleep(0)
         self._status_failing_since = None
-        turn = asyncio.Semaphore(self._options.status_workers)
 
-        async def refresh(node: Node) -> None:
-            async with turn:
+    async def _refresh_some(
+        self, nodes: Sequence[Node], answers: Mapping[str, Instance | CloudError]
+    ) -> None:
+        remaining = iter(nodes)
+
+        async def work() -> None:
+            for node in remaining:
                 await self._refresh(node, answers.get(node.metadata.name))
 
         async with asyncio.TaskGroup() as group:
-            for node in nodes:
-                group.create_task(refresh(node))
+            for _ in range(self._options.status_workers):
+                group.create_task(work())
 
     def _is_ours_to_refresh(self, node: Node) -> bool:
         provider_id = node.spec.provider_id
@@ -340,6 +351,13 @@ class NodeController:
             self._first_seen.pop(old.metadata.name, None)
         if new is not None and has_taint(new, UNINITIALIZED_TAINT):
             self._first_seen.setdefault(new.metadata.name, _clock())
+
+
+def evenly(nodes: Sequence[Node], most: int) -> list[Sequence[Node]]:
+    """Nodes in parts of nearly the same size, none larger than ``most``; one empty part if there are none."""
+    parts = max(1, -(-len(nodes) // most))
+    ends = [len(nodes) * part // parts for part in range(parts + 1)]
+    return [nodes[start:end] for start, end in pairwise(ends)]
 
 
 def introduction(node: Node, instance: Instance) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import requests
@@ -26,6 +26,7 @@ from hcloud import APIException, Client
 from ccm.hetzner.actions import ActionWaiter
 from ccm.hetzner.budget import Budget, Priority
 from ccm.hetzner.errors import ApiError, RateLimited, Unavailable, api_error, unavailable
+from ccm.hetzner.listing import Listing, Pages
 from ccm.hetzner.metrics import ApiMetrics, endpoint_label, operation_label
 from ccm.hetzner.wire import Action, Meta
 
@@ -40,23 +41,6 @@ PAUSE = 0.5  # seconds before the second try, then doubled, each up to twice as 
 PAGE = 50  # the API's maximum
 
 _log = structlog.get_logger("ccm.hetzner.api")
-
-
-@dataclass(frozen=True)
-class OddItem:
-    """Something in a list that makes no sense to us. It exists; nobody may take it for absent."""
-
-    id: int
-    name: str
-    problem: str
-
-
-@dataclass(frozen=True)
-class Listing(Generic[T]):
-    """A complete list."""
-
-    items: list[T]
-    odd: tuple[OddItem, ...] = ()
 
 
 class HetznerApi:
@@ -137,11 +121,11 @@ class HetznerApi:
         operation = f"GET {path}"
         came = ""
         for _ in range(GET_TRIES):
-            raw, total = await self._pages(path, key, dict(params or {}), priority)
+            pages = await self._pages(path, key, kind, dict(params or {}), priority)
             # Objects that come and go between two pages shift the rest; then the list has a hole.
-            if len({item.get("id") for item in raw}) == len(raw) == total:
-                return _decode_items(raw, kind)
-            came = f"{len(raw)} of {total}"
+            if pages.complete:
+                return pages.listing()
+            came = f"{pages.count} of {pages.total}"
         raise unavailable(operation, f"the list is incomplete, {came} items came")
 
     async def change(
@@ -281,17 +265,16 @@ class HetznerApi:
             self._client = token, _new_client(token, self._endpoint, self._timeout)
         return self._client[1]
 
-    async def _pages(self, path: str, key: str, params: Json, priority: Priority) -> tuple[list[Json], int]:
-        items: list[Json] = []
+    async def _pages(self, path: str, key: str, kind: type[T], params: Json, priority: Priority) -> Pages[T]:
+        pages = Pages(kind)
         page: int | None = 1
-        total: int | None = None
         while page is not None:
             query = {**params, "page": page, "per_page": PAGE}
             answer = await self.request("GET", path, params=query, priority=priority)
-            items.extend(_convert(answer.get(key), list[Json], f"GET {path}"))
+            pages.add(_convert(answer.get(key), list[Json], f"GET {path}"))
             pagination = _convert(answer.get("meta", {}), Meta, f"GET {path}").pagination
-            total, page = pagination.total_entries, pagination.next_page
-        return items, len(items) if total is None else total
+            pages.total, page = pagination.total_entries, pagination.next_page
+        return pages
 
     async def _fetch_actions(self, ids: Sequence[int]) -> list[Action]:
         params = {"id": list(ids), "per_page": PAGE}
@@ -359,17 +342,3 @@ def _convert(value: object, kind: type[T], operation: str) -> T:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise unavailable(operation, f"the answer makes no sense: {error}") from None
-
-
-def _decode_items(raw: Sequence[Json], kind: type[T]) -> Listing[T]:
-    items: list[T] = []
-    odd: list[OddItem] = []
-    for item in raw:
-        try:
-            items.append(msgspec.convert(item, kind))
-        except msgspec.ValidationError as error:
-            number = item.get("id")
-            odd.append(
-                OddItem(number if isinstance(number, int) else 0, str(item.get("name", "")), str(error))
-            )
-    return Listing(items, tuple(odd))

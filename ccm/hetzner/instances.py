@@ -14,10 +14,11 @@ from ccm.cloud.errors import CloudError, InstanceNotFound
 from ccm.cloud.instances import Instance, NodeView
 from ccm.cloud.notice import Notice
 from ccm.hetzner import provider_id
-from ccm.hetzner.api import HetznerApi, Listing
+from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.description import DescriptionOptions, describe
 from ccm.hetzner.errors import NotFound, unavailable
+from ccm.hetzner.listing import Listing
 from ccm.hetzner.lookup import REASON, explain_absence
 from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project

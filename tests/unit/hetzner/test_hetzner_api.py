@@ -207,10 +207,13 @@ async def test_the_user_agent_is_our_own(sky: EmulatedCloud, api: HetznerApi) ->
 
 async def test_odd_items_are_kept_apart_and_the_rest_is_read(sky: EmulatedCloud, api: HetznerApi) -> None:
     """A server whose shape we don't understand exists; the others are as well as ever."""
-    from ccm.hetzner.api import _decode_items
+    from ccm.hetzner.listing import Pages
 
     raw = [{"id": 1, "name": "a"}, {"id": 2, "name": "b", "private_net": 7}, {"id": 3, "name": "c"}]
-    listing = _decode_items(raw, Server)
+    pages = Pages(Server)
+    pages.add(raw)
+    listing = pages.listing()
+    assert pages.complete
     assert [server.id for server in listing.items] == [1, 3]
     assert [(odd.id, odd.name) for odd in listing.odd] == [(2, "b")]
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from ccm.cloud import CloudUnavailable
-from ccm.hetzner.api import Listing, OddItem
 from ccm.hetzner.budget import Priority
+from ccm.hetzner.listing import Listing, OddItem
 from ccm.hetzner.snapshot import View
 from ccm.hetzner.wire import Server
 

@@ -6,8 +6,8 @@ from balancer_site import view
 
 from ccm.cloud import NodeView
 from ccm.hetzner import environment
-from ccm.hetzner.api import Listing
 from ccm.hetzner.budget import Priority
+from ccm.hetzner.listing import Listing
 from ccm.hetzner.load_balancers.annotations import read
 from ccm.hetzner.load_balancers.finder import SERVERS_AGE, TargetFinder
 from ccm.hetzner.snapshot import View

@@ -1,0 +1,67 @@
+"""Complete lists, put together from pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class OddItem:
+    """Something in a list that makes no sense to us. It exists; nobody may take it for absent."""
+
+    id: int
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class Listing(Generic[T]):
+    """A complete list."""
+
+    items: list[T]
+    odd: tuple[OddItem, ...] = ()
+
+
+@dataclass
+class Pages(Generic[T]):
+    """The pages of a list so far. Each is decoded when it comes: as JSON all of them together are large.
+
+    Attributes:
+        kind: What items are decoded into.
+        total: How many items there are in all, as far as the cloud says.
+        count: How many came.
+    """
+
+    kind: type[T]
+    total: int | None = None
+    count: int = 0
+    _items: list[T] = field(default_factory=list[T])
+    _odd: list[OddItem] = field(default_factory=list[OddItem])
+    _ids: set[object] = field(default_factory=set[object])
+
+    @property
+    def complete(self) -> bool:
+        """Whether all items came, and each once."""
+        return len(self._ids) == self.count == (self.count if self.total is None else self.total)
+
+    def add(self, page: Sequence[Mapping[str, Any]]) -> None:
+        """Decode a page."""
+        for item in page:
+            number = item.get("id")
+            self.count += 1
+            self._ids.add(number)
+            try:
+                self._items.append(msgspec.convert(item, self.kind))
+            except msgspec.ValidationError as error:
+                known = number if isinstance(number, int) else 0
+                self._odd.append(OddItem(known, str(item.get("name", "")), str(error)))
+
+    def listing(self) -> Listing[T]:
+        """What came."""
+        return Listing(self._items, tuple(self._odd))
