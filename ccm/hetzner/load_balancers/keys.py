@@ -258,7 +258,7 @@ _PORT = (
         NAME,
         "",
         "shop",
-        "Name of a managed certificate when it is requested; otherwise `ccm-managed-certificate-` and the UID.",
+        "Name of a managed certificate when it is requested; or `ccm-managed-certificate-` and the UID.",
         port=True,
     ),
     Key(

@@ -380,6 +380,21 @@ class TestTrouble:
         assert len(balancer["targets"]) == 2
         assert balancer["services"][0]["destination_port"] != 31080
 
+    @pytest.mark.parametrize("bad", [{"node-selector": "pool in edge"}, {"use-private-ip": "perhaps"}])
+    async def test_a_bad_choice_of_targets_leaves_them_as_they_are(
+        self, site: BalancerSite, bad: dict[str, str]
+    ) -> None:
+        (edge,) = await site.add_nodes("edge", labels={"pool": "edge"})
+        await site.ensure(view(annotations={"node-selector": "pool=edge", "use-private-ip": "true"}))
+        await site.add_nodes("inner")
+        before = await site.one()
+        with pytest.raises(CloudError):
+            await site.ensure(
+                view(annotations={"node-selector": "pool=edge", "use-private-ip": "true"} | bad)
+            )
+        assert targets(before) == {number(edge): True}
+        assert await site.one() == before
+
     async def test_udp_and_fields_that_hetzner_lacks_get_an_event(self, site: BalancerSite) -> None:
         service = view(
             "dns",
@@ -472,7 +487,9 @@ class TestDelete:
 
     async def test_a_protected_one_stays_and_is_not_ours_any_more(self, site: BalancerSite) -> None:
         await site.ensure(view(annotations={"delete-protection": "true"}))
+        await site.sky.forget_requests()
         result = await site.balancers.delete(view())
+        assert "DELETE /load_balancers/{id}" not in await site.sky.counts()
         assert [one.reason for one in result.notices] == ["LoadBalancerProtected"]
         assert (await site.one())["labels"] == {}
 

@@ -142,6 +142,13 @@ class TestShare:
         assert (await site.ensure(self.second)).steps == ()
         assert (await site.ensure(self.first)).steps == ()
 
+    async def test_another_cluster_with_the_same_word_has_its_own(self, site: BalancerSite) -> None:
+        labels = {"ccm-from-scratch/share": "edge", "ccm-from-scratch/cluster": "c2", LABEL: OTHER}
+        theirs = await site.make("theirs", labels=labels)
+        await site.ensure(self.first)
+        assert len(await site.all()) == 2
+        assert theirs in await site.all()
+
     async def test_conflicting_ports_are_reported(self, site: BalancerSite) -> None:
         await site.ensure(self.first)
         greedy = view("second", (80, 31080), 443, uid=OTHER, annotations={"share": "edge"})
