@@ -260,6 +260,7 @@ class InformerMachine(RuleBasedStateMachine):
         self.told: dict[str, Node] = {}
         self.wrong: list[object] = []
         self.odd: set[str] = set()
+        self.ever_deleted: set[str] = set()
         self.virtual.run(self._start())
 
     async def _start(self) -> None:
@@ -276,8 +277,8 @@ class InformerMachine(RuleBasedStateMachine):
             same = before is not None and old is not None and before.metadata.uid == old.metadata.uid
         else:
             same = before == old
-        if not same:
-            self.wrong.append((before, old))
+        if not same or (new is None and named.metadata.name not in self.ever_deleted):
+            self.wrong.append((before, old, new))
         if new is None:
             del self.told[named.metadata.name]
         else:
@@ -296,6 +297,7 @@ class InformerMachine(RuleBasedStateMachine):
     @rule(name=NAMES)
     def delete(self, name):
         if any(item["metadata"]["name"] == name for item in self.server.all(NODES)):
+            self.ever_deleted.add(name)
             self.server.remove(f"{NODES}/{name}")
             self.odd.discard(name)
 
