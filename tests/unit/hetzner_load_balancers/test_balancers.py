@@ -6,6 +6,9 @@ import pytest
 from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 
 from ccm.cloud import Address, CloudError, CloudUnavailable, Ingress, NodeView, Rejected, ServicePort
+from ccm.hetzner.api import Listing, OddItem
+from ccm.hetzner.budget import Priority
+from ccm.hetzner.wire import LoadBalancer
 
 
 class TestCreate:
@@ -399,6 +402,7 @@ class TestTrouble:
         service = view(
             "dns",
             ServicePort(53, 30053, "UDP"),
+            ServicePort(123, 30123, "UDP"),
             ServicePort(53, 30054),
             source_ranges=("10.0.0.0/8",),
             load_balancer_ip="203.0.113.9",
@@ -408,7 +412,8 @@ class TestTrouble:
             "UnsupportedProtocolConfigured",
             "UnsupportedFieldConfigured",
         }
-        assert [one["listen_port"] for one in (await site.one())["services"]] == [53]
+        [listener] = (await site.one())["services"]
+        assert (listener["listen_port"], listener["destination_port"]) == (53, 30054)
 
     @pytest.mark.parametrize("drop", ["before", "after"])
     async def test_a_creation_whose_answer_is_lost_makes_one_load_balancer(
@@ -464,6 +469,22 @@ class TestTrouble:
             await site.ensure(view())
         await site.sky.heal()
         await site.ensure(view())
+        assert len(await site.all()) == 1
+
+    async def test_one_that_can_not_be_understood_may_be_ours(self, site: BalancerSite) -> None:
+        """And what stands beside it goes on."""
+        await site.ensure(view())
+        view_of_all = site.balancers.inventory.balancers
+        fetch = view_of_all._fetch
+
+        async def odd(priority: Priority) -> Listing[LoadBalancer]:
+            return Listing((await fetch(priority)).items, (OddItem(7, "odd", "no name"),))
+
+        view_of_all._fetch = odd
+        await view_of_all.read(0.0, Priority.SWEEP)
+        assert (await site.ensure(view("web", 80, 81))).steps
+        with pytest.raises(CloudUnavailable, match=r"load balancer 'odd' \(7\): no name"):
+            await site.ensure(view("other", uid="another"))
         assert len(await site.all()) == 1
 
     async def test_a_truncated_list_is_no_list(self, site: BalancerSite) -> None:
