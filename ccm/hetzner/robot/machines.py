@@ -7,15 +7,16 @@ from collections.abc import Callable
 
 from ccm.cloud.errors import InstanceNotFound
 from ccm.cloud.instances import Instance, NodeView
-from ccm.hetzner.api import Listing
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.description import DescriptionOptions
 from ccm.hetzner.errors import unavailable
+from ccm.hetzner.listing import Listing
 from ccm.hetzner.robot.client import RobotClient, RobotNotFound, RobotServer
 from ccm.hetzner.robot.description import describe_robot
 from ccm.hetzner.snapshot import View
 
-POWER_AGE = 120.0  # seconds for which an answer about the power is believed
+POWER_AGE = 120.0  # seconds for which an answer about the power is believed, at least
+POWER_SHARE = 24.0  # and seconds for each server that is asked about: 150 requests an hour, Robot allows 200
 
 
 class RobotMachines:
@@ -102,7 +103,8 @@ class RobotMachines:
     async def _is_shut_off(self, number: int) -> bool:
         asked_at, known = self._power.get(number, (float("-inf"), False))
         now = self._clock()
-        if now - asked_at > POWER_AGE:
+        asked_about = sum(now - when < 3600 for when, _ in self._power.values())
+        if now - asked_at > max(POWER_AGE, POWER_SHARE * asked_about):
             known = await self._client.is_shut_off(number)
             self._power[number] = (now, known)
         return known

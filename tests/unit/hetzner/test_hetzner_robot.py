@@ -22,10 +22,12 @@ from ccm.cloud import (
     QuotaExhausted,
 )
 from ccm.hetzner import HetznerCloud, open_cloud
+from ccm.hetzner.credentials import Secret
 from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions
 from ccm.hetzner.instances import AmbiguousName, RobotUnknown
-from ccm.hetzner.robot.client import RobotServer
+from ccm.hetzner.robot.client import RobotClient, RobotServer
 from ccm.hetzner.robot.description import describe_robot
+from ccm.hetzner.robot.machines import RobotMachines
 from sandbox.cloud.app import CLOUD
 from sandbox.cloud.robot import create_robot_app
 
@@ -201,6 +203,25 @@ async def test_many_nodes_cost_few_requests(site: Site) -> None:
     for _ in range(10):
         answers = await site.cloud.instances.list(nodes, accepted_age=10)
         assert all(isinstance(answers[node.name], Instance) for node in nodes)
+
+
+async def test_many_servers_that_are_off_stay_within_robots_limit(site: Site, sky: EmulatedCloud) -> None:
+    """It allows 200 questions an hour; twenty nodes are asked about every minute."""
+    app = create_robot_app(sky.server.app[CLOUD], {"me": "secret"}, limit=200)
+    server = TestServer(app)
+    await server.start_server()
+    now = 0.0
+    client = RobotClient(str(server.make_url("/")), Secret("me"), Secret("secret"))
+    machines = RobotMachines(client, cache_timeout=300, clock=lambda: now)
+    numbers = [await site.add(f"m{'x' * n}", operating_status="shut off") for n in range(20)]
+    for minute in range(60):
+        now = minute * 60.0
+        for n, number in enumerate(numbers):
+            node = NodeView(f"m{'x' * n}", f"hrobot://{number}")
+            options = DescriptionOptions(FROM_SCRATCH)
+            assert (await machines.get(node, number, options, accepted_age=60)).shut_down
+    await machines.close()
+    await server.close()
 
 
 async def test_the_limit_silences_us_for_a_while(site: Site) -> None:
