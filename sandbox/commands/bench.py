@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
+import os
 import sys
 
 from sandbox.errors import SandboxError
@@ -26,4 +26,6 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     if name not in known:
         raise SandboxError(f"there is no comparison {name!r}; there are: {', '.join(known)}")
     script = site.root / "bench" / f"{name}.py"
-    return subprocess.run([sys.executable, str(script), *rest], cwd=site.root, check=False).returncode
+    os.chdir(site.root)
+    # In our place, not below us: Ctrl-C is then the comparison's alone, which ends what it started.
+    os.execv(sys.executable, [sys.executable, str(script), *rest])  # noqa: S606, RET503 - no shell, no return

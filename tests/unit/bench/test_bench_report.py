@@ -1,0 +1,59 @@
+"""How comparisons tell what they found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.lab.report import BenchError, Row, as_json, main, peer_program, table
+
+
+def test_a_figure_at_its_bound_passes_and_one_above_fails() -> None:
+    assert Row("x", 6, 6).passed
+    assert not Row("x", 6.01, 6).passed
+    assert Row("x", 99).passed, "what has no bound is for information"
+
+
+def test_the_table_names_the_verdict_of_each_row_and_of_all() -> None:
+    text = table("Title", [Row("good", 1, 2), Row("bad", 3, 2, peer=7, note="why")])
+    lines = text.splitlines()
+    assert lines[0] == "Title"
+    assert lines[2].startswith("good") and lines[2].endswith("PASS")  # noqa: PT018 - one line
+    assert "7 calls" in lines[3] and lines[3].endswith("FAIL")  # noqa: PT018 - one line
+    assert lines[-2] == "  bad: why"
+    assert lines[-1] == "FAIL"
+
+
+def test_json_holds_the_same() -> None:
+    told = json.loads(as_json("Title", [Row("bad", 3, 2)]))
+    assert told["passed"] is False
+    assert told["rows"][0]["what"] == "bad"
+    assert told["rows"][0]["passed"] is False
+
+
+@pytest.mark.parametrize("name", ["missing", "folder", "text"])
+def test_a_peer_that_can_not_be_run_is_one_clear_error(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text").write_text("no program")
+    with pytest.raises(BenchError, match="not an executable file"):
+        peer_program(str(tmp_path / name))
+
+
+def test_a_wrong_peer_ends_before_anything_is_started(capsys, monkeypatch) -> None:
+    async def measure(_: object) -> list[Row]:
+        raise AssertionError
+
+    monkeypatch.setattr("sys.argv", ["bench", "--peer", "/nowhere"])
+    assert main("Title", None, measure) == 2
+    assert capsys.readouterr().err.startswith("bench: --peer: /nowhere is not an executable file")
+
+
+@pytest.mark.parametrize(("figure", "code"), [(1, 0), (3, 1)])
+def test_the_exit_code_tells_whether_all_bounds_hold(monkeypatch, figure: float, code: int) -> None:
+    async def measure(_: object) -> list[Row]:
+        return [Row("x", figure, 2)]
+
+    monkeypatch.setattr("sys.argv", ["bench"])
+    assert main("Title", None, measure) == code
