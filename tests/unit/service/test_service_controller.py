@@ -147,6 +147,20 @@ async def test_the_finalizer_stays_until_the_cloud_has_deleted() -> None:
         assert cluster.transport.all(SHOP) == []
 
 
+async def test_other_changes_of_a_service_that_can_not_be_deleted_do_not_hurry_the_next_try() -> None:
+    async with running() as cluster:
+        await cluster.put("web")
+        cluster.cloud.script.fail("delete-load-balancer", CloudUnavailable("no answer"))
+        cluster.transport.remove(f"{SHOP}/web")
+        await cluster.settle(16)  # tried at 0, 5 and 15 s; next at 35 s
+        tries = len(cluster.calls("delete-load-balancer"))
+        for number in range(5):
+            await cluster.change(
+                "web", lambda item, n=number: item["metadata"]["annotations"].update(n=str(n))
+            )
+        assert len(cluster.calls("delete-load-balancer")) == tries == 3
+
+
 async def test_a_failed_lookup_before_cleanup_deletes_nothing() -> None:
     async with running() as cluster:
         await cluster.put("web")
