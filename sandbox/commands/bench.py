@@ -16,7 +16,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
     """Everything after the name is the comparison's."""
 
 
-def run(site: Site, arguments: argparse.Namespace) -> int:
+def run(site: Site, arguments: argparse.Namespace) -> int:  # noqa: RET503 - it becomes the comparison
     """Run or list."""
     known = sorted(path.stem for path in (site.root / "bench").glob("[a-z]*.py"))
     if not arguments.arguments:
@@ -28,4 +28,4 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     script = site.root / "bench" / f"{name}.py"
     os.chdir(site.root)
     # In our place, not below us: Ctrl-C is then the comparison's alone, which ends what it started.
-    os.execv(sys.executable, [sys.executable, str(script), *rest])  # noqa: S606, RET503 - no shell, no return
+    os.execv(sys.executable, [sys.executable, str(script), *rest])  # noqa: S606 - no shell is wanted
