@@ -54,6 +54,9 @@ class HetznerApi:
         debug: Log every request and answer (never the token).
         timeout: Seconds to connect, and between two bytes of the answer.
         jitter: Random number in [0, 1) for the pauses between retries.
+
+    Attributes:
+        token_since: When the token last changed while we ran, in monotonic seconds.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class HetznerApi:
         self._jitter = jitter
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="hetzner")
         self._client: tuple[str, Client] | None = None
+        self.token_since = float("-inf")
         self._actions = ActionWaiter(self._fetch_actions)
         self.last_error: ApiError | None = None
 
@@ -262,6 +266,8 @@ class HetznerApi:
         """The client for the token as it is now: a new token takes effect with the next request."""
         token = self._token()
         if self._client is None or self._client[0] != token:
+            if self._client is not None:
+                self.token_since = time.monotonic()
             self._client = token, _new_client(token, self._endpoint, self._timeout)
         return self._client[1]
 

@@ -2,7 +2,8 @@
 
 A token of another project is as good as ours to the API: it answers, and has none of our servers. But it has
 none of our networks either, so whether the network is still there tells a server that was deleted from a
-project that was exchanged.
+project that was exchanged. Without a network, absence is not believed after a change of the token until one
+of our servers has been seen with the new one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Project:
 
     Args:
         api: The API.
-        network: The id of a network that must be there; None = there is none, then nothing can be told.
+        network: The id of a network that must be there; None = there is none.
         clock: Monotonic seconds.
     """
 
@@ -38,6 +39,7 @@ class Project:
         self._network = network
         self._clock = clock
         self._denied_at: float | None = None
+        self._seen_at = float("-inf")
 
     @property
     def network(self) -> int | None:
@@ -52,11 +54,13 @@ class Project:
         """Something of ours is not there: make sure that this means anything.
 
         Raises:
-            AccessDenied: the network is not there either.
+            AccessDenied: it means nothing.
             ApiError: not known.
         """
         network = self._network()
         if network is None:
+            if self._seen_at < self._api.token_since:
+                raise self.deny()
             return
         try:
             await self._api.get(f"/networks/{network}", "network", Network, priority=priority)
@@ -65,7 +69,7 @@ class Project:
         self.confirm(0.0)
 
     def deny(self) -> AccessDenied:
-        """The network is not there: the error to raise."""
+        """Nothing of ours is there: the error to raise."""
         self._denied_at = self._clock()
         message = self._sentence()
         return AccessDenied(message, notices=[Notice("WrongProject", message)])
@@ -76,11 +80,18 @@ class Project:
         Args:
             age: Seconds since the API said so; None = not known.
         """
-        if self._denied_at is not None and age is not None and self._clock() - age >= self._denied_at:
+        if age is None:
+            return
+        self._seen_at = max(self._seen_at, self._clock() - age)
+        if self._denied_at is not None and self._seen_at >= self._denied_at:
             self._denied_at = None
 
     def _sentence(self) -> str:
+        network = self._network()
+        missing = (
+            f"network {network} is not there" if network else "none of our servers is there since it changed"
+        )
         return (
-            f"network {self._network()} is not there: the token seems to belong to another project, so the "
-            "absence of anything proves nothing, and nothing is deleted"
+            f"{missing}: the token seems to belong to another project, so the absence of anything proves "
+            "nothing, and nothing is deleted"
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from emulated_cloud import OTHER_TOKEN, EmulatedCloud
+from emulated_cloud import OTHER_TOKEN, TOKEN, EmulatedCloud
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud import (
@@ -288,6 +289,32 @@ async def test_a_token_of_another_project_is_recognised_by_the_network(sky: Emul
     token.write_text(sky.environment["HCLOUD_TOKEN"])
     await cloud.routes.list(accepted_age=0)
     assert cloud.healthy() is None
+    await cloud.close()
+
+
+async def test_without_a_network_a_new_token_has_to_show_a_server_of_ours_first(
+    sky: EmulatedCloud, tmp_path: Path
+) -> None:
+    kept, gone = await sky.add_server("kept"), await sky.add_server("gone")
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    cloud = open_cloud({"HCLOUD_ENDPOINT": sky.endpoint, "HCLOUD_TOKEN_FILE": str(token)})
+    await cloud.start()
+    await cloud.instances.get(by_id(gone), accepted_age=0)
+    token.write_text(OTHER_TOKEN)
+    with pytest.raises(AccessDenied, match="another project") as denied:
+        await cloud.instances.get(by_id(gone), accepted_age=0)
+    assert [notice.reason for notice in denied.value.notices] == ["WrongProject"]
+    assert "another project" in (cloud.healthy() or "")
+
+    await sky.call("DELETE", f"/servers/{gone['id']}")
+    token.write_text(TOKEN)
+    with pytest.raises(AccessDenied):
+        await cloud.instances.get(by_id(gone), accepted_age=0)
+    await cloud.instances.get(by_id(kept), accepted_age=0)
+    assert cloud.healthy() is None
+    with pytest.raises(InstanceNotFound):
+        await cloud.instances.get(by_id(gone), accepted_age=0)
     await cloud.close()
 
 
