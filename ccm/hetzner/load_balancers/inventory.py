@@ -113,6 +113,7 @@ class Inventory:
     def saw(self, service: ServiceView, balancer: LoadBalancer) -> None:
         """Remember that this is the Service's load balancer."""
         self._seen[service.uid] = balancer.id
+        self._project.confirm(self.balancers.item_age(balancer.id))
         self._note("")
 
     def forget(self, service: ServiceView) -> None:

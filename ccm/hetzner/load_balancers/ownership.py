@@ -135,10 +135,13 @@ def ports_by_label(balancer: LoadBalancer) -> dict[int, str]:
     return found
 
 
-def is_shared(wishes: Wishes, balancer: LoadBalancer | None) -> bool:
-    """Whether listeners of others are to be expected."""
-    labelled = balancer is not None and bool(ports_by_label(balancer) or SHARE in balancer.labels)
-    return bool(wishes.share or wishes.preserve_foreign) or labelled
+def is_shared(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | None) -> bool:
+    """Whether listeners of others are to be expected, and left alone."""
+    if wishes.share or wishes.preserve_foreign:
+        return True
+    labels = balancer.labels if balancer is not None else {}
+    others = set(ports_by_label(balancer).values()) - {service.uid} if balancer is not None else set[str]()
+    return SHARE in labels or bool(others)
 
 
 def wanted_labels(
@@ -157,9 +160,8 @@ def wanted_labels(
         ports: The Service's listeners.
     """
     present = dict(place.balancer.labels) if place.balancer else {}
-    labels = dict(present)
-    if is_shared(wishes, place.balancer):
-        labels = {key: value for key, value in labels.items() if not _is_own_port(key, value, service.uid)}
+    labels = {key: value for key, value in present.items() if not _is_own_port(key, value, service.uid)}
+    if is_shared(service, wishes, place.balancer):
         labels.update({f"{PORT}{port}": service.uid for port in ports})
         if wishes.share:
             labels[SHARE] = wishes.share
@@ -183,7 +185,7 @@ def wanted_labels(
 def foreign_ports(service: ServiceView, wishes: Wishes, place: Place) -> dict[int, str]:
     """Ports that are not the Service's to use, and who has them."""
     balancer = place.balancer
-    if balancer is None or not is_shared(wishes, balancer):
+    if balancer is None or not is_shared(service, wishes, balancer):
         return {}
     owners = ports_by_label(balancer)
     taken = {port: f"the Service with UID {uid}" for port, uid in owners.items() if uid != service.uid}

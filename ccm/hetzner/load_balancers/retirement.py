@@ -25,13 +25,15 @@ async def retire(
     name = f"load balancer {balancer.name} ({balancer.id})"
     owners = ports_by_label(balancer)
     others = set(owners.values()) - {service.uid}
+    foreign = bool(owners) and any(one.listen_port not in owners for one in balancer.services)
     leads = balancer.labels.get(SERVICE_UID) == service.uid
-    if not leads or others or ADOPTED in balancer.labels:
+    if not leads or others or foreign or ADOPTED in balancer.labels:
         mine = [port for port, uid in owners.items() if uid == service.uid]
         ports = mine if owners else [one.listen_port for one in balancer.services]
         rest = released(labels_after(service, balancer), balancer, ports, targets=leads and not owners)
         steps = await _release(inventory, balancer, rest)
-        text = f"{name} was not made for this Service and stays"
+        why = "others use it" if foreign else "it was not made for this Service"
+        text = f"{name} stays, because {why}"
         return steps, [] if others else [Notice("LoadBalancerReleased", text, warning=False)]
     try:
         if not balancer.protection.delete:

@@ -114,6 +114,28 @@ class TestPreserveForeign:
         assert [one["listen_port"] for one in balancer["services"]] == [25]
         assert number(foreign) in targets(balancer)
 
+    async def test_without_the_annotation_it_is_the_services_alone_again(self, site: BalancerSite) -> None:
+        await site.make("theirs", services=[SERVICE_25])
+        await site.ensure(view("web", 80, annotations={"adopt": "theirs", "preserve-foreign": "true"}))
+        await site.restart()
+        alone = view("web", 80, annotations={"adopt": "theirs"})
+        await site.ensure(alone)
+        balancer = await site.one()
+        assert [one["listen_port"] for one in balancer["services"]] == [80]
+        assert not any("port-" in key for key in balancer["labels"])
+        assert (await site.ensure(alone)).steps == ()
+
+    async def test_one_that_we_made_stays_for_those_who_use_it(self, site: BalancerSite) -> None:
+        service = view("web", 80, annotations={"preserve-foreign": "true"})
+        await site.ensure(service)
+        await site.act((await site.one())["id"], "add_service", **SERVICE_25, proxyprotocol=False)
+        result = await site.balancers.delete(service)
+        balancer = await site.one()
+        assert [one["listen_port"] for one in balancer["services"]] == [25]
+        assert balancer["labels"] == {}
+        [notice] = result.notices
+        assert notice.message.endswith("stays, because others use it")
+
     async def test_a_port_that_is_taken_is_reported_and_left_alone(self, site: BalancerSite) -> None:
         await site.make("theirs", services=[SERVICE_80])
         service = view("web", 80, 81, annotations={"adopt": "theirs", "preserve-foreign": "true"})
