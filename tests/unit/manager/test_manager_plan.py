@@ -8,7 +8,7 @@ import pytest
 from manager_flags import options
 
 from ccm.__main__ import main
-from ccm.cloud import Address, CloudUnavailable, Instance
+from ccm.cloud import Address, CloudUnavailable, Instance, ServiceView
 from ccm.cloud.fake import FakeCloud
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.errors import ConfigurationError
@@ -51,6 +51,17 @@ async def test_one_service(shop: Workshop, subject: str) -> None:
     put_service(shop, "web")
     put_service(shop, "other")
     assert list((await examine(subject, shop)).steps) == ["service shop/web"]
+
+
+async def test_what_is_left_of_services(shop: Workshop) -> None:
+    put_service(shop, "web")
+    cloud = shop.cloud
+    assert isinstance(cloud, FakeCloud)
+    assert cloud.load_balancers is not None
+    await cloud.load_balancers.ensure(ServiceView("shop", "lost", "uid-lost"), [])
+    expected = ["leave the load balancer of shop/lost alone: its Service (uid-lost) does not exist"]
+    assert (await examine("services", shop)).steps["orphans"] == expected
+    assert "orphans" not in (await examine("service/web", shop)).steps
 
 
 async def test_nothing_is_changed(shop: Workshop) -> None:
