@@ -176,7 +176,7 @@ class Site:
         else:
             owners[found["metadata"]["uid"]] = "web"
             said.append(facts.read_service(found))
-        balancers, certificates = await self.sky.state("load_balancer"), await self.sky.state("certificate")
+        balancers, certificates = self.sky.state("load_balancer", "certificate")
         said += [facts.read_balancer(one, self.names) for one in balancers]
         return said + [facts.read_certificate(one, owners) for one in certificates]
 

@@ -118,10 +118,9 @@ class World:
                 item = {**old, **item, "metadata": {**old["metadata"], **item["metadata"]}}
         self.cluster.put(SERVICES, item)
 
-    async def facts(self) -> list[str]:
+    def facts(self) -> list[str]:
         """Everything that matters, as sentences."""
-        (network,) = await self.sky.state("network")
-        balancers, certificates = await self.sky.state("load_balancer"), await self.sky.state("certificate")
+        (network,), balancers, certificates = self.sky.state("network", "load_balancer", "certificate")
         owners = {uid: name for name, uid in UIDS.items()}
         return [
             *(facts.read_node(one, self.names) for one in self.cluster.all(NODES)),
@@ -160,14 +159,14 @@ class World:
             NotConverged: it is not so in time, or did not stay so.
         """
         deadline = time.monotonic() + seconds
-        while (wrong := facts.difference(wanted, await self.facts())) != "":
+        while (wrong := facts.difference(wanted, self.facts())) != "":
             if time.monotonic() > deadline:
                 raise NotConverged(f"after {seconds:.0f} s {wrong}")
             await asyncio.sleep(PERIOD / 2)
         self.calls = (await self.sky.admin("GET", "/requests/counts"))["total"]
         self.right_at = time.monotonic()
         await asyncio.sleep(6 * PERIOD)
-        if wrong := facts.difference(wanted, await self.facts()):
+        if wrong := facts.difference(wanted, self.facts()):
             raise NotConverged(f"it was right, and then {wrong}")
         if ended := [task.get_name() for task in self.tasks if task.done()]:
             raise NotConverged(f"it ended: {', '.join(ended)}")
@@ -219,7 +218,7 @@ def start_controllers(cloud: HetznerCloud, cluster: MemoryTransport) -> list[asy
             cluster,
             nodes,
             silence,
-            RouteOptions(parse_cluster_cidrs(CLUSTER_CIDR), PERIOD, accepted_age=0.1),
+            RouteOptions(parse_cluster_cidrs(CLUSTER_CIDR), 2 * PERIOD, accepted_age=0.1),
             queue=_retries(ROUTE_QUEUE),
         ),
     }

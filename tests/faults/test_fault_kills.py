@@ -13,7 +13,8 @@ from ccm.kube.transport import KubernetesTransport
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
 
-pytestmark = pytest.mark.slow
+# On a busy machine the starts of twenty processes take their time.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 async def test_death_after_every_request() -> None:

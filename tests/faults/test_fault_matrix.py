@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from fault_lab import FAULTS, NOTHING, OPERATIONS, run_cells
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 FAILURES = [fault for fault in FAULTS.values() if not fault.lies]
 LIES = [fault for fault in FAULTS.values() if fault.lies]
 
