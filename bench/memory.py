@@ -135,19 +135,6 @@ async def quiet(on: Stage, process: subprocess.Popen[str], pages: int) -> None:
             since, used = time.monotonic(), now
 
 
-def versions_of(on: Stage) -> set[str]:
-    """What changes when any Node is changed."""
-    return {node.metadata.resource_version for node in on.nodes.items()}
-
-
-async def untouched(on: Stage) -> None:
-    """Wait until Kubernetes' own controllers have done what they do with new nodes."""
-    before: set[str] = set()
-    while (now := versions_of(on)) != before:
-        before = now
-        await asyncio.sleep(QUIET_SECONDS)
-
-
 async def run(on: Stage, subject: Subject, number: int) -> Figures:
     """One process with so many nodes."""
     have = await asyncio.to_thread(on.cloud.servers)
@@ -157,12 +144,12 @@ async def run(on: Stage, subject: Subject, number: int) -> Figures:
     numbered = list(enumerate(added, len(have)))
     await each(numbered, lambda one: on.api.create(NODES, node_of(one[1], one[0]), Node))
     await on.until("all nodes are there", lambda: len(on.nodes) == number)
-    await untouched(on)
+    await on.untouched()
     on.cloud.forget()
     with running(subject, on, network=False) as process:
-        versions = versions_of(on)
+        versions = on.versions()
         await quiet(on, process, -(-number // PAGE))
-        if versions_of(on) != versions:
+        if on.versions() != versions:
             raise BenchError("nodes were changed, by whomever; this is to measure reading, not writing")
         pid = process.pid
         return Figures(resident_mib(pid), private_mib(pid), cpu_seconds(pid))

@@ -32,7 +32,7 @@ UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 _HEARTBEAT = 300.0
 _FLAGS = {"kube-controller-manager": {"node-monitor-grace-period": "24h"}}
 _PARALLEL = 20
-_POLL = 0.05
+_POLL = 0.1
 
 
 @dataclass
@@ -107,8 +107,19 @@ class Stage:
             counts = await asyncio.to_thread(self.cloud.counts)
             if counts != last:
                 last, since = counts, time.monotonic()
-            await asyncio.sleep(4 * _POLL)
+            await asyncio.sleep(2 * _POLL)
         return last
+
+    def versions(self) -> set[str]:
+        """What changes when any Node is changed."""
+        return {node.metadata.resource_version for node in self.nodes.items()}
+
+    async def untouched(self, *, calm: float = 4.0) -> None:
+        """Wait until Kubernetes' own controllers have done what they do with new nodes."""
+        before: set[str] = set()
+        while (now := self.versions()) != before:
+            before = now
+            await asyncio.sleep(calm)
 
     async def clear(self) -> None:
         """Leave nothing in the cluster and the cloud, for the next one on this stage."""

@@ -138,6 +138,7 @@ class NodeController:
         self._status_failing_since: float | None = None
         self._copied: dict[str, dict[str, str]] = {}
         self._first_seen: dict[str, float] = {}
+        self._written: dict[str, int] = {}
         nodes.add_handler(self._on_node)
 
     async def run(self) -> None:
@@ -168,7 +169,9 @@ class NodeController:
             return
         try:
             if has_taint(node, UNINITIALIZED_TAINT):
-                await self._initialize(node)
+                # Our copy may lag behind what we wrote ourselves.
+                if version_of(node) >= self._written.get(name, 0):
+                    await self._initialize(node)
             elif not node.spec.provider_id:
                 await self._repair(node)
             elif self._instances.owns(node.spec.provider_id):
@@ -187,10 +190,17 @@ class NodeController:
         except CloudError as error:
             self._explain_failure(node, error)
             raise NodeNotInitialized(f"failed to get instance metadata for node {name}: {error}") from error
-        if await self._introduce(node, instance):
+        changed = await self._introduce(node, instance)
+        if changed is not None:
+            self._remember(changed)
             self._observe_initialized(node)
             self._recorder.event(reference(node), "Normal", "Synced", "Node synced successfully")
-        self._first_seen.pop(name, None)
+
+    def _remember(self, written: Node) -> None:
+        """Keep the version that we wrote until our copy shows it."""
+        copy = self._nodes.get(written.metadata.name)
+        if copy is not None and version_of(copy) < version_of(written):
+            self._written[written.metadata.name] = version_of(written)
 
     def _accepted_age(self, name: str) -> float:
         """How old the cloud's answer about a new Node may be.
@@ -208,11 +218,11 @@ class NodeController:
         except (NotOurs, InstanceNotFound):
             await self._promote_labels(node)
             return
-        if await self._introduce(node, instance):
+        if await self._introduce(node, instance) is not None:
             self._recorder.event(reference(node), "Normal", "Synced", "Node synced successfully")
 
-    async def _introduce(self, node: Node, instance: Instance) -> bool:
-        """Write all that the cloud knows of a Node, addresses first; False = it was all there."""
+    async def _introduce(self, node: Node, instance: Instance) -> Node | None:
+        """Write all that the cloud knows of a Node, addresses first; None = it was all there."""
         report(self._recorder, reference(node), instance.notices)
         name = node.metadata.name
         if not (node.spec.provider_id or instance.provider_id):
@@ -227,7 +237,7 @@ class NodeController:
         changed = await update_node(self._transport, node, lambda fresh: introduction(fresh, instance))
         for label, why in labels_for(instance, node.metadata.labels).skipped.items():
             log.warning("label_skipped", node=name, label=label, why=why)
-        return changed is not None
+        return changed
 
     def _explain_failure(self, node: Node, error: CloudError) -> None:
         """Tell why a Node keeps its taint; a failure that has no reason of its own only when it lasts."""
@@ -347,10 +357,18 @@ class NodeController:
             self.queue.add(new.metadata.name)
 
     def _note_first_sight(self, old: Node | None, new: Node | None) -> None:
-        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+        is_new = new is not None and has_taint(new, UNINITIALIZED_TAINT)
+        if old is not None and not (is_new and new is not None and new.metadata.uid == old.metadata.uid):
             self._first_seen.pop(old.metadata.name, None)
-        if new is not None and has_taint(new, UNINITIALIZED_TAINT):
+            self._written.pop(old.metadata.name, None)
+        if is_new and new is not None:
             self._first_seen.setdefault(new.metadata.name, _clock())
+
+
+def version_of(node: Node) -> int:
+    """A Node's resource version as a number; 0 for one that is none."""
+    version = node.metadata.resource_version
+    return int(version) if version.isdigit() else 0
 
 
 def evenly(nodes: Sequence[Node], most: int) -> list[Sequence[Node]]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from fake_cluster import Cluster, instance
+from fake_cluster import NODES, Cluster, instance
 
 from ccm.cloud import Instance, InstanceNotFound, NodeView
 from ccm.cloud.fake import FakeInstances, Script
+from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.controllers.node import NodeController, NodeNotInitialized
+from ccm.kube.informer import Informer
+from ccm.kube.objects import Node
 
 pytestmark = pytest.mark.looptime
 
@@ -73,3 +76,35 @@ async def test_another_node_of_the_same_name_starts_anew(cluster: Cluster) -> No
     await cluster.add_node("a", tainted=True)
     await made.reconcile("a")
     assert instances.ages == [10.0]
+
+
+async def test_a_copy_that_lags_behind_does_not_start_it_all_again(cluster: Cluster) -> None:
+    instances = Remembering()
+    instances.add(instance("a"))
+    await cluster.add_node("a", tainted=True)
+    frozen: Informer[Node] = Informer(cluster.transport, NODES, Node)
+    listing = asyncio.create_task(frozen.run())
+    await frozen.synced.wait()
+    listing.cancel()
+    await asyncio.gather(listing, return_exceptions=True)
+    made = NodeController(instances, cluster.transport, frozen, cluster.events)
+    await made.reconcile("a")
+    writes = len(cluster.writes("a"))
+    await made.reconcile("a")
+    assert len(instances.ages) == 1
+    assert len(cluster.writes("a")) == writes
+    assert cluster.events.reasons() == ["Synced"]
+
+
+async def test_a_node_that_is_tainted_once_more_is_initialised_once_more(cluster: Cluster) -> None:
+    instances = Remembering()
+    instances.add(instance("a"))
+    made = controller(cluster, instances)
+    await cluster.add_node("a", tainted=True)
+    await made.reconcile("a")
+    await cluster.settle()
+    body = {"spec": {"taints": [{"key": UNINITIALIZED_TAINT, "effect": "NoSchedule"}]}}
+    await cluster.transport.patch(f"{NODES}/a", body, Node)
+    await cluster.settle()
+    await made.reconcile("a")
+    assert cluster.taints("a") == []
