@@ -16,6 +16,8 @@ from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT
 from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
 from ccm.hetzner.budget import QuotaUsedUp
 from ccm.kube.errors import Forbidden
+from ccm.kube.informer import Informer
+from ccm.kube.objects import Node
 
 pytestmark = pytest.mark.looptime
 
@@ -360,3 +362,25 @@ async def test_the_clouds_answers_are_counted(cluster: Cluster) -> None:
     assert made.registry.get_sample_value(name, labels) == 1  # type: ignore[attr-defined]
     labels["operation"] = "instance_shutdown"
     assert made.registry.get_sample_value(name, labels) == 1  # type: ignore[attr-defined]
+
+
+async def test_a_new_node_of_the_same_name_starts_without_its_predecessors_denials(cluster: Cluster) -> None:
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    made = controller(cluster)
+    await run_for(made, 1)
+    cluster.transport.remove(f"{NODES}/a")
+    await cluster.add_node("a", provider_id="fake://2", ready="False")
+    await asyncio.sleep(6)
+    await run_for(made, 1)
+    assert cluster.names() == ["a"]
+    await run_for(made, 10)
+    assert cluster.names() == []
+
+
+async def test_it_does_not_look_before_the_list_of_nodes_is_complete(cluster: Cluster) -> None:
+    cluster.nodes = Informer(cluster.transport, NODES, Node)  # nobody runs it
+    made = controller(cluster)
+    await run_for(made, 60)
+    name = "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds_count"
+    assert made.registry.get_sample_value(name) == 0  # type: ignore[attr-defined]
+    assert "not complete yet" in (made.healthy() or "")

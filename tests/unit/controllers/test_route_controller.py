@@ -402,3 +402,24 @@ async def test_a_node_that_came_anew_is_not_available_until_it_has_its_route(clu
     await made.reconcile()
     assert conditions(cluster, "n1") == [CREATED]
     assert routes(cluster) == {"10.244.9.0/24": "10.0.0.1"}
+
+
+@pytest.mark.parametrize(("watch_based", "most", "least"), [(False, 32, 29), (True, 3, 1)])
+async def test_it_looks_as_often_as_told_when_nothing_changes(
+    cluster: Cluster, watch_based: bool, most: int, least: int
+) -> None:
+    await add(cluster, 1)
+    await run_for(controller(cluster, watch_based=watch_based), 299)
+    assert least <= cluster.cloud.script.count("list-routes") <= most
+
+
+async def test_a_node_that_goes_before_the_first_run_is_remembered(cluster: Cluster) -> None:
+    fake = network(cluster)
+    made = controller(cluster)
+    await add(cluster, 1)
+    await add(cluster, 2)
+    fake.table = type(fake.table)((Route("10.244.2.0/24", "10.0.0.2"),), fake.table.machines)
+    cluster.transport.remove(f"{NODES}/n2")
+    await cluster.settle()
+    await made.reconcile()
+    assert set(routes(cluster)) == {"10.244.1.0/24"}

@@ -25,6 +25,7 @@ from ccm.errors import ConfigurationError
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions, describe
 from ccm.hetzner.instances import RobotUnknown
+from ccm.hetzner.listing import OddItem
 from ccm.hetzner.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
 
 HOSTNAME, EXTERNAL, INTERNAL = "Hostname", "ExternalIP", "InternalIP"
@@ -450,3 +451,18 @@ async def test_an_api_that_is_not_there_at_the_start(monkeypatch: pytest.MonkeyP
     with pytest.raises(CloudUnavailable, match="could not connect"):
         await cloud.start()
     await cloud.close()
+
+
+async def test_a_server_that_makes_no_sense_is_there_nevertheless(
+    sky: EmulatedCloud, cloud: HetznerCloud
+) -> None:
+    servers = [await sky.add_server(f"s{number}") for number in range(3)]
+    views = [NodeView(one["name"], f"ccm-from-scratch://{one['id']}") for one in servers]
+    await cloud.instances.list(views, accepted_age=0)
+    odd = servers[1]["id"]
+    cloud.servers.contents.remove(odd)
+    cloud.servers.contents.odd[odd] = OddItem(odd, "s1", "it has no name")
+    answers = await cloud.instances.list(views, accepted_age=600)
+    assert isinstance(answers["s0"], Instance)
+    assert isinstance(answers["s1"], CloudUnavailable)
+    assert "it has no name" in str(answers["s1"])

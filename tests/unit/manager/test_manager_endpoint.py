@@ -243,3 +243,21 @@ def test_versions_and_ciphers():
     assert context.minimum_version is ssl.TLSVersion.TLSv1_3
     old = [cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"]
     assert old == ["ECDHE-RSA-AES128-GCM-SHA256"]
+
+
+async def test_a_certificate_that_changes_is_served(server, authority, certificate, tmp_path, monkeypatch):
+    monkeypatch.setattr("ccm.manager.endpoint._LOOK_AGAIN", 0.02)
+    arguments = f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"
+    later = trustme.CA()
+    async with _endpoint(server, None, *arguments) as endpoint:
+        assert (await _get(endpoint, "/livez", _trusting(authority)))[0] == 200
+        _issue(later, tmp_path, "server", "127.0.0.1", "localhost")
+        async with asyncio.timeout(5):
+            while True:
+                try:
+                    answer = await _get(endpoint, "/livez", _trusting(later))
+                except aiohttp.ClientError:
+                    await asyncio.sleep(0.01)  # it learns by itself
+                else:
+                    break
+        assert answer == (200, "ok")

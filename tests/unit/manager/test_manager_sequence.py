@@ -113,6 +113,7 @@ async def test_order_and_end(server, cloud):
     log: list[str] = []
     run = Run(server, cloud, table=_table(log))
     await asyncio.sleep(1)
+    assert list(run.health.results("livez")) == ["ping", "leaderElection"]
     assert log == ["start cloud-node", "start cloud-node-lifecycle", "start service", "start route"]
     assert server.read(f"{LEASES}/cloud-controller-manager")["spec"]["holderIdentity"] == "host_1"
     await run.stop()
