@@ -36,6 +36,7 @@ class Circumstances:
         targets: The targets that are possible.
         cluster_targets: Identities of targets that can only be this cluster's.
         reachable: Ids of servers that have a public IPv4 address.
+        kept: Annotated settings that can't go back to their defaults yet.
     """
 
     place: Place
@@ -47,6 +48,7 @@ class Circumstances:
     targets: tuple[Target, ...] = ()
     cluster_targets: frozenset[tuple[int, str]] = field(default_factory=frozenset[tuple[int, str]])
     reachable: frozenset[int] = frozenset()
+    kept: frozenset[str] = frozenset()
 
 
 def desire(service: ServiceView, wishes: Wishes, around: Circumstances) -> tuple[Desired, list[Notice]]:
@@ -61,7 +63,7 @@ def desire(service: ServiceView, wishes: Wishes, around: Circumstances) -> tuple
         notices.append(_too_many(listeners[max(0, room) :], around.limits))
         listeners = listeners[: max(0, room)]
     ports = [one.listen_port for one in listeners]
-    labels = wanted_labels(service, wishes, place, around.cluster, ports)
+    labels = wanted_labels(service, wishes, place, around.cluster, ports, kept=around.kept)
     if not place.leads and place.balancer is not None:
         name = place.balancer.name
         desired = Desired(name, labels, listeners=tuple(listeners), foreign_ports=frozenset(taken))
@@ -83,7 +85,7 @@ def desire(service: ServiceView, wishes: Wishes, around: Circumstances) -> tuple
         targets=around.targets,
         rdns={**rdns, **wishes.rdns},
         protection=False if "protection" in back else wishes.protection,
-        restores=frozenset(back),
+        restores=frozenset(back) - around.kept,
         foreign_ports=frozenset(taken),
         foreign_targets=_foreign_targets(wishes, place.balancer, around),
         reachable=around.reachable,

@@ -15,11 +15,11 @@ from ccm.hetzner.load_balancers.errors import InvalidAnnotations, NotOurLoadBala
 from ccm.hetzner.load_balancers.finder import TargetFinder
 from ccm.hetzner.load_balancers.inventory import Inventory
 from ccm.hetzner.load_balancers.ownership import Place, locate
-from ccm.hetzner.load_balancers.plan import Desired
+from ccm.hetzner.load_balancers.plan import Desired, fits
 from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.restoring import DEFAULT_TYPE, marked
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerType
 
-DEFAULT_TYPE = "lb11"
 JUST_NOW = 1.0  # seconds
 _TARGET_KEYS = frozenset({PREFIX + "node-selector", PREFIX + "use-private-ip"})
 
@@ -64,12 +64,14 @@ class _Size:
         limits: The type whose limits hold.
         notices: What the owner should know.
         problem: What is wrong with the type that is asked for.
+        kept: ``type``, if it can't go back to the default.
     """
 
     wanted: LoadBalancerType | None
     limits: LoadBalancerType
     notices: list[Notice] = field(default_factory=list[Notice])
     problem: str = ""
+    kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ class Examiner:
             targets=found.targets,
             cluster_targets=found.ours,
             reachable=self.finder.reachable(),
+            kept=size.kept,
         )
         desired, remarks = desire(service, wishes, around)
         if place.balancer is not None:
@@ -164,7 +167,7 @@ class Examiner:
 
     async def _size(self, service: ServiceView, wishes: Wishes, place: Place) -> _Size:
         present = place.balancer.load_balancer_type if place.balancer else None
-        if present is not None and wishes.type in ("", present.name):
+        if present is not None and wishes.type in _as_it_is(place.balancer):
             return _Size(None, present, _deprecated(present, service))
         known = await self.inventory.types()
         name = wishes.type or DEFAULT_TYPE
@@ -175,11 +178,26 @@ class Examiner:
             )
             problem = f"{source}: {name!r} is not one of {', '.join(sorted(known))}"
             return _Size(None, present or LoadBalancerType(), problem=problem)
+        if not wishes.type and place.balancer is not None and not fits(wanted, place.balancer):
+            now = place.balancer.load_balancer_type
+            text = (
+                f"no type is configured any more, but {name} is too small for its ports or nodes: {now.name} "
+            )
+            notice = Notice("LoadBalancerTypeKept", text + "stays")
+            return _Size(None, now, [notice], kept=frozenset({"type"}))
         notices = _deprecated(wanted, service)
         if not wishes.type:
             text = f"no type is configured, {name} is used; set {PREFIX}type or HCLOUD_LOAD_BALANCERS_TYPE"
             notices.append(Notice("LoadBalancerTypeUnconfigured", text))
         return _Size(wanted, wanted, notices)
+
+
+def _as_it_is(balancer: LoadBalancer | None) -> tuple[str, ...]:
+    """Wishes for a type that change nothing: what it has, and none at all unless one was annotated before."""
+    if balancer is None:
+        return ()
+    name = balancer.load_balancer_type.name
+    return (name,) if "type" in marked(balancer) and name != DEFAULT_TYPE else (name, "")
 
 
 def _deprecated(kind: LoadBalancerType, service: ServiceView) -> list[Notice]:

@@ -71,8 +71,8 @@ _WHOLE = (
         PLACE,
         "",
         "lb21",
-        "Its type. Without it a new one is `lb11`, and one that exists keeps its type: a smaller one could "
-        "cut off ports and targets.",
+        "Its type. Never annotated: a new one is `lb11`, others keep theirs; taken away: `lb11` again, "
+        "unless that is too small for its ports or nodes.",
         "TYPE",
     ),
     Key(

@@ -145,7 +145,13 @@ def is_shared(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | Non
 
 
 def wanted_labels(
-    service: ServiceView, wishes: Wishes, place: Place, cluster: str, ports: Iterable[int]
+    service: ServiceView,
+    wishes: Wishes,
+    place: Place,
+    cluster: str,
+    ports: Iterable[int],
+    *,
+    kept: frozenset[str] = frozenset(),
 ) -> Mapping[str, str]:
     """All labels that the load balancer should have.
 
@@ -158,6 +164,7 @@ def wanted_labels(
         place: Where it is.
         cluster: The cluster's id; may be empty.
         ports: The Service's listeners.
+        kept: Annotated settings that can't go back to their defaults yet.
     """
     present = dict(place.balancer.labels) if place.balancer else {}
     labels = {key: value for key, value in present.items() if not _is_own_port(key, value, service.uid)}
@@ -168,7 +175,7 @@ def wanted_labels(
     if place.leads:
         labels[SERVICE_UID] = service.uid
         labels.pop(ANNOTATED, None)
-        if annotated := mark(wishes, place.balancer):
+        if annotated := mark(wishes, place.balancer, kept):
             labels[ANNOTATED] = annotated
         labels = with_annotated_labels(labels, wishes.labels)
     if place.adopting:

@@ -49,7 +49,7 @@ class Desired:
         targets: Where traffic goes.
         rdns: Reverse DNS names by ``ipv4`` and ``ipv6``; None = the default; a missing one does not matter.
         protection: Whether deletion is forbidden.
-        restores: Which of ``ipv4``, ``ipv6``, ``public``, ``protection`` go back to their defaults.
+        restores: Which of ``ipv4``, ``ipv6``, ``public``, ``protection``, ``type`` go back to their defaults.
         foreign_ports: Ports of listeners that belong to others.
         foreign_targets: Identities of targets that belong to others.
         reachable: Ids of servers that have a public IPv4 address.
@@ -89,11 +89,11 @@ def plan(desired: Desired, actual: LoadBalancer) -> list[Planned]:
     growth, shrinking = _type(desired, actual, [*removals, *targets])
     public = _public(desired, actual, targets)
     settings = [*_rdns(desired, actual), *public, *_protection(desired, actual)]
-    resets = [one for one in settings if one.step.restores in desired.restores]
+    resets = [one for one in (*growth, *settings) if one.step.restores in desired.restores]
     return [
         *resets,
         *_identity(desired, actual, resets),
-        *growth,
+        *(one for one in growth if one not in resets),
         *_algorithm(desired, actual),
         *(one for one in public if one not in resets and isinstance(one.step, EnablePublic)),
         *network,
@@ -119,13 +119,14 @@ def _type(
     wanted = desired.type
     if wanted is None or wanted.name == actual.load_balancer_type.name:
         return [], []
-    if _fits(wanted, actual):
+    if fits(wanted, actual):
         return [Planned(ChangeType(wanted))], []
     going = [one.step for one in others if isinstance(one.step, DeleteService | RemoveTarget)]
     return [], [Planned(ChangeType(wanted), _texts(going))]
 
 
-def _fits(kind: LoadBalancerType, actual: LoadBalancer) -> bool:
+def fits(kind: LoadBalancerType, actual: LoadBalancer) -> bool:
+    """Whether a load balancer as it is could have this type."""
     return kind.max_targets >= len(actual.targets) and kind.max_services >= len(actual.services)
 
 
@@ -235,7 +236,7 @@ def _targets(desired: Desired, actual: LoadBalancer, entered: frozenset[str]) ->
 
 def _room(desired: Desired, actual: LoadBalancer) -> int:
     """How many targets can be added before one has to go."""
-    kind = desired.type if desired.type and _fits(desired.type, actual) else actual.load_balancer_type
+    kind = desired.type if desired.type and fits(desired.type, actual) else actual.load_balancer_type
     return max(0, kind.max_targets - len(actual.targets))
 
 

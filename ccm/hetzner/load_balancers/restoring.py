@@ -19,12 +19,19 @@ NAMESPACE = OURS + "namespace"
 LABEL = OURS + "label-"
 
 Setting = object  # a name, a boolean, or None; whatever the API answers
-DEFAULTS: Mapping[str, Setting] = {"ipv4": None, "ipv6": None, "public": True, "protection": False}
+DEFAULT_TYPE = "lb11"
+DEFAULTS: Mapping[str, Setting] = {
+    "ipv4": None,
+    "ipv6": None,
+    "public": True,
+    "protection": False,
+    "type": DEFAULT_TYPE,
+}
 
 
 def _asked(wishes: Wishes) -> dict[str, Setting]:
     asked: dict[str, Setting] = dict(wishes.rdns)
-    asked |= {"public": wishes.public, "protection": wishes.protection}
+    asked |= {"public": wishes.public, "protection": wishes.protection, "type": wishes.type or None}
     return {name: value for name, value in asked.items() if value is not None}
 
 
@@ -35,6 +42,7 @@ def _now(balancer: LoadBalancer) -> Mapping[str, Setting]:
         "ipv6": public.ipv6.dns_ptr,
         "public": public.enabled,
         "protection": balancer.protection.delete,
+        "type": balancer.load_balancer_type.name,
     }
 
 
@@ -47,18 +55,23 @@ def marked(balancer: LoadBalancer | None) -> frozenset[str]:
     )
 
 
-def mark(wishes: Wishes, balancer: LoadBalancer | None) -> str:
-    """The label that remembers what is annotated."""
+def mark(wishes: Wishes, balancer: LoadBalancer | None, kept: frozenset[str] = frozenset()) -> str:
+    """The label that remembers what is annotated.
+
+    Args:
+        wishes: The annotations.
+        balancer: The load balancer, or None.
+        kept: What can't go back to its default yet.
+    """
     before = marked(balancer)
     now = DEFAULTS if balancer is None else _now(balancer)
     known = balancer is not None and NAMESPACE in balancer.labels
-    return "-".join(
-        sorted(
-            name
-            for name, value in _asked(wishes).items()
-            if value != DEFAULTS[name] and (known or name in before or now[name] != value)
-        )
-    )
+    asked = {
+        name
+        for name, value in _asked(wishes).items()
+        if value != DEFAULTS[name] and (known or name in before or now[name] != value)
+    }
+    return "-".join(sorted(asked | (before & kept)))
 
 
 def restored(wishes: Wishes, balancer: LoadBalancer | None) -> Mapping[str, Setting]:

@@ -74,6 +74,7 @@ class ChangeType(Step):
     """The type, which limits services and targets."""
 
     operation = "change_type"
+    restores = "type"
     type: LoadBalancerType
 
     def __str__(self) -> str:

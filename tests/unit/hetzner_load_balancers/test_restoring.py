@@ -85,6 +85,39 @@ async def test_what_the_official_ccm_set_costs_no_write(site: BalancerSite) -> N
     assert (await site.ensure(service)).steps == ()
 
 
+class TestType:
+    async def test_it_goes_back(self, site: BalancerSite) -> None:
+        await site.ensure(view(annotations={"type": "lb31"}))
+        assert (await site.one())["labels"][ANNOTATED] == "type"
+        await site.restart()
+        assert await site.balancers.plan(view(), []) == ["change type to lb11", "set labels"]
+        await site.ensure(view())
+        balancer = await site.one()
+        assert balancer["load_balancer_type"]["name"] == "lb11"
+        assert ANNOTATED not in balancer["labels"]
+        assert (await site.ensure(view())).steps == ()
+
+    async def test_it_stays_while_the_default_is_too_small(self, site: BalancerSite) -> None:
+        many = range(1, 8)
+        await site.ensure(view("web", *many, annotations={"type": "lb21"}))
+        for _ in range(2):
+            result = await site.ensure(view("web", *many))
+            assert result.steps == ()
+            assert [one.reason for one in result.notices] == ["LoadBalancerTypeKept"]
+        assert len((await site.one())["services"]) == 7
+        await site.ensure(view("web", 1))
+        await site.ensure(view("web", 1))
+        assert (await site.one())["load_balancer_type"]["name"] == "lb11"
+        assert (await site.ensure(view("web", 1))).steps == ()
+
+    async def test_what_was_never_annotated_stays(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        await site.act((await site.one())["id"], "change_type", load_balancer_type="lb21")
+        await site.restart()
+        assert (await site.ensure(view())).steps == ()
+        assert (await site.one())["load_balancer_type"]["name"] == "lb21"
+
+
 class TestLabels:
     async def test_they_are_set_changed_and_taken_away(self, site: BalancerSite) -> None:
         await site.ensure(view(annotations={"labels": "team=shop, example.com/stage=live,empty="}))
