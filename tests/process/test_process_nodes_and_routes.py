@@ -94,7 +94,7 @@ async def test_probes_metrics_and_who_may_read_them(world: World) -> None:
         'ccm_hetzner_api_requests_total{code="ok",operation="GET /servers"}',
         "ccm_hetzner_api_quota_remaining",
         'cloud_controller_manager_operations_total{op="hcloud/ListRoutes"}',
-        'cloud_controller_manager_server_cache_requests_total{',
+        "cloud_controller_manager_server_cache_requests_total{",
         'hcloud_api_requests_total{api_endpoint="/servers",code="200",method="get"}',
         "route_controller_route_sync_total{",
         'workqueue_depth{name="Nodes"}',
