@@ -28,7 +28,7 @@ class Cell:
         problem: What is wrong at the end; empty = it converged, nothing doubled, lost, or wrongly deleted.
         seconds: From the beginning of the fault until all was right.
         calls: Requests that the cloud got meanwhile, those that faults hit among them.
-        struck: How often the fault hit.
+        struck: How often the fault hit by then.
     """
 
     operation: str
@@ -68,9 +68,9 @@ async def run_cell(operation: Operation, fault: Fault) -> Cell:
                 await world.until(operation.ends(), CONVERGING)
             except NotConverged as error:
                 return Cell(operation.name, fault.name, str(error), struck=await world.struck())
-            struck = await world.struck()
-            problem = "" if struck or fault is NOTHING else "the fault never struck"
-            return Cell(operation.name, fault.name, problem, world.right_at - started, world.calls, struck)
+            problem = "" if world.hits or fault is NOTHING else "the fault never struck before all was right"
+            seconds = world.right_at - started
+            return Cell(operation.name, fault.name, problem, seconds, world.calls, world.hits)
 
 
 async def run_cells(pairs: Sequence[tuple[Operation, Fault]]) -> AsyncIterator[Cell]:

@@ -76,6 +76,7 @@ class World:
         passed: How often faults struck that have passed.
         calls: Requests to the cloud until all was right.
         right_at: When it was, on the steady clock.
+        hits: How often faults had struck by then.
     """
 
     sky: Sky
@@ -88,6 +89,7 @@ class World:
     passed: int = 0
     calls: int = 0
     right_at: float = 0.0
+    hits: int = 0
 
     async def add_server(self, number: int) -> None:
         """The server ``s<number>``, in the network."""
@@ -165,6 +167,7 @@ class World:
             await asyncio.sleep(PERIOD / 2)
         self.calls = (await self.sky.admin("GET", "/requests/counts"))["total"]
         self.right_at = time.monotonic()
+        self.hits = await self.struck()
         await asyncio.sleep(6 * PERIOD)
         if wrong := facts.difference(wanted, self.facts()):
             raise NotConverged(f"it was right, and then {wrong}")
