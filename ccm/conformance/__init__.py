@@ -9,7 +9,7 @@ or inherit what you want in tests of your own, with ``-p ccm.conformance`` in py
 
     class TestMyCloud(InstancesConformance, NodeControllersConformance): ...
 
-What the cloud, or the harness, does not offer is skipped. Needs pytest and pytest-asyncio.
+What the cloud, or the harness, does not offer is skipped. Needs the extra ``conformance``.
 docs/reference/other-clouds.md has a complete example.
 """
 
