@@ -110,8 +110,9 @@ def main(
     parser.add_argument("--peer", metavar="PATH", help="also run this official binary and show its figures")
     options(parser)
     arguments = parser.parse_args()
-    # Being terminated is like Ctrl-C: everything that was started is ended.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Being terminated is like Ctrl-C: everything that was started is ended. A shell may have it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         arguments.peer = peer_program(arguments.peer) if arguments.peer else None
         rows = asyncio.run(measure(arguments))
