@@ -21,7 +21,7 @@ LINTERS: Sequence[tuple[str, Sequence[str]]] = (
     ("import-linter", ("lint-imports",)),
     ("pyright", ("pyright",)),
 )
-UNIT = ("-m", "not slow and not machines and not cluster", "-n", "3", "-q")
+UNIT = ("-m", "not slow and not machines and not cluster", "-n", "2", "-q")
 SLOW = ("-m", "slow", "-n", "3", "-q")
 # One after the other: machines share the host's limits.
 REAL = ("-m", "machines or cluster", "-q")
