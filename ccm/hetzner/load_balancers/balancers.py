@@ -30,7 +30,7 @@ from ccm.hetzner.load_balancers.retirement import retire
 from ccm.hetzner.load_balancers.status import ingress_of
 from ccm.hetzner.project import Project
 from ccm.hetzner.snapshot import View
-from ccm.hetzner.wire import Certificate, LoadBalancer, Server
+from ccm.hetzner.wire import LoadBalancer, Server
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 ROUNDS = 3  # plans until what the API decides by itself has settled
@@ -70,11 +70,6 @@ class HetznerLoadBalancers:
         self._finder = TargetFinder(servers, scheme, network)
         self._examiner = Examiner(self.inventory, self._finder, self.certificates, settings, network, cluster)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    @property
-    def views(self) -> tuple[View[LoadBalancer], View[Certificate]]:
-        """What is read again and again; a measurement lets it grow old."""
-        return self.inventory.balancers, self.certificates.view
 
     def healthy(self) -> str | None:
         """What is wrong, or None."""
