@@ -222,6 +222,24 @@ def test_a_killed_run_is_picked_up(tmp_path: Path, slow_cloud: EmulatedCloud, ki
     assert everything(slow_cloud) == {}
 
 
+def test_what_is_still_on_its_way_is_waited_for(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
+    lab = _lab(tmp_path, slow_cloud)
+    lab.program(BASE)
+    process = lab.start("up", "--yes")
+    wait_until(lambda: "add_subnet" in running(slow_cloud))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    lab.up()
+    (network,) = slow_cloud.get("/networks")["networks"]
+    assert [subnet["ip_range"] for subnet in network["subnets"]] == ["10.0.1.0/24"]
+
+
+def running(cloud: EmulatedCloud) -> set[str]:
+    networks = cloud.get("/networks")["networks"]
+    found = [cloud.get(f"/networks/{one['id']}/actions", status="running")["actions"] for one in networks]
+    return {action["command"] for actions in found for action in actions}
+
+
 def test_what_is_not_ours_is_not_taken_over(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
     lab = _lab(tmp_path, slow_cloud)
     lab.program(BASE)

@@ -132,6 +132,25 @@ class Api:
             attempt += 1
             actions = self._poll(running)
 
+    def settle(self, path: str, timeout: float = _DEFAULT_TIMEOUT) -> None:
+        """Wait until no action of a resource runs, whoever began it: what comes of one shows only at its end.
+
+        Args:
+            path: of the resource.
+            timeout: seconds.
+
+        Raises:
+            ProviderError: They take too long.
+        """
+        deadline = time.monotonic() + timeout
+        attempt = 0
+        while running := self.get(f"{path}/actions", status="running")["actions"]:
+            if time.monotonic() > deadline:
+                names = ", ".join(action["command"] for action in running)
+                raise ProviderError(f"{path}: {names} not finished within {timeout:g} s")
+            self._sleep(self._interval(attempt))
+            attempt += 1
+
     def retry(self, work: Callable[[], Result], codes: Iterable[str], attempts: int) -> Result:
         """Repeat a call while it fails with one of these codes, once a second."""
         allowed = set(codes)

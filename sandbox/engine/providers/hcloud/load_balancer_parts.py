@@ -28,6 +28,7 @@ class _Part(Kind):
     def find(self, api: Api, inputs: Properties) -> Properties | None:
         """The part, if it came to be."""
         try:
+            api.settle(f"/load_balancers/{int(inputs['loadBalancerId'])}")
             return self.read(api, self.identity(inputs), inputs)
         except ResourceNotFoundError:
             return None

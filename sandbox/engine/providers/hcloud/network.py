@@ -89,6 +89,7 @@ class _Part(Kind):
     def find(self, api: Api, inputs: Properties) -> Properties | None:
         """The part, if it came to be."""
         try:
+            api.settle(f"/networks/{int(inputs['networkId'])}")
             return self.read(api, f"{inputs['networkId']}-{inputs[self.key]}", inputs)
         except ResourceNotFoundError:
             return None
@@ -260,6 +261,7 @@ class ServerNetwork(Kind):
     def find(self, api: Api, inputs: Properties) -> Properties | None:
         """The place, if it came to be."""
         try:
+            api.settle(f"/servers/{int(inputs['serverId'])}")
             return self.read(api, f"{inputs['serverId']}-{self._network(inputs)}", inputs)
         except ResourceNotFoundError:
             return None
