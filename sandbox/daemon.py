@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sandbox import host
@@ -67,7 +68,9 @@ def require(site: Site) -> Running:
     return running
 
 
-def start(site: Site, backend: str, actions: str, progress: Callable[[str], None]) -> Running:
+def start(
+    site: Site, backend: str, actions: str, progress: Callable[[str], None], k3s: Path | None = None
+) -> Running:
     """Start the process unless it runs already, and wait until it answers.
 
     Args:
@@ -75,6 +78,7 @@ def start(site: Site, backend: str, actions: str, progress: Callable[[str], None
         backend: ``auto``, ``machines`` or ``records``.
         actions: ``instant`` or ``realistic``.
         progress: told while waiting.
+        k3s: a genuine k3s binary for the machines; None: the stand-in.
 
     Raises:
         SandboxError: it ended or did not answer in time; carries the last lines that it printed.
@@ -88,6 +92,8 @@ def start(site: Site, backend: str, actions: str, progress: Callable[[str], None
             "addresses with './dev down --force'"
         )
     command = [sys.executable, "-m", "sandbox", "serve", "--backend", backend, "--actions", actions]
+    if k3s:
+        command += ["--k3s", str(k3s.resolve())]
     with site.log.open("ab") as log:
         child = subprocess.Popen(
             command, cwd=site.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from pathlib import Path
 
 from rich.console import Console
 
 from sandbox import cluster, daemon, pulumi
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
+from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.hollow.backend import control_plane_directory
 from sandbox.machines import probe
@@ -32,16 +34,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--actions", choices=["instant", "realistic"], default="instant", help="how long actions take"
     )
+    parser.add_argument(
+        "--k3s", type=Path, metavar="FILE", help="let machines run this genuine k3s binary, not the stand-in"
+    )
     parser.add_argument("--workers", type=int, metavar="N", help="sets the stack's workerCount before")
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Bring the environment up; whatever is there already stays."""
+    if arguments.k3s and not arguments.k3s.is_file():
+        raise SandboxError(f"--k3s {arguments.k3s}: there is no such file")
     steps = Steps(Console())
     kind = choose(site, arguments.backend, steps)
     prepared = prepare(site, steps, machines=kind == MACHINES)
     with steps.step("Sandbox cloud") as progress:
-        daemon.start(site, kind, arguments.actions, progress)
+        daemon.start(site, kind, arguments.actions, progress, arguments.k3s)
     variables = pulumi.environment(site, prepared.toolchain)
     stack = STACKS[kind]
     pulumi.select_stack(site, variables, stack)

@@ -9,9 +9,11 @@ import pytest
 
 from sandbox import cluster, packages
 from sandbox.__main__ import parse
+from sandbox.commands import up
 from sandbox.commands.ssh import choose
 from sandbox.environment import merged, shell_lines
-from sandbox.errors import NotRunning
+from sandbox.errors import NotRunning, SandboxError
+from sandbox.site import Site
 
 SERVERS = {"dev-control": "203.0.113.4", "dev-worker-1": "203.0.113.5", "dev-worker-11": None}
 
@@ -52,6 +54,12 @@ def test_options_after_a_wrapper_belong_to_the_wrapped_program():
         "get",
         "pods",
     ]
+
+
+def test_a_k3s_that_is_not_there_ends_before_anything_is_made(tmp_path):
+    arguments = parse(["up", "--k3s", str(tmp_path / "k3s")])[1]
+    with pytest.raises(SandboxError, match="k3s: there is no such file"):
+        up.run(object.__new__(Site), arguments)
 
 
 def test_an_unknown_command_ends_with_2(capsys):
