@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
+from infra.chart import Chart
 from infra.settings import Settings
 
 CONFIGURATION_PATH = "/etc/cni/net.d/10-native.conflist"
@@ -48,30 +48,21 @@ mv {CONFIGURATION_PATH}.new {CONFIGURATION_PATH}
 """
 
 
-class Cilium(pulumi.ComponentResource):
+class Cilium(Chart):
     """Cilium by Helm, with the Pods' ranges from Kubernetes and the cloud's routes instead of tunnels."""
 
-    def __init__(
-        self,
-        name: str,
-        settings: Settings,
-        in_cluster: pulumi.ResourceOptions,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("ccm-from-scratch:index:Cilium", name, None, opts)
-        kubernetes.helm.v3.Release(
-            name,
-            name="cilium",
-            namespace="kube-system",
-            chart="cilium",
-            version=CILIUM_VERSION,
-            repository_opts={"repo": "https://helm.cilium.io"},
-            values=cilium_values(settings),
+    def __init__(self, name: str, settings: Settings, in_cluster: pulumi.ResourceOptions) -> None:
+        release = {
+            "name": "cilium",
+            "namespace": "kube-system",
+            "chart": "cilium",
+            "version": CILIUM_VERSION,
+            "repository_opts": {"repo": "https://helm.cilium.io"},
+            "values": cilium_values(settings),
             # its agents can't be ready before the cloud-controller-manager has initialised their nodes
-            skip_await=True,
-            opts=pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self)),
-        )
-        self.register_outputs({})
+            "skip_await": True,
+        }
+        super().__init__("Cilium", name, release, in_cluster)
 
 
 def cilium_values(settings: Settings) -> dict[str, object]:

@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
+from infra.chart import Chart
 from infra.settings import Settings
 
 TRAEFIK_VERSION = "37.0.0"
 
 
-class Traefik(pulumi.ComponentResource):
+class Traefik(Chart):
     """Traefik by Helm; its Service gets the load balancer, its Ingresses get the address."""
 
-    def __init__(
-        self,
-        name: str,
-        settings: Settings,
-        in_cluster: pulumi.ResourceOptions,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__("ccm-from-scratch:index:Traefik", name, None, opts)
-        kubernetes.helm.v3.Release(
-            name,
-            name="traefik",
-            namespace="ingress",
-            create_namespace=True,
-            chart="traefik",
-            version=TRAEFIK_VERSION,
-            repository_opts={"repo": "https://traefik.github.io/charts"},
-            values=traefik_values(settings),
-            opts=pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self)),
-        )
-        self.register_outputs({})
+    def __init__(self, name: str, settings: Settings, in_cluster: pulumi.ResourceOptions) -> None:
+        release = {
+            "name": "traefik",
+            "namespace": "ingress",
+            "create_namespace": True,
+            "chart": "traefik",
+            "version": TRAEFIK_VERSION,
+            "repository_opts": {"repo": "https://traefik.github.io/charts"},
+            "values": traefik_values(settings),
+        }
+        super().__init__("Traefik", name, release, in_cluster)
 
 
 def traefik_values(settings: Settings) -> dict[str, object]:

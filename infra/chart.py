@@ -1,0 +1,29 @@
+"""Charts of Helm in the cluster; only the genuine Pulumi engine can install them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+
+class Chart(pulumi.ComponentResource):
+    """One release of a chart."""
+
+    def __init__(
+        self, kind: str, name: str, release: Mapping[str, Any], in_cluster: pulumi.ResourceOptions
+    ) -> None:
+        """Installs it.
+
+        Args:
+            kind: last part of the component's type.
+            name: of the component and of the release as resources.
+            release: arguments of the release.
+            in_cluster: where, and after what.
+        """
+        super().__init__(f"ccm-from-scratch:index:{kind}", name)
+        opts = pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self))
+        kubernetes.helm.v3.Release(name, **release, opts=opts)
+        self.register_outputs({})
