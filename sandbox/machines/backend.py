@@ -199,7 +199,8 @@ class MachinesBackend:
 
     async def _boot(self, known: Machine) -> None:
         spec = known.spec
-        await asyncio.to_thread(self._check_capacity, spec.id)
+        others = [other for other in self._machines.values() if other.spec.id != spec.id]
+        await asyncio.to_thread(_check_capacity, others)
         await self._clear(spec.id)
         missing = {i.network_id for i in spec.private} - set(self._networks)
         if missing:
@@ -210,14 +211,6 @@ class MachinesBackend:
         run = known.run
         assert run is not None, "a start program that reported has left its record"
         self._watcher.watch(spec.id, run.keeper)
-
-    def _check_capacity(self, server_id: int) -> None:
-        inits = [run.init for m in self._machines.values() if (run := m.run) and m.spec.id != server_id]
-        own = {n for init in inits if init and (n := capacity.process_namespace(init.pid))}
-        limit = capacity.inotify_limit()
-        needed = capacity.inotify_needed(len(own) + 1, capacity.inotify_used(own))
-        if needed > limit:
-            raise InotifyExhausted(limit, needed)
 
     async def power_off(self, server_id: int) -> None:
         """Pull the plug."""
@@ -355,3 +348,13 @@ class MachinesBackend:
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
         """Health by (target address, listen port) as haproxy sees it."""
         return self._balancers.health(load_balancer_id)
+
+
+def _check_capacity(others: Sequence[Machine]) -> None:
+    """Refuse a machine that the kernel has no room for beside these."""
+    inits = [run.init for other in others if (run := other.run)]
+    own = {n for init in inits if init and (n := capacity.process_namespace(init.pid))}
+    limit = capacity.inotify_limit()
+    needed = capacity.inotify_needed(len(own) + 1, capacity.inotify_used(own))
+    if needed > limit:
+        raise InotifyExhausted(limit, needed)
