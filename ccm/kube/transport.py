@@ -100,6 +100,15 @@ def _from_kubeconfig(path: str) -> Load:
     return load
 
 
+def _delete_key_files() -> None:
+    """Remove what a kubeconfig's keys were read from.
+
+    TLS wants files, so the package writes some and keeps them until the process ends. One that is
+    killed would leave the keys behind. They are needed only while a client is made.
+    """
+    cast("Any", kubernetes_config).kube_config._cleanup_temp_files()  # noqa: SLF001  it has no public name
+
+
 def _from_service_account(directory: Path, environment: Mapping[str, str]) -> Load:
     token, authority = directory / "token", directory / Path(SERVICE_CERT_FILENAME).name
 
@@ -128,11 +137,13 @@ class _Connection:
         self._connector: aiohttp.TCPConnector | None = None
 
     async def open(self) -> None:
-        await self._reload()
         try:
+            await self._reload()
             self._api = cast("Any", ApiClient)(self._configuration)
         except OSError as error:  # ssl.SSLError is one
             raise ConfigurationError([f"certificates of the kubeconfig: {error}"]) from error
+        finally:
+            _delete_key_files()
         self._api.user_agent = self._user_agent
         # Without gzip: on a cluster's own network it costs more than it saves.
         self._api.set_default_header("Accept-Encoding", "identity")
@@ -167,6 +178,8 @@ class _Connection:
         except ConfigurationError as error:
             log.warning("credentials_not_renewed", error=str(error))
             return False
+        finally:
+            _delete_key_files()
         return self._configuration.api_key.get(_TOKEN) != before
 
     async def close(self) -> None:

@@ -157,7 +157,7 @@ def config_diff(package: str, old: Properties, new: Properties) -> Diff:
     keys = [key for key in changed_keys(old, new) if key != "version"]
     replaces: list[str] = []
     if package == "kubernetes":
-        from sandbox.engine.providers.kubernetes.cluster import moved  # noqa: PLC0415
+        from sandbox.engine.providers.kubernetes.kubeconfig import moved  # noqa: PLC0415
 
         replaces = moved(plain(old), plain(new))
     return Diff(changes=bool(keys), replaces=replaces, keys=keys)

@@ -10,7 +10,6 @@ from test_engine_values import trees
 from sandbox.engine.errors import ProviderError, UnsupportedError
 from sandbox.engine.providers.base import Provider
 from sandbox.engine.providers.kubernetes import objects, readiness
-from sandbox.engine.providers.kubernetes.cluster import moved, read_kubeconfig
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over, union
 from sandbox.engine.providers.kubernetes.readiness import awaited as is_awaited
@@ -222,33 +221,6 @@ def test_waiting_can_be_limited_and_skipped() -> None:
     found["metadata"]["annotations"]["pulumi.com/timeoutSeconds"] = "soon"
     with pytest.raises(ProviderError, match="'soon' is not a number of seconds"):
         readiness.timeout_of(found, None)
-
-
-# --- which cluster
-
-
-def kubeconfig(server: str, user: str = "a") -> str:
-    return (
-        "{apiVersion: v1, current-context: c, "
-        f"contexts: [{{name: c, context: {{cluster: k, user: {user}}}}}], "
-        f"clusters: [{{name: k, cluster: {{server: '{server}'}}}}]}}"
-    )
-
-
-def test_a_provider_has_moved_when_it_means_another_cluster() -> None:
-    here, there = kubeconfig("https://a"), kubeconfig("https://b")
-    assert moved({"kubeconfig": here}, {"kubeconfig": kubeconfig("https://a", "other")}) == []
-    assert moved({"kubeconfig": here}, {"kubeconfig": there}) == ["kubeconfig"]
-    named = {"clusterIdentifier": "1"}
-    assert moved({"kubeconfig": here, **named}, {"kubeconfig": there, **named}) == []
-    assert moved(named, {"clusterIdentifier": "2"}) == ["clusterIdentifier"]
-
-
-def test_a_kubeconfig_that_can_not_be_used_is_told(tmp_path: Any) -> None:
-    with pytest.raises(ProviderError, match="can't be read"):
-        read_kubeconfig({"kubeconfig": str(tmp_path / "none")}, {})
-    with pytest.raises(ProviderError, match="names no cluster"):
-        read_kubeconfig({"kubeconfig": "a: b\n"}, {})
 
 
 # --- yaml/v2

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import base64
 import json
 import ssl
+import tempfile
 
 import pytest
 import trustme
@@ -185,8 +187,8 @@ async def test_answer_that_is_no_object(api, transport):
         await transport.get(f"{NODES}/a", Node)
 
 
-def _kubeconfig(path, api, **user):
-    cluster = {"server": api.url}
+def _kubeconfig(path, api, cluster=(), **user):
+    cluster = {"server": api.url, **dict(cluster)}
     path.write_text(
         yaml.safe_dump(
             {
@@ -231,6 +233,45 @@ async def test_refused_token_is_read_again_once(api, tmp_path):
     assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
     await transport.close()
     assert len(api.seen) == 3
+
+
+async def test_no_key_of_a_kubeconfig_stays_on_the_disk(tmp_path, monkeypatch):
+    """Whoever is killed can't clean up, so there must be nothing to clean up."""
+    authority, scratch, path = trustme.CA(), tmp_path / "scratch", tmp_path / "config"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    api = ApiOverHttp()
+    await api.start(context)
+    api.memory.put(NODES, {"metadata": {"name": "a"}})
+    ours = authority.issue_cert("ccm@example.com")
+    user = {
+        "client-certificate-data": _base64(ours.cert_chain_pems[0].bytes()),
+        "client-key-data": _base64(ours.private_key_pem.bytes()),
+    }
+    cluster = {
+        "server": f"https://127.0.0.1:{api.server.port}",
+        "certificate-authority-data": _base64(authority.cert_pem.bytes()),
+    }
+    transport = await KubernetesTransport.connect(
+        environment={}, kubeconfig=_kubeconfig(path, api, cluster, token="old", **user)
+    )
+    await transport.get(f"{NODES}/a", Node)
+    assert list(scratch.iterdir()) == []
+    _kubeconfig(path, api, cluster, token="new", **user)
+    assert await transport._connection.renew()
+    await transport.get(f"{NODES}/a", Node)
+    assert api.seen[1].headers["Authorization"] == "Bearer new"
+    assert list(scratch.iterdir()) == []
+    await transport.close()
+    await api.server.close()
+
+
+def _base64(data):
+    return base64.b64encode(data).decode()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "clusters: 5", "{", "current-context: x"])

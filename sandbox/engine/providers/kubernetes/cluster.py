@@ -1,25 +1,21 @@
-"""Connections to a Kubernetes API server, and which cluster a configuration means."""
+"""Calls to a Kubernetes API server."""
 
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import yaml
-
 from sandbox.engine.errors import ClusterUnreachableError, ProviderError, ResourceNotFoundError
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, ApiResource
+from sandbox.engine.providers.kubernetes.kubeconfig import open_client
 
 _TIMEOUT = (5.0, 60.0)  # seconds to connect and to read
 _DISCOVERY_SECONDS = 15.0  # a definition that was just made takes a moment to be served
 _RETRY_SECONDS = 10.0  # a new API server refuses connections for a moment
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class KubernetesError(ProviderError):
@@ -33,52 +29,6 @@ class KubernetesError(ProviderError):
 
 class KubernetesNotFoundError(KubernetesError, ResourceNotFoundError):
     """404."""
-
-
-def read_kubeconfig(config: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """The kubeconfig of a provider: its text, a file's name, or the default file.
-
-    Raises:
-        ProviderError: There is none, or it can't be read.
-    """
-    given = config.get("kubeconfig") or environment.get("KUBECONFIG", "").split(os.pathsep)[0]
-    path = Path(given) if given and "\n" not in given and not given.lstrip().startswith("{") else None
-    if not given:
-        path = Path(environment.get("HOME", "/")) / ".kube" / "config"
-    try:
-        text = path.read_text(encoding="utf-8") if path else given
-        data = yaml.load(text, Loader=_LOADER)  # noqa: S506  a safe loader
-    except OSError as error:
-        raise ProviderError(f"the kubeconfig {path} can't be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ProviderError(f"the kubeconfig is not YAML: {error}") from error
-    if not isinstance(data, dict) or not data.get("clusters"):
-        raise ProviderError("the kubeconfig names no cluster")
-    return data
-
-
-def server_of(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[Any, ...]:
-    """What tells one cluster from another: address and certificate authority of the current context."""
-    try:
-        data = read_kubeconfig(config, environment)
-    except ProviderError:
-        return ()
-    name = config.get("context") or data.get("current-context")
-    contexts = {item["name"]: item.get("context") or {} for item in data.get("contexts") or ()}
-    wanted = config.get("cluster") or contexts.get(name, {}).get("cluster")
-    for item in data["clusters"]:
-        if item["name"] == wanted or len(data["clusters"]) == 1:
-            cluster = item.get("cluster") or {}
-            return cluster.get("server"), cluster.get("certificate-authority-data")
-    return ()
-
-
-def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Settings because of which a provider now means another cluster."""
-    if old.get("clusterIdentifier") or new.get("clusterIdentifier"):
-        return ["clusterIdentifier"] if old.get("clusterIdentifier") != new.get("clusterIdentifier") else []
-    keys = [key for key in ("kubeconfig", "context", "cluster") if old.get(key) != new.get(key)]
-    return keys if keys and server_of(old, {}) != server_of(new, {}) else []
 
 
 class Cluster:
@@ -168,18 +118,7 @@ class Cluster:
     def _connect(self) -> Any:
         with self._lock:
             if self._client is None:
-                from kubernetes import client, config  # noqa: PLC0415  slow to load; a run without changes never calls
-
-                data = read_kubeconfig(self._config, self._environment)
-                settings = client.Configuration()
-                settings.retries = False
-                try:
-                    config.load_kube_config_from_dict(
-                        data, self._config.get("context"), client_configuration=settings, persist_config=False
-                    )
-                except config.ConfigException as error:
-                    raise ProviderError(f"the kubeconfig can't be used: {error}") from error
-                self._client = client.ApiClient(settings)
+                self._client = open_client(self._config, self._environment)
             return self._client
 
     def _request(
