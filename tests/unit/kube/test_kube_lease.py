@@ -473,6 +473,8 @@ class LeaseMachine(RuleBasedStateMachine):
         for candidate in self.all:
             candidate.link.mode = "well"
             self._call(candidate.wake)
+        # Whoever slept through its lease notices only now, and ends. A Pod would start again.
+        self.virtual.advance(20)
         for who in range(2):
             if self.candidates[who].task.done():
                 self.replace(who)
