@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import EmulatedCloud
+from engine_cloud import EmulatedCloud
 from engine_lab import Lab
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,59 @@
+"""A Hetzner Cloud for programs that the embedded engine runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+from aiohttp import web
+from aiohttp.test_utils import unused_port
+from engine_lab import TOKEN
+
+from sandbox.cloud.app import create_app
+from sandbox.cloud.backend import RecordsBackend
+from sandbox.cloud.config import CloudConfig
+
+
+@dataclass(frozen=True)
+class EmulatedCloud:
+    """A Hetzner Cloud of a test's own, in a thread."""
+
+    endpoint: str
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        answer = requests.get(self.endpoint + path, headers=headers, params=parameters, timeout=5)
+        answer.raise_for_status()
+        return answer.json()
+
+    def names(self, collection: str) -> list[str]:
+        return sorted(item["name"] for item in self.get(f"/{collection}", per_page=50)[collection])
+
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        answer = requests.request(method, self.endpoint + path, headers=headers, json=body, timeout=5)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
+
+
+def serve(actions: str) -> Iterator[EmulatedCloud]:
+    """One whose actions are `instant` or `realistic`."""
+    loop = asyncio.new_event_loop()
+    port = unused_port()
+    config = CloudConfig(tokens={TOKEN: "test"}, rate_limit=0, actions=actions)
+    runner = web.AppRunner(create_app(config, RecordsBackend()))
+    loop.run_until_complete(runner.setup())
+    loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", port).start())
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield EmulatedCloud(f"http://127.0.0.1:{port}/v1")
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.run_until_complete(runner.cleanup())
+        loop.close()
