@@ -50,6 +50,7 @@ class Call:
         status: HTTP status code, or `<error>` when none came.
         seconds: until the answer's head was there.
         waited: seconds before that, for our own limit.
+        retry: whether the same request had been refused before.
     """
 
     host: str
@@ -57,6 +58,27 @@ class Call:
     status: str
     seconds: float
     waited: float = 0.0
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """How large a request and its answer were, for metrics. Watches, which have no end, are not told of.
+
+    Attributes:
+        host: that it went to.
+        verb: HTTP method.
+        sent: bytes of the request's body.
+        received: bytes of the answer's.
+    """
+
+    host: str
+    verb: str
+    sent: int
+    received: int
+
+
+Observer = Callable[[Call | Transfer], None]
 
 
 class Connection(Protocol):
@@ -92,7 +114,7 @@ class HttpTransport:
         *,
         host: str = "",
         limiter: TokenBucket | None = None,
-        observe: Callable[[Call], None] = lambda _: None,
+        observe: Observer = lambda _: None,
         grace: float = WATCH_GRACE,
     ) -> None:
         self._connection = connection
@@ -178,7 +200,7 @@ class HttpTransport:
         timeout = aiohttp.ClientTimeout(total=_TOTAL, sock_connect=_CONNECT)
         request = Request(verb, path, query or {}, body, content_type, timeout)
         async with self._open(request) as response:
-            return await response.read()
+            return await self._body(request, response)
 
     @asynccontextmanager
     async def _open(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse]:
@@ -190,7 +212,7 @@ class HttpTransport:
                 # Tokens of service accounts are replaced while they are valid, but a slow clock may lag.
                 if not await self._connection.renew():
                     raise
-                response = await self._attempt(request)
+                response = await self._attempt(request, retry=True)
             async with response:
                 yield response
         except TimeoutError as error:
@@ -199,7 +221,7 @@ class HttpTransport:
             text = f"{request.verb} {request.path}: {error or type(error).__name__}"
             raise ConnectionFailed(message=text) from error
 
-    async def _attempt(self, request: Request) -> aiohttp.ClientResponse:
+    async def _attempt(self, request: Request, *, retry: bool = False) -> aiohttp.ClientResponse:
         loop = asyncio.get_running_loop()
         waited = 0.0 if self._limiter is None else self._limiter.reserve(loop.time())
         if waited:
@@ -210,11 +232,17 @@ class HttpTransport:
             response = await self._connection.send(request)
             status = str(response.status)
         finally:
-            self._observe(Call(self._host, request.verb, status, loop.time() - started, waited))
+            self._observe(Call(self._host, request.verb, status, loop.time() - started, waited, retry))
         if response.ok:
             return response
         async with response:
-            raise decode_error(response.status, response.headers, await response.read())
+            raise decode_error(response.status, response.headers, await self._body(request, response))
+
+    async def _body(self, request: Request, response: aiohttp.ClientResponse) -> bytes:
+        body = await response.read()
+        sent = int(response.request_info.headers.get("Content-Length", 0))
+        self._observe(Transfer(self._host, request.verb, sent, len(body)))
+        return body
 
 
 def _object(data: bytes, kind: type[T]) -> T:

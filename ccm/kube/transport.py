@@ -27,7 +27,7 @@ from kubernetes.aio.config.incluster_config import (
 )
 
 from ccm.errors import ConfigurationError
-from ccm.kube.http import Call, HttpTransport, Request
+from ccm.kube.http import HttpTransport, Observer, Request
 from ccm.kube.protocol import Page, Transport, WatchEvent
 from ccm.kube.ratelimit import TokenBucket
 
@@ -55,7 +55,7 @@ class KubernetesTransport(HttpTransport):
         user_agent: str = "cloud-controller-manager",
         service_account: Path = Path(SERVICE_TOKEN_FILENAME).parent,
         limiter: TokenBucket | None = None,
-        observe: Callable[[Call], None] = lambda _: None,
+        observe: Observer = lambda _: None,
         grace: float = 15.0,
     ) -> KubernetesTransport:
         """Read the configuration. Nothing is sent yet.

@@ -4,6 +4,7 @@ import base64
 import json
 import ssl
 import tempfile
+from collections.abc import Callable
 
 import pytest
 import trustme
@@ -21,7 +22,7 @@ from ccm.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from ccm.kube.http import Call
+from ccm.kube.http import Call, Transfer
 from ccm.kube.objects import Node
 from ccm.kube.transport import KubernetesTransport
 
@@ -37,14 +38,20 @@ async def api():
 
 
 @pytest.fixture
-async def calls() -> list[Call]:
+async def seen() -> list[Call | Transfer]:
     return []
 
 
 @pytest.fixture
-async def transport(api, calls):
+def calls(seen) -> Callable[[], list[Call]]:
+    """The requests so far."""
+    return lambda: [one for one in seen if isinstance(one, Call)]
+
+
+@pytest.fixture
+async def transport(api, seen):
     connected = await KubernetesTransport.connect(
-        environment={}, master=api.url, user_agent="ccm/test", observe=calls.append, grace=0.05
+        environment={}, master=api.url, user_agent="ccm/test", observe=seen.append, grace=0.05
     )
     yield connected
     await connected.close()
@@ -74,7 +81,7 @@ async def test_every_verb(api, transport, calls):
     await transport.delete(f"{NODES}/a", uid=node.metadata.uid)
     with pytest.raises(NotFound):
         await transport.get(f"{NODES}/a", Node)
-    assert [(call.verb, call.status) for call in calls][:3] == [
+    assert [(call.verb, call.status) for call in calls()][:3] == [
         ("POST", "200"),
         ("PATCH", "200"),
         ("PATCH", "200"),
@@ -82,6 +89,21 @@ async def test_every_verb(api, transport, calls):
     assert api.seen[0].headers["User-Agent"] == "ccm/test"
     assert api.seen[1].headers["Content-Type"] == "application/merge-patch+json"
     assert "Authorization" not in api.seen[0].headers
+
+
+async def test_sizes_are_those_of_the_bodies(api, transport, seen):
+    await transport.create(NODES, {"metadata": {"name": "a"}}, Node)
+    text = await transport.text(f"{NODES}/a")
+    with pytest.raises(NotFound):
+        await transport.get(f"{NODES}/b", Node)
+    with pytest.raises(ConnectionFailed):
+        await _watch(transport)
+    transfers = [one for one in seen if isinstance(one, Transfer)]
+    assert [one.verb for one in transfers] == ["POST", "GET", "GET"]  # none of the watch
+    assert transfers[0].sent == len(json.dumps({"metadata": {"name": "a"}}))
+    assert [one.sent for one in transfers[1:]] == [0, 0]
+    assert transfers[1].received == len(text)
+    assert transfers[2].received > 0
 
 
 async def test_lists_by_pages(api, transport):
@@ -153,7 +175,7 @@ async def test_refusals(api, transport, calls, status, reason, kind):  # noqa: P
     api.override = refuse(status, reason)
     with pytest.raises(kind, match=f"{reason} it is"):
         await transport.create(NODES, {"metadata": {"name": "a"}}, Node)
-    assert [call.status for call in calls] == [str(status)]
+    assert [call.status for call in calls()] == [str(status)]
 
 
 async def test_retry_after_is_told(api, transport):
@@ -171,7 +193,7 @@ async def test_dropped_connection(api, transport, calls):
     api.override = drop
     with pytest.raises(ConnectionFailed):
         await transport.patch(f"{NODES}/a", {}, Node)
-    assert [call.status for call in calls] == ["<error>"]
+    assert [call.status for call in calls()] == ["<error>"]
 
 
 async def test_nobody_listens():
@@ -213,11 +235,11 @@ async def test_kubeconfig(api, tmp_path):
     assert api.seen[0].headers["Authorization"] == "Bearer sesame"
 
 
-async def test_refused_token_is_read_again_once(api, tmp_path):
+async def test_refused_token_is_read_again_once(api, tmp_path, seen, calls):
     api.memory.put(NODES, {"metadata": {"name": "a"}})
     path = tmp_path / "config"
     transport = await KubernetesTransport.connect(
-        environment={}, kubeconfig=_kubeconfig(path, api, token="old")
+        environment={}, kubeconfig=_kubeconfig(path, api, token="old"), observe=seen.append
     )
 
     async def only_new(request):
@@ -233,6 +255,7 @@ async def test_refused_token_is_read_again_once(api, tmp_path):
     assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
     await transport.close()
     assert len(api.seen) == 3
+    assert [(call.status, call.retry) for call in calls()] == [("401", False), ("401", False), ("200", True)]
 
 
 async def test_no_key_of_a_kubeconfig_stays_on_the_disk(tmp_path, monkeypatch):

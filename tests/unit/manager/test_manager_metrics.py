@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from prometheus_client import generate_latest
 
-from ccm.kube.http import Call
+from ccm.kube.http import Call, Transfer
 from ccm.manager.metrics import Metrics
 
 pytestmark = pytest.mark.looptime
@@ -38,11 +38,18 @@ async def test_queues():
 async def test_requests_leadership_and_controllers():
     metrics = Metrics("1.2.3")
     metrics.request(Call("api:6443", "GET", "200", 0.03))
-    metrics.request(Call("api:6443", "GET", "<error>", 9, waited=3))
+    metrics.request(Call("api:6443", "GET", "<error>", 9, waited=3, retry=True))
+    metrics.request(Transfer("api:6443", "GET", sent=65, received=2000))
     assert _value(metrics, "rest_client_requests_total", code="200", method="GET", host="api:6443") == 1
     assert _value(metrics, "rest_client_requests_total", code="<error>", method="GET", host="api:6443") == 1
     assert _value(metrics, "rest_client_request_duration_seconds_count", verb="GET", host="api:6443") == 2
     assert _value(metrics, "rest_client_rate_limiter_duration_seconds_sum", verb="GET", host="api:6443") == 3
+    host = {"verb": "GET", "host": "api:6443"}
+    assert _value(metrics, "rest_client_request_retries_total", code="<error>", **host) == 1
+    assert _value(metrics, "rest_client_request_retries_total", code="200", **host) is None
+    assert _value(metrics, "rest_client_request_size_bytes_sum", **host) == 65
+    assert _value(metrics, "rest_client_request_size_bytes_bucket", le="256.0", **host) == 1
+    assert _value(metrics, "rest_client_response_size_bytes_sum", **host) == 2000
     lease = metrics.lease("ccm")
     assert _value(metrics, "leader_election_master_status", name="ccm") == 0
     lease.leading(True)

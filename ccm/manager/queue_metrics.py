@@ -1,0 +1,99 @@
+"""`workqueue_*`, as client-go measures queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ccm.kube.queue import QueueStatistics
+
+# 10 ns to 10 s in powers of ten, as client-go measures queues.
+_QUEUE_BUCKETS = [10.0**power for power in range(-8, 2)]
+
+
+class QueuesMetrics(Collector):
+    """All queues: what is counted as it happens, and what is read from the queues when somebody asks."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.watched: dict[str, Callable[[], QueueStatistics]] = {}
+        self.depth = _gauge(registry, "workqueue_depth", "Current depth of workqueue")
+        self.adds = _counter(registry, "workqueue_adds_total", "Total number of adds handled by workqueue")
+        self.retries = _counter(
+            registry, "workqueue_retries_total", "Total number of retries handled by workqueue"
+        )
+        self.waited = _histogram(
+            registry,
+            "workqueue_queue_duration_seconds",
+            "How long in seconds an item stays in workqueue before being requested.",
+        )
+        self.worked = _histogram(
+            registry,
+            "workqueue_work_duration_seconds",
+            "How long in seconds processing an item from workqueue takes.",
+        )
+        registry.register(self)
+
+    def observer(self, name: str) -> _QueueMetrics:
+        """What one queue reports to."""
+        return _QueueMetrics(self, name)
+
+    def collect(self) -> Iterator[Metric]:
+        """What Prometheus asks for; called on the event loop, since that is where time is."""
+        unfinished = GaugeMetricFamily(
+            "workqueue_unfinished_work_seconds",
+            "How many seconds of work has been done that is in progress and hasn't been observed by "
+            "work_duration. Large values indicate stuck threads.",
+            labels=["name"],
+        )
+        longest = GaugeMetricFamily(
+            "workqueue_longest_running_processor_seconds",
+            "How many seconds has the longest running processor for workqueue been running.",
+            labels=["name"],
+        )
+        for name, read in self.watched.items():
+            statistics = read()
+            unfinished.add_metric([name], statistics.unfinished)
+            longest.add_metric([name], statistics.longest_processing)
+        yield unfinished
+        yield longest
+
+
+class _QueueMetrics:
+    """One queue; implements `QueueObserver`."""
+
+    def __init__(self, queues: QueuesMetrics, name: str) -> None:
+        self._depth = queues.depth.labels(name)
+        self._adds = queues.adds.labels(name)
+        self._retries = queues.retries.labels(name)
+        self._waited = queues.waited.labels(name)
+        self._worked = queues.worked.labels(name)
+
+    def depth(self, waiting: int) -> None:
+        self._depth.set(waiting)
+
+    def added(self) -> None:
+        self._adds.inc()
+
+    def started(self, waited: float) -> None:
+        self._waited.observe(waited)
+
+    def finished(self, worked: float) -> None:
+        self._worked.observe(worked)
+
+    def retried(self) -> None:
+        self._retries.inc()
+
+
+def _gauge(registry: CollectorRegistry, name: str, text: str) -> Gauge:
+    return Gauge(name, text, ["name"], registry=registry)
+
+
+def _counter(registry: CollectorRegistry, name: str, text: str) -> Counter:
+    return Counter(name, text, ["name"], registry=registry)
+
+
+def _histogram(registry: CollectorRegistry, name: str, text: str) -> Histogram:
+    return Histogram(name, text, ["name"], buckets=_QUEUE_BUCKETS, registry=registry)
