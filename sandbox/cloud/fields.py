@@ -69,6 +69,13 @@ class Fields:
             self.wrong(name, "is too short")
         return value
 
+    def reference(self, name: str, *, required: bool = False) -> str:
+        """A name or an id: official clients send the id as a number where they know it."""
+        value = self.body.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        return self.text(name, required=required)
+
     def choice(
         self, name: str, allowed: Collection[str], default: str = "", *, required: bool = False
     ) -> str:

@@ -174,3 +174,27 @@ async def test_errors_reach_the_client_as_its_exceptions(emulator: Emulator):
             client.networks.create("net", "10.0.0.0/8")
 
     await emulator.official(work)
+
+
+async def test_whatever_the_client_looked_up_it_sends_as_a_number(emulator: Emulator):
+    def work(client: hcloud.Client) -> None:
+        place = client.locations.get_by_name("nbg1")
+        debian = client.images.get_by_name_and_architecture("debian-13", "x86")
+        small, large = client.server_types.get_by_name("cx22"), client.server_types.get_by_name("cx32")
+        server = client.servers.create("web", small, debian, location=place, start_after_create=False).server
+        server.change_type(large, upgrade_disk=True).wait_until_finished()
+        server.rebuild(debian).action.wait_until_finished()
+        server.attach_iso(client.isos.get_by_name("virtio-win-0.1.271.iso")).wait_until_finished()
+        server.reload()
+        assert (server.server_type.name, server.image.name, server.location.name) == (
+            "cx32",
+            "debian-13",
+            "nbg1",
+        )
+        kinds = client.load_balancer_types
+        balancer = client.load_balancers.create("lb", kinds.get_by_name("lb11"), location=place).load_balancer
+        balancer.change_type(kinds.get_by_name("lb21")).wait_until_finished()
+        assert client.load_balancers.get_by_name("lb").load_balancer_type.name == "lb21"
+        assert client.primary_ips.create("ipv4", "ip", location=place).primary_ip.location.name == "nbg1"
+
+    await emulator.official(work)

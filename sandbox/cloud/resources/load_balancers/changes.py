@@ -170,7 +170,7 @@ async def change_algorithm(call: Call) -> Reply:
 async def change_type(call: Call) -> Reply:
     """Become larger or smaller, as far as what is there fits."""
     balancer, fields = _free(call), call.fields()
-    name = fields.text("load_balancer_type", required=True)
+    name = fields.reference("load_balancer_type", required=True)
     fields.check()
     kind = find_load_balancer_type(name)
     certificates = {identity for service in balancer.services for identity in certificates_of(service)}

@@ -65,10 +65,10 @@ def _read(call: Call, fields: Fields) -> LoadBalancer:
     name, labels = fields.text("name", required=True, longest=128), fields.labels()
     if problem := name_problem(name):
         fields.wrong("name", problem)
-    kind = fields.text("load_balancer_type", required=True)
+    kind = fields.reference("load_balancer_type", required=True)
     algorithm = fields.object("algorithm").choice("type", ALGORITHMS, "round_robin")
     zone = fields.choice("network_zone", NETWORK_ZONES)
-    location = fields.text("location")
+    location = fields.reference("location")
     if bool(zone) == bool(location):
         fields.wrong("location", "exactly one of location and network_zone is required")
     public = fields.flag("public_interface", default=True)

@@ -31,7 +31,7 @@ async def create(call: Call) -> Reply:
     kind = fields.choice("type", {"ipv4", "ipv6"}, required=True)
     fields.choice("assignee_type", {"server"})
     assignee, auto_delete = fields.number("assignee_id"), fields.flag("auto_delete")
-    location = str(fields.read("location", (str, int), "", required=False))
+    location = fields.reference("location")
     if not assignee and not location:
         fields.wrong("location", "either location or assignee_id is required")
     fields.check()

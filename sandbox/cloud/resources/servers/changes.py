@@ -104,7 +104,7 @@ async def remove_from_placement_group(call: Call) -> Reply:
 async def attach_iso(call: Call) -> Reply:
     """Put an ISO image into the drive, as a record."""
     server, fields = free_server(call), call.fields()
-    name = fields.text("iso", required=True)
+    name = fields.reference("iso", required=True)
     fields.check()
     server.iso = find_iso(name).id
     return await _done(call, "attach_iso", server)
@@ -178,7 +178,7 @@ async def unsupported(call: Call) -> Reply:
 async def change_type(call: Call) -> Reply:
     """Give a stopped server another size."""
     server, fields = free_server(call), call.fields()
-    name, upgrade = fields.text("server_type", required=True), fields.flag("upgrade_disk", required=True)
+    name, upgrade = fields.reference("server_type", required=True), fields.flag("upgrade_disk", required=True)
     fields.check()
     wanted, present = find_server_type(name), find_server_type(server.server_type)
     _stopped(server)
@@ -206,7 +206,7 @@ async def rebuild(call: Call) -> Reply:
     server, fields = free_server(call), call.fields()
     if server.rebuild_protected:
         raise Protected("server", "rebuild")
-    name = fields.text("image", required=True)
+    name = fields.reference("image", required=True)
     user_data = fields.text("user_data", server.user_data, longest=LARGEST_USER_DATA)
     fields.check()
     image = find_image(name, find_server_type(server.server_type).architecture)

@@ -77,7 +77,8 @@ def _read(call: Call, fields: Fields) -> Server:
     labels, user_data = fields.labels(), fields.text("user_data", longest=LARGEST_USER_DATA)
     if len(user_data.encode()) > LARGEST_USER_DATA >= len(user_data):
         fields.wrong("user_data", "is too long")
-    type_name, image_name = fields.text("server_type", required=True), fields.text("image", required=True)
+    type_name = fields.reference("server_type", required=True)
+    image_name = fields.reference("image", required=True)
     for missing in ("volumes", "automount"):
         if fields.body.get(missing):
             fields.wrong(missing, "the sandbox has no volumes")
@@ -110,7 +111,7 @@ def _read(call: Call, fields: Fields) -> Server:
 
 
 def _location(cloud: Cloud, fields: Fields, server_type: ServerType) -> str:
-    if wanted := fields.text("location"):
+    if wanted := fields.reference("location"):
         return find_location(wanted).name
     candidates = [place.name for place in LOCATION_LIST if is_available(cloud, server_type, place.name)]
     return candidates[0] if candidates else server_type.locations[0]
