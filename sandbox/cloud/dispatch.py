@@ -202,12 +202,15 @@ def _faulty(exchange: _Exchange, fault: FaultRule) -> Reply:
 async def _body(request: web.Request) -> Any:
     if not request.can_read_body:
         return {}
-    data = await request.read()
+    try:
+        data = await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise ApiError("json_error", "invalid JSON input: the body is too large") from error
     if not data.strip():
         return {}
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ApiError("json_error", f"invalid JSON input: {error}") from error
 
 

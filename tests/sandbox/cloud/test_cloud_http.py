@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 
 import pytest
 from cloud_emulator import OTHER_TOKEN, READ_TOKEN, TOKEN, Emulator, Start
@@ -40,9 +41,12 @@ async def test_wrong_verbs(emulator: Emulator):
     assert (await emulator.refused("PATCH", "/servers"))["code"] == "method_not_allowed"
 
 
-async def test_broken_json(emulator: Emulator):
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe{}", b"[" * 100_000, b'"' + b"x" * 3_000_000 + b'"'])
+async def test_broken_json(emulator: Emulator, body):
     url = f"{emulator.endpoint}/ssh_keys"
-    async with emulator.session.post(url, data="{", headers={"Authorization": f"Bearer {TOKEN}"}) as response:
+    async with emulator.session.post(
+        url, data=BytesIO(body), headers={"Authorization": f"Bearer {TOKEN}"}
+    ) as response:
         assert (response.status, (await response.json())["error"]["code"]) == (400, "json_error")
 
 
