@@ -112,4 +112,6 @@ class Cloud:
             LimitExceeded: that is too many.
         """
         if present + adding > self.limits[name]:
-            raise LimitExceeded(f"{name.removesuffix('s').replace('_', ' ')} limit exceeded", f"{name}_limit")
+            one = name.removesuffix("s")
+            words = "Primary IP" if one == "primary_ip" else one.replace("_", " ")
+            raise LimitExceeded(f"{words} limit exceeded", f"{one}_limit")

@@ -106,14 +106,17 @@ async def test_no_address_is_left(start: Start):
 
 
 async def test_quotas(start: Start):
-    emulator = await start(limits={"servers": 1})
+    emulator = await start(limits={"servers": 1, "primary_ips": 2})
     await emulator.make_server()
     error = await emulator.refused(
         "POST", "/servers", {"name": "b", "server_type": "cx22", "image": "debian-12"}
     )
     assert (error["status"], error["code"]) == (403, "resource_limit_exceeded")
-    assert error["details"] == {"limits": [{"name": "servers_limit"}]}
+    assert error["details"] == {"limits": [{"name": "server_limit"}]}
     assert error["message"] == "server limit exceeded"
+    body = {"name": "ip", "type": "ipv4", "location": "fsn1"}
+    error = await emulator.refused("POST", "/primary_ips", body)
+    assert (error["code"], error["message"]) == ("resource_limit_exceeded", "Primary IP limit exceeded")
 
 
 async def test_filters(emulator: Emulator):
