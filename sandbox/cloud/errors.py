@@ -26,7 +26,6 @@ STATUSES: Mapping[str, int] = {
     "maintenance": 403,
     "resource_limit_exceeded": 403,
     "not_found": 404,
-    "firewall_resource_not_found": 422,
     "method_not_allowed": 405,
     "uniqueness_error": 409,
     "conflict": 409,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cloud_emulator import Emulator
+from cloud_emulator import Emulator, Start
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
 
@@ -139,8 +139,51 @@ async def test_firewalls(emulator: Emulator):
     await emulator.ok("DELETE", f"/servers/{server['id']}")
     assert (await emulator.ok("GET", path))["firewall"]["applied_to"] == []
     gone = await emulator.refused("POST", f"{path}/actions/apply_to_resources", {"apply_to": [target]})
-    assert gone["code"] == "firewall_resource_not_found"
+    assert (gone["status"], gone["code"]) == (404, "firewall_resource_not_found")
+    new = await emulator.refused("POST", "/firewalls", {"name": "other", "apply_to": [target]})
+    assert (new["status"], new["code"]) == (422, "firewall_resource_not_found")
     await emulator.ok("DELETE", path)
+
+
+async def test_a_firewall_that_a_label_brought_goes_with_the_label_only(emulator: Emulator):
+    server = await emulator.make_server(labels={"role": "web"})
+    other = await emulator.make_server("other")
+    by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
+    body = {"name": "fw", "apply_to": [by_label]}
+    firewall = (await emulator.ok("POST", "/firewalls", body))["firewall"]
+    path = f"/firewalls/{firewall['id']}/actions/remove_from_resources"
+    for identity, status, code in (
+        (server["id"], 422, "firewall_managed_by_label_selector"),
+        (other["id"], 404, "firewall_resource_not_found"),
+    ):
+        target = {"type": "server", "server": {"id": identity}}
+        error = await emulator.refused("POST", path, {"remove_from": [target]})
+        assert (error["status"], error["code"]) == (status, code)
+
+
+async def test_a_server_without_public_addresses_can_leave_its_firewall(emulator: Emulator):
+    server = await emulator.make_server(start_after_create=False)
+    target = {"type": "server", "server": {"id": server["id"]}}
+    firewall = (await emulator.ok("POST", "/firewalls", {"name": "fw", "apply_to": [target]}))["firewall"]
+    for address in (await emulator.ok("GET", "/primary_ips"))["primary_ips"]:
+        await emulator.ok("POST", f"/primary_ips/{address['id']}/actions/unassign")
+    path = f"/firewalls/{firewall['id']}/actions"
+    await emulator.ok("POST", f"{path}/remove_from_resources", {"remove_from": [target]})
+    error = await emulator.refused("POST", f"{path}/apply_to_resources", {"apply_to": [target]})
+    assert error["code"] == "private_net_only_server"
+
+
+async def test_a_firewall_that_is_being_changed_is_not_renamed(start: Start):
+    emulator = await start(actions="realistic")
+    firewall = (await emulator.ok("POST", "/firewalls", {"name": "fw"}))["firewall"]
+    error = await emulator.refused("PUT", f"/firewalls/{firewall['id']}", {"name": "other"})
+    assert (error["status"], error["code"]) == (409, "conflict")
+
+
+async def test_ranges_of_rules_are_shown_in_their_shortest_form(emulator: Emulator):
+    rule = {**RULE, "source_ips": ["2001:DB8:0::0/32", "::/0", "10.0.0.0/8"]}
+    firewall = (await emulator.ok("POST", "/firewalls", {"name": "fw", "rules": [rule]}))["firewall"]
+    assert firewall["rules"][0]["source_ips"] == ["2001:db8::/32", "::/0", "10.0.0.0/8"]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +195,9 @@ async def test_firewalls(emulator: Emulator):
         {"protocol": "icmp"},
         {"source_ips": []},
         {"source_ips": ["10.0.0.1/8"]},
+        {"source_ips": ["10.0.0.1"]},
+        {"source_ips": ["::"]},
+        {"source_ips": [f"10.0.0.{number}/32" for number in range(101)]},
         {"direction": "out"},
     ],
 )

@@ -8,20 +8,23 @@ from sandbox.cloud.actions import Action, action_wire
 from sandbox.cloud.call import Call, Reply
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import Resource, actions_reply, check_unique
-from sandbox.cloud.errors import ApiError
+from sandbox.cloud.errors import ApiError, Conflict
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.labels import parse_selector
 from sandbox.cloud.records import Record, Reference
 from sandbox.cloud.registry import operation, reaction
 from sandbox.cloud.resources.firewalls.rules import read_rules
-from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire
+from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire, selected
 from sandbox.cloud.resources.servers.state import Server
 
 FIREWALLS = Resource("firewalls", Firewall, firewall_wire)
 FIREWALLS.add_reads()
-FIREWALLS.add_update()
 FIREWALLS.add_actions()
 MAXIMUM_PER_SERVER = 5
+
+
+def _not_found(text: str, status: int = 404) -> ApiError:
+    return ApiError("firewall_resource_not_found", text, status=status)
 
 
 def _read_targets(call: Call, fields: Fields, name: str, *, required: bool) -> tuple[list[int], list[str]]:
@@ -38,8 +41,9 @@ def _read_targets(call: Call, fields: Fields, name: str, *, required: bool) -> t
     known = {server.id: server for server in call.cloud.store.of(Server, call.project)}
     for identity in servers:
         if identity not in known:
-            raise ApiError("firewall_resource_not_found", f"server with ID '{identity}' not found")
-        if known[identity].ipv4 is None and known[identity].ipv6 is None:
+            # Only creating a firewall answers 422 for this.
+            raise _not_found(f"server with ID '{identity}' not found", 404 if required else 422)
+        if name == "apply_to" and known[identity].ipv4 is None and known[identity].ipv6 is None:
             raise ApiError("private_net_only_server", f"server {identity} has no public interface")
     if len(set(servers)) < len(servers):
         raise ApiError("server_already_added", "a server was applied more than once")
@@ -81,6 +85,16 @@ def _add(cloud: Cloud, firewall: Firewall, servers: Sequence[int], selectors: Se
     firewall.servers = [*firewall.servers, *servers]
     firewall.selectors = [*firewall.selectors, *selectors]
     cloud.store.put(firewall)
+
+
+@operation("PUT", "/firewalls/{id}")
+async def update(call: Call) -> Reply:
+    """Change name and labels, unless something else is being changed."""
+    firewall = call.get(Firewall)
+    if call.cloud.actions.locked("firewall", firewall.id):
+        raise Conflict("firewall")
+    FIREWALLS.apply_update(call, firewall, call.fields())
+    return Reply(200, {"firewall": FIREWALLS.show(call, firewall)})
 
 
 @operation("DELETE", "/firewalls/{id}")
@@ -130,8 +144,14 @@ async def remove(call: Call) -> Reply:
     """Apply to some servers or label selectors no longer."""
     firewall = call.get(Firewall)
     servers, selectors = _read_targets(call, call.fields(), "remove_from", required=True)
-    if set(servers) - set(firewall.servers) or set(selectors) - set(firewall.selectors):
-        raise ApiError("firewall_resource_not_found", "firewall is not applied to resource")
+    strangers = set(servers) - set(firewall.servers)
+    if strangers & {
+        server.id for text in firewall.selectors for server in selected(call.cloud, firewall, text)
+    }:
+        text = "firewall is applied via a label selector and cannot be removed manually"
+        raise ApiError("firewall_managed_by_label_selector", text)
+    if strangers or set(selectors) - set(firewall.selectors):
+        raise _not_found("firewall is not applied to resource")
     firewall.servers = [identity for identity in firewall.servers if identity not in servers]
     firewall.selectors = [text for text in firewall.selectors if text not in selectors]
     call.cloud.store.put(firewall)

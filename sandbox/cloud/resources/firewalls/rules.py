@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from ipaddress import ip_network
 from typing import Any
 
 from sandbox.cloud.fields import Fields
 
 MAXIMUM_RULES = 50
+MAXIMUM_RANGES = 100
 PROTOCOLS = frozenset({"tcp", "udp", "icmp", "esp", "gre"})
 _PORTS = re.compile(r"any|(\d{1,5})(?:-(\d{1,5}))?")
 
@@ -31,8 +32,8 @@ def _rule(item: Fields) -> dict[str, Any]:
     name, wanted = ("source_ips", sources) if direction == "in" else ("destination_ips", destinations)
     if direction and not wanted:
         item.wrong(name, "Missing data for required field.")
-    for field, ranges in (("source_ips", sources), ("destination_ips", destinations)):
-        _check_ranges(item, field, ranges)
+    sources = _canonical(item, "source_ips", sources)
+    destinations = _canonical(item, "destination_ips", destinations)
     return {
         "description": item.text("description") or None,
         "direction": direction,
@@ -49,9 +50,18 @@ def _is_port(port: str | None) -> bool:
     return match is not None and all(1 <= n <= 65535 for n in numbers) and numbers == sorted(numbers)
 
 
-def _check_ranges(item: Fields, field: str, ranges: Iterable[str]) -> None:
-    for text in ranges:
-        try:
-            ip_network(text)
-        except ValueError:
-            item.wrong(field, f"'{text}' is not a valid IP range in CIDR notation")
+def _canonical(item: Fields, field: str, ranges: Sequence[str]) -> list[str]:
+    """The ranges as the API shows them: IPv6 in its shortest form."""
+    if len(ranges) > MAXIMUM_RANGES:
+        item.wrong(field, f"can't have more than {MAXIMUM_RANGES} items")
+    return [_range(item, field, text) for text in ranges]
+
+
+def _range(item: Fields, field: str, text: str) -> str:
+    try:
+        if "/" in text:
+            return str(ip_network(text))
+    except ValueError:
+        pass
+    item.wrong(field, f"'{text}' is not a valid IP range in CIDR notation")
+    return text
