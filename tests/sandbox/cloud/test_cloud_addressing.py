@@ -29,7 +29,7 @@ subnets = st.lists(
         lambda prefix, n: subnet(
             str(IPv4Network((int(WHOLE.network_address) + (n << (32 - prefix)), prefix)))
         ),
-        st.integers(24, 29),
+        st.integers(24, 30),
         st.integers(0, 200),
     ),
     max_size=4,
@@ -66,11 +66,13 @@ def test_addresses_are_distinct_usable_and_of_the_last_subnet_first(chosen, numb
     assert reason == "no_subnet_available"
 
 
-@given(subnets)
-def test_a_free_subnet_overlaps_none(chosen):
-    found = free_subnet(WHOLE, chosen)
+@given(subnets, subnets)
+def test_a_free_subnet_overlaps_neither_subnets_nor_routes(chosen, routed):
+    routes = [NetworkRoute("0.0.0.0/0", "10.0.0.2"), *(NetworkRoute(s.ip_range, "10.0.0.2") for s in routed)]
+    found = free_subnet(WHOLE, chosen, routes)
     assert found.prefixlen == 24
-    assert subnet_problem(WHOLE, chosen, found) == ""
+    assert subnet_problem(WHOLE, chosen, found, routes) == ""
+    assert not any(found.overlaps(IPv4Network(s.ip_range)) for s in [*chosen, *routed])
 
 
 def test_no_free_subnet_is_left():
@@ -113,11 +115,13 @@ def test_ranges_that_a_network_can_not_have(text):
         ("172.31.0.0/16", "10.0.0.2", "destination"),
         ("10.10.0.0/24", "192.168.0.2", "gateway"),
         ("10.10.0.0/24", "10.0.0.1", "gateway"),
+        ("10.10.0.0/24", "10.0.2.9", "gateway"),
     ],
 )
 def test_routes_that_a_network_can_not_have(destination, gateway, field):
     present = [NetworkRoute("10.9.0.0/16", "10.0.0.9")]
-    problems = route_problems(WHOLE, [subnet("10.0.1.0/24")], present, NetworkRoute(destination, gateway))
+    subnets = [subnet("10.0.1.0/24"), subnet("10.0.2.0/24", kind="vswitch")]
+    problems = route_problems(WHOLE, subnets, present, NetworkRoute(destination, gateway))
     assert field in problems
 
 

@@ -53,6 +53,23 @@ async def test_what_a_network_can_not_be(emulator: Emulator, change):
     assert (await emulator.ok("GET", "/networks"))["networks"] == []
 
 
+async def test_what_a_new_subnet_can_not_be(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    await route(emulator, network["id"], "10.244.0.0/24")
+    await route(emulator, network["id"], "0.0.0.0/0")
+    path = f"/networks/{network['id']}/actions/add_subnet"
+    subnet = {"type": "cloud", "network_zone": "eu-central"}
+    for wrong, field in (
+        ({"ip_range": "10.244.0.128/25"}, "ip_range"),
+        ({"ip_range": "10.0.1.0/31"}, "ip_range"),
+        ({"type": "vswitch"}, "vswitch_id"),
+    ):
+        error = await emulator.refused("POST", path, {**subnet, **wrong})
+        assert [entry["name"] for entry in error["details"]["fields"]] == [field]
+    for right in ({"ip_range": "10.0.1.0/30"}, {"type": "vswitch", "vswitch_id": 7}):
+        await emulator.ok("POST", path, {**subnet, **right})
+
+
 async def test_a_subnet_with_members_stays(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.0.0/24")
     server = await emulator.make_server(networks=[network["id"]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network
 
 from sandbox.cloud.errors import ApiError, InvalidInput
@@ -13,7 +13,7 @@ PRIVATE = tuple(IPv4Network(n) for n in ("10.0.0.0/8", "172.16.0.0/12", "192.168
 METADATA_GATEWAY = IPv4Address("172.31.1.1")
 EVERYTHING = IPv4Network("0.0.0.0/0")
 SUBNET_PREFIX = 24
-SMALLEST_PREFIX = 29
+SMALLEST_PREFIX = 30
 
 
 def range_problem(ip_range: IPv4Network) -> str:
@@ -28,7 +28,9 @@ def is_private(network: IPv4Network) -> bool:
     return any(network.subnet_of(private) for private in PRIVATE)
 
 
-def subnet_problem(network: IPv4Network, present: Iterable[Subnet], subnet: IPv4Network) -> str:
+def subnet_problem(
+    network: IPv4Network, present: Iterable[Subnet], subnet: IPv4Network, routes: Iterable[NetworkRoute] = ()
+) -> str:
     """What is wrong with a new subnet, or ""."""
     if not subnet.subnet_of(network):
         return "network must contain subnet: it is not in the network's ip_range"
@@ -36,16 +38,26 @@ def subnet_problem(network: IPv4Network, present: Iterable[Subnet], subnet: IPv4
         return f"must be at least a /{SMALLEST_PREFIX}"
     if any(subnet.overlaps(IPv4Network(other.ip_range)) for other in present):
         return "overlaps with another subnet"
+    if any(subnet.overlaps(destination) for destination in destinations(routes)):
+        return "overlaps with a route"
     return ""
 
 
-def free_subnet(network: IPv4Network, present: Sequence[Subnet]) -> IPv4Network:
+def destinations(routes: Iterable[NetworkRoute]) -> list[IPv4Network]:
+    """Where routes lead, the default route apart."""
+    found = [IPv4Network(route.destination) for route in routes]
+    return [destination for destination in found if destination != EVERYTHING]
+
+
+def free_subnet(
+    network: IPv4Network, present: Sequence[Subnet], routes: Iterable[NetworkRoute] = ()
+) -> IPv4Network:
     """The first free /24 (or the whole range if it is smaller).
 
     Raises:
         ApiError: ``no_subnet_available``; none is left.
     """
-    taken = [IPv4Network(subnet.ip_range) for subnet in present]
+    taken = [*(IPv4Network(subnet.ip_range) for subnet in present), *destinations(routes)]
     for candidate in network.subnets(new_prefix=max(SUBNET_PREFIX, network.prefixlen)):
         if not any(candidate.overlaps(other) for other in taken):
             return candidate
@@ -53,7 +65,7 @@ def free_subnet(network: IPv4Network, present: Sequence[Subnet]) -> IPv4Network:
 
 
 def route_problems(
-    network: IPv4Network, subnets: Iterable[Subnet], routes: Iterable[NetworkRoute], route: NetworkRoute
+    network: IPv4Network, subnets: Collection[Subnet], routes: Iterable[NetworkRoute], route: NetworkRoute
 ) -> dict[str, list[str]]:
     """What is wrong with a new route, by field."""
     destination, gateway = IPv4Network(route.destination), IPv4Address(route.gateway)
@@ -70,6 +82,8 @@ def route_problems(
         problems["gateway"] = ["must be in the network's ip_range"]
     elif gateway in {network.network_address, network.network_address + 1, METADATA_GATEWAY}:
         problems["gateway"] = ["is a reserved address of the network"]
+    elif any(gateway in IPv4Network(s.ip_range) for s in subnets if s.type == "vswitch"):
+        problems["gateway"] = ["must not be behind a vSwitch"]
     return problems
 
 

@@ -77,14 +77,14 @@ def read_subnet(fields: Fields, network: Network) -> Subnet:
     kind = fields.choice("type", {"cloud", "server", "vswitch"}, required=True)
     zone = fields.choice("network_zone", NETWORK_ZONES, required=True)
     wanted, whole = fields.network("ip_range"), IPv4Network(network.ip_range)
-    vswitch = fields.number("vswitch_id") if kind == "vswitch" else None
-    if wanted is not None and (problem := subnet_problem(whole, network.subnets, wanted)):
+    vswitch = fields.number("vswitch_id", required=True) if kind == "vswitch" else None
+    if wanted is not None and (problem := subnet_problem(whole, network.subnets, wanted, network.routes)):
         fields.wrong("ip_range", problem)
     zones = {subnet.network_zone for subnet in network.subnets}
     if zones - {zone}:
         fields.wrong("network_zone", f"all subnets of a network must be in one zone, here {zones.pop()}")
     fields.check()
-    return Subnet(kind, str(wanted or free_subnet(whole, network.subnets)), zone, vswitch)
+    return Subnet(kind, str(wanted or free_subnet(whole, network.subnets, network.routes)), zone, vswitch)
 
 
 def read_route(fields: Fields, network: Network) -> NetworkRoute:
