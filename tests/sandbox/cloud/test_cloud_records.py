@@ -59,7 +59,10 @@ async def test_joining_and_leaving_a_placement_group(emulator: Emulator):
 
 
 async def test_primary_ips_are_assigned_to_stopped_servers(emulator: Emulator):
-    server = await emulator.make_server(public_net={"enable_ipv4": False, "enable_ipv6": False})
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    server = await emulator.make_server(
+        public_net={"enable_ipv4": False, "enable_ipv6": False}, networks=[network["id"]]
+    )
     body = {"name": "ip", "type": "ipv4", "assignee_type": "server", "location": "fsn1"}
     ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
     assign = {"assignee_type": "server", "assignee_id": server["id"]}
@@ -79,6 +82,30 @@ async def test_primary_ips_are_assigned_to_stopped_servers(emulator: Emulator):
     await emulator.ok("POST", f"{path}/unassign")
     assert (await emulator.refused("POST", f"{path}/unassign"))["code"] == "primary_ip_not_assigned"
     await emulator.ok("DELETE", f"/primary_ips/{ip['id']}")
+
+
+async def test_the_address_of_a_target_stays(emulator: Emulator):
+    server = await emulator.make_server(start_after_create=False)
+    target = {"type": "server", "server": {"id": server["id"]}}
+    body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "targets": [target]}
+    balancer = (await emulator.ok("POST", "/load_balancers", body))["load_balancer"]
+    net = server["public_net"]
+    unassign = "/primary_ips/{}/actions/unassign"
+    error = await emulator.refused("POST", unassign.format(net["ipv4"]["id"]))
+    assert (error["status"], error["code"]) == (422, "server_is_load_balancer_target")
+    await emulator.ok("POST", unassign.format(net["ipv6"]["id"]))
+    await emulator.ok("POST", f"/load_balancers/{balancer['id']}/actions/remove_target", target)
+    await emulator.ok("POST", unassign.format(net["ipv4"]["id"]))
+
+
+async def test_an_address_that_is_being_assigned_is_not_renamed(start: Start):
+    emulator = await start(actions="realistic")
+    body = {"name": "ip", "type": "ipv4", "assignee_type": "server", "location": "fsn1"}
+    ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
+    name = {"ip": ip["ip"], "dns_ptr": "a.example.com"}
+    await emulator.ok("POST", f"/primary_ips/{ip['id']}/actions/change_dns_ptr", name)
+    error = await emulator.refused("PUT", f"/primary_ips/{ip['id']}", {"name": "other"})
+    assert (error["status"], error["code"]) == (409, "conflict")
 
 
 async def test_primary_ips_on_their_own(emulator: Emulator):

@@ -281,14 +281,35 @@ async def test_the_smaller_actions(emulator: Emulator):
         80,
     )
     assert shown["public_net"]["ipv4"]["dns_ptr"] == "web.example.com"
-    smaller = {"server_type": "cx22", "upgrade_disk": False}
-    assert (await emulator.refused("POST", f"{base}/actions/change_type", smaller))[
-        "code"
-    ] == "invalid_server_type"
+    for unfit in ("cx22", "cx11"):
+        wish = {"server_type": unfit, "upgrade_disk": False}
+        error = await emulator.refused("POST", f"{base}/actions/change_type", wish)
+        assert (error["status"], error["code"]) == (422, "invalid_server_type")
     for missing in ("create_image", "request_console"):
         assert (await emulator.refused("POST", f"{base}/actions/{missing}"))["status"] == 501
     commands = [a["command"] for a in (await emulator.ok("GET", f"{base}/actions?per_page=50"))["actions"]]
     assert commands[:3] == ["create_server", "start_server", "attach_iso"]
+
+
+async def test_an_empty_drive_is_detached_at_once(emulator: Emulator):
+    server = await emulator.make_server()
+    emulator.cloud.action_mode = "realistic"
+    detach = f"/servers/{server['id']}/actions/detach_iso"
+    assert (await emulator.ok("POST", detach))["action"]["status"] == "success"
+
+
+async def test_a_server_needs_an_interface_to_start(emulator: Emulator):
+    nowhere = {"public_net": {"enable_ipv4": False, "enable_ipv6": False}}
+    body = {"name": "web", "server_type": "cx22", "image": "debian-12", "location": "fsn1", **nowhere}
+    error = await emulator.refused("POST", "/servers", body)
+    assert (error["status"], error["code"]) == (422, "invalid_input")
+    assert error["message"] == "no public or private network interfaces found, cannot start server"
+    server = await emulator.make_server(start_after_create=False, **nowhere)
+    start = f"/servers/{server['id']}/actions/poweron"
+    assert (await emulator.refused("POST", start))["message"] == error["message"]
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    await attach(emulator, server["id"], network=network["id"])
+    await emulator.ok("POST", start)
 
 
 async def test_a_type_changes_only_while_the_server_is_off(emulator: Emulator):

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network
 
 from sandbox.cloud.call import Call
+from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.labels import parse_selector
+from sandbox.cloud.registry import reaction
 from sandbox.cloud.resources.load_balancers.resolve import Target
+from sandbox.cloud.resources.load_balancers.state import LoadBalancer
 from sandbox.cloud.resources.networks.addressing import is_private
 from sandbox.cloud.resources.networks.state import Network
 from sandbox.cloud.resources.robot_servers import robot_addresses
@@ -74,6 +77,16 @@ def check_target(
             else "does not have a public IPv4 address"
         )
         raise ApiError(f"resolve_cloud_{where}_targets_error", f"server {server.id} {reason}")
+
+
+@reaction("server_loses_ipv4")
+async def keep_address(cloud: Cloud, server: Server) -> None:
+    """Refuse to take the address of a target."""
+    targets = [target for lb in cloud.store.of(LoadBalancer, server.project) for target in lb.targets]
+    if any(target.server == server.id and not target.use_private_ip for target in targets):
+        raise ApiError(
+            "server_is_load_balancer_target", "the server's IPv4 address is a load balancer target"
+        )
 
 
 def _check_ip(call: Call, ip: IPv4Address, network: int | None, *, public: bool) -> None:

@@ -8,7 +8,7 @@ from sandbox.cloud.actions import Action, action_wire
 from sandbox.cloud.call import Call, Reply
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import Resource, action_reply, check_unique
-from sandbox.cloud.errors import ApiError, InvalidInput, Protected
+from sandbox.cloud.errors import ApiError, Conflict, InvalidInput, Protected
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.records import Record, Reference
 from sandbox.cloud.registry import announce, effect, operation, reaction
@@ -70,6 +70,8 @@ def _start(call: Call, command: str, ip: PrimaryIp, server: Server) -> Action:
 async def update(call: Call) -> Reply:
     """Change name, labels and whether it goes with its server."""
     ip, fields = call.get(PrimaryIp), call.fields()
+    if call.cloud.actions.locked("primary_ip", ip.id):
+        raise Conflict("primary_ip")
     auto_delete = fields.flag("auto_delete", ip.auto_delete)
     PRIMARY_IPS.apply_update(call, ip, fields)
     ip.auto_delete = auto_delete
@@ -117,6 +119,8 @@ async def unassign(call: Call) -> Reply:
     call.cloud.actions.check_free("server", server.id)
     if server.status != "off":
         raise ApiError("server_not_stopped", "the server is running, but needs to be powered off")
+    if ip.type == "ipv4":
+        await announce("server_loses_ipv4", call.cloud, server)
     return await action_reply(call, _start(call, "unassign_primary_ip", ip, server))
 
 

@@ -114,6 +114,9 @@ async def attach_iso(call: Call) -> Reply:
 async def detach_iso(call: Call) -> Reply:
     """Empty the drive."""
     server = free_server(call)
+    if server.iso is None:
+        own = [Reference("server", server.id)]
+        return await action_reply(call, call.cloud.actions.start("detach_iso", call.project, own, seconds=0))
     server.iso = None
     return await _done(call, "detach_iso", server)
 
@@ -182,9 +185,10 @@ async def change_type(call: Call) -> Reply:
     fields.check()
     wanted, present = find_server_type(name), find_server_type(server.server_type)
     _stopped(server)
+    if wanted.deprecated or wanted.architecture != present.architecture or wanted.disk < server.disk:
+        text = "the server type does not fit for the given server or is deprecated"
+        raise ApiError("invalid_server_type", text)
     check_available(call.cloud, wanted, server.location)
-    if wanted.architecture != present.architecture or wanted.disk < server.disk:
-        raise ApiError("invalid_server_type", "the server type does not fit for the given server")
     arguments = {"server_type": wanted.name, "disk": wanted.disk if upgrade else server.disk}
     action = _start(call, "change_server_type", server, arguments, "change_server_type")
     return await action_reply(call, action)

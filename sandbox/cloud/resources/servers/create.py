@@ -21,6 +21,7 @@ from sandbox.cloud.resources.networks.state import Network, network_spec
 from sandbox.cloud.resources.placement_groups.state import PlacementGroup, check_room
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp, new_primary_ip
 from sandbox.cloud.resources.server_types import ServerType, check_available, find_server_type, is_available
+from sandbox.cloud.resources.servers.power import check_interface
 from sandbox.cloud.resources.servers.state import Server, interface, server_spec, server_wire
 from sandbox.cloud.resources.ssh_keys.state import SshKey
 
@@ -50,6 +51,8 @@ async def create(call: Call) -> Reply:
     check_compatible(networks)
     zone = find_location(server.location).network_zone
     server.attachments = [new_attachment(call, network, zone) for network in networks]
+    if start:
+        check_interface(server)
     await announce("server_wants_firewalls", cloud, (server, firewalls))
     _join_group(call, server)
     for ip in addresses:

@@ -7,6 +7,7 @@ from sandbox.cloud.backend import BackendError
 from sandbox.cloud.call import Call, Reply
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import action_reply
+from sandbox.cloud.errors import ApiError
 from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import Handler, add_operation, effect
 from sandbox.cloud.resources.servers.state import Server
@@ -33,9 +34,22 @@ def free_server(call: Call) -> Server:
     return server
 
 
+def check_interface(server: Server) -> None:
+    """Refuse to start a server that nobody could reach.
+
+    Raises:
+        ApiError: ``invalid_input``; it has neither a public nor a private address.
+    """
+    if server.ipv4 is None and server.ipv6 is None and not server.attachments:
+        text = "no public or private network interfaces found, cannot start server"
+        raise ApiError("invalid_input", text)
+
+
 def _power(command: str) -> Handler:
     async def handler(call: Call) -> Reply:
         server = free_server(call)
+        if command == "start_server":
+            check_interface(server)
         resources = [Reference("server", server.id)]
         action = call.cloud.actions.start(command, call.project, resources, effect=command)
         return await action_reply(call, action)
