@@ -113,6 +113,8 @@ async def test_what_a_load_balancer_can_not_be(emulator: Emulator, change, code)
                 "http": {"domain": "", "path": "/", "status_codes": ["2"]},
             }
         },
+        {"health_check": {**CHECK, "protocol": "http", "http": {"path": "/a b"}}},
+        {"health_check": {**CHECK, "protocol": "http", "http": {"domain": "100%.de"}}},
         {"protocol": "https"},
         {"protocol": "http", "http": {"cookie_lifetime": 29}},
         {"protocol": "http", "http": {"timeout_idle": 301}},
@@ -147,6 +149,18 @@ async def test_services_have_defaults_and_keep_what_an_update_leaves_out(emulato
         await act(emulator, balancer["id"], "update_service", {"listen_port": 80, "protocol": "tcp"})
     )["services"]
     assert "http" not in plain
+
+
+async def test_a_health_check_takes_wildcards_and_may_send_no_host(emulator: Emulator):
+    balancer = await make(emulator)
+    asked = {"domain": "a.de", "path": "/", "status_codes": ["2*", "30?", "*"]}
+    service = {**SERVICE, "health_check": {**CHECK, "protocol": "http", "http": asked}}
+    (shown,) = (await act(emulator, balancer["id"], "add_service", service))["services"]
+    assert {key: shown["health_check"]["http"][key] for key in asked} == asked
+    for http, domain in (({"path": "/x"}, "a.de"), ({"domain": None}, None), ({"path": "/y"}, None)):
+        update = {"listen_port": shown["listen_port"], "health_check": {"http": http}}
+        (changed,) = (await act(emulator, balancer["id"], "update_service", update))["services"]
+        assert changed["health_check"]["http"]["domain"] == domain
 
 
 async def test_services_that_are_not_there(emulator: Emulator):

@@ -27,7 +27,12 @@ checks = st.fixed_dictionaries(
         "timeout": st.integers(1, 10),
         "retries": st.integers(1, 5),
         "http": st.fixed_dictionaries(
-            {}, optional={"path": st.just("/healthz"), "domain": st.just("a.de"), "tls": st.booleans()}
+            {},
+            optional={
+                "path": st.just("/healthz"),
+                "domain": st.none() | st.just("a.de"),
+                "tls": st.booleans(),
+            },
         ),
     },
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from sandbox.cloud.fields import Fields
 PROTOCOLS = ("tcp", "http", "https")
 DEFAULT_LISTEN_PORT = {"tcp": 0, "http": 80, "https": 443}
 MOST_PORT = 65535
+_STATUS_CODE = re.compile(r"[0-9?]{3}|(?=[0-9?]*\*)[0-9?*]{1,3}")
 
 
 def read_service(fields: Fields, present: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -75,16 +77,28 @@ def _http_check(fields: Fields, before: Mapping[str, Any]) -> dict[str, Any]:
     )
     if len(codes) > 20:
         fields.wrong("status_codes", "can't have more than 20 items")
-    if any(len(code) != 3 or not set(code) <= set("0123456789?") for code in codes):
-        fields.wrong("status_codes", "must be codes such as 200 or 2??")
-    domain = fields.text("domain", before.get("domain") or "", longest=128)
+    if not all(_STATUS_CODE.fullmatch(code) for code in codes):
+        fields.wrong("status_codes", "must be codes such as 200, 2?? or 2*")
+    path = fields.text("path", before.get("path", "/"), longest=256, shortest=1)
+    if " " in path:
+        fields.wrong("path", "must not contain spaces")
     return {
-        "domain": domain,
-        "path": fields.text("path", before.get("path", "/"), longest=256, shortest=1),
+        "domain": _domain(fields, before),
+        "path": path,
         "response": fields.text("response", before.get("response", ""), longest=256),
         "status_codes": codes,
         "tls": fields.flag("tls", before.get("tls", False)),
     }
+
+
+def _domain(fields: Fields, before: Mapping[str, Any]) -> str | None:
+    """The Host header; null, unlike a missing field, says that none is sent."""
+    if "domain" in fields.body and fields.body["domain"] is None:
+        return None
+    domain = fields.text("domain", longest=128) if "domain" in fields else before.get("domain", "")
+    if set(domain or "") & set(" %\\"):
+        fields.wrong("domain", "must not contain spaces, percent or backslash symbols")
+    return domain
 
 
 def _http(fields: Fields, protocol: str, before: Mapping[str, Any]) -> dict[str, Any]:
