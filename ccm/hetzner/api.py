@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -249,15 +250,12 @@ class HetznerApi:
         started = time.monotonic()
         answer: Json = {}
         error: ApiError | None = None
-        operation = f"{method} {path}"
         with self._metrics.in_flight.track_inprogress():
             try:
-                answer = cast("Any", client).request(method, path, **options)
-            except APIException as failure:
-                status = seen[-1].status_code if seen else 0
-                error = api_error(operation, status, str(failure.code), failure.message, failure.details)
-            except requests.RequestException as failure:
-                error = unavailable(operation, _network_failure(failure))
+                answer = _object(cast("Any", client).request(method, path, **options))
+            # hcloud trusts the shape of answers: one that is odd breaks it in its own ways.
+            except (APIException, requests.RequestException, TypeError, KeyError, ValueError) as failure:
+                error = _failure(f"{method} {path}", seen[-1].status_code if seen else 0, failure)
         status = seen[-1].status_code if seen else 0
         headers = dict(seen[-1].headers) if seen else {}
         return _Outcome(status, headers, answer, error, time.monotonic() - started)
@@ -279,6 +277,8 @@ class HetznerApi:
             answer = await self.request("GET", path, params=query, priority=priority)
             pages.add(_convert(answer.get(key), list[Json], f"GET {path}"))
             pagination = _convert(answer.get("meta", {}), Meta, f"GET {path}").pagination
+            if pagination.next_page is not None and pagination.next_page <= page:
+                raise unavailable(f"GET {path}", f"after page {page} comes page {pagination.next_page}")
             pages.total, page = pagination.total_entries, pagination.next_page
         return pages
 
@@ -326,6 +326,26 @@ def _new_client(token: str, endpoint: str, timeout: tuple[float, float]) -> Clie
     return client
 
 
+def _failure(operation: str, status: int, failure: Exception) -> ApiError:
+    """What a request ended with, if not with an answer that can be used."""
+    if isinstance(failure, requests.RequestException):
+        return unavailable(operation, _network_failure(failure))
+    if status == 0:
+        # Its text may have the token in it.
+        return unavailable(operation, f"the request can't be sent ({type(failure).__name__})")
+    if status < 400:
+        return unavailable(operation, "the answer makes no sense: it is no JSON object")
+    if isinstance(failure, APIException):
+        return api_error(operation, status, str(failure.code), failure.message, failure.details)
+    return api_error(operation, status, str(status), "the answer is none of the API's")
+
+
+def _object(answer: object) -> Json:
+    if not isinstance(answer, dict):
+        raise TypeError
+    return cast("Json", answer)
+
+
 def _network_failure(failure: requests.RequestException) -> str:
     """Why there is no answer, without the address and object representations of requests' own texts."""
     if isinstance(failure, requests.ConnectTimeout):
@@ -340,7 +360,7 @@ def _network_failure(failure: requests.RequestException) -> str:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() else None
+    return int(text) if text is not None and re.fullmatch("[0-9]{1,18}", text) else None
 
 
 def _convert(value: object, kind: type[T], operation: str) -> T:

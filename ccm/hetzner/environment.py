@@ -6,6 +6,7 @@ docs/reference; the names, types and defaults are the official ones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -201,6 +202,8 @@ def _load_balancers(variables: Variables) -> LoadBalancerSettings:
 
 
 def _token_problems(token: Secret | None, others: list[str]) -> list[str]:
+    if token is not None and not re.fullmatch("[!-~]*", token.value):
+        return ["HCLOUD_TOKEN: has spaces in it, or characters that are not ASCII; no token has"]
     if token is not None and (token.value or any(text.startswith("HCLOUD_TOKEN_FILE:") for text in others)):
         return []
     if token is not None:

@@ -103,7 +103,7 @@ def api_error(operation: str, status: int, code: str, message: str, details: obj
         message: The API's sentence.
         details: The API's details.
     """
-    kind = _BY_CODE.get(code)
+    kind = RateLimited if status == 429 else _BY_CODE.get(code)
     if kind is None:
         kind = Unavailable if status >= 500 or status == 0 else Refused
     error = kind(f"{operation}: {message} ({code}){_named_fields(details)}")

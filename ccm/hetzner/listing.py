@@ -55,7 +55,7 @@ class Pages(Generic[T]):
         for item in page:
             number = item.get("id")
             self.count += 1
-            self._ids.add(number)
+            self._ids.add(number if isinstance(number, int) else str(number))
             try:
                 self._items.append(msgspec.convert(item, self.kind))
             except msgspec.ValidationError as error:

@@ -73,6 +73,7 @@ def write(machine: MachineId, scheme: str) -> str:
 
 def _number(provider_id: str, prefix: str) -> int:
     text = provider_id.removeprefix(prefix)
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text) <= _LARGEST:
+    # Python refuses to read numbers of thousands of digits; ours have 19 at most.
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or not 0 < int(text) <= _LARGEST:
         raise BadProviderId(provider_id, prefix)
     return int(text)

@@ -148,7 +148,7 @@ _WHOLE = (
     ),
     Key(
         "node-selector",
-        "a label selector like pool=edge or 'pool in (edge, web)'",
+        "a label selector like pool=edge or 'pool in (edge, web)', up to 4096 long",
         "",
         "pool=edge",
         "Which nodes get traffic; without it, all. Follows the nodes' labels. No effect with `share`.",

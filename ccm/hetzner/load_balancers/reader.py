@@ -16,6 +16,7 @@ from ccm.hetzner.variables import parse_bool, parse_duration
 
 PREFIX = "load-balancer.hetzner.cloud/"
 LONGEST_SHOWN = 80
+LONGEST_SELECTOR = 4096  # it is held against each of thousands of nodes
 _STATUS_CODE = re.compile(r"[1-5?][0-9?]{2}")
 _DOMAIN = re.compile(
     r"(?=.{1,253}$)(\*\.)?([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?"
@@ -142,11 +143,11 @@ class Reader:
 
         def parse(text: str) -> Selector | None:
             try:
-                return selector.parse(text)
+                return selector.parse(text) if len(text) <= LONGEST_SELECTOR else None
             except ValueError:
                 return None
 
-        allowed = "a label selector like pool=edge or 'pool in (edge, web)'"
+        allowed = f"a label selector like pool=edge or 'pool in (edge, web)', up to {LONGEST_SELECTOR} long"
         return self._read(key, Selector(), allowed, parse)
 
     def wrong(self, key: str, why: str) -> None:

@@ -10,7 +10,6 @@ _KEY = r"(?P<key>(?:[A-Za-z0-9][-A-Za-z0-9.]*/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-
 _SET = re.compile(_KEY + r"\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL = re.compile(_KEY + r"\s*(?P<operator>==|=|!=)\s*(?P<values>[-A-Za-z0-9_.]*)")
 _EXISTS = re.compile(r"(?P<operator>!?)\s*" + _KEY)
-_COMMA_OUTSIDE = re.compile(r",(?![^(]*\))")
 
 _TESTS: Mapping[str, Callable[[str | None, frozenset[str]], bool]] = {
     "in": lambda value, values: value in values,
@@ -49,8 +48,21 @@ def parse(text: str) -> Selector:
     Raises:
         ValueError: it is none; says which part.
     """
-    parts = [part.strip() for part in _COMMA_OUTSIDE.split(text)] if text.strip() else []
-    return Selector(tuple(_requirement(part) for part in parts))
+    parts = [part.strip() for part in _split(text)] if text.strip() else []
+    return Selector(tuple(_requirement(part) for part in dict.fromkeys(parts)))
+
+
+def _split(text: str) -> list[str]:
+    """What is between commas that are not in parentheses."""
+    parts: list[str] = []
+    start, inside = 0, False
+    for position, character in enumerate(text):
+        if character in "()":
+            inside = character == "("
+        elif character == "," and not inside:
+            parts.append(text[start:position])
+            start = position + 1
+    return [*parts, text[start:]]
 
 
 def _requirement(part: str) -> Requirement:

@@ -128,7 +128,10 @@ class RobotClient:
     async def _get(self, path: str, kind: type[T]) -> T:
         if self._clock() < self._silent_until:
             raise QuotaExhausted(f"Robot GET {path}: waiting because Robot's request limit was reached")
-        credentials = aiohttp.encode_basic_auth(self._user.value, self._password.value)
+        try:
+            credentials = aiohttp.encode_basic_auth(self._user.value, self._password.value)
+        except ValueError:
+            raise AccessDenied(f"Robot GET {path}: ROBOT_USER has a colon in it, no user has") from None
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=TIMEOUT)
         url = self._endpoint + path

@@ -22,6 +22,13 @@ def problems(**environment: str) -> tuple[str, ...]:
     return error.value.problems
 
 
+@pytest.mark.parametrize("token", ["t" * 63 + "\u20ac", "two words", "two\nlines", "\x00" * 64])
+def test_a_token_that_no_header_can_have(token: str) -> None:
+    [problem] = problems(HCLOUD_TOKEN=token)
+    assert problem.startswith("HCLOUD_TOKEN: has spaces in it")
+    assert token not in problem
+
+
 def test_defaults() -> None:
     settings = read(MINIMAL)
     assert settings.token.value == TOKEN

@@ -30,7 +30,9 @@ def test_robot_servers_as_they_were_written_once() -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("text", ["", "abc", "-1", "0", "1 ", " 1", "1.5", "\u0661", str(2**63), "1/2"])
+@pytest.mark.parametrize(
+    "text", ["", "abc", "-1", "0", "1 ", " 1", "1.5", "\u0661", str(2**63), "1/2", "9" * 5000]
+)
 def test_bad_numbers(scheme: str, text: str) -> None:
     with pytest.raises(BadProviderId) as error:
         parse(scheme + text, scheme)

@@ -242,6 +242,12 @@ async def test_wrong_credentials_are_no_absence(sky: EmulatedCloud, robot: TestS
     await cloud.close()
 
 
+async def test_a_user_that_can_not_be_one_is_named(robot: TestServer) -> None:
+    client = RobotClient(str(robot.make_url("")), Secret("a:b"), Secret("c"))
+    with pytest.raises(AccessDenied, match="ROBOT_USER has a colon"):
+        await client.servers()
+
+
 async def test_no_answer_is_no_absence(sky: EmulatedCloud, robot: TestServer) -> None:
     cloud = open_cloud(environment(sky, robot, ROBOT_ENDPOINT="http://127.0.0.1:9"))
     with pytest.raises(CloudUnavailable):

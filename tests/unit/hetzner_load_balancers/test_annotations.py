@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from balancer_site import view
 from hypothesis import given, settings
@@ -83,6 +85,8 @@ def test_values_of_a_port(key: str, text: str, reads: tuple[str, object]) -> Non
         ("hostname", "no spaces here"),
         ("ipv4-rdns", "-"),
         ("node-selector", "pool in edge"),
+        ("node-selector", "," * 200_000),
+        ("node-selector", ",".join(f"!x{number}" for number in range(1000))),
         ("share", "a b"),
         ("delete-protection", "maybe"),
         ("name", "x" * 129),
@@ -272,7 +276,19 @@ class TestSelector:
     def test_matches(self, text: str, labels: dict[str, str], matches: bool) -> None:
         assert selector.parse(text).matches(labels) is matches
 
-    @pytest.mark.parametrize("text", ["a in b", "a in (b", "=b", "a=b,", "a b", "a>1", "-a", "a in ((b))"])
+    def test_a_condition_that_stands_there_twice_counts_once(self) -> None:
+        assert selector.parse("a=b, c in (d, e),a=b") == selector.parse("a=b,c in (e,d)")
+
+    def test_the_longest_annotation_takes_no_time(self) -> None:
+        """It would hold up everything, the lease's renewal too."""
+        started = time.process_time()
+        with pytest.raises(ValueError, match="is no condition"):
+            selector.parse("," * 200_000)
+        assert time.process_time() - started < 1
+
+    @pytest.mark.parametrize(
+        "text", ["a in b", "a in (b", "a in (b,c", "a),b", "=b", "a=b,", "a b", "a>1", "-a", "a in ((b))"]
+    )
     def test_what_is_none(self, text: str) -> None:
         with pytest.raises(ValueError, match="is no condition on a label"):
             selector.parse(text)

@@ -1,0 +1,134 @@
+"""Answers that are none of the API's: of a proxy, of a broken server, of somebody who means no good."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from prometheus_client import CollectorRegistry
+
+from ccm.hetzner.api import HetznerApi
+from ccm.hetzner.budget import Budget, Priority
+from ccm.hetzner.errors import ApiError, RateLimited, Refused, Unavailable
+from ccm.hetzner.metrics import ApiMetrics
+from ccm.hetzner.wire import Server
+
+NODES = Priority.NODES
+
+
+@dataclass
+class Stranger:
+    """Something that answers at the API's address."""
+
+    answer: Callable[[], web.Response] = web.Response
+    asked: list[str] = field(default_factory=list)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.asked.append(request.method)
+        return self.answer()
+
+    def says(self, status: int, body: object, **headers: str) -> None:
+        text = body if isinstance(body, str) else json.dumps(body)
+        self.answer = lambda: web.Response(
+            status=status, text=text, content_type="application/json", headers=headers
+        )
+
+
+@pytest.fixture
+async def stranger() -> Stranger:
+    return Stranger()
+
+
+@pytest.fixture
+async def api(stranger: Stranger, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HetznerApi]:
+    monkeypatch.setattr("ccm.hetzner.api.PAUSE", 0.0)
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", stranger.handle)
+    server = TestServer(application)
+    await server.start_server()
+    api = api_at(server)
+    yield api
+    await api.close()
+    await server.close()
+
+
+def api_at(server: TestServer, token: str = "t" * 64) -> HetznerApi:
+    metrics, budget = ApiMetrics(CollectorRegistry()), Budget(limit=3_600_000)
+    return HetznerApi(
+        token=lambda: token, endpoint=str(server.make_url("/v1")), metrics=metrics, budget=budget
+    )
+
+
+async def servers(api: HetznerApi):
+    return await api.list("/servers", "servers", Server, priority=NODES)
+
+
+async def change(api: HetznerApi):
+    return await api.act("/load_balancers/1/actions/add_target", {}, priority=NODES)
+
+
+ODD = ["<html>", [1], "null", '"text"', "7", {"error": "no"}, {"error": None}, {"error": {}}, '"error"', ""]
+
+
+@pytest.mark.parametrize("do", [servers, change])
+@pytest.mark.parametrize("body", ODD, ids=str)
+@pytest.mark.parametrize("status", [200, 201, 502, 400, 404])
+async def test_whatever_comes_is_an_error_of_ours(
+    stranger: Stranger, api: HetznerApi, do, body: object, status: int
+) -> None:
+    """A success that can't be read may have had its effect; a 404 like this is no proof of absence."""
+    stranger.says(status, body)
+    with pytest.raises(ApiError) as caught:
+        await do(api)
+    assert type(caught.value) is (Refused if 400 <= status < 500 else Unavailable)
+
+
+async def test_a_change_whose_answer_makes_no_sense_is_not_repeated(
+    stranger: Stranger, api: HetznerApi
+) -> None:
+    stranger.says(201, "<html>")
+    with pytest.raises(Unavailable):
+        await change(api)
+    assert stranger.asked == ["POST"]
+
+
+async def test_a_proxy_may_say_too_many_requests_in_its_own_words(
+    stranger: Stranger, api: HetznerApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api.budget, "exhausted", lambda: None)
+    stranger.says(429, "<html>slow down</html>")
+    with pytest.raises(RateLimited):
+        await servers(api)
+
+
+async def test_pages_that_never_end_are_an_error(stranger: Stranger, api: HetznerApi) -> None:
+    stranger.says(200, {"servers": [], "meta": {"pagination": {"page": 1, "next_page": 1}}})
+    with pytest.raises(Unavailable, match="after page 1 comes page 1"):
+        await servers(api)
+
+
+async def test_an_odd_id_costs_nothing_but_its_item(stranger: Stranger, api: HetznerApi) -> None:
+    odd = [{"id": [], "name": "a"}, {"id": {}, "name": "b"}, {"name": "c"}]
+    stranger.says(200, {"servers": [*odd, {"id": 7, "name": "d"}]})
+    listing = await servers(api)
+    assert [one.name for one in listing.items] == ["d"]
+    assert [one.name for one in listing.odd] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-1", "1.5", "\xb2", ""])
+async def test_odd_headers_tell_nothing(stranger: Stranger, api: HetznerApi, number: str) -> None:
+    stranger.says(200, {"servers": []}, **{"RateLimit-Limit": number, "RateLimit-Remaining": number})
+    await servers(api)
+    assert api.budget.limit == 3_600_000
+
+
+async def test_a_token_that_can_not_be_sent_is_an_error_without_the_token(api: HetznerApi) -> None:
+    """A file with one may appear while we run."""
+    api._token = lambda: "\u20ac"
+    with pytest.raises(Unavailable, match="can't be sent") as caught:
+        await servers(api)
+    assert "\u20ac" not in str(caught.value)
