@@ -63,6 +63,11 @@ def report(recorder: Recorder, about: ObjectReference, notices: Iterable[Notice]
         recorder.event(about, "Warning" if notice.warning else "Normal", notice.reason, notice.message)
 
 
+def identity(node: Node) -> dict[str, str]:
+    """What goes into a patch's metadata so that it is refused if another Node has the name by now."""
+    return {"uid": node.metadata.uid} if node.metadata.uid else {}
+
+
 async def patch_addresses(transport: Transport, node: Node, addresses: Sequence[Address]) -> Node | None:
     """Give a Node exactly these addresses, in this order; None = it has them already.
 
@@ -71,13 +76,15 @@ async def patch_addresses(transport: Transport, node: Node, addresses: Sequence[
     """
     if tuple(addresses) == addresses_of(node):
         return None
-    body = {"status": {"addresses": [{"type": one.type, "address": one.address} for one in addresses]}}
+    status = {"addresses": [{"type": one.type, "address": one.address} for one in addresses]}
+    body = {"metadata": identity(node), "status": status}
     return await transport.patch(node_path(node.metadata.name, "status"), body, Node)
 
 
 async def patch_labels(transport: Transport, node: Node, labels: dict[str, str]) -> Node:
     """Set labels of a Node."""
-    return await transport.patch(node_path(node.metadata.name), {"metadata": {"labels": labels}}, Node)
+    body = {"metadata": {"labels": labels, **identity(node)}}
+    return await transport.patch(node_path(node.metadata.name), body, Node)
 
 
 async def update_node(

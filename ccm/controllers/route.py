@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ccm.cloud import CloudError, Route, Routes, RouteTable
 from ccm.controllers.breaker import OVERRIDE
-from ccm.controllers.nodes import node_path, reference, report
+from ccm.controllers.nodes import identity, node_path, reference, report
 from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, parse_cidr, plan_routes
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.errors import KubernetesError, NotFound
@@ -351,7 +351,8 @@ class RouteController:
 
     async def _write_condition(self, node: Node, *, available: bool) -> None:
         now = timestamp(self._now())
-        body = {"status": {"conditions": [{**condition(available=available), **_times(now)}]}}
+        conditions = [{**condition(available=available), **_times(now)}]
+        body = {"metadata": identity(node), "status": {"conditions": conditions}}
         path = node_path(node.metadata.name, "status")
         await self._transport.patch(path, body, Node, content_type=STRATEGIC_MERGE_PATCH)
 

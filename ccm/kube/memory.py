@@ -252,6 +252,7 @@ class MemoryTransport:
         else:
             apply = patching.merge if content_type == MERGE_PATCH else patching.strategic_merge
             self._check_version(old, cast("Object", body))
+            _check_identity(old, cast("Object", body))
             new = apply(old, body)
         return self._end(fault, self._change(resource, old, new), kind)
 
@@ -393,3 +394,10 @@ class MemoryTransport:
 
 def _stamp(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _check_identity(old: Object, patch: Object) -> None:
+    """A patch that names a UID is meant for that object, not for another one of the same name."""
+    uid = (patch.get("metadata") or {}).get("uid")
+    if uid and uid != old["metadata"]["uid"]:
+        raise Invalid(422, "Invalid", f'metadata.uid: Invalid value: "{uid}": field is immutable')

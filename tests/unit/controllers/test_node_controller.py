@@ -393,3 +393,40 @@ async def test_health_tells_of_a_cloud_that_cannot_be_listed(cluster: Cluster) -
         cluster.cloud.script.heal("list")
         await cluster.settle(15)
         assert made.healthy() is None
+
+
+async def test_what_was_found_out_about_a_node_is_not_written_to_its_namesake(cluster: Cluster) -> None:
+    """A server, and its Node, may be made anew under the same name while we ask about the old one."""
+    cluster.instances.add(instance("a", 1))
+    await cluster.add_node("a", tainted=True)
+    asked: list[str] = []
+
+    async def during(name: str) -> None:
+        asked.append(name)
+        if len(asked) == 1:
+            cluster.transport.remove(f"{NODES}/a")
+            cluster.transport.put(NODES, node_object("a", tainted=True, annotations={"new": "yes"}))
+        else:
+            cluster.instances.remove("fake://1")
+            cluster.instances.add(instance("a", 2))
+
+    cluster.cloud.script.during("get", during)
+    async with running(controller(cluster)):
+        await cluster.settle(5)
+    assert cluster.node("a")["metadata"]["annotations"] == {"new": "yes"}
+    assert cluster.node("a")["spec"]["providerID"] == "fake://2"
+    assert ("ExternalIP", "203.0.113.2") in cluster.addresses("a")
+
+
+async def test_a_refresh_does_not_write_to_a_namesake(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a", 1))
+    await cluster.add_node("a", provider_id="fake://1")
+
+    async def during(_: str) -> None:
+        cluster.transport.remove(f"{NODES}/a")
+        cluster.transport.put(NODES, node_object("a", provider_id="fake://2"))
+
+    cluster.cloud.script.during("list", during)
+    await controller(cluster).refresh_all()
+    assert cluster.addresses("a") == []
+    assert cluster.node("a")["metadata"]["labels"] == {}

@@ -423,3 +423,16 @@ async def test_a_node_that_goes_before_the_first_run_is_remembered(cluster: Clus
     await cluster.settle()
     await made.reconcile()
     assert set(routes(cluster)) == {"10.244.1.0/24"}
+
+
+async def test_the_condition_is_not_written_to_a_namesake(cluster: Cluster) -> None:
+    await add(cluster, 1)
+
+    async def during(_: str) -> None:
+        cluster.transport.remove(f"{NODES}/n1")
+        cluster.transport.put(NODES, node_object("n1"))
+
+    cluster.cloud.script.during("create-route", during)
+    with pytest.raises(RoutesNotReconciled, match="condition of node n1 not written"):
+        await controller(cluster).reconcile()
+    assert conditions(cluster, "n1") == []

@@ -96,8 +96,10 @@ async def test_status_and_the_rest_are_written_apart(server):
 
 async def test_identity_can_not_be_patched(server):
     uid = server.read(f"{NODES}/a")["metadata"]["uid"]
-    node = await server.patch(f"{NODES}/a", {"metadata": {"uid": "other", "name": "other"}}, Node)
-    assert (node.metadata.uid, node.metadata.name) == (uid, "a")
+    with pytest.raises(Invalid, match="field is immutable"):
+        await server.patch(f"{NODES}/a", {"metadata": {"uid": "other"}, "spec": {"providerID": "x"}}, Node)
+    node = await server.patch(f"{NODES}/a", {"metadata": {"uid": uid, "name": "other"}}, Node)
+    assert (node.metadata.uid, node.metadata.name, node.spec.provider_id) == (uid, "a", "")
 
 
 async def test_other_patches(server):
