@@ -77,6 +77,14 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._done)
         return future
 
+    async def shutdown_default_executor(self, *arguments: Any) -> None:
+        """As usual; newer Pythons give up after some minutes, which would be over at once."""
+        self._jumping.busy += 1
+        try:
+            await super().shutdown_default_executor(*arguments)
+        finally:
+            self._jumping.busy -= 1
+
     def _done(self, _: asyncio.Future[Any]) -> None:
         self._jumping.busy -= 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Hashable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,20 +38,22 @@ class Store:
         self._found: dict[tuple[str, Hashable], dict[tuple[str, int], Record]] = {}
         self._keys: dict[tuple[str, int], list[tuple[str, Hashable]]] = {}
         self._database = self._open(path) if path is not None else None
-        if self._database is not None:
-            self._load(self._database)
 
     def _open(self, path: Path) -> sqlite3.Connection:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            database = sqlite3.connect(path, isolation_level=None, timeout=5)
-            path.chmod(0o600)
-            database.execute("PRAGMA journal_mode=WAL")
-            # NORMAL survives a killed process; only a power cut can lose the last moments.
-            database.execute("PRAGMA synchronous=NORMAL")
-            database.executescript(_SCHEMA)
-        except (OSError, sqlite3.Error) as error:
-            raise StateFileError(f"the sandbox can't open its state file {path}: {error}") from error
+        with ExitStack() as undo:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                database = sqlite3.connect(path, isolation_level=None, timeout=5)
+                undo.callback(database.close)
+                path.chmod(0o600)
+                database.execute("PRAGMA journal_mode=WAL")
+                # NORMAL survives a killed process; only a power cut can lose the last moments.
+                database.execute("PRAGMA synchronous=NORMAL")
+                database.executescript(_SCHEMA)
+            except (OSError, sqlite3.Error) as error:
+                raise StateFileError(f"the sandbox can't open its state file {path}: {error}") from error
+            self._load(database)
+            undo.pop_all()
         return database
 
     def _load(self, database: sqlite3.Connection) -> None:
