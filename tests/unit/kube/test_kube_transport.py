@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 import json
 import ssl
 import tempfile
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import trustme
 import yaml
 from api_over_http import ApiOverHttp, hang_on, hang_up, raw, refuse
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from ccm.errors import ConfigurationError
 from ccm.kube.errors import (
@@ -339,6 +346,43 @@ async def test_service_account_over_tls(tmp_path):
     await transport.get(f"{NODES}/a", Node)
     await transport.close()
     await api.server.close()
+
+
+async def test_certificates_of_older_clusters_are_accepted(tmp_path):
+    """They lack the key identifiers that newer Pythons ask for; clients in Go never did."""
+    (tmp_path / "token").write_text("sesame")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority = _without_identifiers(tmp_path / "server.pem")
+    (tmp_path / "ca.crt").write_bytes(authority)
+    context.load_cert_chain(tmp_path / "server.pem")
+    api = ApiOverHttp()
+    await api.start(context)
+    api.memory.put(NODES, {"metadata": {"name": "a"}})
+    environment = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(api.server.port)}
+    transport = await KubernetesTransport.connect(environment=environment, service_account=tmp_path)
+    assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
+    await transport.close()
+    await api.server.close()
+
+
+def _without_identifiers(path):
+    """Write a server's key and certificate; the certificate of its authority."""
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("ca", "server")]
+    now = datetime.now(UTC)
+    made = []
+    for key, name in zip(keys, names, strict=True):
+        builder = x509.CertificateBuilder(names[0], name, key.public_key(), x509.random_serial_number())
+        builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        if made:
+            address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+            builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        else:
+            builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        made.append(builder.sign(keys[0], hashes.SHA256()).public_bytes(Encoding.PEM))
+    private = keys[1].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(private + made[1])
+    return made[0]
 
 
 async def test_unknown_authority_is_refused(tmp_path):

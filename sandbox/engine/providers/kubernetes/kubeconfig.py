@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -100,6 +101,8 @@ def _read_keys(pool: dict[str, Any]) -> None:
     from urllib3.util.ssl_ import create_urllib3_context  # noqa: PLC0415  loaded with the client
 
     context = create_urllib3_context(cert_reqs=pool["cert_reqs"])
+    # As clients in Go: older clusters' certificates lack what Python 3.13 began to insist on.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     authority, inline = pool.pop("ca_certs"), pool.pop("ca_cert_data")
     if authority or inline:
         context.load_verify_locations(cafile=authority, cadata=inline)
