@@ -398,6 +398,6 @@ def _stamp(at: datetime) -> str:
 
 def _check_identity(old: Object, patch: Object) -> None:
     """A patch that names a UID is meant for that object, not for another one of the same name."""
-    uid = (patch.get("metadata") or {}).get("uid")
+    uid = cast("Object", patch.get("metadata") or {}).get("uid")
     if uid and uid != old["metadata"]["uid"]:
         raise Invalid(422, "Invalid", f'metadata.uid: Invalid value: "{uid}": field is immutable')

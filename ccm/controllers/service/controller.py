@@ -149,11 +149,10 @@ class ServiceController:
             return
         if wants_load_balancer(service):
             await self._ensure(key, service)
-        elif needs_cleanup(service):
+        elif known is not None or needs_cleanup(service):
+            # What we know of goes even if somebody took our finalizer away.
             async with self._turns:
                 await self._cleanup.release(service)
-            self._known.pop(key, None)
-        else:
             self._known.pop(key, None)
 
     async def reconcile_node(self, _key: str) -> None:
@@ -254,7 +253,7 @@ class ServiceController:
         elif old is None or relevant(old) != relevant(new):
             if wants_load_balancer(new) or key in self._known:
                 self.queue.add(key)
-        elif key in self._known and self._known[key].lost_its_status(old, new) and not self._is_failing(key):
+        elif key in self._known and self._known[key].lost_something(old, new) and not self._is_failing(key):
             self.queue.add(key)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:

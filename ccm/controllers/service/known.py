@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ccm.cloud import Notice
 from ccm.controllers.service.hosts import Host
+from ccm.controllers.service.policy import has_finalizer
 from ccm.kube.objects import LoadBalancerIngress, Service
 
 
@@ -27,8 +28,10 @@ class Known:
     notices: frozenset[Notice] = frozenset()
     due: float | None = None
 
-    def lost_its_status(self, old: Service, new: Service) -> bool:
+    def lost_something(self, old: Service, new: Service) -> bool:
         """Whether somebody changed what we wrote; our own writes arrive as changes too."""
+        if has_finalizer(old) and not has_finalizer(new):
+            return True
         if self.ingress is None:
             return False
         return old.status.load_balancer.ingress == self.ingress != new.status.load_balancer.ingress

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from service_cluster import SHOP, running, service
 
@@ -269,6 +271,56 @@ async def test_a_service_whose_finalizer_was_torn_off_leaves_nothing_behind() ->
         cluster.transport.remove(f"{SHOP}/web")
         await cluster.settle()
         assert cluster.balancers.targets == {}
+
+
+async def test_a_finalizer_that_was_torn_off_is_put_back() -> None:
+    async with running(ServiceOptions(resync_period=0)) as cluster:
+        await cluster.put("web")
+        await cluster.change("web", lambda item: item["metadata"].update(finalizers=[]))
+        assert cluster.finalizers("web") == [CLEANUP_FINALIZER]
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "end"),
+    [
+        ([], {"spec": {"type": "ClusterIP"}}),
+        (["other.example/wait"], {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    ],
+)
+async def test_what_we_made_goes_without_our_finalizer_too(finalizers: list[str], end: dict) -> None:
+    """As when somebody replaces the whole object."""
+    async with running() as cluster:
+        await cluster.put("web")
+
+        def replace(item: dict) -> None:
+            item["metadata"]["finalizers"] = finalizers
+            for part, values in end.items():
+                item[part].update(values)
+
+        await cluster.change("web", replace)
+        assert cluster.balancers.targets == {}
+        assert cluster.finalizers("web") == finalizers
+        calls = len(cluster.calls())
+        await cluster.settle(1000)
+        assert len(cluster.calls("delete-load-balancer")) == 1, calls
+
+
+async def test_a_service_that_changes_its_mind_while_its_load_balancer_goes() -> None:
+    async with running(ServiceOptions(resync_period=0)) as cluster:
+        await cluster.put("web")
+
+        async def during(_: str) -> None:
+            item = cluster.read("web")
+            item["spec"]["type"] = "LoadBalancer"
+            cluster.transport.put(SHOP, item)
+            await asyncio.sleep(0.01)
+
+        cluster.cloud.script.during("delete-load-balancer", during)
+        await cluster.change("web", lambda item: item["spec"].update(type="ClusterIP"))
+        await cluster.settle(60)
+        assert list(cluster.balancers.targets) == [cluster.read("web")["metadata"]["uid"]]
+        assert cluster.finalizers("web") == [CLEANUP_FINALIZER]
+        assert cluster.ingress("web") == [{"ip": "203.0.113.80", "ipMode": "VIP"}]
 
 
 async def test_a_service_that_only_our_copy_lost_keeps_its_load_balancer() -> None:
