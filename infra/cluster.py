@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,13 +31,18 @@ class K3sServerProvider(Provider):
     unheeded = _HOW_TO_REACH
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ends when the Kubernetes API answers on the server."""
-        asyncio.run(run_on(host_of(props), server_script(props, anew=True), _INSTALLING_SERVER))
+        """Ends when the Kubernetes API answers on the server.
+
+        Goes on where an interrupted run stopped; begins anew where another cluster is installed.
+        """
+        asyncio.run(
+            run_on(host_of(props), server_script(props, cluster=identity_of(props)), _INSTALLING_SERVER)
+        )
         return CreateResult(props["server_id"], dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs again over what is there: another version."""
-        asyncio.run(run_on(host_of(_news), server_script(_news, anew=False), _INSTALLING_SERVER))
+        asyncio.run(run_on(host_of(_news), server_script(_news, cluster=None), _INSTALLING_SERVER))
         return UpdateResult(dict(_news))
 
 
@@ -52,7 +59,7 @@ class K3sAgentProvider(Provider):
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs again; joins anew when the cluster is another one."""
-        moved = any(_olds.get(name) != _news[name] for name in ("cluster", "token"))
+        moved = any(_olds.get(name) != _news[name] for name in ("cluster", "token", "server_ip"))
         asyncio.run(run_on(host_of(_news), agent_script(_news, anew=moved), _INSTALLING_AGENT))
         return UpdateResult(dict(_news))
 
@@ -140,11 +147,17 @@ def addresses_of(props: Mapping[str, Any]) -> k3s.Addresses:
     return k3s.Addresses(props["address"], props["private_ip"])
 
 
-def server_script(props: Mapping[str, Any], *, anew: bool) -> str:
+def identity_of(props: Mapping[str, Any]) -> str:
+    """A word that is another one when any of a K3sServer's properties is another that replaces it."""
+    replacing = [props[name] for name in K3sServerProvider.replaced_by]
+    return hashlib.sha256(json.dumps(replacing).encode()).hexdigest()
+
+
+def server_script(props: Mapping[str, Any], *, cluster: str | None) -> str:
     """The script for the properties of a K3sServer."""
     at = addresses_of(props)
     flags = k3s.server_flags(at, props["cluster_cidr"], props["service_cidr"])
-    return k3s.server_script(release_of(props), at, flags, props["token"], anew=anew)
+    return k3s.server_script(release_of(props), at, flags, props["token"], cluster=cluster)
 
 
 def agent_script(props: Mapping[str, Any], *, anew: bool) -> str:

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 API_PORT = 6443
-KUBECONFIG_PATH = "/etc/rancher/k3s/k3s.yaml"
+FOLDER = "/etc/rancher/k3s"
+KUBECONFIG_PATH = f"{FOLDER}/k3s.yaml"
+UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
 INSTALL_SECONDS = 420.0
 
 
@@ -57,7 +59,9 @@ def node_flags(at: Addresses) -> list[str]:
     ]
 
 
-def server_script(release: Release, at: Addresses, flags: Sequence[str], token: str, *, anew: bool) -> str:
+def server_script(
+    release: Release, at: Addresses, flags: Sequence[str], token: str, *, cluster: str | None
+) -> str:
     """Installs or changes the server; ends when its API answers.
 
     Args:
@@ -65,14 +69,15 @@ def server_script(release: Release, at: Addresses, flags: Sequence[str], token: 
         at: the server's addresses.
         flags: of `k3s server`.
         token: what agents must know.
-        anew: what an earlier installation left is removed first, its cluster included.
+        cluster: the cluster's identity; an installation of another cluster is removed first. None: whatever
+            is installed stays.
     """
     environment = {**release.environment(), "K3S_TOKEN": token}
     return "\n".join(
         [
             _PREAMBLE,
             _wait_for_address(at.private),
-            _uninstall("k3s-uninstall.sh") if anew else "",
+            remove_another_cluster(cluster) if cluster else "",
             _fetch_installer(release.install_url),
             _run_installer(environment, ["server", *flags]),
         ]
@@ -99,7 +104,7 @@ def agent_script(release: Release, at: Addresses, server_ip: str, token: str, *,
         [
             _PREAMBLE,
             _wait_for_address(at.private),
-            _uninstall("k3s-agent-uninstall.sh") if anew else "",
+            _uninstall("/usr/local/bin/k3s-agent-uninstall.sh") if anew else "",
             _fetch_installer(release.install_url),
             _run_installer(environment, ["agent", *node_flags(at)]),
             "systemctl restart --no-block k3s-agent",
@@ -107,8 +112,26 @@ def agent_script(release: Release, at: Addresses, server_ip: str, token: str, *,
     )
 
 
-def _uninstall(program: str) -> str:
-    path = f"/usr/local/bin/{program}"
+def remove_another_cluster(cluster: str, folder: str = FOLDER, uninstall: str = UNINSTALL) -> str:
+    """Uninstalls the server unless it is this cluster's, and notes whose it will be.
+
+    An installation that was interrupted is gone on with: agents may have joined what it began, and a cluster
+    made anew would refuse them.
+
+    Args:
+        cluster: the cluster's identity, a word without secrets.
+        folder: where it is noted; the uninstaller removes it.
+        uninstall: k3s's uninstaller.
+    """
+    note = f"{folder}/cluster-of-ccm-from-scratch"
+    return f"""if [ "$(cat {note} 2>/dev/null)" != {cluster} ]; then
+  {_uninstall(uninstall)}
+  install -d -m 755 {folder}
+  echo {cluster} > {note}
+fi"""
+
+
+def _uninstall(path: str) -> str:
     return f"if [ -x {path} ]; then {path} </dev/null >/dev/null 2>&1; fi"
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra import k3s
+from infra.cluster import K3sServerProvider, identity_of, server_script
 
 RELEASE = k3s.Release("https://get.k3s.io", "v1.36", "")
 AT = k3s.Addresses(public="203.0.113.7", private="10.0.0.2")
@@ -73,7 +74,7 @@ def machine(tmp_path):
 
 
 def test_the_server_is_installed_with_its_token_in_the_environment_only(machine):
-    done = machine.run(k3s.server_script(RELEASE, AT, ["--a=b c", "--d"], "s3cret 'quoted'", anew=False))
+    done = machine.run(k3s.server_script(RELEASE, AT, ["--a=b c", "--d"], "s3cret 'quoted'", cluster=None))
     assert done.returncode == 0, done.stderr
     log = machine.log.read_text()
     assert "installer server --a=b c --d\n" in log
@@ -95,19 +96,44 @@ def test_what_begins_anew_is_uninstalled_first():
     moved = k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=True)
     assert moved.index("k3s-agent-uninstall.sh") < moved.index("curl")
     assert "uninstall" not in k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=False)
-    fresh = k3s.server_script(RELEASE, AT, [], "t", anew=True)
+    fresh = k3s.server_script(RELEASE, AT, [], "t", cluster="one")
     assert fresh.index("k3s-uninstall.sh") < fresh.index("curl")
-    assert "uninstall" not in k3s.server_script(RELEASE, AT, [], "t", anew=False)
+    assert "uninstall" not in k3s.server_script(RELEASE, AT, [], "t", cluster=None)
+
+
+def test_an_interrupted_installation_is_gone_on_with_and_another_cluster_removed(machine, tmp_path):
+    folder, uninstall = tmp_path / "k3s", tmp_path / "bin" / "k3s-uninstall.sh"
+
+    def install(cluster):
+        done = machine.run("set -eu\n" + k3s.remove_another_cluster(cluster, str(folder), str(uninstall)))
+        assert done.returncode == 0, done.stderr
+        return machine.log.read_text().splitlines()
+
+    assert install("one") == []
+    machine._program("k3s-uninstall.sh", f"echo uninstalled >> {machine.log}; rm -r {folder}")
+    assert install("one") == []
+    assert install("two") == ["uninstalled"]
+    assert install("two") == ["uninstalled"]
+
+
+def test_the_identity_of_a_cluster_hides_its_token():
+    props = dict.fromkeys(K3sServerProvider.replaced_by, "a") | {"token": "s3cret", "channel": "v1.36"}
+    assert identity_of(props).isalnum()
+    assert "s3cret" not in server_script(
+        {**props, "address": "a", "install_url": "u", "version": ""}, cluster=identity_of(props)
+    ).replace("K3S_TOKEN=s3cret", "")
+    assert identity_of({**props, "channel": "v1.37"}) == identity_of(props)
+    assert identity_of({**props, "token": "other"}) != identity_of(props)
 
 
 def test_nothing_is_left_of_the_installer(machine, tmp_path):
-    machine.run(k3s.server_script(RELEASE, AT, [], "t", anew=True))
+    machine.run(k3s.server_script(RELEASE, AT, [], "t", cluster=None))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "log"]
 
 
 def test_a_failing_installer_fails(machine):
     machine._program("curl", "echo 'could not resolve host' >&2; exit 6")
-    done = machine.run(k3s.server_script(RELEASE, AT, [], "t", anew=True))
+    done = machine.run(k3s.server_script(RELEASE, AT, [], "t", cluster=None))
     assert done.returncode == 6
     assert "could not resolve" in done.stderr
     assert machine.log.read_text() == ""
