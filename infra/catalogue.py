@@ -31,11 +31,13 @@ class Catalogue:
         zones: network zone of each location.
         server_types: per server type the locations where it can be had now; None where the API doesn't say.
         images: names of the system images for x86.
+        arm: names of the server types with ARM processors.
     """
 
     zones: Mapping[str, str]
     server_types: Mapping[str, Mapping[str, bool]]
     images: frozenset[str]
+    arm: frozenset[str] = frozenset()
 
 
 def check_token(token: str | None) -> None:
@@ -63,6 +65,7 @@ def read_catalogue(fetch: Fetch) -> Catalogue:
         zones={location["name"]: location["network_zone"] for location in locations},
         server_types={kind["name"]: _availability(kind) for kind in types},
         images=frozenset(image["name"] for image in images if image["name"]),
+        arm=frozenset(kind["name"] for kind in types if kind.get("architecture") == "arm"),
     )
 
 
@@ -83,6 +86,8 @@ def catalogue_problems(settings: Settings, catalogue: Catalogue) -> list[Problem
         wanted["worker_server_type"] = settings.worker_server_type
     for field, name in wanted.items():
         problems += _type_problems(field, name, settings.location, catalogue)
+    if settings.control_server_type in catalogue.arm and _image_is_built(settings):
+        problems.append(_built_for_x86(settings, catalogue))
     # a number is the id of a snapshot, which the list of system images doesn't have
     if settings.image not in catalogue.images and not settings.image.isdigit():
         problems.append(_unknown("image", settings.image, catalogue.images))
@@ -157,6 +162,26 @@ def _type_problems(field: str, name: str, location: str, catalogue: Catalogue) -
             f"and {location} has {', '.join(here) or 'nothing'}",
         )
     ]
+
+
+def _image_is_built(settings: Settings) -> bool:
+    """Whether the CCM's image is built from this tree and put on the control server."""
+    return not settings.ccm_image and not settings.kubeconfig_path
+
+
+def _built_for_x86(settings: Settings, catalogue: Catalogue) -> Problem:
+    others = sorted(
+        name
+        for name, places in catalogue.server_types.items()
+        if places.get(settings.location) and name not in catalogue.arm
+    )
+    return Problem(
+        key_of("control_server_type"),
+        settings.control_server_type,
+        "it has ARM processors, and the CCM's image that is built here is for x86; either build one with "
+        f"ccm/Dockerfile, push it and set {key_of('ccm_image')} to its reference, or take one of "
+        f"{', '.join(others) or 'another location'}",
+    )
 
 
 def _unknown(field: str, value: str, known: Sequence[str] | Mapping[str, Any] | frozenset[str]) -> Problem:

@@ -15,8 +15,13 @@ TOKEN = "t" * 64
 
 CATALOGUE = Catalogue(
     zones={"fsn1": "eu-central", "nbg1": "eu-central", "ash": "us-east"},
-    server_types={"cpx22": {"fsn1": True, "nbg1": True}, "cx23": {"fsn1": False, "nbg1": True}},
+    server_types={
+        "cpx22": {"fsn1": True, "nbg1": True},
+        "cx23": {"fsn1": False, "nbg1": True},
+        "cax11": {"fsn1": True},
+    },
     images=frozenset({"ubuntu-24.04", "debian-12"}),
+    arm=frozenset({"cax11"}),
 )
 
 
@@ -51,7 +56,17 @@ def test_a_type_without_room_says_where_there_is_some(defaults):
     (problem,) = problems(defaults, controlServerType="cx23")
     assert "fsn1 has no room for it now" in problem
     assert "can be had in nbg1" in problem
-    assert "fsn1 has cpx22" in problem
+    assert "fsn1 has cax11, cpx22" in problem
+
+
+def test_the_image_that_is_built_here_does_not_run_on_arm(defaults):
+    (problem,) = problems(defaults, controlServerType="cax11")
+    assert problem.startswith("ccm-from-scratch:controlServerType: 'cax11'")
+    assert "ccm-from-scratch:ccmImage" in problem
+    assert problem.endswith("take one of cpx22")
+    # The CCM runs on the control server only, and an image of one's own may be for any processor.
+    assert problems(defaults, workerServerType="cax11", workerCount="1") == []
+    assert problems(defaults, controlServerType="cax11", ccmImage="example.com/ccm:1") == []
 
 
 def test_the_workers_type_does_not_matter_without_workers(defaults):
@@ -97,6 +112,7 @@ def api():
                 return self._answer(500, {})
             resource, page = self.path.split("/")[2].split("?")[0], "page=2" in self.path
             item = {"id": 1 + page, "name": f"{resource}-{1 + page}", "network_zone": "eu-central"}
+            item["architecture"] = "x86" if page else "arm"
             item["locations"] = [{"name": "locations-1", "available": page}]
             paging = {"pagination": {"next_page": None if page else 2}}
             return self._answer(200, {resource: [item], "meta": paging})
@@ -125,6 +141,7 @@ def test_all_pages_are_read(api):
     assert catalogue.server_types["server_types-2"] == {"locations-1": True}
     assert catalogue.server_types["server_types-1"] == {"locations-1": False}
     assert catalogue.images == {"images-1", "images-2"}
+    assert catalogue.arm == {"server_types-1"}
 
 
 def test_a_refused_token_is_a_problem_of_the_configuration(api):
