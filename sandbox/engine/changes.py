@@ -10,7 +10,7 @@ from sandbox.engine import steps
 from sandbox.engine.clock import timestamp
 from sandbox.engine.deletion import delete_one
 from sandbox.engine.errors import DuplicateUrnError, EngineError, PartialError, ProtectedError, StoppedError
-from sandbox.engine.graph import alias_urn, find_old
+from sandbox.engine.graph import find_old, former_urns
 from sandbox.engine.providers.base import Created, Provider, Request
 from sandbox.engine.providers.registry import Registry
 from sandbox.engine.resource import Resource
@@ -26,7 +26,7 @@ from sandbox.engine.values import (
     plain,
 )
 
-Hooks = Callable[[str, Resource], None]
+Hooks = Callable[..., None]  # HookTable.run
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Ledger:
         self._olds = {old.urn: old for old in olds if not old.delete}
         self._claimed: set[str] = set()
         self._deleted: set[str] = set()
+        self._formers: dict[str, list[str]] = {}
         self._lock = threading.Lock()
         self.replaced: set[str] = set()
         self.replaced_providers: set[str] = set()
@@ -65,8 +66,9 @@ class Ledger:
             if goal.urn in self._claimed:
                 raise DuplicateUrnError(goal.urn)
             self._claimed.add(goal.urn)
-            aliases = [alias_urn(alias, goal.urn, goal.parent) for alias in goal.aliases]
-            old = find_old(goal.urn, aliases, self._olds)
+            formers = former_urns(goal.aliases, goal.urn, goal.parent, self._formers)
+            self._formers[goal.urn] = formers
+            old = find_old(goal.urn, formers, self._olds)
             if old is not None:
                 del self._olds[old.urn]
             return old
@@ -197,7 +199,7 @@ class Changer:
             if self._run.preview:
                 outputs = provider.preview_update(old, inputs)
             else:
-                self._hooks("BeforeUpdate", draft)
+                self._hooks("BeforeUpdate", draft, old)
                 try:
                     outputs = provider.update(old, inputs, goal.custom_timeouts.get("update"))
                 except PartialError as error:
@@ -206,7 +208,7 @@ class Changer:
             state = self.settled(goal, provider, inputs, Created(old.id, outputs), old.created)
             self._snapshot.complete(state, old)
             if not self._run.preview:
-                self._hooks("AfterUpdate", state)
+                self._hooks("AfterUpdate", state, old)
         return Registered(goal.urn, state.id, state.outputs)
 
     def replace(

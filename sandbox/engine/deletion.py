@@ -6,14 +6,20 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 
 from sandbox.engine import graph
-from sandbox.engine.errors import ClusterUnreachableError, EngineError, ProtectedError, StoppedError
+from sandbox.engine.errors import (
+    ClusterUnreachableError,
+    EngineError,
+    ProtectedError,
+    ResourceError,
+    StoppedError,
+)
 from sandbox.engine.providers.base import Provider
 from sandbox.engine.resource import Resource
 from sandbox.engine.run import Run
 from sandbox.engine.steps import Op
 
 Providers = Callable[[Resource], Provider]
-Hooks = Callable[[str, Resource], None]
+Hooks = Callable[..., None]  # HookTable.run
 
 
 def check_protected(resources: Sequence[Resource]) -> None:
@@ -25,6 +31,21 @@ def check_protected(resources: Sequence[Resource]) -> None:
     for resource in resources:
         if resource.protect:
             raise ProtectedError(resource.urn, "deleted")
+
+
+def check_hooks(resources: Sequence[Resource]) -> None:
+    """Refuse to delete without the program what its hooks want to see go.
+
+    Raises:
+        ResourceError: One of the resources has a delete hook.
+    """
+    for resource in resources:
+        if resource.is_managed and resource.resource_hooks.keys() & {"BeforeDelete", "AfterDelete"}:
+            text = (
+                f"'{resource.name}' has delete hooks, which 'destroy' can't run without the program: take "
+                "the resource out of the program and run 'pulumi up', or take the hooks away first"
+            )
+            raise ResourceError(resource.urn, text)
 
 
 def delete_one(

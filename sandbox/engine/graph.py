@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sandbox.engine.resource import STACK_TYPE, Resource, provider_urn
 
@@ -58,6 +58,53 @@ def alias_urn(alias: Alias, urn: str, parent: str) -> str:
         alias.name or name_of(urn),
         above,
     )
+
+
+def former_urns(
+    aliases: Iterable[Alias], urn: str, parent: str, formers: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Every URN that a resource may have had: what its aliases say, and what follows from its parent's.
+
+    Args:
+        aliases: Of the resource.
+        urn: Of the resource.
+        parent: URN of its parent, or "".
+        formers: Former URNs of other resources, the parent among them.
+    """
+    own = [
+        alias_urn(replace(alias, parent=above), urn, parent)
+        for alias in aliases
+        for above in (alias.parent, *formers.get(alias.parent, ()))
+    ]
+    inherited = [
+        _inherited_urn(child, parent, former) for former in formers.get(parent, ()) for child in (urn, *own)
+    ]
+    return list(dict.fromkeys([*own, *inherited]))
+
+
+def _inherited_urn(child: str, parent: str, former: str) -> str:
+    """The child's URN below its parent's former one; a name that begins with the parent's follows it."""
+    name, before = name_of(child), name_of(parent)
+    if name.startswith(before):
+        name = name_of(former) + name.removeprefix(before)
+    head, project = child.split("::")[:2]
+    return urn_of(head.removeprefix("urn:pulumi:"), project, type_of(child), name, former)
+
+
+def rename(resource: Resource, old: str, new: str) -> None:
+    """Let a resource refer to another one by its new URN, in place."""
+
+    def renamed(urn: str) -> str:
+        return new if urn == old else urn
+
+    resource.parent = renamed(resource.parent)
+    resource.deleted_with = renamed(resource.deleted_with)
+    resource.dependencies = [renamed(urn) for urn in resource.dependencies]
+    resource.property_dependencies = {
+        key: [renamed(urn) for urn in urns] for key, urns in resource.property_dependencies.items()
+    }
+    if resource.provider and provider_urn(resource.provider) == old:
+        resource.provider = f"{new}::{resource.provider.rsplit('::', 1)[1]}"
 
 
 def needs(resource: Resource) -> set[str]:

@@ -21,8 +21,13 @@ class HookTable:
         """Remember a hook."""
         self._hooks[hook.name] = hook
 
-    def run(self, when: str, resource: Resource) -> None:
+    def run(self, when: str, resource: Resource, old: Resource | None = None) -> None:
         """Run a resource's hooks of one kind (`BeforeCreate` … `AfterDelete`).
+
+        Args:
+            when: The kind.
+            resource: What is made or changed, or what goes.
+            old: What an update starts from.
 
         Raises:
             ResourceError: A hook failed, or the program no longer registers it.
@@ -36,15 +41,23 @@ class HookTable:
                 )  # fmt: skip
             if self._preview and not hook.on_dry_run:
                 continue
-            self._call(hook, resource)
+            self._call(hook, when, resource, old)
 
     @staticmethod
-    def _call(hook: resource_pb2.RegisterResourceHookRequest, resource: Resource) -> None:
+    def _call(
+        hook: resource_pb2.RegisterResourceHookRequest, when: str, resource: Resource, old: Resource | None
+    ) -> None:
         request = resource_pb2.ResourceHookRequest(
             urn=resource.urn, id=resource.id, name=resource.name, type=resource.type
         )
-        request.new_inputs.CopyFrom(to_struct(resource.inputs))
-        request.new_outputs.CopyFrom(to_struct(resource.outputs))
+        before = resource if when.endswith("Delete") else old
+        if before is not None:
+            request.old_inputs.CopyFrom(to_struct(before.inputs))
+            request.old_outputs.CopyFrom(to_struct(before.outputs))
+        if not when.endswith("Delete"):
+            request.new_inputs.CopyFrom(to_struct(resource.inputs))
+        if when in ("AfterCreate", "AfterUpdate"):
+            request.new_outputs.CopyFrom(to_struct(resource.outputs))
         with grpc.insecure_channel(hook.callback.target) as channel:
             answer = callback_pb2_grpc.CallbacksStub(channel).Invoke(
                 callback_pb2.CallbackInvokeRequest(

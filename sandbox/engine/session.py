@@ -99,6 +99,7 @@ class Session:
             self.run.check()
             resources = self.snapshot.remaining()
             deletion.check_protected(resources)
+            deletion.check_hooks(resources)
             deletion.delete_all(self.run, resources, self._provider_of)
 
         self._guarded(work)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.engine import graph
 from sandbox.engine.clock import timestamp
 from sandbox.engine.resource import Resource, from_json, to_json
 from sandbox.engine.secrets import Crypter
 
-_SECRET_PARTS = ("inputs", "outputs")
+_SECRET_PARTS = ("inputs", "outputs", "replacementTrigger")
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,9 @@ class Snapshot:
                 old.delete = True
             elif old is not None:
                 self._gone.add(id(old))
+            if old is not None and old.urn != new.urn:
+                for other in self.olds:
+                    graph.rename(other, old.urn, new.urn)
             self._changes += 1
         if save:
             self.save()

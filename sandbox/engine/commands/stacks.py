@@ -70,7 +70,7 @@ def _output(arguments: argparse.Namespace, workspace: Workspace) -> None:
         raise UsageError(
             f"the stack '{stack}' has no output '{wanted}' (it has: {', '.join(sorted(outputs)) or 'none'})"
         )
-    show = arguments.show_secrets or wanted is not None
+    show = arguments.show_secrets
     if show and any(_sealed(value) for key, value in outputs.items() if wanted in (None, key)):
         outputs = workspace.crypter(salt_of(deployment)).open(outputs, "")
     if arguments.json:
@@ -79,7 +79,7 @@ def _output(arguments: argparse.Namespace, workspace: Workspace) -> None:
         }
         print(json.dumps(shown if wanted is None else shown[wanted], indent=2))
     elif wanted is not None:
-        value = hide(outputs[wanted], show_secrets=True)
+        value = hide(outputs[wanted], show_secrets=show)
         print(value if isinstance(value, str) else json.dumps(value))
     else:
         print(f"Current stack outputs ({len(outputs)}):")

@@ -172,6 +172,35 @@ def test_an_alias_renames_without_a_replacement(lab: Lab) -> None:
     assert "lab:index:Group$pulumi-python:dynamic:Resource::a" in lab.resources()["a"]["urn"]
 
 
+def test_children_follow_an_alias_of_their_parent(lab: Lab) -> None:
+    boxes = """
+    class Box(pulumi.ComponentResource):
+        def __init__(self, kind, name, opts=None):
+            super().__init__(f"lab:index:{kind}", name, None, opts)
+            inner = Thing(f"{name}-inner", opts=O(parent=self), label="inner")
+            Thing("own", opts=O(parent=inner), label="own")
+    """
+    lab.up(boxes + 'Box("Box", "one")')
+    lab.journal()
+    lab.up(boxes + 'Box("Crate", "two", O(aliases=[pulumi.Alias(name="one", type_="lab:index:Box")]))')
+    assert lab.journal() == []
+    assert set(lab.resources()) == {"two-inner", "own"}
+    assert {item["urn"].split("::")[2].split("$")[0] for item in lab.resources().values()} == {
+        "lab:index:Crate"
+    }
+
+
+def test_a_run_that_ends_after_a_renaming_leaves_no_dangling_reference(lab: Lab) -> None:
+    lab.up('a = Thing("a"); Thing("b", O(depends_on=[a], deleted_with=a))')
+    broken = (
+        'a = Thing("c", O(aliases=[pulumi.Alias(name="a")]), label="a"); a.made.apply(lambda made: 1 / 0)'
+    )
+    lab.up(broken, status=1)
+    resources = lab.resources()
+    assert resources["b"]["dependencies"] == [resources["c"]["urn"]]
+    assert resources["b"]["deletedWith"] == resources["c"]["urn"]
+
+
 def test_a_custom_timeout_ends_a_creation(lab: Lab) -> None:
     out = lab.up(
         'Thing("a", word="block", opts=O(custom_timeouts=pulumi.CustomTimeouts(create="1s")))', status=1
@@ -184,7 +213,7 @@ def test_secrets_stay_secret_in_state_and_output(lab: Lab) -> None:
     assert "s3cret" not in (lab.project / "Pulumi.dev.yaml").read_text()
     out = lab.up("""
     word = pulumi.Config().require_secret("word")
-    a = Thing("a", word=word)
+    a = Thing("a", word=word, opts=O(replacement_trigger=word))
     pulumi.export("word", a.word)
     pulumi.export("nested", {"w": word})
     """)
@@ -194,6 +223,8 @@ def test_secrets_stay_secret_in_state_and_output(lab: Lab) -> None:
     assert lab.outputs() == {"nested": {"w": "s3cret"}, "word": "s3cret"}
     shown = lab.run("stack", "output", "--json")
     assert json.loads(shown.out) == {"nested": {"w": "[secret]"}, "word": "[secret]"}
+    assert lab.run("stack", "output", "word").out.strip() == "[secret]"
+    assert lab.run("stack", "output", "word", "--show-secrets").out.strip() == "s3cret"
     state = lab.state()
     crypter = Crypter("x", state["secrets_providers"]["state"]["salt"])
     assert crypter.decrypt(lab.resources()["a"]["outputs"]["word"]["ciphertext"]) == '"s3cret"'
@@ -241,6 +272,30 @@ def test_hooks_run_around_operations(lab: Lab) -> None:
     Thing("a", opts=O(hooks=pulumi.ResourceHookBinding(before_create=[hook], after_create=[hook])))
     """)
     assert lab.journal() == ["hook a", "create a", "hook a"]
+
+
+def test_hooks_get_what_was_and_what_is(lab: Lab) -> None:
+    program = """
+    from things import note
+    def tell(args):
+        sizes = [item and item.get("size") for item in (args.old_inputs, args.new_inputs)]
+        note(*sizes, *(bool(item) for item in (args.old_outputs, args.new_outputs)))
+    hook = pulumi.ResourceHook("h", tell)
+    kinds = ("create", "update", "delete")
+    binding = {f"{when}_{kind}": [hook] for when in ("before", "after") for kind in kinds}
+    if (size := int(os.environ["SIZE"])):
+        Thing("a", size=size, opts=O(hooks=pulumi.ResourceHookBinding(**binding)))
+    """
+    lab.up(program, SIZE="1")
+    assert lab.journal() == ["None 1.0 False False", "create a", "None 1.0 False True"]
+    lab.up(SIZE="2")
+    assert lab.journal() == ["1.0 2.0 True False", "update a", "1.0 2.0 True True"]
+    refused = lab.run("destroy", "--yes")
+    assert refused.status == 1
+    assert "'a' has delete hooks" in refused.out
+    assert lab.journal() == []
+    lab.up(SIZE="0")
+    assert lab.journal() == ["2.0 None True False", "delete a", "2.0 None True False"]
 
 
 @pytest.mark.parametrize(
