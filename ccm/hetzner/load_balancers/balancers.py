@@ -125,6 +125,7 @@ class HetznerLoadBalancers:
                 await self.inventory.check_vanished(service)
             for balancer in found:
                 done, told = await retire(self.inventory, service, balancer)
+                self._finder.forget(balancer)
                 steps += done
                 notices += told
             # Whatever the annotations say by now: they may have asked for a managed certificate before.
@@ -185,7 +186,7 @@ class HetznerLoadBalancers:
                 return balancer
             applied = await self.inventory.apply(balancer, planned)
             balancer = applied.balancer
-            self._finder.remember(balancer, planned)
+            self._finder.remember(balancer, (one.identity for one in case.desired.targets or ()))
             steps += applied.steps
             if applied.reread:
                 balancer = await self.inventory.look(balancer.id)
@@ -213,6 +214,7 @@ class HetznerLoadBalancers:
             raise
         balancer = created.load_balancer
         inventory.balancers.put(balancer)  # at once: whatever happens now, it is found again
+        self._finder.remember(balancer, (one.identity for one in case.desired.targets or ()))
         steps.append(case.describe_creation())
         if created.action.status == "running":
             await inventory.sleep(CREATION_TIME)

@@ -184,7 +184,8 @@ class Certificates:
     async def _retry(self, certificate: Certificate, resolution: Resolution) -> None:
         """Have a failed certificate issued again, now and then: what was wrong may have been put right."""
         now = self._clock()
-        if now - self._retried.get(certificate.id, -RETRY_PERIOD) < RETRY_PERIOD:
+        self._retried = {one: at for one, at in self._retried.items() if now - at < RETRY_PERIOD}
+        if certificate.id in self._retried:
             return
         self._retried[certificate.id] = now
         path = f"/certificates/{certificate.id}/actions/retry"

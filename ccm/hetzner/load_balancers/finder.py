@@ -10,7 +10,6 @@ from ccm.cloud import NodeView, Notice
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.creation import Site, site_near
-from ccm.hetzner.load_balancers.plan import Planned
 from ccm.hetzner.load_balancers.targets import Target, candidates, settle, target_of
 from ccm.hetzner.snapshot import View
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerType, Server
@@ -49,7 +48,7 @@ class TargetFinder:
         self._servers = servers
         self._scheme = scheme
         self._network = network
-        self._added: dict[int, set[tuple[int, str]]] = {}
+        self._ours: dict[int, set[tuple[int, str]]] = {}
         self._missing: dict[int, float] = {}
 
     async def find(
@@ -81,7 +80,7 @@ class TargetFinder:
         ours = {one.identity for one in every}
         foreign = 0
         if balancer is not None:
-            ours |= self._added.get(balancer.id, ours)
+            ours |= self.remember(balancer, ours)
             foreign = _foreign(balancer, ours, kept=wishes.preserve_foreign)
         targets, notices = settle(
             wanted,
@@ -105,12 +104,24 @@ class TargetFinder:
         servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
         return site_near(server for number, server in servers.items() if number in wanted)
 
-    def remember(self, balancer: LoadBalancer, planned: Iterable[Planned]) -> None:
-        """These targets were ours to change, so they were not added by somebody else."""
-        targets = (getattr(one.step, "target", None) for one in planned)
-        added = {one.identity for one in targets if isinstance(one, Target)}
-        if added:
-            self._added.setdefault(balancer.id, set()).update(added)
+    def remember(self, balancer: LoadBalancer, ours: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
+        """Know targets for ours for as long as they are there, also when their Nodes have left.
+
+        Args:
+            balancer: It now.
+            ours: Identities of targets that this cluster's Nodes are, or that we added.
+
+        Returns:
+            All that are known for ours.
+        """
+        present = {one.identity for target in balancer.targets if (one := target_of(target))}
+        known = self._ours.get(balancer.id, set()).union(ours) & present
+        self._ours[balancer.id] = known
+        return known
+
+    def forget(self, balancer: LoadBalancer) -> None:
+        """The load balancer is no more, or is not ours any more."""
+        self._ours.pop(balancer.id, None)
 
     async def _look_up(self, numbers: set[int]) -> None:
         """Have servers in the view; what was missed in a fresh list is not looked for again at once."""

@@ -11,7 +11,15 @@ from ccm.hetzner.listing import Listing
 from ccm.hetzner.load_balancers.annotations import read
 from ccm.hetzner.load_balancers.finder import SERVERS_AGE, TargetFinder
 from ccm.hetzner.snapshot import View
-from ccm.hetzner.wire import LoadBalancerType, PublicAddress, Server, ServerPublicNet
+from ccm.hetzner.wire import (
+    LoadBalancer,
+    LoadBalancerTarget,
+    LoadBalancerType,
+    PublicAddress,
+    Server,
+    ServerPublicNet,
+    TargetServer,
+)
 
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 LIMITS = LoadBalancerType(id=1, name="lb11", max_targets=25)
@@ -64,3 +72,13 @@ async def test_one_known_server_is_no_list() -> None:
     project.view.put(server(1))
     await project.find(1)
     assert project.finder.reachable() == {1, 2}
+
+
+async def test_targets_that_are_gone_are_not_remembered_for_ever() -> None:
+    project = Project()
+    for number in range(1, 50):
+        present = (LoadBalancerTarget("server", server=TargetServer(number)),)
+        ours = project.finder.remember(LoadBalancer(7, "lb", targets=present), [(number, "")])
+        assert ours == {(number, "")}
+    project.finder.forget(LoadBalancer(7, "lb"))
+    assert project.finder.remember(LoadBalancer(7, "lb", targets=present), []) == set()

@@ -114,6 +114,19 @@ class TestPreserveForeign:
         assert [one["listen_port"] for one in balancer["services"]] == [25]
         assert number(foreign) in targets(balancer)
 
+    @pytest.mark.parametrize("restarted", [False, True])
+    async def test_a_node_that_leaves_is_ours_and_goes(self, site: BalancerSite, *, restarted: bool) -> None:
+        """As one that is drained, or excluded by its label; its server goes on living."""
+        await site.add_nodes("stays", "leaves")
+        service = view("web", 80, annotations={"preserve-foreign": "true"})
+        await site.ensure(service)
+        if restarted:
+            await site.restart()
+            await site.ensure(service)
+        site.nodes.pop()
+        await site.ensure(service)
+        assert targets(await site.one()).keys() == {number(site.nodes[0])}
+
     async def test_without_the_annotation_it_is_the_services_alone_again(self, site: BalancerSite) -> None:
         await site.make("theirs", services=[SERVICE_25])
         await site.ensure(view("web", 80, annotations={"adopt": "theirs", "preserve-foreign": "true"}))
