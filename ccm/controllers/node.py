@@ -347,9 +347,10 @@ class NodeController:
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         self._note_first_sight(old, new)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._copied.pop(old.metadata.uid, None)
         if new is None:
             self.queue.forget(old.metadata.name if old else "")
-            self._copied.pop(old.metadata.uid if old else "", None)
         elif old is None or _relevant(old) != _relevant(new):
             self.queue.add(new.metadata.name)
         elif has_taint(new, UNINITIALIZED_TAINT) and not self.queue.failures(new.metadata.name):

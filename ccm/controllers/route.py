@@ -178,6 +178,7 @@ class RouteController:
 
     async def _reconcile_and_return(self, _: str) -> Result:
         started = _clock()
+        self._due = 0.0  # what changes from now on needs another run, whatever this one was due for
         try:
             await self.reconcile()
         except CloudError:
@@ -255,6 +256,9 @@ class RouteController:
         except CloudError as error:
             report(self._recorder, self._about, error.notices)
             raise
+        if table.complete:
+            # What is in the network no more has no route that could be told to be its.
+            self._former &= {machine.provider_id for machine in table.machines.values()}
         return plan, table
 
     def _compare(self, nodes: Sequence[RouteNode], table: RouteTable) -> RoutePlan:
@@ -361,6 +365,7 @@ class RouteController:
             return
         if old is not None and new is None:
             self._former.add(old.spec.provider_id)
+            self._explained.discard(old.metadata.uid)
         self._nodes_changed = True
         now = _clock()
         if now < self._due:

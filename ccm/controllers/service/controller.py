@@ -238,11 +238,11 @@ class ServiceController:
         return tuple(host for host in hosts if host is not None)
 
     def _on_service(self, old: Service | None, new: Service | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._foreign.discard(old.metadata.uid)
         if new is None:
-            if old is not None:
-                self._foreign.discard(old.metadata.uid)
-                if old.metadata.key in self._known:
-                    self.queue.add(old.metadata.key)
+            if old is not None and old.metadata.key in self._known:
+                self.queue.add(old.metadata.key)
             return
         key = new.metadata.key
         if self._is_foreign(new) and key not in self._known:

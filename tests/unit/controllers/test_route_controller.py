@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -425,6 +426,22 @@ async def test_a_node_that_goes_before_the_first_run_is_remembered(cluster: Clus
     assert set(routes(cluster)) == {"10.244.1.0/24"}
 
 
+async def test_machines_that_are_gone_are_not_remembered_for_ever(cluster: Cluster) -> None:
+    made = controller(cluster)
+    await add(cluster, 99)
+    for number in range(1, 20):
+        await add(cluster, number)
+        await made.reconcile()
+        cluster.transport.remove(f"{NODES}/n{number}")
+        await cluster.settle()
+        await made.reconcile()
+        network(cluster).table = replace(network(cluster).table, machines={})
+        network(cluster).attach("fake://99", "server-99", "10.0.0.99")
+    await made.reconcile()
+    assert set(routes(cluster)) == {"10.244.99.0/24"}
+    assert made._former == {"fake://99"}
+
+
 async def test_the_condition_is_not_written_to_a_namesake(cluster: Cluster) -> None:
     await add(cluster, 1)
 
@@ -436,3 +453,18 @@ async def test_the_condition_is_not_written_to_a_namesake(cluster: Cluster) -> N
     with pytest.raises(RoutesNotReconciled, match="condition of node n1 not written"):
         await controller(cluster).reconcile()
     assert conditions(cluster, "n1") == []
+
+
+async def test_a_node_that_comes_after_a_run_that_was_early_does_not_wait_for_the_next_period(
+    cluster: Cluster,
+) -> None:
+    """A change that finds a run already due sooner must not stand in for a run after that."""
+    made = controller(cluster, watch_based=True, resync_period=300.0)
+    running = asyncio.create_task(run_for(made, 330))  # runs at 0 s and, by itself, at 300 s
+    await asyncio.sleep(299.7)
+    await add(cluster, 1)
+    await asyncio.sleep(0.4)
+    assert len(routes(cluster)) == 1
+    await add(cluster, 2)
+    await running
+    assert len(routes(cluster)) == 2
