@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sandbox.environment import exports, merged
-from sandbox.errors import StepFailed
+from sandbox.engine.errors import EngineError
+from sandbox.engine.workspace import open_workspace
+from sandbox.environment import STACKS, exports, merged
+from sandbox.errors import SandboxError, StepFailed
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
@@ -30,9 +33,17 @@ def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint
 
     Raises:
         StepFailed: it ended with an error.
+        KeyboardInterrupt: somebody pressed Ctrl-C, and it has ended.
     """
     command = [str(site.root / ".venv/bin/pulumi"), *arguments]
-    code = subprocess.run(command, cwd=site.root, env=dict(variables), check=False).returncode
+    with subprocess.Popen(command, cwd=site.root, env=dict(variables)) as child:
+        try:
+            code = child.wait()
+        except KeyboardInterrupt:
+            # The terminal has told it, too: it finishes what it has begun and keeps that in its state. A
+            # second Ctrl-C ends it at once.
+            child.wait()
+            raise
     if code:
         raise StepFailed(f"pulumi {arguments[0]}", code, hint)
 
@@ -40,3 +51,36 @@ def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint
 def select_stack(site: Site, variables: Mapping[str, str], stack: str) -> None:
     """Make a stack if it is not there, and choose it."""
     run(site, variables, ["stack", "select", stack, "--create"], "See the message above")
+
+
+def refuse_to_lose(site: Site, variables: Mapping[str, str]) -> None:
+    """Make sure that the clone's folder of states holds nobody's but our own stacks'.
+
+    Raises:
+        SandboxError: there is the state of another stack, such as one with servers at Hetzner.
+    """
+    try:
+        workspace = open_workspace(site.root, variables)
+        others = [name for name in workspace.backend.stacks() if name not in STACKS.values()]
+        kept = {name: _resources(workspace.deployment(name)) for name in others}
+    except EngineError as error:
+        raise SandboxError(str(error)) from error
+    for name in (name for name, count in kept.items() if count):
+        raise SandboxError(
+            f"the stack '{name}' has {kept[name]} resources, and what is known of them lies in "
+            f"{workspace.backend.folder}, which this would remove; 'pulumi destroy --stack {name}' first, or "
+            f"take it elsewhere: 'pulumi stack export --stack {name} --show-secrets --file FILE', then "
+            f"'pulumi stack rm --force --stack {name}'"
+        )
+
+
+def _resources(deployment: Mapping[str, Any]) -> int:
+    """How many resources a state has, without the stack itself and its providers."""
+    return sum(not item["type"].startswith("pulumi:") for item in deployment.get("resources") or [])
+
+
+def forget_selection(site: Site, variables: Mapping[str, str]) -> None:
+    """Remove the note in the user's home of which stack is selected here, where it is one of ours."""
+    workspace = open_workspace(site.root, variables)
+    for stack in STACKS.values():
+        workspace.deselect(stack)

@@ -30,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Remove everything of this clone's environment."""
     steps = Steps(Console())
+    variables = pulumi.environment(site, None)
+    pulumi.refuse_to_lose(site, variables)
     if not arguments.force:
         for kind, stack in STACKS.items():
             if any(pulumi_backend(site).rglob(f"{stack}.json")):
@@ -40,6 +42,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     with steps.step("Machines, networks, mounts and cgroups removed"):
         leftovers.remove(site)
     with steps.step("Files removed"):
+        pulumi.forget_selection(site, variables)
         _remove_files(site)
     found = leftovers.find(site)
     release_site(site)

@@ -1,0 +1,94 @@
+"""What './dev' does with Pulumi's states: it loses nobody's, and lets Pulumi end in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandbox import pulumi
+from sandbox.errors import SandboxError
+from sandbox.site import open_site
+
+ROOT = Path(__file__).parents[3]
+SERVER = {"type": "hcloud:index/server:Server", "urn": "urn:pulumi:hetzner::p::hcloud:index/server:Server::a"}
+
+
+@pytest.fixture
+def clone(tmp_path):
+    root = tmp_path / "clone"
+    root.mkdir()
+    (root / "Pulumi.yaml").write_text("name: project\nruntime: python\n")
+    return open_site(root, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _: True)
+
+
+@pytest.fixture
+def variables(clone, tmp_path):
+    return {"PULUMI_BACKEND_URL": f"file://{clone.state}/pulumi", "HOME": str(tmp_path / "home")}
+
+
+def keep_state(site, stack, *resources):
+    folder = site.state / "pulumi/.pulumi/stacks/project"
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {"version": 3, "checkpoint": {"latest": {"resources": list(resources)}}}
+    (folder / f"{stack}.json").write_text(json.dumps(state))
+
+
+def test_a_state_with_servers_elsewhere_is_not_removed(clone, variables):
+    keep_state(clone, "local", SERVER)
+    keep_state(clone, "hetzner", {"type": "pulumi:pulumi:Stack", "urn": "urn"})
+    pulumi.refuse_to_lose(clone, variables)
+    keep_state(clone, "hetzner", SERVER)
+    with pytest.raises(SandboxError, match=r"'hetzner' has 1 resources.*pulumi destroy --stack hetzner"):
+        pulumi.refuse_to_lose(clone, variables)
+
+
+def test_a_damaged_state_is_one_clear_error(clone, variables):
+    keep_state(clone, "hetzner")
+    next(clone.state.rglob("hetzner.json")).write_text("{")
+    with pytest.raises(SandboxError, match=r"hetzner\.json: can't be read"):
+        pulumi.refuse_to_lose(clone, variables)
+
+
+def test_nothing_stays_in_the_home_of_the_user(clone, variables, tmp_path):
+    workspace = pulumi.open_workspace(clone.root, variables)
+    workspace.select("hetzner")
+    pulumi.forget_selection(clone, variables)
+    assert workspace.stack_name(None) == "hetzner"
+    workspace.select("local")
+    pulumi.forget_selection(clone, variables)
+    assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.slow
+def test_an_interrupted_pulumi_ends_in_order(clone):
+    program = clone.root / ".venv/bin/pulumi"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f"#!{sys.executable}\nimport sys, time\nprint('began', flush=True)\n"
+        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    time.sleep(1)\n    print('all kept')\n"
+    )
+    program.chmod(0o755)
+    script = (
+        "import os, sys; from pathlib import Path; from sandbox import pulumi, site\n"
+        "clone = site.open_site(Path(sys.argv[1]), {'XDG_CACHE_HOME': sys.argv[2]}, list, lambda _: True)\n"
+        "pulumi.run(clone, os.environ, ['up'], '')\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script, str(clone.root), str(clone.cache.parent)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "began\n"
+    os.killpg(child.pid, signal.SIGINT)
+    said, _ = child.communicate(timeout=20)
+    assert said == "all kept\n"
