@@ -21,6 +21,7 @@ from sandbox.site import Site
 
 HELP = "set up what is missing, then bring the whole environment up with 'pulumi up'"
 READY_SECONDS = 180
+MOST_WORKERS = 99  # as the program's workerCount; a wrong one must not get into the stack's file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,13 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--k3s", type=Path, metavar="FILE", help="let machines run this genuine k3s binary, not the stand-in"
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="sets the stack's workerCount before")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help=f"sets the stack's workerCount before, 0 to {MOST_WORKERS}"
+    )
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Bring the environment up; whatever is there already stays."""
     if arguments.k3s and not arguments.k3s.is_file():
         raise SandboxError(f"--k3s {arguments.k3s}: there is no such file")
+    if arguments.workers is not None and not 0 <= arguments.workers <= MOST_WORKERS:
+        raise SandboxError(f"--workers {arguments.workers}: give a whole number from 0 to {MOST_WORKERS}")
     steps = Steps(Console())
     kind = choose(site, arguments.backend, steps)
     prepared = prepare(site, steps, machines=kind == MACHINES)

@@ -17,6 +17,7 @@ from sandbox.site import Site
 WORDS = ("-m", "ccm")
 NETWORK = "ccm-from-scratch"  # what the program calls the network, and which Pods' range it expects
 CLUSTER_CIDR = "10.244.0.0/16"
+SETTINGS = ("HCLOUD_", "ROBOT_", "CCM_")
 STOP_SECONDS = 20
 POLL_SECONDS = 0.05
 
@@ -42,9 +43,13 @@ def command(kubeconfig: Path) -> list[str]:
 
 
 def variables(site: Site) -> dict[str, str]:
-    """The environment: the token by file, so that it is in no process list."""
+    """The environment: the token by file, so that it is in no process list.
+
+    A shell in which ``./dev env`` was evaluated before the last ``./dev down`` has another token, which would
+    win over the file's; no setting of the CCM is taken from there.
+    """
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)},
         "HCLOUD_TOKEN_FILE": str(site.state / "token"),
         "HCLOUD_ENDPOINT": site.endpoint,
         "HCLOUD_NETWORK": NETWORK,

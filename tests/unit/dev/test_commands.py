@@ -7,13 +7,15 @@ import subprocess
 
 import pytest
 
+from infra.settings import MOST_WORKERS
 from sandbox import cluster, packages
 from sandbox.__main__ import parse
 from sandbox.commands import up
 from sandbox.commands.ssh import choose
 from sandbox.environment import merged, shell_lines
 from sandbox.errors import NotRunning, SandboxError
-from sandbox.site import Site
+from sandbox.hollow import ccm
+from sandbox.site import Site, open_site
 
 SERVERS = {"dev-control": "203.0.113.4", "dev-worker-1": "203.0.113.5", "dev-worker-11": None}
 
@@ -60,6 +62,27 @@ def test_a_k3s_that_is_not_there_ends_before_anything_is_made(tmp_path):
     arguments = parse(["up", "--k3s", str(tmp_path / "k3s")])[1]
     with pytest.raises(SandboxError, match="k3s: there is no such file"):
         up.run(object.__new__(Site), arguments)
+
+
+@pytest.mark.parametrize("count", ["-1", "100"])
+def test_an_impossible_number_of_workers_ends_before_it_is_written_anywhere(count):
+    arguments = parse(["up", "--workers", count])[1]
+    with pytest.raises(SandboxError, match=f"--workers {count}: .* from 0 to {MOST_WORKERS}"):
+        up.run(object.__new__(Site), arguments)
+
+
+def test_the_limit_of_workers_is_the_programs():
+    assert up.MOST_WORKERS == MOST_WORKERS
+
+
+def test_no_setting_of_a_shell_reaches_the_ccm_of_hollow_nodes(monkeypatch, tmp_path):
+    monkeypatch.setenv("HCLOUD_TOKEN", "an older one")
+    monkeypatch.setenv("LANG", "C")
+    site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+    variables = ccm.variables(site)
+    assert "HCLOUD_TOKEN" not in variables
+    assert variables["HCLOUD_TOKEN_FILE"] == str(site.state / "token")
+    assert variables["LANG"] == "C"
 
 
 def test_an_unknown_command_ends_with_2(capsys):
