@@ -60,7 +60,6 @@ def _operation(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
         choices=("true", "false"),
         help="refresh first",
     )
-    shared.add_argument("-d", "--diff", action="store_true", help=argparse.SUPPRESS)
     shared.add_argument("--suppress-outputs", action="store_true", help="don't print the stack's outputs")
     shared.add_argument("-m", "--message", help=argparse.SUPPRESS)
     shared.add_argument("-c", "--config", action="append", default=[], help=argparse.SUPPRESS)
@@ -81,10 +80,17 @@ def parser() -> argparse.ArgumentParser:
     changing = _changing(operation)
     root = _Parser(prog="pulumi", description=BANNER)
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    replacing = _Parser(add_help=False)
+    replacing.add_argument("--replace", action="append", default=[], metavar="URN", help="make it anew")
     commands.add_parser(
-        "up", aliases=["update"], parents=[changing], help="create or change the stack's resources"
+        "up",
+        aliases=["update"],
+        parents=[changing, replacing],
+        help="create or change the stack's resources",
     )
-    commands.add_parser("preview", aliases=["pre"], parents=[operation], help="show what 'up' would do")
+    commands.add_parser(
+        "preview", aliases=["pre"], parents=[operation, replacing], help="show what 'up' would do"
+    )
     commands.add_parser(
         "refresh", aliases=["ref"], parents=[changing], help="compare the state with what is there"
     )

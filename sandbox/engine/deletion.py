@@ -73,7 +73,8 @@ def delete_one(
     if resource.protect:
         raise ProtectedError(resource.urn, "deleted")
     run.check()
-    kept = resource.retain_on_delete or resource.deleted_with in going
+    # a genuine engine marks what it has deleted already, to make it anew
+    kept = resource.retain_on_delete or resource.pending_replacement or resource.deleted_with in going
     if not resource.is_managed or kept:
         run.unchanged(resource.urn, Op.DISCARD if kept or resource.external else op)
     else:

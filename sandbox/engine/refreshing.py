@@ -25,7 +25,11 @@ def refresh(run: Run, registry: Registry, *, quiet: bool = False) -> None:
 
     A failure is in `run.failed` afterwards; everything that could be read is kept.
     """
-    managed = [resource for resource in run.snapshot.olds if resource.custom and not resource.is_provider]
+    managed = [
+        resource
+        for resource in run.snapshot.olds
+        if resource.custom and not resource.is_provider and not resource.pending_replacement
+    ]
 
     def work(resource: Resource) -> None:
         try:

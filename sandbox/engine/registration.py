@@ -179,6 +179,7 @@ class Registrar:
             checked,
             provider_replaced=self._provider_was_replaced(goal, old),
             replaced=self._ledger.replaced,
+            asked=goal.urn in self._run.replace,
         )
         return steps.decide(goal, old, difference, forced)
 

@@ -37,6 +37,7 @@ class Run:
         listener: Hears what happens.
         preview: Nothing is changed.
         parallel: At most so many operations at once.
+        replace: URNs of resources that are made anew in any case.
         failed: The first failure; no new operation starts after it.
         stopping: Set when the run is to end early.
     """
@@ -47,6 +48,7 @@ class Run:
     listener: Listener
     preview: bool = False
     parallel: int = 16
+    replace: frozenset[str] = frozenset()
     failed: str | None = None
     stopping: threading.Event = field(default_factory=threading.Event)
 

@@ -14,7 +14,7 @@ from typing import Any
 from sandbox.engine import deletion, refreshing, resume
 from sandbox.engine.backend import Backend
 from sandbox.engine.config import Configuration
-from sandbox.engine.errors import EngineError, StoppedError
+from sandbox.engine.errors import EngineError, StoppedError, UsageError
 from sandbox.engine.events import Listener
 from sandbox.engine.host import ProgramHost
 from sandbox.engine.project import Project
@@ -33,6 +33,7 @@ class Options:
 
     parallel: int = 16
     refresh: bool = False
+    replace: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
@@ -71,7 +72,13 @@ class Session:
         write = None if preview else lambda data: backend.save(stack, data)
         self.snapshot = Snapshot(deployment, crypter, version("pulumi"), write)
         self.run = Run(
-            stack, project.name, self.snapshot, listener, preview=preview, parallel=options.parallel
+            stack,
+            project.name,
+            self.snapshot,
+            listener,
+            preview=preview,
+            parallel=options.parallel,
+            replace=frozenset(options.replace),
         )
         around = Surroundings(
             program=project.program,
@@ -161,6 +168,7 @@ class Session:
         from sandbox.engine.registration import Registrar  # noqa: PLC0415
 
         self._host = host
+        self._check_replace()
         resume.resume(self.run, self.registry)
         self._refresh_if_wanted()
         self.run.check()
@@ -189,6 +197,12 @@ class Session:
             host.kill()
             server.stop(0)
         self._finish_outputs(registrar.old_stack_outputs)
+
+    def _check_replace(self) -> None:
+        known = {item.urn for item in self.snapshot.resources()}
+        for urn in self._options.replace:
+            if urn not in known:
+                raise UsageError(f"--replace: the stack has no resource '{urn}'")
 
     def _settings(self, address: str) -> dict[str, Any]:
         return {

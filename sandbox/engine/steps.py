@@ -93,7 +93,13 @@ def merge_ignored(goal: Goal, old: Resource | None) -> Properties:
 
 
 def forced_replacements(
-    goal: Goal, old: Resource, news: Properties, *, provider_replaced: bool, replaced: Collection[str]
+    goal: Goal,
+    old: Resource,
+    news: Properties,
+    *,
+    provider_replaced: bool,
+    replaced: Collection[str],
+    asked: bool = False,
 ) -> list[str]:
     """Reasons for a replacement that don't come from the provider.
 
@@ -103,6 +109,7 @@ def forced_replacements(
         news: The checked inputs.
         provider_replaced: The resource's provider now talks to another system.
         replaced: URNs that this run has replaced.
+        asked: The command line asks for it.
     """
     reasons = [path for path in goal.replace_on_changes if paths.differ(old.inputs, news, paths.parse(path))]
     if old.replacement_trigger is not None and plain(old.replacement_trigger) != plain(
@@ -113,6 +120,8 @@ def forced_replacements(
         reasons.append("provider")
     if any(urn in replaced for urn in goal.replace_with):
         reasons.append("replaceWith")
+    if asked:
+        reasons.append("--replace")
     return reasons
 
 
@@ -132,7 +141,7 @@ def decide(goal: Goal, old: Resource | None, diff: Diff | None, forced: Sequence
         return Decision(Op.IMPORT)
     if goal.import_id and old is not None and goal.import_id not in (old.id, old.import_id):
         raise UnsupportedError(f"importing '{goal.import_id}' over the existing resource '{goal.urn}'")
-    if old is None or old.external or old.delete:
+    if old is None or old.external or old.delete or old.pending_replacement:
         return Decision(Op.CREATE)
     reasons = tuple(dict.fromkeys([*(diff.replaces if diff else ()), *forced]))
     if reasons:

@@ -77,6 +77,8 @@ def _get(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -
 def _set(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -> None:
     text = arguments.value if arguments.value is not None else _typed_in(arguments)
     path = paths.parse(arguments.key) if arguments.path else (arguments.key,)
+    if str(path[0]).count(":") > 1:
+        raise UsageError(f"'{path[0]}' is not a configuration key (wanted: key or namespace:key)")
     stored, _ = _stored_key(workspace, file, str(path[0]))
     value: Any = _scalar(text) if arguments.path else text
     if arguments.secret:

@@ -102,7 +102,10 @@ def _session(
     state_crypter, file_crypter = workspace.crypters(deployment, file)
     configuration = workspace.configuration(file, file_crypter)
     options = Options(
-        parallel=arguments.parallel, refresh=arguments.refresh == "true", environment=workspace.environment
+        parallel=arguments.parallel,
+        refresh=arguments.refresh == "true",
+        replace=tuple(getattr(arguments, "replace", ())),
+        environment=workspace.environment,
     )
     return Session(
         workspace.project,

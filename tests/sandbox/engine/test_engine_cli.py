@@ -36,6 +36,8 @@ pytestmark = pytest.mark.slow
         (["stack", "output", "nothing"], "the stack 'dev' has no output 'nothing' (it has: none)"),
         (["config", "get", "nothing"], "configuration value 'lab:nothing' is not set in this stack"),
         (["config", "set", "a[", "1", "--path"], "'a[' is not a property path"),
+        (["config", "set", "a:b:c", "1"], "'a:b:c' is not a configuration key"),
+        (["up", "--yes", "--diff"], "has no argument '--diff'"),
         (["stack", "init", "dev"], "stack 'dev' already exists"),
         (["stack", "rm", "dev"], "--yes must be passed in"),
         (["stack", "import", "--file", "/nowhere"], "/nowhere: can't be read"),

@@ -158,6 +158,30 @@ def test_ignored_changes_are_ignored_and_forced_replacements_forced(lab: Lab) ->
     assert lab.journal() == ["create c", "delete c"]
 
 
+def test_the_command_line_can_ask_for_a_replacement(lab: Lab) -> None:
+    lab.up('Thing("a"); Thing("b")')
+    lab.journal()
+    urn = lab.resources()["a"]["urn"]
+    assert "+- 1 to replace" in lab.run("preview", "--replace", urn).out
+    assert lab.run("up", "--yes", "--replace", urn).status == 0
+    assert lab.journal() == ["create a", "delete a"]
+    assert "the stack has no resource 'urn:c'" in lab.run("up", "--yes", "--replace", "urn:c").out
+
+
+def test_what_a_genuine_engine_was_replacing_is_made_anew(lab: Lab) -> None:
+    lab.up('Thing("a"); Thing("b")')
+    exported = json.loads(lab.run("stack", "export").out)
+    for resource in exported["deployment"]["resources"]:
+        if resource["urn"].endswith(("::a", "::b")):
+            resource["pendingReplacement"] = True  # deleted already, not yet made again
+    (lab.root / "export.json").write_text(json.dumps(exported))
+    assert lab.run("stack", "import", "--file", str(lab.root / "export.json")).status == 0
+    lab.journal()
+    lab.up('Thing("a")')
+    assert lab.journal() == ["create a"]
+    assert "pendingReplacement" not in lab.resources()["a"]
+
+
 def test_an_alias_renames_without_a_replacement(lab: Lab) -> None:
     lab.up('Thing("a")')
     lab.journal()

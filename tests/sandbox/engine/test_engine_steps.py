@@ -81,6 +81,7 @@ def test_replacements_can_be_forced_by_options() -> None:
     assert reasons(replace(GOAL, replace_on_changes=("y",)), existing()) == []
     assert reasons(replace(GOAL, replace_on_changes=("*",)), existing()) == ["*"]
     assert reasons(GOAL, existing(), provider_replaced=True) == ["provider"]
+    assert reasons(GOAL, existing(), asked=True) == ["--replace"]
     assert reasons(replace(GOAL, replace_with=("u",)), existing(), replaced={"u"}) == ["replaceWith"]
     assert reasons(replace(GOAL, replacement_trigger="b"), existing(replacement_trigger="a")) == [
         "replacementTrigger"
