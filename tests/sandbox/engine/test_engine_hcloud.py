@@ -58,7 +58,9 @@ deleteProtection firewallIds id ignoreRemoteFirewallIds image ipv4Address ipv6Ad
 iso keepDisk labels location name networks placementGroupId primaryDiskSize publicNets
 rebuildProtection rescue serverType shutdownBeforeDeletion sshKeys status userData
 """
-COLLECTIONS = ("servers", "networks", "ssh_keys", "placement_groups", "firewalls", "primary_ips")
+COLLECTIONS = (
+    "servers", "networks", "ssh_keys", "placement_groups", "firewalls", "primary_ips", "load_balancers",
+)  # fmt: skip
 
 
 def everything(cloud: EmulatedCloud) -> dict[str, list[str]]:
@@ -108,6 +110,38 @@ def test_outputs_are_those_of_the_genuine_plugin(hetzner: Lab) -> None:
     assert len(state["g"]["inputs"]["name"]) == len("g-") + 7
     providers = [item for item in hetzner.state()["resources"] if item["type"] == "pulumi:providers:hcloud"]
     assert providers[0]["urn"].endswith("::default_1_43_3")
+
+
+BALANCER = """
+import pulumi_hcloud as h
+E = lambda key, default: os.environ.get(key, default)
+Check, Http = h.LoadBalancerServiceHealthCheckArgs, h.LoadBalancerServiceHealthCheckHttpArgs
+n = h.Network("n", name="net", ip_range="10.0.0.0/8")
+s = h.NetworkSubnet("s", network_id=n.id.apply(int), type="cloud", network_zone="eu-central",
+    ip_range="10.0.0.0/24")
+w = h.Server("w", name="w", server_type="cpx22", image="ubuntu-24.04", location="fsn1")
+p = h.ServerNetwork("p", server_id=w.id.apply(int), subnet_id=s.id)
+b = h.LoadBalancer("b", load_balancer_type=E("TYPE", "lb11"), location="fsn1")
+i = b.id.apply(int)
+bn = h.LoadBalancerNetwork("bn", load_balancer_id=i, subnet_id=s.id)
+h.LoadBalancerService("bs", load_balancer_id=b.id, protocol="http", destination_port=8080,
+    health_check=Check(protocol="http", port=80, interval=15, timeout=10, retries=3,
+        http=Http(path="/x", status_codes=["2*"])))
+h.LoadBalancerTarget("bt", type="server", load_balancer_id=i, server_id=w.id.apply(int),
+    use_private_ip=E("PRIVATE", "1") == "1", opts=O(depends_on=[bn, p]))
+"""
+
+
+def test_a_load_balancer_with_its_parts_comes_changes_and_goes(hetzner: Lab, cloud: EmulatedCloud) -> None:
+    hetzner.up(BALANCER)
+    assert hetzner.run("refresh", "--yes").status == 0
+    assert "updated" not in hetzner.up(), "what the API fills in is no difference"
+    assert "~ 2 updated" in hetzner.up(PRIVATE="0", TYPE="lb21")
+    (balancer,) = cloud.get("/load_balancers")["load_balancers"]
+    assert balancer["load_balancer_type"]["name"] == "lb21"
+    assert [target["use_private_ip"] for target in balancer["targets"]] == [False]
+    assert hetzner.run("destroy", "--yes").status == 0
+    assert everything(cloud) == {}
 
 
 def test_a_named_network_is_replaced_after_everything_in_it(hetzner: Lab, cloud: EmulatedCloud) -> None:

@@ -132,6 +132,18 @@ class LoadBalancerService(_Part):
             )
         return _service_outputs(identity, found)
 
+    def normal(self, key: str, value: Any) -> Any:
+        """Ids as texts."""
+        if key == "certificates" and isinstance(value, list):
+            return sorted(str(item) for item in value) or None
+        return super().normal(key, value)
+
+    def drift(self, key: str, given: Any, real: Any) -> Any:
+        """Of the nested settings only what the program has given; the API tells its defaults, too."""
+        if isinstance(given, dict) and isinstance(real, dict):
+            return {name: self.drift(name, value, real.get(name)) for name, value in given.items()}
+        return super().drift(key, given, real)
+
     def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
         """Update it."""
         self.act(api, identity.split("__", 1)[0], "update_service", _service(new))
@@ -152,7 +164,7 @@ class LoadBalancerTarget(_Part):
     type = "hcloud:index/loadBalancerTarget:LoadBalancerTarget"
     inputs = frozenset({"loadBalancerId", "type", "serverId", "labelSelector", "ip", "usePrivateIp"})
     required = ("loadBalancerId", "type")
-    replaces = inputs
+    replaces = inputs - {"usePrivateIp"}
 
     def identity(self, inputs: Properties) -> str:
         """Load balancer, type and target, as the genuine plugin puts them together."""
@@ -199,6 +211,11 @@ class LoadBalancerTarget(_Part):
     def normal(self, key: str, value: Any) -> Any:
         """A switch is off by default."""
         return None if value is False else super().normal(key, value)
+
+    def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
+        """Remove it and add it with the other address, as the genuine plugin does."""
+        self.delete(api, identity, old)
+        self.create(api, new)
 
     def delete(self, api: Api, identity: str, inputs: Properties) -> None:
         """Remove it."""
