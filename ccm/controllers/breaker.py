@@ -5,15 +5,13 @@ or the cloud answers nonsense with a straight face. If the machines of other Nod
 is the right one, because ids are never given out twice; but if most are gone, it costs little to look for
 longer.
 
-Who takes a cluster down on purpose switches the breaker off (:data:`OVERRIDE`).
+Who takes a cluster down on purpose switches the breaker off (:data:`ccm.cloud.belief.OVERRIDE`).
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-
-OVERRIDE = "--mass-deletion-breaker=false"
 
 
 class Verdict(enum.Enum):

@@ -17,7 +17,8 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, NotOurs
-from ccm.controllers.breaker import OVERRIDE, Breaker, BreakerOptions, Verdict
+from ccm.cloud.belief import OVERRIDE
+from ccm.controllers.breaker import Breaker, BreakerOptions, Verdict
 from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT
 from ccm.controllers.nodes import (
     add_taint,
@@ -269,20 +270,23 @@ class NodeLifecycleController:
     async def _is_confirmed(self, node: Node, suspect: _Suspect) -> bool:
         """Ask directly for one machine; True when the cloud has denied it often enough."""
         name = node.metadata.name
-        self._look_soon(suspect)
         try:
             await self._instances.get(view_of(node), accepted_age=0)
         except InstanceNotFound as error:
             report(self._recorder, reference(node), error.notices)
             suspect.denials += 1
+            self._look_soon(suspect)
             self._count("instance_exists", error)
         except CloudError as error:
             # A proof of absence is not to be had now; what was proven before is as good as nothing.
             suspect.denials = 0
+            self._look_later(suspect)
+            report(self._recorder, reference(node), error.notices)
             self._count("instance_exists", error)
             log.error("node_not_checked", node=name, why=_why_unknown(name, error))  # noqa: TRY400
         else:
             suspect.denials = 0
+            self._look_soon(suspect)
         return suspect.denials >= max(1, self._options.confirmations)
 
     async def _mark(self, node: Node, instance: Instance) -> None:
@@ -329,7 +333,7 @@ class NodeLifecycleController:
 
     async def _census(self) -> Verdict:
         """Look at the machines of all Nodes, Ready or not, and let the breaker judge."""
-        ours = [node for node in self._nodes.items() if self._instances.owns(node.spec.provider_id)]
+        ours = [node for node in self._nodes.items() if not self._is_foreign(node) and self._may_delete(node)]
         try:
             answers = await self._instances.list([view_of(node) for node in ours], accepted_age=CENSUS_AGE)
         except CloudError as error:

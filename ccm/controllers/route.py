@@ -19,7 +19,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ccm.cloud import CloudError, Route, Routes, RouteTable
-from ccm.controllers.breaker import OVERRIDE
+from ccm.cloud.belief import OVERRIDE
 from ccm.controllers.nodes import identity, node_path, reference, report
 from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, parse_cidr, plan_routes
 from ccm.errors import CcmError, ConfigurationError

@@ -68,8 +68,11 @@ class HetznerCloud:
             lambda priority: self.api.list("/servers", "servers", Server, priority=priority)
         )
         self._options = self._describe_options()
-        self.robot = _robot(settings.robot)
-        self.project = Project(self.api, lambda: self.network.id if self.network else None)
+        credulous = not settings.mass_deletion_breaker
+        self.robot = _robot(settings.robot, credulous=credulous)
+        self.project = Project(
+            self.api, lambda: self.network.id if self.network else None, credulous=credulous
+        )
         self.instances = HetznerInstances(
             self.api,
             self.servers,
@@ -164,12 +167,15 @@ def _metrics_server(
     return MetricsServer(registry, settings.metrics_address) if enabled else None
 
 
-def _robot(settings: env.RobotSettings) -> RobotMachines | None:
+def _robot(settings: env.RobotSettings, *, credulous: bool) -> RobotMachines | None:
     if not settings.enabled or settings.user is None or settings.password is None:
         return None
     client = RobotClient(settings.endpoint, settings.user, settings.password, pause=settings.rate_limit_wait)
     return RobotMachines(
-        client, cache_timeout=settings.cache_timeout, forward_internal=settings.forward_internal_ips
+        client,
+        cache_timeout=settings.cache_timeout,
+        forward_internal=settings.forward_internal_ips,
+        credulous=credulous,
     )
 
 

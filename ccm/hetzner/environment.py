@@ -104,6 +104,8 @@ class Settings:
         instances: What Nodes get.
         robot: Dedicated servers.
         load_balancers: Defaults for load balancers.
+        mass_deletion_breaker: Doubt that everything is gone (``CCM_MASS_DELETION_BREAKER``, which the manager
+            sets as its flag says).
         warnings: What is odd but works.
     """
 
@@ -116,6 +118,7 @@ class Settings:
     instances: InstanceSettings
     robot: RobotSettings
     load_balancers: LoadBalancerSettings
+    mass_deletion_breaker: bool = True
     warnings: tuple[str, ...] = ()
 
 
@@ -137,6 +140,7 @@ def read(environment: Mapping[str, str]) -> Settings:
         instances=_instances(variables),
         robot=_robot(variables),
         load_balancers=_load_balancers(variables),
+        mass_deletion_breaker=variables.boolean("CCM_MASS_DELETION_BREAKER", default=True),
         warnings=_token_warnings(token),
     )
     problems = [*_token_problems(token, variables.problems), *variables.problems, *_contradictions(settings)]

@@ -2,8 +2,8 @@
 
 A token of another project is as good as ours to the API: it answers, and has none of our servers. But it has
 none of our networks either, so whether the network is still there tells a server that was deleted from a
-project that was exchanged. Without a network, absence is not believed after a change of the token until one
-of our servers has been seen with the new one.
+project that was exchanged. Without a network, absence is not believed until one of our servers has been seen
+with the present token, unless the owner says that it is true.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from ccm.cloud.belief import OVERRIDE
 from ccm.cloud.errors import AccessDenied
 from ccm.cloud.notice import Notice
 from ccm.hetzner.api import HetznerApi
@@ -25,6 +26,7 @@ class Project:
     Args:
         api: The API.
         network: The id of a network that must be there; None = there is none.
+        credulous: Believe that anything is gone; see :mod:`ccm.cloud.belief`.
         clock: Monotonic seconds.
     """
 
@@ -33,10 +35,12 @@ class Project:
         api: HetznerApi,
         network: Callable[[], int | None],
         *,
+        credulous: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._network = network
+        self.credulous = credulous
         self._clock = clock
         self._denied_at: float | None = None
         self._seen_at = float("-inf")
@@ -57,9 +61,11 @@ class Project:
             AccessDenied: it means nothing.
             ApiError: not known.
         """
+        if self.credulous:
+            return
         network = self._network()
         if network is None:
-            if self._seen_at < self._api.token_since:
+            if self._seen_at <= self._api.token_since:
                 raise self.deny()
             return
         try:
@@ -89,9 +95,9 @@ class Project:
     def _sentence(self) -> str:
         network = self._network()
         missing = (
-            f"network {network} is not there" if network else "none of our servers is there since it changed"
+            f"network {network} is not there" if network else "none of the cluster's servers has been seen"
         )
         return (
             f"{missing}: the token seems to belong to another project, so the absence of anything proves "
-            "nothing, and nothing is deleted"
+            f"nothing, and nothing is deleted. If it is true, run with {OVERRIDE}"
         )

@@ -30,7 +30,9 @@ class Variable:
 
 
 _Row = tuple[str, str, str, str]
-_OURS = frozenset({"HCLOUD_INSTANCES_COPY_LABELS", "ROBOT_ENDPOINT", "CCM_CLUSTER_ID"})
+_OURS = frozenset(
+    {"HCLOUD_INSTANCES_COPY_LABELS", "ROBOT_ENDPOINT", "CCM_CLUSTER_ID", "CCM_MASS_DELETION_BREAKER"}
+)
 
 
 def _group(group: str, *rows: _Row) -> tuple[Variable, ...]:
@@ -188,6 +190,15 @@ VARIABLES: tuple[Variable, ...] = (
             "text",
             "",
             "Marks load balancers as this cluster's, where several clusters share a project.",
+        ),
+    ),
+    *_group(
+        "Safety",
+        (
+            "CCM_MASS_DELETION_BREAKER",
+            "boolean",
+            "true",
+            "The manager sets it as `--mass-deletion-breaker` says, whatever the environment has.",
         ),
     ),
 )

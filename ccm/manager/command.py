@@ -19,6 +19,7 @@ from contextlib import AsyncExitStack
 import structlog
 
 from ccm.cloud import Cloud
+from ccm.cloud.belief import VARIABLE as BREAKER_VARIABLE
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.errors import LeaseLost
 from ccm.kube.ratelimit import TokenBucket
@@ -82,8 +83,10 @@ def _open_cloud(
     """The cloud, if it can be opened; what is wrong is added to the problems."""
     if not flags["cloud-provider"]:
         return None
+    # A cloud knows no flags; what concerns it too, it is told as a variable.
+    told = {BREAKER_VARIABLE: str(flags["mass-deletion-breaker"]).lower()}
     try:
-        return open_cloud(flags["cloud-provider"], environment, metrics.registry)
+        return open_cloud(flags["cloud-provider"], {**environment, **told}, metrics.registry)
     except ConfigurationError as error:
         problems.extend(error.problems)
         return None

@@ -88,7 +88,7 @@ _CONTROLLERS = (
             "mass-deletion-breaker",
             BOOL,
             True,
-            "Keep nodes and routes while most machines seem to have vanished at once; false believes it.",
+            "Keep what is ours while most or all of it seems to have vanished at once; false believes it.",
         ),
     ),
     *_group(

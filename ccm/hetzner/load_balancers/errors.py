@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ccm.cloud import AccessDenied, CloudError, NodeView, Notice, Rejected
+from ccm.cloud.belief import OVERRIDE
 
 
 class NotOurLoadBalancer(CloudError):
@@ -61,8 +62,8 @@ def incomplete(errors: list[CloudError], notices: Iterable[Notice]) -> CloudErro
 def vanished(what: str) -> AccessDenied:
     """What we know of is not there, and the reason may be that we look into another project."""
     text = (
-        f"{what}: the token seems to belong to another project, so nothing is made or deleted. Restart the "
-        "cloud-controller-manager if they were deleted on purpose"
+        f"{what}: the token seems to belong to another project, so nothing is made or deleted. If "
+        f"they were deleted on purpose, restart the cloud-controller-manager, or run it with {OVERRIDE}"
     )
     return AccessDenied(text, notices=(Notice("LoadBalancersVanished", text),))
 

@@ -144,7 +144,7 @@ class Inventory:
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
         await self._project.check(Priority.LOAD_BALANCERS)
         alive = self.balancers.contents.by_id
-        known = self._project.network is not None
+        known = self._project.network is not None or self._project.credulous
         if not known and len(self._seen) > 1 and not any(one in alive for one in self._seen.values()):
             error = vanished(f"all {len(self._seen)} load balancers are gone at once")
             self._note(error.message)

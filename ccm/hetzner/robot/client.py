@@ -91,6 +91,11 @@ class RobotClient:
         self._silent_until = 0.0
         self._session: aiohttp.ClientSession | None = None
 
+    @property
+    def user(self) -> str:
+        """Who asks; every user sees the servers of one account only."""
+        return self._user.value
+
     async def servers(self) -> list[RobotServer]:
         """All servers.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ccm.cloud.errors import InstanceNotFound
+from ccm.cloud.belief import OVERRIDE
+from ccm.cloud.errors import AccessDenied, InstanceNotFound
 from ccm.cloud.instances import Instance, NodeView
+from ccm.cloud.notice import Notice
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.description import DescriptionOptions
 from ccm.hetzner.errors import unavailable
@@ -26,6 +28,7 @@ class RobotMachines:
         client: The web service.
         cache_timeout: Seconds for which the list of servers is believed.
         forward_internal: Keep internal addresses that the kubelet reported.
+        credulous: Believe that servers are gone though this user has been shown none of the cluster's.
         clock: Monotonic seconds.
     """
 
@@ -35,11 +38,14 @@ class RobotMachines:
         *,
         cache_timeout: float = 300.0,
         forward_internal: bool = True,
+        credulous: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._cache_timeout = cache_timeout
         self._forward_internal = forward_internal
+        self._credulous = credulous
+        self._listed_for = self._showed_ours_to = ""
         self._clock = clock
         self._power: dict[int, tuple[float, bool]] = {}
         self.servers: View[RobotServer] = View(self._fetch, clock=clock)
@@ -51,12 +57,15 @@ class RobotMachines:
 
         Raises:
             InstanceNotFound: Robot, asked for this server, says that there is none.
+            AccessDenied: it says so to a user who was shown none of the cluster's servers.
             CloudError: not known.
         """
         server = None
         if accepted_age > 0:
             contents = await self.servers.read(self._cache_timeout, Priority.SWEEP)
             server = contents.by_id.get(number)
+            if server is not None:
+                self._showed_ours_to = self._listed_for
         if server is None:
             server = await self._look(number)
         return await self.describe(server, node, options)
@@ -92,11 +101,15 @@ class RobotMachines:
         await self._client.close()
 
     async def _look(self, number: int) -> RobotServer:
+        user = self._client.user
         try:
             server = await self._client.server(number)
         except RobotNotFound:
+            if user != self._showed_ours_to and not self._credulous:
+                raise _wrong_account() from None
             self.servers.remove(number)
             raise InstanceNotFound(f"Robot server {number}") from None
+        self._showed_ours_to = user
         self.servers.put(server)
         return server
 
@@ -110,4 +123,16 @@ class RobotMachines:
         return known
 
     async def _fetch(self, _: Priority) -> Listing[RobotServer]:
-        return Listing(await self._client.servers())
+        user = self._client.user
+        listing = Listing(await self._client.servers())
+        self._listed_for = user
+        return listing
+
+
+def _wrong_account() -> AccessDenied:
+    message = (
+        "Robot has shown this user none of the cluster's servers: the credentials seem to belong to another "
+        "account, so the absence of a server proves nothing, and no node is deleted. If it is true, run with "
+        f"{OVERRIDE}"
+    )
+    return AccessDenied(message, notices=[Notice("WrongProject", message)])

@@ -10,7 +10,7 @@ from fake_cluster import NODES, Cluster, instance
 from fake_cluster import node as node_object
 from prometheus_client import CollectorRegistry
 
-from ccm.cloud import AccessDenied, CloudUnavailable, InstanceNotFound
+from ccm.cloud import AccessDenied, CloudUnavailable, InstanceNotFound, Notice
 from ccm.controllers.breaker import BreakerOptions
 from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT
 from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
@@ -384,3 +384,22 @@ async def test_it_does_not_look_before_the_list_of_nodes_is_complete(cluster: Cl
     name = "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds_count"
     assert made.registry.get_sample_value(name) == 0  # type: ignore[attr-defined]
     assert "not complete yet" in (made.healthy() or "")
+
+
+async def test_a_proof_that_can_not_be_had_is_asked_for_less_and_less_often(cluster: Cluster) -> None:
+    """As while the token belongs to another project: each question costs two requests."""
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
+    denied = AccessDenied("another project", notices=[Notice("WrongProject", "another project")])
+    cluster.cloud.script.fail("get", denied)
+    await run_for(controller(cluster), 3600)
+    assert cluster.names() == ["a"]
+    assert cluster.cloud.script.count("get") < 70
+    assert set(cluster.events.reasons("a")) == {"WrongProject"}
+
+
+async def test_nodes_that_never_had_a_machine_count_when_all_are_gone(cluster: Cluster) -> None:
+    for name in ("a", "b", "c"):
+        await cluster.add_node(name, ready="False")
+    await run_for(controller(cluster, delete_without_provider_id=True), 1000)
+    assert cluster.names() == ["a", "b", "c"]
+    assert set(cluster.events.reasons()) == {"NodeDeletionPaused"}

@@ -118,7 +118,7 @@ async def test_by_name_first_and_by_id_later(sky: EmulatedCloud, cloud: HetznerC
 
 @pytest.mark.parametrize("age", [0, 10])
 async def test_absent_servers(sky: EmulatedCloud, cloud: HetznerCloud, age: float) -> None:
-    await sky.add_server("a")
+    await cloud.instances.get(by_id(await sky.add_server("a")), accepted_age=age)
     with pytest.raises(InstanceNotFound):
         await cloud.instances.get(by_id(999), accepted_age=age)
     with pytest.raises(InstanceNotFound):
@@ -314,6 +314,32 @@ async def test_without_a_network_a_new_token_has_to_show_a_server_of_ours_first(
         await cloud.instances.get(by_id(gone), accepted_age=0)
     await cloud.instances.get(by_id(kept), accepted_age=0)
     assert cloud.healthy() is None
+    with pytest.raises(InstanceNotFound):
+        await cloud.instances.get(by_id(gone), accepted_age=0)
+    await cloud.close()
+
+
+async def test_a_project_that_never_had_a_server_of_ours_proves_nothing(sky: EmulatedCloud) -> None:
+    """As with another project's token at the start, where there is one Node and no network."""
+    ours, gone = await sky.add_server("ours"), await sky.add_server("gone")
+    environment = sky.environment | {"HCLOUD_TOKEN": OTHER_TOKEN}
+    cloud = open_cloud(environment)
+    for age in (0, 10):
+        with pytest.raises(AccessDenied, match="none of the cluster's servers has been seen") as denied:
+            await cloud.instances.get(by_id(gone), accepted_age=age)
+    assert "--mass-deletion-breaker=false" in denied.value.message
+    assert "another project" in (cloud.healthy() or "")
+    await cloud.close()
+
+    cloud = open_cloud(environment | {"CCM_MASS_DELETION_BREAKER": "false"})
+    with pytest.raises(InstanceNotFound):
+        await cloud.instances.get(by_id(gone), accepted_age=0)
+    assert cloud.healthy() is None
+    await cloud.close()
+
+    await sky.call("DELETE", f"/servers/{gone['id']}")
+    cloud = open_cloud(sky.environment)
+    await cloud.instances.list([by_id(ours), by_id(gone)], accepted_age=10)
     with pytest.raises(InstanceNotFound):
         await cloud.instances.get(by_id(gone), accepted_age=0)
     await cloud.close()

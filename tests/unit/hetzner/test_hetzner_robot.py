@@ -159,7 +159,7 @@ async def test_the_official_ccms_older_spelling(sky: EmulatedCloud, robot: TestS
 
 
 async def test_absent_servers(site: Site) -> None:
-    await site.add("metal")
+    await site.get(NodeView("metal", f"hrobot://{await site.add('metal')}"))
     with pytest.raises(InstanceNotFound):
         await site.get(NodeView("x", "hrobot://99"))
     with pytest.raises(InstanceNotFound) as error:
@@ -239,6 +239,34 @@ async def test_wrong_credentials_are_no_absence(sky: EmulatedCloud, robot: TestS
     cloud = open_cloud(environment(sky, robot, ROBOT_PASSWORD="wrong"))
     with pytest.raises(AccessDenied):
         await cloud.instances.get(NodeView("a", "hrobot://1"), accepted_age=0)
+    await cloud.close()
+
+
+async def test_an_account_that_never_had_a_server_of_ours_proves_nothing(
+    sky: EmulatedCloud, robot: TestServer, tmp_path: Path
+) -> None:
+    user = tmp_path / "user"
+    user.write_text("me")
+    settings = environment(sky, robot, ROBOT_USER_FILE=str(user))
+    del settings["ROBOT_USER"]
+    cloud = open_cloud(settings)
+    gone = NodeView("gone", "hrobot://99")
+    for age in (0, 10):
+        with pytest.raises(AccessDenied, match="another account") as denied:
+            await cloud.instances.get(gone, accepted_age=age)
+    assert [notice.reason for notice in denied.value.notices] == ["WrongProject"]
+    number = await Site(sky, cloud).add("metal")
+    await cloud.instances.get(NodeView("metal", f"hrobot://{number}"), accepted_age=0)
+    with pytest.raises(InstanceNotFound):
+        await cloud.instances.get(gone, accepted_age=0)
+    user.write_text("someone-else")
+    with pytest.raises(AccessDenied):
+        await cloud.instances.get(gone, accepted_age=0)
+    await cloud.close()
+
+    cloud = open_cloud(environment(sky, robot, CCM_MASS_DELETION_BREAKER="false"))
+    with pytest.raises(InstanceNotFound):
+        await cloud.instances.get(gone, accepted_age=0)
     await cloud.close()
 
 

@@ -126,6 +126,17 @@ class TestWrongProject:
         assert (await site.ensure(view())).steps
         assert site.cloud.healthy() is None
 
+    async def test_all_gone_at_once_is_believed_if_the_owner_says_so(self, site: BalancerSite) -> None:
+        await site.restart(network=False, CCM_MASS_DELETION_BREAKER="false")
+        for service in (view(), view("other", 81, uid=OTHER)):
+            await site.ensure(service)
+        for one in await site.all():
+            await site.sky.call("DELETE", f"/load_balancers/{one['id']}")
+        assert (await site.balancers.delete(view())).steps == ()
+        site.balancers.inventory.doubt(view("other", uid=OTHER), doubtful=True)
+        assert (await site.ensure(view("other", 81, uid=OTHER))).steps
+        assert site.cloud.healthy() is None
+
 
 async def test_calls_are_counted_under_the_official_names(site: BalancerSite) -> None:
     await site.ensure(view())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from ccm.__main__ import main
-from ccm.manager import command
+from ccm.errors import ConfigurationError
+from ccm.manager import clouds, command
 
 TOKEN = "t" * 64
 
@@ -53,6 +55,21 @@ def test_help_and_version(capsys):
 def test_no_cloud_provider(capsys):
     assert main([]) == 2
     assert "--cloud-provider cannot be empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "told"), [([], "true"), (["--mass-deletion-breaker=false"], "false")])
+def test_the_cloud_is_told_whether_to_believe_that_all_is_gone(monkeypatch, capsys, arguments, told):
+    seen = []
+
+    def open_spy(environment, **_):
+        seen.append(environment)
+        raise ConfigurationError(["enough"])
+
+    monkeypatch.setitem(clouds.BUILT_IN, "spy", "spy_cloud:open_spy")
+    monkeypatch.setitem(sys.modules, "spy_cloud", SimpleNamespace(open_spy=open_spy))
+    given = {"CCM_MASS_DELETION_BREAKER": "maybe", "OTHER": "x"}
+    assert command.run_manager(["--cloud-provider=spy", *arguments], given) == 2
+    assert seen == [{"CCM_MASS_DELETION_BREAKER": told, "OTHER": "x"}]
 
 
 def test_boot_time_goes_on():
