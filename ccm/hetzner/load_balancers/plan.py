@@ -106,10 +106,13 @@ def plan(desired: Desired, actual: LoadBalancer) -> list[Planned]:
 
 
 def _identity(desired: Desired, actual: LoadBalancer, resets: Iterable[Planned]) -> Iterator[Planned]:
-    renames = desired.name != actual.name
-    if renames or dict(desired.labels) != actual.labels:
-        # A label remembers what is ours to reset; it must not go before that is done.
-        yield Planned(Update(desired.name, desired.labels, renames), _texts(one.step for one in resets))
+    # A label remembers what is ours to reset; it must not go before that is done.
+    needs = _texts(one.step for one in resets)
+    if dict(desired.labels) != actual.labels:
+        # Without the new name, for that may be taken, and the labels say whose the load balancer is.
+        yield Planned(Update(actual.name, desired.labels), needs)
+    if desired.name != actual.name:
+        yield Planned(Update(desired.name, desired.labels, renames=True), needs)
 
 
 def _type(

@@ -55,10 +55,10 @@ class Update(Step):
     operation = "update"
     name: str
     labels: Mapping[str, str]
-    renames: bool
+    renames: bool = False
 
     def __str__(self) -> str:
-        return f"rename to {self.name} and set labels" if self.renames else "set labels"
+        return f"rename to {self.name}" if self.renames else "set labels"
 
     def body(self) -> Json:
         """See :meth:`Step.body`."""

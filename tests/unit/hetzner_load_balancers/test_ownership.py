@@ -12,6 +12,20 @@ SERVICE_80 = {"protocol": "tcp", "listen_port": 80, "destination_port": 8080}
 SERVICE_25 = {"protocol": "tcp", "listen_port": 25, "destination_port": 2525}
 
 
+async def test_a_name_that_is_taken_costs_only_the_name(site: BalancerSite) -> None:
+    """Above all it must not cost the labels: they say whose the load balancer is."""
+    await site.make("taken")
+    await site.make("theirs")
+    service = view("web", 80, annotations={"adopt": "theirs", "name": "taken"})
+    with pytest.raises(CloudError, match="rename to taken: .*uniqueness_error"):
+        await site.ensure(service)
+    [adopted] = [one for one in await site.all() if one["name"] == "theirs"]
+    assert adopted["labels"][LABEL] == UID
+    assert [one["listen_port"] for one in adopted["services"]] == [80]
+    assert (await site.balancers.delete(service)).steps
+    assert all(one["services"] == [] and one["labels"] == {} for one in await site.all())
+
+
 class TestForeign:
     async def test_a_name_alone_makes_nothing_ours(self, site: BalancerSite) -> None:
         theirs = await site.make("shop")
