@@ -29,7 +29,12 @@ class ServicePort:
 
 @dataclass(frozen=True, slots=True)
 class ServiceView:
-    """What a cloud gets to see of a Service of type LoadBalancer."""
+    """What a cloud gets to see of a Service of type LoadBalancer.
+
+    Attributes:
+        addresses: Where its status says that it is reached: then it had a load balancer. What it had is
+            nothing that is wanted, so it does not count when two views are compared.
+    """
 
     namespace: str
     name: str
@@ -42,6 +47,7 @@ class ServiceView:
     load_balancer_ip: str = ""
     ip_families: tuple[str, ...] = ()
     session_affinity: str = "None"
+    addresses: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def key(self) -> str:

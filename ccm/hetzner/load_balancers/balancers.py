@@ -122,7 +122,7 @@ class HetznerLoadBalancers:
             notices: list[Notice] = []
             found = placed_on(service, await self.inventory.all(service, age=0.0))
             if not found:
-                await self.inventory.check_vanished(service)
+                await self.inventory.check_gone(service)
             for balancer in found:
                 done, told = await retire(self.inventory, service, balancer)
                 self._finder.forget(balancer)

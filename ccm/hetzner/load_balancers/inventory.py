@@ -151,6 +151,17 @@ class Inventory:
             raise error
         del self._seen[service.uid]
 
+    async def check_gone(self, service: ServiceView) -> None:
+        """Nothing of a Service that goes is in the list: may it go?
+
+        Raises:
+            AccessDenied: nothing of ours is there, so the list proves nothing.
+        """
+        if service.uid not in self._seen and service.addresses:
+            # It had a load balancer before we started.
+            await self._project.check(Priority.LOAD_BALANCERS)
+        await self.check_vanished(service)
+
     def healthy(self) -> str | None:
         """What is wrong, or None."""
         return self._vanished or None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -125,6 +126,30 @@ class TestWrongProject:
         await site.restart(network=False)
         assert (await site.ensure(view())).steps
         assert site.cloud.healthy() is None
+
+    async def test_a_service_does_not_go_without_its_load_balancer(self, site: BalancerSite) -> None:
+        """It would cost money for ever, and nobody would know of it any more."""
+        await site.restart(network=False)
+        addresses = tuple(one.ip for one in (await site.ensure(view())).ingress)
+        leaving = replace(view(), addresses=addresses)
+        await site.restart(network=False, HCLOUD_TOKEN=OTHER_TOKEN)
+        with pytest.raises(CloudError, match="another project") as caught:
+            await site.balancers.delete(leaving)
+        assert [one.reason for one in caught.value.notices] == ["WrongProject"]
+        assert (await site.balancers.delete(view())).steps == (), "this one never had any"
+        await site.restart(network=False)
+        assert len((await site.balancers.delete(leaving)).steps) == 1
+        assert await site.all() == []
+
+    @pytest.mark.parametrize("network", [False, True])
+    async def test_a_service_whose_load_balancer_is_gone_goes(
+        self, site: BalancerSite, *, network: bool
+    ) -> None:
+        node = (await site.add_nodes("a"))[0]
+        await site.restart(network=network)
+        if not network:
+            await site.cloud.instances.get(node, accepted_age=0)
+        assert (await site.balancers.delete(replace(view(), addresses=("203.0.113.9",)))).steps == ()
 
     async def test_all_gone_at_once_is_believed_if_the_owner_says_so(self, site: BalancerSite) -> None:
         await site.restart(network=False, CCM_MASS_DELETION_BREAKER="false")

@@ -17,7 +17,7 @@ async def test_a_name_that_is_taken_costs_only_the_name(site: BalancerSite) -> N
     await site.make("taken")
     await site.make("theirs")
     service = view("web", 80, annotations={"adopt": "theirs", "name": "taken"})
-    with pytest.raises(CloudError, match="rename to taken: .*uniqueness_error"):
+    with pytest.raises(CloudError, match=r"rename to taken: .*uniqueness_error"):
         await site.ensure(service)
     [adopted] = [one for one in await site.all() if one["name"] == "theirs"]
     assert adopted["labels"][LABEL] == UID
