@@ -1,0 +1,67 @@
+"""What the genuine Pulumi CLI asks of this environment, as far as that can be tried without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.struct_pb2 import Struct
+from pulumi.dynamic.dynamic import serialize_provider
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+
+import infra.__main__  # noqa: F401  imports every module that has a provider
+from infra.dynamic import Provider
+from infra.files import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+def test_pip_tells_which_plugins_are_needed():
+    # the language host finds them by this command of the virtual environment that Pulumi.yaml names
+    command = [sys.executable, "-m", "pip", "list", "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    installed = {item["name"].replace("_", "-").lower() for item in json.loads(done.stdout)}
+    assert installed >= {"pulumi", "pulumi-hcloud", "pulumi-kubernetes"}
+
+
+@pytest.fixture
+def server() -> Iterator[provider_pb2_grpc.ResourceProviderStub]:
+    """The SDK's server of dynamic providers, as the CLI's plugin starts it."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "pulumi.dynamic"],
+        cwd=ROOT / "infra",
+        env={**os.environ, "PULUMI_PROJECT": "ccm-from-scratch"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        with grpc.insecure_channel(f"127.0.0.1:{process.stdout.readline().strip()}") as channel:
+            yield provider_pb2_grpc.ResourceProviderStub(channel)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def struct(**values: Any) -> Struct:
+    result = Struct()
+    result.update(values)
+    return result
+
+
+def test_every_provider_can_be_served(server: provider_pb2_grpc.ResourceProviderStub):
+    settings = {"hcloud:token": "x" * 64}
+    server.Configure(provider_pb2.ConfigureRequest(args=struct(**settings), variables=settings), timeout=30)
+    kinds = Provider.__subclasses__()
+    assert len(kinds) >= 9
+    for kind in kinds:
+        inputs = struct(__provider=serialize_provider(kind()), name="x")
+        urn = f"urn:pulumi:s::p::pulumi-python:dynamic/ccm-from-scratch:{kind.__name__}::x"
+        answer = server.Check(provider_pb2.CheckRequest(urn=urn, olds=inputs, news=inputs), timeout=30)
+        assert answer.inputs["name"] == "x", kind
