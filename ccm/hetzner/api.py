@@ -28,7 +28,7 @@ from ccm.hetzner.actions import ActionWaiter
 from ccm.hetzner.budget import Budget, Priority
 from ccm.hetzner.errors import ApiError, RateLimited, Unavailable, api_error, unavailable
 from ccm.hetzner.listing import Listing, Pages
-from ccm.hetzner.metrics import ApiMetrics, endpoint_label, operation_label
+from ccm.hetzner.metrics import ApiMetrics, code_label, endpoint_label, operation_label
 from ccm.hetzner.wire import Action, Meta
 
 T = TypeVar("T")
@@ -215,7 +215,7 @@ class HetznerApi:
         code = outcome.error.code if outcome.error else "ok"
         metrics = self._metrics
         metrics.requests.labels(str(outcome.status), method.lower(), endpoint_label(path)).inc()
-        metrics.operations.labels(operation_label(method, path), code).inc()
+        metrics.operations.labels(operation_label(method, path), code_label(code)).inc()
         metrics.duration.labels(method.lower()).observe(outcome.seconds)
         metrics.remaining.set(self.budget.remaining)
         if self._debug:

@@ -7,6 +7,7 @@ import re
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _NOT_LETTERS = re.compile(r"[^a-z/_]+")
+_CODE = re.compile(r"[a-z_]{1,50}|[0-9]{3}")
 _LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15)
 
 
@@ -82,6 +83,11 @@ class OfficialMetrics:
     def lookup(self, subsystem: str, *, hit: bool) -> None:
         """Count a lookup of a server for ``instances_v2`` or ``routes``."""
         self._lookups.labels(subsystem, "all", "hit" if hit else "miss").inc()
+
+
+def code_label(code: str) -> str:
+    """The API's error code, if it is one: whatever a stranger answers must not make new series for ever."""
+    return code if _CODE.fullmatch(code) else "odd"
 
 
 def endpoint_label(path: str) -> str:

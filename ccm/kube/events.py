@@ -136,6 +136,9 @@ class Outbox:
                     log.warning(
                         "event_dropped", why=str(error), reason=note.reason, object=note.reference.name
                     )
+                except Exception:
+                    # Whatever it is about this note: it must not cost all that come after it.
+                    log.exception("event_dropped", reason=note.reason, object=note.reference.name)
             self._arrived.clear()
             self._idle.set()
 

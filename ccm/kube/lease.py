@@ -13,6 +13,7 @@ the next replica then starts at once instead of after `duration`.
 from __future__ import annotations
 
 import asyncio
+import math
 import random as randomness
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -235,7 +236,8 @@ class LeaderElector:
         stamp = micro_time(self._now())
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": round(self._times.duration),
+            # Never less than others are to leave it alone for: it has whole seconds only.
+            "leaseDurationSeconds": math.ceil(self._times.duration),
             "acquireTime": before.acquire_time if ours else stamp,
             "renewTime": stamp,
             "leaseTransitions": before.lease_transitions + (0 if ours else 1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST = 2**63 * 1e-9  # Go counts nanoseconds in 64 bits
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 
 
@@ -21,7 +22,10 @@ def parse_duration(text: str) -> float:
     parts = list(_PART.finditer(rest))
     if not parts or "".join(part.group() for part in parts) != rest:
         raise ValueError(f"{text!r} is no duration like 300ms, 10s or 1h30m")
-    return sign * sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
+    seconds = sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
+    if seconds >= _LONGEST:
+        raise ValueError(f"{text!r} is no duration that can be counted: it is longer than 292 years")
+    return sign * seconds
 
 
 def format_duration(seconds: float) -> str:

@@ -109,7 +109,7 @@ class Reader:
         """A list of domain names."""
 
         def parse(text: str) -> tuple[str, ...] | None:
-            names = _split(text.lower())
+            names = tuple(dict.fromkeys(name.rstrip(".") for name in _split(text.lower())))
             return names if names and all(_DOMAIN.fullmatch(name) for name in names) else None
 
         return self._read(key, (), "domain names with commas", parse)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import aiohttp
 import msgspec
 
 from ccm.cloud.errors import AccessDenied, CloudUnavailable, QuotaExhausted, Rejected
 from ccm.hetzner.credentials import Secret
+from ccm.hetzner.listing import Listing, OddItem
 
 T = TypeVar("T")
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
@@ -96,17 +97,24 @@ class RobotClient:
         """Who asks; every user sees the servers of one account only."""
         return self._user.value
 
-    async def servers(self) -> list[RobotServer]:
-        """All servers.
+    async def servers(self) -> Listing[RobotServer]:
+        """All servers; those that make no sense to us apart.
 
         Raises:
             CloudError: not known.
         """
         try:
-            answer = await self._get("/server", list[_ServerAnswer])
+            answer = await self._get("/server", list[dict[str, Any]])
         except RobotNotFound:
-            return []  # this is how Robot says that there are none
-        return [item.server for item in answer]
+            return Listing([])  # this is how Robot says that there are none
+        items: list[RobotServer] = []
+        odd: list[OddItem] = []
+        for item in answer:
+            try:
+                items.append(msgspec.convert(item, _ServerAnswer).server)
+            except msgspec.ValidationError as error:
+                odd.append(_odd(item.get("server"), error))
+        return Listing(items, tuple(odd))
 
     async def server(self, number: int) -> RobotServer:
         """One server.
@@ -168,3 +176,9 @@ class RobotClient:
         if status in {401, 403}:
             return AccessDenied(text)
         return CloudUnavailable(text)
+
+
+def _odd(server: object, error: msgspec.ValidationError) -> OddItem:
+    facts = cast("dict[str, Any]", server) if isinstance(server, dict) else {}
+    number = facts.get("server_number")
+    return OddItem(number if isinstance(number, int) else 0, str(facts.get("server_name", "")), str(error))

@@ -124,7 +124,7 @@ class RobotMachines:
 
     async def _fetch(self, _: Priority) -> Listing[RobotServer]:
         user = self._client.user
-        listing = Listing(await self._client.servers())
+        listing = await self._client.servers()
         self._listed_for = user
         return listing
 

@@ -44,23 +44,26 @@ async def stranger() -> Stranger:
 
 
 @pytest.fixture
-async def api(stranger: Stranger, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HetznerApi]:
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+async def api(
+    stranger: Stranger, registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[HetznerApi]:
     monkeypatch.setattr("ccm.hetzner.api.PAUSE", 0.0)
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", stranger.handle)
     server = TestServer(application)
     await server.start_server()
-    api = api_at(server)
+    metrics, budget = ApiMetrics(registry), Budget(limit=3_600_000)
+    api = HetznerApi(
+        token=lambda: "t" * 64, endpoint=str(server.make_url("/v1")), metrics=metrics, budget=budget
+    )
     yield api
     await api.close()
     await server.close()
-
-
-def api_at(server: TestServer, token: str = "t" * 64) -> HetznerApi:
-    metrics, budget = ApiMetrics(CollectorRegistry()), Budget(limit=3_600_000)
-    return HetznerApi(
-        token=lambda: token, endpoint=str(server.make_url("/v1")), metrics=metrics, budget=budget
-    )
 
 
 async def servers(api: HetznerApi):
@@ -117,6 +120,17 @@ async def test_an_odd_id_costs_nothing_but_its_item(stranger: Stranger, api: Het
     listing = await servers(api)
     assert [one.name for one in listing.items] == ["d"]
     assert [one.name for one in listing.odd] == ["a", "b", "c"]
+
+
+async def test_strange_codes_are_no_new_series(
+    stranger: Stranger, api: HetznerApi, registry: CollectorRegistry
+) -> None:
+    for number in range(5):
+        stranger.says(400, {"error": {"code": f"no {number}", "message": ""}})
+        with pytest.raises(Refused, match=f"no {number}"):
+            await change(api)
+    labels = {"operation": "POST /load_balancers/{id}/actions/add_target", "code": "odd"}
+    assert registry.get_sample_value("ccm_hetzner_api_requests_total", labels) == 5
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "-1", "1.5", "\xb2", ""])

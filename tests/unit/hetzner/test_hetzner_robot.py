@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestServer
 from emulated_cloud import EmulatedCloud
 
@@ -268,6 +269,22 @@ async def test_an_account_that_never_had_a_server_of_ours_proves_nothing(
     with pytest.raises(InstanceNotFound):
         await cloud.instances.get(gone, accepted_age=0)
     await cloud.close()
+
+
+async def test_an_odd_server_costs_only_itself() -> None:
+    good, odd = {"server_number": 7, "server_name": "good"}, {"server_number": 8, "product": None}
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response([{"server": odd}, {"server": 5}, {}, {"server": good}])
+
+    application = web.Application()
+    application.router.add_get("/server", answer)
+    async with TestServer(application) as server:
+        client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"))
+        listing = await client.servers()
+        await client.close()
+    assert listing.items == [RobotServer(7, "good")]
+    assert [one.id for one in listing.odd] == [8, 0, 0]
 
 
 async def test_a_user_that_can_not_be_one_is_named(robot: TestServer) -> None:

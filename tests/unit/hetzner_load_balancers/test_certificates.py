@@ -201,6 +201,15 @@ class TestManaged:
         assert len(await certificates(site)) == 1
         assert used(await site.one()).keys() == {443}
 
+    async def test_a_domain_may_end_with_a_dot(self, site: BalancerSite) -> None:
+        """The certificate's has none; it would look like another one for ever."""
+        domains = {
+            "http-managed-certificate-domains": "shop.example.com., WWW.shop.example.com,shop.example.com"
+        }
+        await site.ensure(view("web", 443, annotations=MANAGED | domains))
+        await site.restart()
+        assert (await site.ensure(view("web", 443, annotations=MANAGED | domains))).steps == ()
+
     async def test_domains_are_needed(self, site: BalancerSite) -> None:
         with pytest.raises(CloudError, match="http-managed-certificate-domains: '' is missing"):
             await site.ensure(

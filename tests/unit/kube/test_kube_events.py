@@ -150,6 +150,14 @@ async def test_forbidden_event_is_dropped_and_the_next_is_sent(server, recorder)
     assert [event["message"] for event in server.all(EVENTS)] == ["y"]
 
 
+async def test_a_note_that_can_not_be_sent_at_all_costs_only_itself(server, recorder):
+    server.fail(ValueError("odd"), verb="create")
+    recorder.event(NODE, "Normal", "First", "odd")
+    recorder.event(NODE, "Normal", "Second", "well")
+    assert await recorder.flush(1)
+    assert [event["reason"] for event in server.all(EVENTS)] == ["Second"]
+
+
 async def test_recording_never_waits_and_forgets_the_oldest(server):
     recorder = EventRecorder(server, "c")
     for number in range(1100):

@@ -227,6 +227,17 @@ async def test_deleted_lease_is_made_again(server):
     assert server.read(LEASE)["spec"]["holderIdentity"] == "one"
 
 
+async def test_others_are_never_told_less_than_we_count_on(server):
+    """A Lease has whole seconds; cut down, it would run out before we give up."""
+    times = LeaseTimes(duration=2.4, renew_deadline=2.3, retry_period=0.5)
+    elector = LeaderElector(server, identity="one", times=times)
+    running = asyncio.create_task(elector.run(asyncio.Event().wait))
+    await asyncio.sleep(1)
+    assert server.read(LEASE)["spec"]["leaseDurationSeconds"] == 3
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 async def test_told_to_stop_it_gives_the_lease_back_and_the_next_starts_at_once(server):
     first = Candidate(server, "one", stop_takes=3)
     await asyncio.sleep(5)

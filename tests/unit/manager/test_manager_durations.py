@@ -22,7 +22,24 @@ def test_durations_of_go(text, seconds):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "3", "-", "s", ".", "-.", ".s", "1d", "5 s", "1h-5m", "5S", "0x1s", "1_0s"]
+    "text",
+    [
+        "",
+        "3",
+        "-",
+        "s",
+        ".",
+        "-.",
+        ".s",
+        "1d",
+        "5 s",
+        "1h-5m",
+        "5S",
+        "0x1s",
+        "1_0s",
+        "2562048h",
+        "9" * 400 + "h",
+    ],
 )
 def test_no_durations(text):
     with pytest.raises(ValueError, match="no duration"):
