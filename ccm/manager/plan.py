@@ -45,7 +45,8 @@ _USAGE = """What would be done now, without doing it.
 Usage:
   python -m ccm plan [service/NAME | service/NAMESPACE/NAME | services | routes | nodes] [manager's flags]
 
-Without a subject, all of them.
+Without a subject, all of them. Flags and environment must be those of the running manager. Without
+--kubeconfig the file that KUBECONFIG names is taken, or, without that too, the Pod's service account.
 """
 
 
@@ -270,7 +271,8 @@ async def _run(
         await cloud.start()
         transport = await KubernetesTransport.connect(
             environment=environment,
-            kubeconfig=flags["kubeconfig"],
+            # As kubectl, since a person types this; the manager itself takes nothing from KUBECONFIG.
+            kubeconfig=flags["kubeconfig"] or environment.get("KUBECONFIG", ""),
             master=flags["master"],
             user_agent=f"cloud-controller-manager/v{VERSION}",
         )

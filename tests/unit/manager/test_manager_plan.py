@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.errors import ConfigurationError
 from ccm.kube.events import EventRecorder
 from ccm.kube.memory import MemoryTransport
+from ccm.manager import plan
 from ccm.manager.controllers import Workshop
 from ccm.manager.metrics import Metrics
 from ccm.manager.plan import Findings, examine
@@ -138,3 +140,16 @@ def test_wrong_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--nonsense"]) == 2
     assert "unknown flag" in capsys.readouterr().err
     assert main(["plan", "--help"]) == 0
+
+
+def test_the_cluster_is_the_one_of_kubectl(capsys: pytest.CaptureFixture[str]) -> None:
+    assert plan.main(["--cloud-provider=sample"], {"KUBECONFIG": "/nowhere/config"}) == 2
+    assert "/nowhere/config" in capsys.readouterr().err
+
+
+def test_a_flag_wins_over_kubectls_variable(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("no kubeconfig")
+    flags = ["--cloud-provider=sample", f"--kubeconfig={file}"]
+    assert plan.main(flags, {"KUBECONFIG": "/nowhere/config"}) == 2
+    assert str(file) in capsys.readouterr().err
