@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from sandbox.engine import steps
+from sandbox.engine import paths, steps
 from sandbox.engine.clock import timestamp
 from sandbox.engine.deletion import delete_one
 from sandbox.engine.errors import DuplicateUrnError, EngineError, PartialError, ProtectedError, StoppedError
@@ -254,6 +254,10 @@ class Changer:
         return doomed
 
     def _dies(self, candidate: Resource, inputs: Properties) -> bool:
+        if any(
+            paths.differ(candidate.inputs, inputs, paths.parse(path)) for path in candidate.replace_on_changes
+        ):
+            return True
         try:
             return bool(self._provider_for(candidate).diff(candidate, inputs).replaces)
         except StoppedError:

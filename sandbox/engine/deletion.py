@@ -29,7 +29,7 @@ def check_protected(resources: Sequence[Resource]) -> None:
         ProtectedError: One of the resources is protected.
     """
     for resource in resources:
-        if resource.protect:
+        if resource.protect and not resource.delete:
             raise ProtectedError(resource.urn, "deleted")
 
 
@@ -57,7 +57,7 @@ def delete_one(
     op: Op,
     hooks: Hooks | None = None,
 ) -> None:
-    """Delete one resource and forget it.
+    """Delete one resource and forget it; one that will be made anew stays in the state until then.
 
     Args:
         run: The run.
@@ -70,10 +70,10 @@ def delete_one(
     Raises:
         EngineError: It could not be deleted; it stays in the state.
     """
-    if resource.protect:
+    if resource.protect and op is not Op.DELETE_REPLACED:
         raise ProtectedError(resource.urn, "deleted")
     run.check()
-    # a genuine engine marks what it has deleted already, to make it anew
+    # what waits for its replacement is gone already
     kept = resource.retain_on_delete or resource.pending_replacement or resource.deleted_with in going
     if not resource.is_managed or kept:
         run.unchanged(resource.urn, Op.DISCARD if kept or resource.external else op)
@@ -85,7 +85,10 @@ def delete_one(
                 _provider_delete(run, resource, provider_of(resource))
                 if hooks:
                     hooks("AfterDelete", resource)
-    run.snapshot.forget(resource)
+    if op is Op.DELETE_REPLACED and not resource.delete:
+        run.snapshot.await_replacement(resource)
+    else:
+        run.snapshot.forget(resource)
 
 
 def _provider_delete(run: Run, resource: Resource, provider: Provider) -> None:

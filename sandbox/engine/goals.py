@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,30 @@ def goal_of(request: resource_pb2.RegisterResourceRequest, stack: str, project: 
         import_id=request.importId,
         source_position=position(request.sourcePosition, root) if request.HasField("sourcePosition") else "",
         hooks=_hooks(request.hooks) if request.HasField("hooks") else {},
+    )
+
+
+@dataclass(frozen=True)
+class Heritage:
+    """What children have from their parent unless they say otherwise; None where nobody said anything."""
+
+    protect: bool | None
+    retain_on_delete: bool | None
+    deleted_with: str
+
+
+def inherit(request: resource_pb2.RegisterResourceRequest, parent: Heritage | None) -> Heritage:
+    """Fill in, in place, what the request has from its parent; what its own children will have."""
+    if parent is not None:
+        if not request.HasField("protect") and parent.protect is not None:
+            request.protect = parent.protect
+        if not request.HasField("retainOnDelete") and parent.retain_on_delete is not None:
+            request.retainOnDelete = parent.retain_on_delete
+        request.deletedWith = request.deletedWith or parent.deleted_with
+    return Heritage(
+        request.protect if request.HasField("protect") else None,
+        request.retainOnDelete if request.HasField("retainOnDelete") else None,
+        request.deletedWith,
     )
 
 

@@ -16,7 +16,7 @@ from sandbox.engine import graph
 from sandbox.engine.changes import Registered
 from sandbox.engine.config import Configuration
 from sandbox.engine.errors import EngineError, StoppedError, UnsupportedError
-from sandbox.engine.goals import goal_of, position
+from sandbox.engine.goals import Heritage, goal_of, inherit, position
 from sandbox.engine.hooks import HookTable
 from sandbox.engine.providers import yaml_v2
 from sandbox.engine.providers.registry import Registry
@@ -71,6 +71,7 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
         self._root = root
         self._finish = finish
         self._defaults: dict[str, str] = {}
+        self._heritage: dict[str, Heritage] = {}
         self._default_lock = threading.Lock()
 
     # --- what the run is
@@ -115,6 +116,8 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
     def RegisterResource(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Make a resource what the program wants."""
         urn = graph.urn_of(self._run.stack, self._run.project, request.type, request.name, request.parent)
+
+        self._heritage[urn] = inherit(request, self._heritage.get(request.parent))
 
         def register() -> Any:
             goal = goal_of(request, self._run.stack, self._run.project, self._root)

@@ -35,7 +35,8 @@ def resume(run: Run, registry: Registry) -> None:
 
 def _adopt(run: Run, registry: Registry, pending: Pending) -> str:
     resource = pending.resource
-    if any(old.urn == resource.urn and not old.delete for old in run.snapshot.olds):
+    existing = [old for old in run.snapshot.olds if not old.delete and not old.pending_replacement]
+    if any(old.urn == resource.urn for old in existing):
         run.snapshot.resolve_interrupted(pending)
         return "its predecessor is still there and is replaced again"
     if resource.package == "pulumi-python":

@@ -178,7 +178,7 @@ class Session:
         def finish() -> None:
             self.run.check()
             leftover = registrar.unregistered()
-            deletion.check_protected([item for item in leftover if not item.delete])
+            deletion.check_protected(leftover)
             deletion.delete_all(self.run, leftover, self._provider_of, hooks.run)
 
         monitor = ResourceMonitor(

@@ -115,6 +115,13 @@ class Snapshot:
             self._changes += 1
         self.save()
 
+    def await_replacement(self, old: Resource) -> None:
+        """Record that an old resource is gone, and that a new one will take its place and its name."""
+        with self._lock:
+            old.pending_replacement = True
+            self._changes += 1
+        self.save()
+
     def touch(self) -> None:
         """Record that a resource was changed in place; the next save writes it."""
         with self._lock:
@@ -125,6 +132,7 @@ class Snapshot:
         with self._lock:
             self.interrupted.remove(pending)
             if adopted is not None:
+                self._gone |= {id(old) for old in self.olds if old.urn == adopted.urn and not old.delete}
                 self.olds.append(adopted)
             self._changes += 1
         self.save()

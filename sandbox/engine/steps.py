@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from sandbox.engine import paths
-from sandbox.engine.errors import ProtectedError, UnsupportedError
+from sandbox.engine.errors import EngineError, ProtectedError, UnsupportedError
 from sandbox.engine.graph import Alias
 from sandbox.engine.providers.base import Diff
 from sandbox.engine.resource import Resource
@@ -136,6 +136,7 @@ def decide(goal: Goal, old: Resource | None, diff: Diff | None, forced: Sequence
 
     Raises:
         ProtectedError: A protected resource would be replaced.
+        EngineError: An imported one would.
     """
     if goal.import_id and old is None:
         return Decision(Op.IMPORT)
@@ -144,6 +145,11 @@ def decide(goal: Goal, old: Resource | None, diff: Diff | None, forced: Sequence
     if old is None or old.external or old.delete or old.pending_replacement:
         return Decision(Op.CREATE)
     reasons = tuple(dict.fromkeys([*(diff.replaces if diff else ()), *forced]))
+    if reasons and goal.import_id:
+        raise EngineError(
+            f"'{goal.urn}' was imported and would have to be replaced ({', '.join(reasons)}): "
+            "take 'import_' out of its resource options first"
+        )
     if reasons:
         return _replacement(goal, old, diff, reasons)
     if (diff and diff.changes) or old.init_errors:
@@ -152,7 +158,7 @@ def decide(goal: Goal, old: Resource | None, diff: Diff | None, forced: Sequence
 
 
 def _replacement(goal: Goal, old: Resource, diff: Diff | None, reasons: tuple[str, ...]) -> Decision:
-    if old.protect:
+    if old.protect and goal.protect:  # one run may take the protection away and replace
         raise ProtectedError(goal.urn, "replaced")
     from_provider = bool(diff and diff.delete_before_replace)
     delete_first = from_provider if goal.delete_before_replace is None else goal.delete_before_replace

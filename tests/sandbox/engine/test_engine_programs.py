@@ -76,6 +76,32 @@ def test_delete_before_replace_takes_dependents_along(lab: Lab) -> None:
     assert "+- 2 replaced" in done
 
 
+def test_a_dependent_that_must_be_replaced_on_changes_goes_first(lab: Lab) -> None:
+    lab.up("""
+    a = Thing("a", first=True, host=os.environ.get("HOST_A", "h"))
+    Thing("b", size=a.made, opts=O(replace_on_changes=["size"]))
+    """)
+    lab.journal()
+    lab.up(HOST_A="g")
+    assert lab.journal() == ["delete b", "delete a", "create a", "create b"]
+
+
+def test_what_is_deleted_to_be_made_anew_stays_in_the_state_until_then(lab: Lab) -> None:
+    body = 'a = Thing("a", first=True{}); Thing("c", opts=O(depends_on=[a]))'
+    lab.up(body.format(""))
+    lab.journal()
+    lab.up(body.format(', host="g", word="fail"'), status=1)
+    assert lab.journal() == ["delete a", "create a"]
+    state = lab.resources()
+    assert state["a"]["pendingReplacement"] is True
+    assert state["c"]["dependencies"] == [state["a"]["urn"]]
+    lab.up(body.format(', host="g"'))
+    assert lab.journal() == ["create a"]
+    assert "pendingReplacement" not in lab.resources()["a"]
+    assert lab.run("destroy", "--yes").status == 0
+    assert lab.journal() == ["delete c", "delete a"]
+
+
 def test_what_the_program_no_longer_has_is_deleted(lab: Lab) -> None:
     lab.up(CHAIN)
     lab.journal()
@@ -123,6 +149,36 @@ def test_protected_resources_are_never_deleted(lab: Lab, command: str) -> None:
     assert lab.journal() == []
     lab.up('Thing("a", opts=O(protect=False))')
     assert lab.run("destroy", "--yes").status == 0
+
+
+def test_one_run_may_take_the_protection_away_and_replace(lab: Lab) -> None:
+    for first in ("True", "False"):
+        lab.up(f'Thing("a", first={first}, host="h", opts=O(protect=True))')
+        assert "can't be replaced" in lab.up(f'Thing("a", first={first}, host="g", opts=O(protect=True))', 1)
+        lab.up(f'Thing("a", first={first}, host="g")')
+        assert lab.resources()["a"]["outputs"]["host"] == "g"
+        assert len(lab.resources()) == 1
+        assert lab.run("destroy", "--yes").status == 0
+
+
+def test_children_inherit_what_their_parent_says_about_their_end(lab: Lab) -> None:
+    body = """
+    class Group(pulumi.ComponentResource):
+        def __init__(self, name, opts=None):
+            super().__init__("lab:index:Group", name, None, opts)
+            inner = pulumi.ComponentResource("lab:index:Inner", name, None, O(parent=self))
+            Thing(f"{name}-kept", opts=O(parent=inner))
+            Thing(f"{name}-own", opts=O(parent=inner, retain_on_delete=False, deleted_with=a))
+    a = Thing("a")
+    Group("g", O(deleted_with=a))
+    Group("k", O(retain_on_delete=True))
+    """
+    lab.up(body)
+    lab.journal()
+    resources = lab.resources()
+    assert resources["g-kept"]["deletedWith"] == resources["a"]["urn"]
+    assert lab.run("destroy", "--yes").status == 0
+    assert lab.journal() == ["delete a"], "the others go with it, or stay"
 
 
 def test_retained_resources_leave_only_the_state(lab: Lab) -> None:

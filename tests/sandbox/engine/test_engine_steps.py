@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.engine import steps
-from sandbox.engine.errors import ProtectedError, UnsupportedError
+from sandbox.engine.errors import EngineError, ProtectedError, UnsupportedError
 from sandbox.engine.providers.base import Diff
 from sandbox.engine.resource import Resource
 from sandbox.engine.steps import Goal, Op
@@ -49,12 +49,13 @@ def test_the_plan_follows_from_what_differs(
 
 @given(diffs, forced)
 def test_a_protected_resource_is_never_replaced(diff: Diff, forced: list[str]) -> None:
-    old = existing(protect=True)
+    old, goal = existing(protect=True), replace(GOAL, protect=True)
     if diff.replaces or forced:
         with pytest.raises(ProtectedError, match="replaced"):
-            steps.decide(GOAL, old, diff, forced)
+            steps.decide(goal, old, diff, forced)
+        assert steps.decide(GOAL, old, diff, forced).op is Op.REPLACE, "unless this run unprotects it"
     else:
-        assert steps.decide(GOAL, old, diff, forced).op in (Op.SAME, Op.UPDATE)
+        assert steps.decide(goal, old, diff, forced).op in (Op.SAME, Op.UPDATE)
 
 
 def test_what_is_not_there_or_not_ours_is_created() -> None:
@@ -69,6 +70,8 @@ def test_imports_happen_once_and_never_over_something_else() -> None:
     assert steps.decide(goal, replace(existing(), id="7"), unchanged).op is Op.SAME
     with pytest.raises(UnsupportedError, match="importing '7' over"):
         steps.decide(goal, existing(), unchanged)
+    with pytest.raises(EngineError, match="take 'import_' out"):
+        steps.decide(replace(goal, import_id="1"), existing(), unchanged, ["x"])
 
 
 def test_replacements_can_be_forced_by_options() -> None:
