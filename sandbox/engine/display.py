@@ -214,7 +214,9 @@ class Display:
         unchanged = counts.get(Op.SAME, 0)
         if unchanged or not changes:
             self._print(f"    {unchanged} unchanged")
-        if failed:
+        if failed and self._preview:
+            self._print("    the preview failed; nothing was changed")
+        elif failed:
             self._print("    the run failed; what it did is saved, and the next run goes on from here")
         self._print(f"\nDuration: {time.monotonic() - self._start:.1f}s")
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sandbox.engine.errors import UsageError
-from sandbox.engine.values import is_secret, plain
+from sandbox.engine.values import is_secret, plain, secret
 
 _SEGMENT = re.compile(r"""\.?(?:\["((?:[^"\\]|\\.)*)"\]|\[(\d+|\*)\]|([^.\[\]"]+))""")
 _MISSING = object()
@@ -48,8 +48,11 @@ def get(tree: Any, path: Sequence[Segment]) -> Any:
 
 
 def ignore(old: Any, new: Any, path: Sequence[Segment]) -> Any:
-    """A copy of `new` with what `old` has at the path; what `old` lacks is removed there."""
-    return _ignore(old, copy.deepcopy(new), path)
+    """A copy of `new` with what `old` has at the path; what `old` lacks is removed there.
+
+    A value that was secret, or part of a secret, stays one.
+    """
+    return _ignore(old, copy.deepcopy(new), path, hidden=False)
 
 
 def _open(tree: Any) -> Any:
@@ -77,19 +80,21 @@ def _keys(old: Any, new: Any, segment: Segment) -> list[Segment]:
     return []
 
 
-def _ignore(old: Any, new: Any, path: Sequence[Segment]) -> Any:
+def _ignore(old: Any, new: Any, path: Sequence[Segment], *, hidden: bool) -> Any:
+    """As `ignore`, in place; `hidden` tells that the old value lies in a secret and the new one does not."""
     if not path:
         return old
+    hidden = not is_secret(new) and (hidden or is_secret(old))
     before, after = _open(old), _open(new)
     for key in _keys(before, after, path[0]):
         was = _get(before, [key])
         now = _get(after, [key])
         if len(path) == 1:
-            kept = was
-        elif was is _MISSING or now is _MISSING:
+            kept = secret(was) if hidden and was is not _MISSING else was
+        elif now is _MISSING or (was is _MISSING and path[0] == "*"):
             continue
         else:
-            kept = _ignore(was, now, path[1:])
+            kept = _ignore(None if was is _MISSING else was, now, path[1:], hidden=hidden)
         _put(after, key, kept)
     return new
 

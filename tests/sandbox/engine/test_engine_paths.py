@@ -46,6 +46,17 @@ def test_ignoring_removes_what_was_not_there_and_adds_what_was() -> None:
     assert paths.ignore({"a": 1}, {}, ("a",)) == {"a": 1}
 
 
+def test_ignoring_a_part_of_what_is_new_removes_that_part() -> None:
+    assert paths.ignore({}, {"a": {"b": 1, "c": 2}}, ("a", "b")) == {"a": {"c": 2}}
+    assert paths.ignore({"a": {}}, {"a": {"k": {"b": 1}}}, ("a", "*", "b")) == {"a": {"k": {"b": 1}}}
+
+
+def test_what_lay_in_a_secret_stays_secret() -> None:
+    old = {"a": secret({"b": {"c": 1}})}
+    assert paths.ignore(old, {"a": {"b": {"c": 2}}}, ("a", "b", "c")) == {"a": {"b": {"c": secret(1)}}}
+    assert paths.ignore(old, {"a": secret({"b": 2})}, ("a", "b")) == {"a": secret({"b": {"c": 1}})}
+
+
 def test_ignoring_looks_into_secrets() -> None:
     assert paths.ignore({"a": {"b": 1}}, {"a": secret({"b": 2})}, ("a", "b")) == {"a": secret({"b": 1})}
 

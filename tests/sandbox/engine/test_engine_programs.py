@@ -130,6 +130,13 @@ def test_the_programs_own_exception_shows_its_own_lines(lab: Lab) -> None:
     assert "sandbox/engine" not in out
 
 
+def test_a_failed_preview_has_changed_nothing(lab: Lab) -> None:
+    lab.program('Thing("a", size=-1)')
+    done = lab.run("preview")
+    assert done.status == 1
+    assert "the preview failed; nothing was changed" in done.out
+
+
 def test_a_check_failure_names_the_property(lab: Lab) -> None:
     assert "error: size: must not be negative" in lab.up('Thing("a", size=-1)', status=1)
 
