@@ -23,7 +23,7 @@ from ccm.controllers.service.announcer import Announcer
 from ccm.controllers.service.balancing import Balancing
 from ccm.controllers.service.cleanup import Cleanup
 from ccm.controllers.service.errors import ServiceNotSynced
-from ccm.controllers.service.hosts import Host, host_of, hosts_among
+from ccm.controllers.service.hosts import Hosts, hosts_among
 from ccm.controllers.service.known import Known
 from ccm.controllers.service.metrics import ServiceMetrics
 from ccm.controllers.service.policy import (
@@ -111,6 +111,7 @@ class ServiceController:
         self._cleanup = Cleanup(load_balancers, transport, self._announcer)
         self._known: dict[str, Known] = {}
         self._foreign: set[str] = set()
+        self._hosts = Hosts()
         self._turns = asyncio.Semaphore(max(1, self._options.concurrent_syncs))
         services.add_handler(self._on_service)
         nodes.add_handler(self._on_node)
@@ -157,7 +158,7 @@ class ServiceController:
 
     async def reconcile_node(self, _key: str) -> None:
         """A Node changed: look at every load balancer whose Nodes are not these any more."""
-        hosts = self._hosts()
+        hosts = self._hosts.all
         now = asyncio.get_running_loop().time()
         for key, known in self._known.items():
             if known.hosts != hosts:  # also while the first look lasts: it may be at older Nodes
@@ -191,7 +192,7 @@ class ServiceController:
 
     async def _ensure(self, key: str, service: Service) -> None:
         nodes = hosts_among(self._nodes.items())
-        hosts = tuple(host for node in nodes if (host := host_of(node)) is not None)
+        hosts = self._hosts.all
         known = self._known.get(key)
         changed = known is None or relevant(known.service) != relevant(service)
         first = not has_finalizer(service)
@@ -233,10 +234,6 @@ class ServiceController:
     def _is_failing(self, key: str) -> bool:
         return self.queue.failures(key) > 0 and self.queue.is_delayed(key)
 
-    def _hosts(self) -> tuple[Host, ...]:
-        hosts = (host_of(node) for node in hosts_among(self._nodes.items()))
-        return tuple(host for host in hosts if host is not None)
-
     def _on_service(self, old: Service | None, new: Service | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._foreign.discard(old.metadata.uid)
@@ -257,7 +254,8 @@ class ServiceController:
             self.queue.add(key)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
-        if host_of(old) != host_of(new):
+        node = new or old
+        if node is not None and self._hosts.see(node.metadata.name, new):
             # One key for all: each look is at all Nodes, and thousands may change at once.
             self.node_queue.add(ALL_NODES)
 

@@ -7,17 +7,18 @@ leaves is what will not come back: Nodes that are being deleted, or drained to b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ccm.controllers.names import AUTOSCALER_TAINT, EXCLUDE_FROM_LOAD_BALANCERS
-from ccm.kube.objects import Node
+from ccm.kube.objects import Node, NodeAddress
 
 # Set by what is about to remove the machine: cluster autoscaler, Karpenter.
 LEAVING_TAINTS = frozenset({AUTOSCALER_TAINT, "karpenter.sh/disrupted"})
 # What Go's strconv.ParseBool takes for false; everything else, also nonsense, excludes.
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
-Host = tuple[str, str, frozenset[tuple[str, str]]]
+# Name, provider ID, labels, addresses; the last two are the Node's own objects, so this takes no memory.
+Host = tuple[str, str, Mapping[str, str], tuple[NodeAddress, ...]]
 
 
 def is_included(node: Node) -> bool:
@@ -34,10 +35,41 @@ def is_leaving(node: Node) -> bool:
 
 
 def host_of(node: Node | None) -> Host | None:
-    """What load balancers need to know of a Node: name, provider ID, labels; None = it is not behind them."""
+    """What load balancers need to know of a Node; None = it is not behind them.
+
+    Addresses count as soon as its machine is known: before that, it can't be a target.
+    """
     if node is None or not is_included(node) or is_leaving(node):
         return None
-    return node.metadata.name, node.spec.provider_id, frozenset(node.metadata.labels.items())
+    addresses = node.status.addresses if node.spec.provider_id else ()
+    return node.metadata.name, node.spec.provider_id, node.metadata.labels, addresses
+
+
+class Hosts:
+    """All hosts as they are now: one tuple for everybody who remembers it, made anew only after a change."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Host] = {}
+        self._all: tuple[Host, ...] | None = ()
+
+    @property
+    def all(self) -> tuple[Host, ...]:
+        """By name."""
+        if self._all is None:
+            self._all = tuple(self._by_name[name] for name in sorted(self._by_name))
+        return self._all
+
+    def see(self, name: str, node: Node | None) -> bool:
+        """Note a Node as it is now, None = it is gone; whether that makes a difference to load balancers."""
+        host = host_of(node)
+        if host == self._by_name.get(name):
+            return False
+        if host is None:
+            del self._by_name[name]
+        else:
+            self._by_name[name] = host
+        self._all = None
+        return True
 
 
 def hosts_among(nodes: Iterable[Node]) -> list[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from service_cluster import SHOP, running, service
+from service_cluster import SHOP, node, running, service
 
 from ccm.cloud import (
     CloudUnavailable,
@@ -457,6 +457,29 @@ class TestNodes:
             await cluster.put("web")
             await cluster.put_node("a", **change)
             assert cluster.calls() == ["ensure", "ensure"]
+
+    async def test_addresses_matter_as_soon_as_there_is_a_machine(self) -> None:
+        """A Robot server is a target by its address, which its kubelet may tell late."""
+        async with running() as cluster:
+            await cluster.put("web")
+            for provider_id, calls in (("", 2), ("fake://a", 4)):
+                item = node("a", provider_id=provider_id)
+                cluster.transport.put("/api/v1/nodes", item)
+                await cluster.settle()
+                item["status"]["addresses"] = [{"type": "InternalIP", "address": "10.0.0.1"}]
+                cluster.transport.put("/api/v1/nodes", item)
+                await cluster.settle()
+                assert len(cluster.calls("ensure")) == calls
+
+    async def test_many_services_remember_the_nodes_once(self) -> None:
+        async with running() as cluster:
+            for name in ("a", "b", "c"):
+                await cluster.put_node(name)
+            for name in ("web", "shop", "mail"):
+                await cluster.put(name)
+            remembered = [known.hosts for known in cluster.controller._known.values()]
+            assert len(remembered[0] or ()) == 3
+            assert all(one is remembered[0] for one in remembered)
 
     async def test_the_last_node_leaves(self) -> None:
         async with running() as cluster:
