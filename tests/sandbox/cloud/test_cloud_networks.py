@@ -68,6 +68,10 @@ async def test_what_a_new_subnet_can_not_be(emulator: Emulator):
         assert [entry["name"] for entry in error["details"]["fields"]] == [field]
     for right in ({"ip_range": "10.0.1.0/30"}, {"type": "vswitch", "vswitch_id": 7}):
         await emulator.ok("POST", path, {**subnet, **right})
+    other = await emulator.make_network("other", ip_range="192.168.0.0/16")
+    path = f"/networks/{other['id']}/actions/add_subnet"
+    error = await emulator.refused("POST", path, {**subnet, "type": "vswitch", "vswitch_id": 7})
+    assert (error["status"], error["code"]) == (422, "vswitch_id_already_used")
 
 
 async def test_a_subnet_with_members_stays(emulator: Emulator):

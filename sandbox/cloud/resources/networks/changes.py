@@ -69,9 +69,8 @@ async def add_subnet(call: Call) -> Reply:
     """Add a subnet; the first free /24 if no range is given."""
     network = _free(call)
     call.cloud.check_limit("network_subnets", len(network.subnets))
-    return await _change(
-        call, "add_subnet", network, subnets=[*network.subnets, read_subnet(call.fields(), network)]
-    )
+    subnet = read_subnet(call.cloud, call.fields(), network)
+    return await _change(call, "add_subnet", network, subnets=[*network.subnets, subnet])
 
 
 @operation("POST", "/networks/{id}/actions/delete_subnet")

@@ -8,6 +8,7 @@ from typing import Any
 from sandbox.cloud.backend import BackendError
 from sandbox.cloud.call import Call, Reply
 from sandbox.cloud.catalog import NETWORK_ZONES
+from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import Resource, check_unique, created, listing
 from sandbox.cloud.errors import ApiError, InvalidInput, Protected
 from sandbox.cloud.fields import Fields
@@ -57,7 +58,7 @@ async def create(call: Call) -> Reply:
         expose_routes_to_vswitch=expose,
     )
     for item in subnet_fields:
-        network.subnets.append(read_subnet(item, network))
+        network.subnets.append(read_subnet(cloud, item, network))
     for item in route_fields:
         network.routes.append(read_route(item, network))
     try:
@@ -68,11 +69,12 @@ async def create(call: Call) -> Reply:
     return created("network", NETWORKS.show(call, network))
 
 
-def read_subnet(fields: Fields, network: Network) -> Subnet:
+def read_subnet(cloud: Cloud, fields: Fields, network: Network) -> Subnet:
     """A subnet that fits into a network.
 
     Raises:
         InvalidInput: it does not.
+        ApiError: ``vswitch_id_already_used``; another network is connected to it.
     """
     kind = fields.choice("type", {"cloud", "server", "vswitch"}, required=True)
     zone = fields.choice("network_zone", NETWORK_ZONES, required=True)
@@ -84,6 +86,11 @@ def read_subnet(fields: Fields, network: Network) -> Subnet:
     if zones - {zone}:
         fields.wrong("network_zone", f"all subnets of a network must be in one zone, here {zones.pop()}")
     fields.check()
+    others = (
+        subnet for other in cloud.store.all(Network) if other is not network for subnet in other.subnets
+    )
+    if vswitch is not None and any(subnet.vswitch_id == vswitch for subnet in others):
+        raise ApiError("vswitch_id_already_used", f"vSwitch {vswitch} is already used by another network")
     return Subnet(kind, str(wanted or free_subnet(whole, network.subnets, network.routes)), zone, vswitch)
 
 
