@@ -18,6 +18,7 @@ CNIS = ("native", "cilium")
 INGRESSES = ("none", "traefik")
 PROVIDERS = ("ccm-from-scratch", "hcloud")
 NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
+RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 MOST_WORKERS = 99
 """A Hetzner network takes 100 servers, and one of them is the control server."""
 
@@ -127,7 +128,7 @@ def address_problems(settings: Settings) -> list[Problem]:
     pods, services = settings.cluster_cidr, settings.service_cidr
     servers = settings.worker_count + 1
     rules = [
-        ("network_cidr", network.is_private, "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
+        ("network_cidr", _is_rfc_1918(network), "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
         ("network_cidr", network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
         ("subnet_cidr", subnet.subnet_of(network), f"it must lie inside {key_of('network_cidr')} {network}"),
         # network address, gateway and broadcast address are taken
@@ -253,6 +254,11 @@ def _chooser(choices: tuple[str, ...]) -> Callable[[Any], str]:
         return value
 
     return parse
+
+
+def _is_rfc_1918(network: ipaddress.IPv4Network) -> bool:
+    # Python's own is_private has more: link-local addresses, those for documentation and for benchmarks
+    return any(network.subnet_of(private) for private in RFC_1918)
 
 
 def _range(value: Any) -> ipaddress.IPv4Network:

@@ -92,6 +92,7 @@ def test_worker_counts_that_are_none(defaults, count):
         ("serviceCidr", "10.0.0.0/24", "overlaps ccm-from-scratch:subnetCidr"),
         ("serviceCidr", "10.43.0.0/30", "/12 to a /24"),
         ("networkCidr", "8.0.0.0/6", "10.0.0.0/8, 172.16.0.0/12"),
+        ("networkCidr", "198.18.0.0/15", "10.0.0.0/8, 172.16.0.0/12"),
     ],
 )
 def test_ranges_that_do_not_fit(defaults, key, value, says):
