@@ -201,12 +201,8 @@ class _Reader:
     def labels(self, field: str) -> Mapping[str, str]:
         def parse(value: Any) -> Mapping[str, str]:
             labels = _json(value, dict)
-            name = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
-            for label, content in labels.items():
-                prefix, _, rest = label.rpartition("/")
-                good = isinstance(content, str) and name.fullmatch(content) and rest and name.fullmatch(rest)
-                if not good or prefix.startswith("hetzner.cloud"):
-                    raise ValueError
+            if not all(_is_label(label, content) for label, content in labels.items()):
+                raise ValueError
             return labels
 
         allowed = 'give a JSON object of texts with the syntax of Kubernetes labels, such as {"team": "shop"}'
@@ -254,6 +250,16 @@ def _chooser(choices: tuple[str, ...]) -> Callable[[Any], str]:
         return value
 
     return parse
+
+
+def _is_label(label: str, content: Any) -> bool:
+    name = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+    part = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+    domain = re.compile(rf"{part}(\.{part})*")
+    prefix, slash, rest = label.rpartition("/")
+    if slash and (not domain.fullmatch(prefix) or len(prefix) > 253 or prefix == "hetzner.cloud"):
+        return False
+    return bool(rest and name.fullmatch(rest) and isinstance(content, str) and name.fullmatch(content))
 
 
 def _is_rfc_1918(network: ipaddress.IPv4Network) -> bool:

@@ -140,6 +140,9 @@ def test_any_text_as_a_range_is_a_range_or_a_problem(defaults, text):
         '{"a": "b c"}',
         '{"a": 1}',
         '{"hetzner.cloud/x": "y"}',
+        '{"a b/c": "d"}',
+        '{"Example.org/c": "d"}',
+        '{"/c": "d"}',
         '{"": "x"}',
         '{"a": "' + "x" * 64 + '"}',
     ],
@@ -149,7 +152,7 @@ def test_labels_that_the_cloud_would_refuse(defaults, labels):
 
 
 def test_labels_that_the_cloud_takes(defaults):
-    labels = {"team": "shop", "example.org/Owner": "a.b_c-d", "empty": ""}
+    labels = {"team": "shop", "example.org/Owner": "a.b_c-d", "empty": "", "hetzner.cloudy/x": "y"}
     assert read_settings(changed(defaults, labels=json.dumps(labels))).labels == labels
 
 
