@@ -122,3 +122,18 @@ async def test_a_machine_without_public_address_gets_its_metadata_through_its_ne
 async def test_what_was_never_created_is_named(backend):
     with pytest.raises(UnknownMachine, match="server 7 has no machine"):
         await backend.power_on(7)
+
+
+async def test_metadata_that_is_away_during_a_boot_is_waited_for(world):
+    backend = world.backend()
+    await backend.start([], {}, world.event)
+    await backend.create_machine(world.machine(1, private=False))
+    await backend.power_on(1)
+    log = world.state / "machines/1/disk/data/var/log/cloud-init.log"
+    deadline = time.monotonic() + 30
+    while not (log.exists() and "[2/" in log.read_text()):  # the attempts that cloud-init has made
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+    async with world.metadata(backend):
+        assert await world.ssh(1, "hostname") == "m1"
+    await backend.stop()

@@ -1,8 +1,14 @@
-"""Debian's own Hetzner datasource; only the strings of the firmware come from files: namespaces have none."""
+"""Debian's own Hetzner datasource, as far as a namespace lets it be.
+
+The strings of the firmware come from files, and nobody is asked for an address: the sandbox has set them all
+before the machine boots. So a metadata service that is away, because the sandbox was killed, is waited for.
+"""
 # ruff: noqa: N999, N813 -- cloud-init finds a datasource by exactly this file name
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +29,14 @@ def _hetzner() -> tuple[bool, str | None]:
     return _firmware("sys_vendor") == "Hetzner", _firmware("product_serial")
 
 
+@contextmanager
+def _network_is_there(**_: Any) -> Iterator[None]:
+    """In the place of DHCP, which nothing here would answer, with the interface of cloud-init's class."""
+    yield
+
+
 debian.get_hcloud_data = _hetzner
+debian.EphemeralDHCPv4 = _network_is_there
 
 
 class DataSourceHetzner(debian.DataSourceHetzner):
