@@ -1,0 +1,177 @@
+"""What the documents name is there: files, commands, flags, variables, annotations, settings, metrics."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ccm.hetzner.load_balancers.keys import TABLE
+from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.variable_table import VARIABLES
+from ccm.manager.flag_table import FLAGS
+from ccm.manager.flags import parse_flags
+from sandbox.__main__ import parse
+from sandbox.cloud.admin import _CALLS
+from sandbox.cloud.faults import FaultRule
+
+TREE = Path(__file__).parents[3]
+PAGES = [TREE / "README.md", TREE / "CONTRIBUTING.md", *sorted(TREE.glob("docs/**/*.md"))]
+REFERENCE = TREE / "docs" / "reference"
+FOLDERS = "bench|ccm|docs|infra|manifests|sandbox|tests"
+# Of k3s and its kubelet.
+OTHERS_FLAGS = {
+    "disable",
+    "disable-cloud-controller",
+    "disable-network-policy",
+    "flannel-backend",
+    "kubelet-arg",
+    "node-external-ip",
+    "node-ip",
+}
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TREE)))
+
+
+def words_in_code(page: Path) -> Iterator[str]:
+    """What stands between backticks in a page's sentences."""
+    for part in re.split(r"^```.*?^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL):
+        yield from re.findall(r"`([^`\n]+)`", part)
+
+
+def typed(page: Path) -> Iterator[list[str]]:
+    """The command lines of a page's shell blocks, as words."""
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
+        yield shlex.split(line, comments=True)
+
+
+def quoted(page: Path) -> Iterator[list[str]]:
+    """The command lines between backticks, as words."""
+    yield from (word.split() for word in words_in_code(page) if " " in word)
+
+
+def after(words: list[str], *beginning: str) -> list[str] | None:
+    """What follows these words on a command line; None where they are not on it."""
+    for start in range(len(words)):
+        if words[start : start + len(beginning)] == list(beginning):
+            return words[start + len(beginning) :]
+    return None
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pages
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, _, part in re.findall(r"\]\(([^)#\s]*)(#([^)\s]*))?\)", page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), target
+        if part:
+            headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert part in map(anchor, headings), f"{target}#{part}"
+
+
+@pages
+def test_files_exist(page: Path) -> None:
+    for word in words_in_code(page):
+        if re.fullmatch(rf"(?:{FOLDERS})/[\w./*-]*", word):
+            assert any(TREE.glob(word.rstrip("/"))), word
+
+
+@pages
+def test_commands_of_dev_are_understood(page: Path) -> None:
+    for words in (*typed(page), *quoted(page)):
+        if given := after(words, "./dev"):
+            parse([word for word in given if word != "…"])  # ends with its own message if it is wrong
+
+
+@pages
+def test_command_lines_of_the_ccm_are_understood(page: Path) -> None:
+    for words in (*typed(page), *quoted(page)):
+        given = after(words, "-m", "ccm") or []
+        if given[:1] == ["lint"]:
+            continue
+        flags = [word for word in given if word.startswith("-")]
+        assert not parse_flags(FLAGS, flags).problems, words
+
+
+@pages
+def test_what_is_typed_to_the_ccm_names_a_cloud(page: Path) -> None:
+    for words in typed(page):
+        given = after(words, "-m", "ccm")
+        if given and given[0] not in {"--help", "lint"}:
+            assert any(word.startswith("--cloud-provider=") for word in given), words
+
+
+@pages
+def test_flags_exist(page: Path) -> None:
+    known = {flag.name for flag in FLAGS} | OTHERS_FLAGS
+    for word in words_in_code(page):
+        flag = re.match(r"--([a-z][a-z0-9-]*)", word)
+        if flag and page.name != "benchmarks.md" and word not in {"--name=value", "--name value"}:
+            assert flag[1] in known, word
+
+
+@pages
+def test_variables_exist(page: Path) -> None:
+    known = {one.name for one in VARIABLES} | {f"{one.name}_FILE" for one in VARIABLES}
+    for name in re.findall(r"\b(?:HCLOUD|ROBOT|CCM)_[A-Z0-9_]*[A-Z0-9]\b", page.read_text(encoding="utf-8")):
+        assert name in known, name
+
+
+@pages
+def test_annotations_exist(page: Path) -> None:
+    known = {key.name for key in TABLE}
+    for key in re.findall(re.escape(PREFIX) + r"([a-z][a-z0-9-]*)", page.read_text(encoding="utf-8")):
+        assert key in known, key
+
+
+@pages
+def test_settings_of_the_stack_exist(page: Path) -> None:
+    known = yaml.safe_load((TREE / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+    for key in re.findall(r"ccm-from-scratch:[a-z]\w+", page.read_text(encoding="utf-8")):
+        assert key in known, key
+
+
+@pages
+def test_metrics_exist(page: Path) -> None:
+    known = (REFERENCE / "metrics.md").read_text(encoding="utf-8")
+    for word in words_in_code(page):
+        if re.fullmatch(r"(?:ccm|workqueue|hcloud_api|leader_election|rest_client)_[a-z_]+[a-z]", word):
+            assert f"`{word}`" in known, word
+
+
+def test_the_comparisons_are_all_described() -> None:
+    text = (REFERENCE / "benchmarks.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\| `\./dev bench (\w+)`", text, re.MULTILINE))
+    assert described == {path.stem for path in (TREE / "bench").glob("[a-z]*.py")}
+
+
+def test_the_admin_calls_are_all_described() -> None:
+    text = (REFERENCE / "sandbox-admin-api.md").read_text(encoding="utf-8")
+    first = " ".join(line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `"))
+    for _, path, _ in _CALLS:
+        plain = re.sub(r"\{(\w+):[^}]*\}", r"{\1}", path)
+        beginning = re.escape(plain.partition("{")[0])
+        assert re.search(rf"`[A-Z`, ]*{beginning}", first), path
+
+
+def test_the_fields_of_faults_are_all_described() -> None:
+    text = (REFERENCE / "sandbox-admin-api.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")]
+    described = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert described - {"GET"} == set(FaultRule.__dataclass_fields__) - {"id"}
+
+
+def test_flags_of_the_manifest_are_understood() -> None:
+    (deployment,) = yaml.safe_load_all((TREE / "manifests/deployment.yaml").read_text(encoding="utf-8"))
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert not parse_flags(FLAGS, arguments).problems
