@@ -56,9 +56,8 @@ def _operation(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
         "--refresh",
         nargs="?",
         const="true",
-        default="false",
         choices=("true", "false"),
-        help="refresh first",
+        help="refresh first; or not, whatever Pulumi.yaml says",
     )
     shared.add_argument("--suppress-outputs", action="store_true", help="don't print the stack's outputs")
     shared.add_argument("-m", "--message", help=argparse.SUPPRESS)

@@ -29,10 +29,10 @@ _SERVER_THREADS = 256  # the SDK blocks one of its threads for every resource th
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for."""
+    """What the command line asks for; `refresh` is None where it leaves that to the project."""
 
     parallel: int = 16
-    refresh: bool = False
+    refresh: bool | None = None
     replace: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
@@ -151,7 +151,8 @@ class Session:
                 self.snapshot.save()
 
     def _refresh_if_wanted(self) -> None:
-        if self._options.refresh or self._project.refresh_always:
+        asked = self._options.refresh
+        if self._project.refresh_always if asked is None else asked:
             refreshing.refresh(self.run, self.registry, quiet=True)
 
     def _provider_of(self, resource: Resource) -> Any:

@@ -103,7 +103,7 @@ def _session(
     configuration = workspace.configuration(file, file_crypter)
     options = Options(
         parallel=arguments.parallel,
-        refresh=arguments.refresh == "true",
+        refresh=None if arguments.refresh is None else arguments.refresh == "true",
         replace=tuple(getattr(arguments, "replace", ())),
         environment=workspace.environment,
     )

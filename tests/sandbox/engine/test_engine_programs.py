@@ -339,6 +339,8 @@ def test_refresh_always_looks_before_every_run(lab: Lab) -> None:
     lab.write("Pulumi.yaml", "name: lab\nruntime: python\noptions:\n  refresh: always\n")
     lab.up('Thing("a")')
     lab.journal()
+    assert lab.run("up", "--yes", "--refresh=false", GONE='["a"]').status == 0
+    assert lab.journal() == []
     lab.up(GONE='["a"]')
     assert lab.journal() == ["create a"]
 
