@@ -42,6 +42,10 @@ def main(argv: list[str] | None = None) -> int:
     except SandboxError as error:
         print(f"✗ {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        # A full disk, a missing permission, a sandbox that ended meanwhile: the system names what it is about.
+        print(f"✗ {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130

@@ -42,7 +42,9 @@ def find(site: Site) -> list[str]:
     ]
     found += [f"cgroup {path}" for path in _cgroups(name)]
     found += [f"process {pid}" for pid in _processes([name, str(site.state)])]
-    found += [f"file {path}" for path in (site.state, site.kubeconfig, site.ssh_key) if path.exists()]
+    found += [
+        f"file {path}" for path in (*_state(site.state), site.kubeconfig, site.ssh_key) if path.exists()
+    ]
     return found
 
 
@@ -56,6 +58,11 @@ def in_cloud(site: Site) -> list[str]:
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
             found += [f"{kind} {item.get('name', item['id'])}" for item in json.load(answer)[kind]]
     return found
+
+
+def _state(folder: Path) -> Iterable[Path]:
+    """The folder; if it is somebody's volume, only what lies in it."""
+    return _children(folder) if folder.is_mount() else [folder]
 
 
 def _children(folder: Path) -> Iterable[Path]:

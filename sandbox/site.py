@@ -168,7 +168,10 @@ def open_site(
             claim = claims[own]
         token = _kept(state / "token", new_token)
     except OSError as error:
-        raise SiteError(f"the sandbox can't keep its files: {error}") from error
+        raise SiteError(
+            f"the sandbox can't keep its files: {error}; it writes into the clone and into the cache "
+            f"({cache}; XDG_CACHE_HOME moves it)"
+        ) from error
     return Site(own, root, state, cache, claim.port, IPv4Network(claim.public_range), token)
 
 

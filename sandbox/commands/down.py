@@ -76,4 +76,7 @@ def _destroy(site: Site, kind: str, steps: Steps) -> None:
 def _remove_files(site: Site) -> None:
     for path in (site.kubeconfig, site.ssh_key, site.ssh_key.with_name(site.ssh_key.name + ".pub")):
         path.unlink(missing_ok=True)
-    shutil.rmtree(site.state)
+    for path in site.state.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    if not site.state.is_mount():  # somebody's volume stays, empty
+        site.state.rmdir()

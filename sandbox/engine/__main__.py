@@ -54,6 +54,10 @@ def main(arguments: list[str] | None = None) -> None:
         status = 1
     except BrokenPipeError:
         status = 1
+    except OSError as error:
+        # a full disk, a missing permission: the operating system names the file
+        print(f"error: {error}", file=sys.stderr)
+        status = 1
     _leave(status)
 
 

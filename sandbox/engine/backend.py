@@ -105,13 +105,23 @@ class Backend:
             raise StateError(f"{path}: the state can't be written: {error.strerror}") from error
 
     def keep_backup(self, stack: str) -> None:
-        """Copy the checkpoint beside itself, before a run changes it."""
+        """Copy the checkpoint beside itself, before a run changes it.
+
+        Raises:
+            StateError: It can't be written (full disk, permissions); an older copy stays.
+        """
         path = self.checkpoint(stack)
-        with contextlib.suppress(FileNotFoundError):
-            content = path.read_bytes()
-            backup = path.with_name(path.name + ".bak")
-            backup.write_bytes(content)
-            backup.chmod(0o600)
+        backup = path.with_name(path.name + ".bak")
+        temporary = path.with_name(path.name + ".bak.tmp")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                content = path.read_bytes()
+                temporary.write_bytes(content)
+                temporary.chmod(0o600)
+                temporary.replace(backup)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise StateError(f"{backup}: the state can't be copied: {error.strerror}") from error
 
     def remove(self, stack: str) -> None:
         """Delete a stack's files; the configuration is not touched."""

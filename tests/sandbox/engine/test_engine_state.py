@@ -168,6 +168,15 @@ def test_checkpoints_lie_where_the_genuine_cli_looks(backend: Backend, tmp_path:
     assert backend.load("dev") == {"resources": []}
 
 
+def test_a_backup_that_cannot_be_written_is_one_clear_error(backend: Backend) -> None:
+    backend.save("dev", {})
+    in_the_way = backend.checkpoint("dev").with_name("dev.json.bak")
+    in_the_way.mkdir()
+    with pytest.raises(StateError, match=r"dev\.json\.bak: the state can't be copied: Is a directory"):
+        backend.keep_backup("dev")
+    assert sorted(path.name for path in in_the_way.parent.iterdir()) == ["dev.json", "dev.json.bak"]
+
+
 def test_a_damaged_checkpoint_is_told_with_its_backup(backend: Backend) -> None:
     backend.save("dev", {})
     backend.checkpoint("dev").write_text("{")

@@ -83,3 +83,9 @@ def test_the_id_belongs_to_the_real_path(tmp_path):
     (tmp_path / "clone").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "clone")
     assert site_id(tmp_path / "link") == site_id(tmp_path / "clone") != site_id(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
+    (tmp_path / "cache").write_text("a file in the way")
+    with pytest.raises(SiteError, match=r"can't keep its files: .*cache.*XDG_CACHE_HOME moves it"):
+        open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _: True)
