@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"✗ {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        # A full disk, a missing permission, a sandbox that ended meanwhile: the system names what it is about.
+        # A full disk, a missing permission, a sandbox that has ended: the system names what it is about.
         print(f"✗ {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
