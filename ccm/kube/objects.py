@@ -18,8 +18,6 @@ _ACRONYMS = {
     "provider_id": "providerID",
     "pod_cidr": "podCIDR",
     "pod_cidrs": "podCIDRs",
-    "cluster_ip": "clusterIP",
-    "cluster_ips": "clusterIPs",
     "external_ips": "externalIPs",
     "load_balancer_ip": "loadBalancerIP",
     "continue_": "continue",
@@ -36,16 +34,6 @@ class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename=wir
     """Base of every struct here: immutable, outside of the garbage collector, empty fields not encoded."""
 
 
-class OwnerReference(Part, frozen=True):
-    """Who owns an object."""
-
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool = False
-
-
 class ObjectMeta(Part, frozen=True):
     """What every object has."""
 
@@ -53,11 +41,9 @@ class ObjectMeta(Part, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
-    owner_references: tuple[OwnerReference, ...] = ()
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
 
@@ -83,7 +69,7 @@ class PartialObject(Part, frozen=True):
 
 
 class Taint(Part, frozen=True):
-    """Keeps Pods off a node."""
+    """Keeps Pods off a node. Whole, unlike other parts: a patch writes all taints of a node anew."""
 
     key: str = ""
     value: str = ""
@@ -99,17 +85,11 @@ class NodeAddress(Part, frozen=True):
 
 
 class Condition(Part, frozen=True):
-    """One condition of a node or a Service; status is True, False or Unknown."""
+    """One condition of a node; status is True, False or Unknown."""
 
     type: str = ""
     status: str = ""
     reason: str = ""
-    message: str = ""
-    last_heartbeat_time: str = ""
-    last_transition_time: str = ""
-
-
-NodeCondition = Condition
 
 
 class NodeSpec(Part, frozen=True):
@@ -119,7 +99,6 @@ class NodeSpec(Part, frozen=True):
     pod_cidr: str = ""
     pod_cidrs: tuple[str, ...] = ()
     taints: tuple[Taint, ...] = ()
-    unschedulable: bool = False
 
 
 class NodeStatus(Part, frozen=True):
@@ -138,7 +117,7 @@ class Node(Part, frozen=True):
 
 
 class ServicePort(Part, frozen=True):
-    """One port of a Service. `target_port` is a number or the name of a container's port."""
+    """One port of a Service, whole: any change of it counts. `target_port` may be a container port's name."""
 
     name: str = ""
     protocol: str = "TCP"
@@ -153,20 +132,13 @@ class ServiceSpec(Part, frozen=True):
 
     type: str = "ClusterIP"
     ports: tuple[ServicePort, ...] = ()
-    selector: dict[str, str] = {}
-    cluster_ip: str = ""
-    cluster_ips: tuple[str, ...] = ()
     external_ips: tuple[str, ...] = ()
     ip_families: tuple[str, ...] = ()
-    ip_family_policy: str = ""
     load_balancer_ip: str = ""
     load_balancer_class: str | None = None
     load_balancer_source_ranges: tuple[str, ...] = ()
-    allocate_load_balancer_node_ports: bool | None = None
     external_traffic_policy: str = ""
-    internal_traffic_policy: str = ""
     health_check_node_port: int = 0
-    publish_not_ready_addresses: bool = False
     session_affinity: str = ""
     session_affinity_config: dict[str, Any] = {}
 
@@ -198,7 +170,6 @@ class ServiceStatus(Part, frozen=True):
     """What a Service is."""
 
     load_balancer: LoadBalancerStatus = LoadBalancerStatus()
-    conditions: tuple[Condition, ...] = ()
 
 
 class Service(Part, frozen=True):

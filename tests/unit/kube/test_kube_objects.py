@@ -45,9 +45,9 @@ def test_wire_names_are_kubernetes_own():
         "pod_cidrs": "podCIDRs",
         "resource_version": "resourceVersion",
         "load_balancer_ip": "loadBalancerIP",
-        "cluster_ips": "clusterIPs",
+        "external_ips": "externalIPs",
         "ip_mode": "ipMode",
-        "allocate_load_balancer_node_ports": "allocateLoadBalancerNodePorts",
+        "load_balancer_source_ranges": "loadBalancerSourceRanges",
     }
     assert {name: wire_name(name) for name in names} == names
 

@@ -80,8 +80,8 @@ async def test_every_verb(api, transport, calls):
         content_type="application/json-patch+json",
     )
     assert node.spec.provider_id == ""
-    body = api.memory.read(f"{NODES}/a") | {"spec": {"unschedulable": True}}
-    assert (await transport.update(f"{NODES}/a", body, Node)).spec.unschedulable
+    body = api.memory.read(f"{NODES}/a") | {"spec": {"podCIDR": "10.244.0.0/24"}}
+    assert (await transport.update(f"{NODES}/a", body, Node)).spec.pod_cidr == "10.244.0.0/24"
     assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
     with pytest.raises(Conflict):
         await transport.delete(f"{NODES}/a", uid="another")
