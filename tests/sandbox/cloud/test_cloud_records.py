@@ -161,7 +161,11 @@ async def test_firewalls(emulator: Emulator):
     shown = (await emulator.ok("GET", path))["firewall"]["applied_to"]
     assert shown[1]["applied_to_resources"] == [target]
     assert (await emulator.refused("DELETE", path))["code"] == "resource_in_use"
-    await emulator.ok("POST", f"{path}/actions/set_rules", {"rules": []})
+    changed = (await emulator.ok("POST", f"{path}/actions/set_rules", {"rules": []}))["actions"]
+    assert [(action["command"], len(action["resources"])) for action in changed] == [
+        ("set_firewall_rules", 1),
+        ("apply_firewall", 2),
+    ]
     await emulator.ok("POST", f"{path}/actions/remove_from_resources", {"remove_from": [by_label]})
     await emulator.ok("DELETE", f"/servers/{server['id']}")
     assert (await emulator.ok("GET", path))["firewall"]["applied_to"] == []

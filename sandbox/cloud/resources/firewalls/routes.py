@@ -56,6 +56,12 @@ def _start(call: Call, command: str, firewall: Firewall, servers: Iterable[int])
     return [call.cloud.actions.start(command, call.project, each, locks=[own]) for each in resources]
 
 
+def _set_and_apply(call: Call, firewall: Firewall) -> list[Action]:
+    """The actions of new rules: the firewall has them, then its servers."""
+    actions = _start(call, "set_firewall_rules", firewall, [])
+    return actions + (_start(call, "apply_firewall", firewall, firewall.servers) if firewall.servers else [])
+
+
 @operation("POST", "/firewalls")
 async def create(call: Call) -> Reply:
     """Make a firewall, with rules and servers if given."""
@@ -73,9 +79,7 @@ async def create(call: Call) -> Reply:
         rules=rules,
     )
     _add(call.cloud, firewall, servers, selectors)
-    actions = _start(call, "set_firewall_rules", firewall, [])
-    if servers:
-        actions += _start(call, "apply_firewall", firewall, servers)
+    actions = _set_and_apply(call, firewall)
     await call.cloud.actions.settle()
     wires = [action_wire(action, call.cloud.now()) for action in actions]
     return Reply(201, {"firewall": FIREWALLS.show(call, firewall), "actions": wires})
@@ -115,7 +119,7 @@ async def set_rules(call: Call) -> Reply:
     fields.check()
     firewall.rules = rules
     call.cloud.store.put(firewall)
-    return await actions_reply(call, _start(call, "set_firewall_rules", firewall, firewall.servers))
+    return await actions_reply(call, _set_and_apply(call, firewall))
 
 
 @operation("POST", "/firewalls/{id}/actions/apply_to_resources")
