@@ -33,7 +33,7 @@ class NodeView:
         labels: The Node's labels.
         annotations: The Node's annotations.
         addresses: The addresses in the Node's status now (the kubelet's or ours).
-        ready: Whether its condition Ready is True; a machine that is needs no question about its power.
+        ready: Whether its condition Ready is True: then its machine is on, and the cloud need not be asked.
     """
 
     name: str

@@ -28,7 +28,6 @@ from ccm.controllers.nodes import (
     has_taint,
     patch_addresses,
     patch_labels,
-    reference,
     remove_taints,
     report,
     update_node,
@@ -38,7 +37,7 @@ from ccm.errors import CcmError
 from ccm.kube.errors import KubernetesError, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.informer import Informer
-from ccm.kube.objects import Node
+from ccm.kube.objects import Node, reference_to
 from ccm.kube.protocol import Transport
 from ccm.kube.queue import WorkQueue
 from ccm.kube.reconciler import run_workers
@@ -184,7 +183,7 @@ class NodeController:
         try:
             instance = await self._instances.get(view_of(node), accepted_age=self._accepted_age(name))
         except NotOurs as error:
-            report(self._recorder, reference(node), error.notices)
+            report(self._recorder, reference_to(node), error.notices)
             log.info("node_not_ours", node=name, provider_id=node.spec.provider_id)
             return
         except CloudError as error:
@@ -194,7 +193,7 @@ class NodeController:
         if changed is not None:
             self._remember(changed)
             self._observe_initialized(node)
-            self._recorder.event(reference(node), "Normal", "Synced", "Node synced successfully")
+            self._recorder.event(reference_to(node), "Normal", "Synced", "Node synced successfully")
 
     def _remember(self, written: Node) -> None:
         """Keep the version that we wrote until our copy shows it."""
@@ -219,11 +218,11 @@ class NodeController:
             await self._promote_labels(node)
             return
         if await self._introduce(node, instance) is not None:
-            self._recorder.event(reference(node), "Normal", "Synced", "Node synced successfully")
+            self._recorder.event(reference_to(node), "Normal", "Synced", "Node synced successfully")
 
     async def _introduce(self, node: Node, instance: Instance) -> Node | None:
         """Write all that the cloud knows of a Node, addresses first; None = it was all there."""
-        report(self._recorder, reference(node), instance.notices)
+        report(self._recorder, reference_to(node), instance.notices)
         name = node.metadata.name
         if not (node.spec.provider_id or instance.provider_id):
             raise NodeNotInitialized(f"cloud provider does not set node provider ID for node {name}")
@@ -243,12 +242,12 @@ class NodeController:
         """Tell why a Node keeps its taint; a failure that has no reason of its own only when it lasts."""
         lasting = [Notice("NodeNotInitialized", f"Its machine can't be looked up: {error}")]
         passing = self.queue.failures(node.metadata.name) < _PASSING
-        report(self._recorder, reference(node), error.notices or ([] if passing else lasting))
+        report(self._recorder, reference_to(node), error.notices or ([] if passing else lasting))
 
     def _explain_mismatch(self, node: Node, error: ProvidedNodeIpInvalid) -> None:
         offered = ", ".join(f"{address.type} {address.address}" for address in error.offered) or "none"
         self._recorder.event(
-            reference(node),
+            reference_to(node),
             "Warning",
             "ProvidedNodeIPInvalid",
             f"The kubelet was started with --node-ip={error.provided}, the cloud has: {offered}. Start the "

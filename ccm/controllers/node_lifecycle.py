@@ -25,7 +25,6 @@ from ccm.controllers.nodes import (
     has_taint,
     is_ready,
     node_path,
-    reference,
     remove_taints,
     report,
     update_node,
@@ -34,7 +33,7 @@ from ccm.controllers.nodes import (
 from ccm.kube.errors import Conflict, KubernetesError, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.informer import Informer
-from ccm.kube.objects import Node, Taint
+from ccm.kube.objects import Node, Taint, reference_to
 from ccm.kube.protocol import Transport
 
 COMPONENT = "cloud-node-lifecycle-controller"
@@ -253,7 +252,7 @@ class NodeLifecycleController:
             self._failing_since = self._failing_since or _clock()
         else:
             self._failing_since = None
-        references = {node.metadata.name: reference(node) for node in nodes}
+        references = {node.metadata.name: reference_to(node) for node in nodes}
         for name, answer in answers.items():
             self._count("instance_exists", answer)
             if isinstance(answer, Instance):
@@ -273,7 +272,7 @@ class NodeLifecycleController:
         try:
             await self._instances.get(view_of(node), accepted_age=0)
         except InstanceNotFound as error:
-            report(self._recorder, reference(node), error.notices)
+            report(self._recorder, reference_to(node), error.notices)
             suspect.denials += 1
             self._look_soon(suspect)
             self._count("instance_exists", error)
@@ -281,7 +280,7 @@ class NodeLifecycleController:
             # A proof of absence is not to be had now; what was proven before is as good as nothing.
             suspect.denials = 0
             self._look_later(suspect)
-            report(self._recorder, reference(node), error.notices)
+            report(self._recorder, reference_to(node), error.notices)
             self._count("instance_exists", error)
             log.error("node_not_checked", node=name, why=_why_unknown(name, error))  # noqa: TRY400
         else:
@@ -327,7 +326,7 @@ class NodeLifecycleController:
             suspect = self._suspects[node.metadata.name]
             if verdict is not Verdict.DELETE:
                 self._look_later(suspect)
-                self._recorder.event(reference(node), "Warning", "NodeDeletionPaused", _PAUSED[verdict])
+                self._recorder.event(reference_to(node), "Warning", "NodeDeletionPaused", _PAUSED[verdict])
             elif await self._is_confirmed(node, suspect):
                 await self._delete(node)
 
@@ -347,7 +346,7 @@ class NodeLifecycleController:
 
     async def _delete(self, node: Node) -> None:
         name = node.metadata.name
-        about = reference(node)
+        about = reference_to(node)
         message = f"Deleting node {name} because it does not exist in the cloud provider"
         self._recorder.event(about, "Normal", "DeletingNode", message)
         try:

@@ -10,7 +10,7 @@ from typing import Any
 from ccm.cloud import Address, NodeView, Notice
 from ccm.kube.errors import Conflict, NotFound
 from ccm.kube.events import Recorder
-from ccm.kube.objects import Node, ObjectReference, Taint, reference_to, to_wire
+from ccm.kube.objects import Node, ObjectReference, Taint, to_wire
 from ccm.kube.protocol import Transport
 
 TRIES = 20
@@ -50,11 +50,6 @@ def is_ready(node: Node) -> bool:
     return any(
         condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions
     )
-
-
-def reference(node: Node) -> ObjectReference:
-    """The reference for Events about a Node."""
-    return reference_to(node)
 
 
 def report(recorder: Recorder, about: ObjectReference, notices: Iterable[Notice]) -> None:

@@ -20,13 +20,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ccm.cloud import CloudError, Route, Routes, RouteTable
 from ccm.cloud.belief import OVERRIDE
-from ccm.controllers.nodes import identity, node_path, reference, report
+from ccm.controllers.nodes import identity, node_path, report
 from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, parse_cidr, plan_routes
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.errors import KubernetesError, NotFound
 from ccm.kube.events import Recorder, timestamp
 from ccm.kube.informer import Informer
-from ccm.kube.objects import Node, ObjectReference
+from ccm.kube.objects import Node, ObjectReference, reference_to
 from ccm.kube.protocol import STRATEGIC_MERGE_PATCH, Transport
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter, TokenBucket
@@ -98,10 +98,15 @@ def route_queue() -> WorkQueue:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What came of one run, by Node."""
+    """What went wrong in one run.
+
+    Attributes:
+        failed: By Node, why it has not all of its routes.
+        others: Routes that were not deleted and conditions that were not written, in words.
+    """
 
     failed: dict[str, str] = field(default_factory=dict[str, str])
-    undeleted: list[str] = field(default_factory=list[str])
+    others: list[str] = field(default_factory=list[str])
 
 
 class RouteController:
@@ -220,8 +225,8 @@ class RouteController:
         self._explain(plan, table)
         outcome = await self._apply(plan)
         await self._write_conditions(plan, outcome)
-        if outcome.failed or outcome.undeleted:
-            problems = [f"{node}: {why}" for node, why in outcome.failed.items()] + outcome.undeleted
+        if outcome.failed or outcome.others:
+            problems = [f"{node}: {why}" for node, why in outcome.failed.items()] + outcome.others
             raise RoutesNotReconciled("; ".join(problems))
         return plan
 
@@ -234,7 +239,6 @@ class RouteController:
         nodes = [
             RouteNode(
                 node.metadata.name,
-                node.metadata.uid,
                 node.spec.provider_id,
                 node.spec.pod_cidrs or ((node.spec.pod_cidr,) if node.spec.pod_cidr else ()),
             )
@@ -272,9 +276,7 @@ class RouteController:
                 await self._routes.delete(route)
                 log.info("route_deleted", destination=route.destination, gateway=route.gateway)
             except CloudError as error:
-                outcome.undeleted.append(
-                    f"route {route.destination} via {route.gateway} not deleted: {error}"
-                )
+                outcome.others.append(f"route {route.destination} via {route.gateway} not deleted: {error}")
         for wish in plan.creations:
             if wish.route is not None:
                 await self._create(wish, wish.route, outcome)
@@ -294,7 +296,7 @@ class RouteController:
         if node is not None:
             message = f"Could not create route {node.metadata.uid} {wish.destination} for node {wish.node}"
             message = f"{message} after {seconds * 1000:.3f}ms: {why}"
-            self._recorder.event(reference(node), "Warning", "FailedToCreateRoute", message)
+            self._recorder.event(reference_to(node), "Warning", "FailedToCreateRoute", message)
 
     def _explain(self, plan: RoutePlan, table: RouteTable) -> None:
         """Tell what a plan alone shows to be wrong."""
@@ -331,12 +333,12 @@ class RouteController:
             "gets no route; the CNI has to carry these packets itself, for example in a tunnel"
         )
         log.info("pod_cidr_not_routed", node=name, cidrs=list(cidrs))
-        self._recorder.event(reference(node), "Normal", "PodCIDRNotRouted", message)
+        self._recorder.event(reference_to(node), "Normal", "PodCIDRNotRouted", message)
 
     def _warn(self, name: str, reason: str, message: str) -> None:
         node = self._nodes.get(name)
         if node is not None:
-            self._recorder.event(reference(node), "Warning", reason, message)
+            self._recorder.event(reference_to(node), "Warning", reason, message)
 
     async def _write_conditions(self, plan: RoutePlan, outcome: _Outcome) -> None:
         """Nodes that need no route keep their condition, whoever owns it."""
@@ -351,7 +353,7 @@ class RouteController:
             except NotFound:
                 log.info("node_vanished", node=name)
             except KubernetesError as error:
-                outcome.undeleted.append(f"condition of node {name} not written: {error}")
+                outcome.others.append(f"condition of node {name} not written: {error}")
 
     async def _write_condition(self, node: Node, *, available: bool) -> None:
         now = timestamp(self._now())

@@ -30,7 +30,6 @@ class RouteNode:
     """A Node as far as routes are concerned."""
 
     name: str
-    uid: str
     provider_id: str
     pod_cidrs: tuple[str, ...]
 

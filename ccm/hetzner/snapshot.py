@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -193,8 +193,3 @@ def _retrieve(task: asyncio.Task[None]) -> None:
     """Look at a list's failure, so that asyncio does not complain if all readers have left."""
     if not task.cancelled():
         task.exception()
-
-
-def summary(view: View[T]) -> Mapping[str, object]:
-    """What a view holds, for debugging."""
-    return {"items": len(view.contents.by_id), "odd": len(view.contents.odd), "age": view.age}

@@ -67,21 +67,12 @@ class NetworkRoute(Part, frozen=True):
     gateway: str
 
 
-class Subnet(Part, frozen=True):
-    """A subnet of a network."""
-
-    type: str = ""
-    ip_range: str | None = None
-    network_zone: str = ""
-
-
 class Network(Part, frozen=True):
     """A private network."""
 
     id: int
     name: str
     ip_range: str = ""
-    subnets: tuple[Subnet, ...] = ()
     routes: tuple[NetworkRoute, ...] = ()
     servers: tuple[int, ...] = ()
 
@@ -101,7 +92,6 @@ class LoadBalancerType(Part, frozen=True):
     name: str = ""
     max_services: int = 0
     max_targets: int = 0
-    max_assigned_certificates: int = 0
     deprecated: str | None = None
 
 
@@ -160,12 +150,6 @@ class TargetIp(Part, frozen=True):
     ip: str
 
 
-class TargetSelector(Part, frozen=True):
-    """A target's label selector."""
-
-    selector: str
-
-
 class TargetHealth(Part, frozen=True):
     """How one service finds a target."""
 
@@ -174,12 +158,11 @@ class TargetHealth(Part, frozen=True):
 
 
 class LoadBalancerTarget(Part, frozen=True):
-    """Where a load balancer sends traffic to."""
+    """Where a load balancer sends traffic to; of a label selector only that it is one is kept."""
 
     type: str
     server: TargetServer | None = None
     ip: TargetIp | None = None
-    label_selector: TargetSelector | None = None
     use_private_ip: bool = False
     health_status: tuple[TargetHealth, ...] = ()
 

@@ -49,11 +49,6 @@ class Options:
     flags: ParsedFlags
 
     @property
-    def cloud_provider(self) -> str:
-        """Which cloud."""
-        return self.flags["cloud-provider"]
-
-    @property
     def lease_times(self) -> LeaseTimes:
         """Durations of leader election."""
         return LeaseTimes(

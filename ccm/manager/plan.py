@@ -43,10 +43,11 @@ SYNC_TIMEOUT = 60.0
 _USAGE = """What would be done now, without doing it.
 
 Usage:
-  python -m ccm plan [service/NAME | service/NAMESPACE/NAME | services | routes | nodes] [manager's flags]
+  python -m ccm plan [SUBJECT] [manager's flags]
 
-Without a subject, all of them. Flags and environment must be those of the running manager. Without
---kubeconfig the file that KUBECONFIG names is taken, or, without that too, the Pod's service account.
+SUBJECT is service/NAME, service/NAMESPACE/NAME, services, node/NAME, nodes or routes; without it, all.
+Flags and environment must be those of the running manager. Without --kubeconfig the file that KUBECONFIG
+names is taken, or, without that too, the Pod's service account.
 """
 
 
@@ -87,7 +88,9 @@ async def examine(subject: str, shop: Workshop) -> Findings:
     kind, _, name = subject.partition("/")
     known = {"service": _services, "services": _services, "routes": _routes, "nodes": _nodes, "node": _nodes}
     if kind and kind not in known:
-        raise ConfigurationError([f"plan: {subject!r} is not service/NAME, services, routes or nodes"])
+        raise ConfigurationError(
+            [f"plan: {subject!r} is not service/NAME, services, node/NAME, nodes or routes"]
+        )
     findings = Findings()
     async with _synced(shop):
         for work in [known[kind]] if kind else [_nodes, _services, _routes]:

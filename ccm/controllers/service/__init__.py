@@ -1,5 +1,6 @@
 """The service controller: it keeps every Service of type LoadBalancer real in the cloud.
 
-Cloud-neutral. ``policy`` decides (pure), ``patches`` writes the Service, ``targets``
-says which nodes belong behind a load balancer, ``controller`` runs the queue.
+Cloud-neutral. ``controller`` runs the queue. ``policy`` says what a Service asks for and ``hosts`` which
+Nodes belong behind its load balancer (both pure); ``balancing`` has the load balancer made and ``cleanup``
+has it removed; ``patches`` writes the Service and ``announcer`` its Events.
 """

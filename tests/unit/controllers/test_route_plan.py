@@ -18,7 +18,7 @@ CLUSTER = (ip_network("10.244.0.0/16"),)
 
 
 def node(number: int, *cidrs: str, name: str = "") -> RouteNode:
-    return RouteNode(name or f"n{number}", f"uid-{number}", f"fake://{number}", cidrs)
+    return RouteNode(name or f"n{number}", f"fake://{number}", cidrs)
 
 
 def table(machines: tuple[int, ...], *routes: tuple[str, str], **more: object) -> RouteTable:
@@ -74,7 +74,7 @@ def test_a_second_route_to_the_same_machine_goes() -> None:
 
 
 def test_a_node_without_cidr_or_provider_id_is_of_no_concern() -> None:
-    nodes = [*TWO, node(3), RouteNode("n4", "uid-4", "", (C,))]
+    nodes = [*TWO, node(3), RouteNode("n4", "", (C,))]
     plan = plan_routes(nodes, table((1, 2, 3), (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
     assert not plan.changes
     assert {wish.node for wish in plan.wishes} == {"n1", "n2"}

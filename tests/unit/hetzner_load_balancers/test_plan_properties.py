@@ -27,7 +27,6 @@ from ccm.hetzner.wire import (
     PublicAddress,
     ServiceHttp,
     TargetIp,
-    TargetSelector,
     TargetServer,
 )
 
@@ -98,7 +97,7 @@ def actuals(draw: Any) -> LoadBalancer:
         _wire(one) for one in _distinct(draw(st.lists(wanted_targets, max_size=8)), kind.max_targets - 1)
     ]
     if draw(st.booleans()):
-        targets.append(LoadBalancerTarget("label_selector", label_selector=TargetSelector("a=b")))
+        targets.append(LoadBalancerTarget("label_selector"))
     return LoadBalancer(
         id=1,
         name=draw(st.sampled_from(["a", "b"])),
