@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
+import yaml
 from google.protobuf.struct_pb2 import Struct
 from pulumi.dynamic.dynamic import serialize_provider
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
@@ -33,9 +34,13 @@ def test_pip_tells_which_plugins_are_needed():
 @pytest.fixture
 def server() -> Iterator[provider_pb2_grpc.ResourceProviderStub]:
     """The SDK's server of dynamic providers, as the CLI's plugin starts it."""
+    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    program = ROOT / project["main"]
+    # the plugin looks for the virtual environment beside the program, the language host beside Pulumi.yaml
+    python = program / project["runtime"]["options"]["virtualenv"] / "bin/python"
     process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "pulumi.dynamic"],
-        cwd=ROOT / "infra",
+        [python, "-u", "-m", "pulumi.dynamic"],
+        cwd=program,
         env={**os.environ, "PULUMI_PROJECT": "ccm-from-scratch"},
         stdout=subprocess.PIPE,
         text=True,
