@@ -67,6 +67,25 @@ class Thing(Resource):
 """
 
 
+def check_integrity(deployment: dict[str, Any]) -> None:
+    """What the genuine engine demands of a state before it works with it, however the last run ended."""
+    seen: set[str] = set()
+    providers: set[str] = set()
+    for item in deployment.get("resources") or []:
+        urn, pending = item["urn"], item.get("pendingReplacement")
+        assert item["custom"] or not item.get("id"), f"{urn} is a component with an id"
+        assert pending or item.get("provider") in {None, "", *providers}, f"the provider of {urn} is missing"
+        needed = {item.get("parent"), item.get("deletedWith"), *item.get("dependencies", ())}
+        for urns in item.get("propertyDependencies", {}).values():
+            needed |= set(urns)
+        assert needed - {None, ""} <= seen, f"{urn} comes before what it needs"
+        if item["type"].startswith("pulumi:providers:"):
+            providers.add(f"{urn}::{item['id']}")
+        assert item.get("delete") or urn not in seen, f"{urn} is there twice"
+        if not item.get("delete"):
+            seen.add(urn)
+
+
 @dataclass(frozen=True)
 class Result:
     """How a command ended."""
@@ -129,6 +148,8 @@ class Lab:
             stdin=subprocess.DEVNULL,
             check=False,
         )
+        if arguments[0] in ("up", "refresh", "destroy", "stack"):
+            check_integrity(self.state())
         return Result(done.returncode, done.stdout, done.stderr)
 
     def up(self, body: str | None = None, status: int = 0, **more: str) -> str:
@@ -159,8 +180,8 @@ class Lab:
         return lines
 
     def state(self) -> dict[str, Any]:
-        text = (self.root / "state/.pulumi/stacks/lab/dev.json").read_text()
-        return json.loads(text)["checkpoint"].get("latest") or {}
+        path = self.root / "state/.pulumi/stacks/lab/dev.json"
+        return (json.loads(path.read_text())["checkpoint"].get("latest") or {}) if path.exists() else {}
 
     def resources(self) -> dict[str, dict[str, Any]]:
         """Custom resources of the state by name, without providers."""
