@@ -1,4 +1,15 @@
-"""Everything that can go wrong in the Pulumi program, told to a person in one message."""
+"""Everything that can go wrong in the Pulumi program, told to a person in one message.
+
+InfraError
+├── ConfigurationError      settings are wrong; names all of them
+├── CloudError              the cloud's API could not be asked, or refused
+├── UnreachableError        no SSH connection in time
+├── HostKeyError            another server answers than before
+├── RemoteCommandError      a command on a server failed
+├── NodesError              nodes are not ready in time
+├── ImageBuildError         the CCM's image could not be built
+└── SweepError              load balancers are left
+"""
 
 from __future__ import annotations
 

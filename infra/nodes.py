@@ -145,19 +145,18 @@ class _Wait:
     async def run(self, control: Host) -> None:
         async with connect(control) as shell:
             deadline = time.monotonic() + WAIT_SECONDS
-            while missing := lacking(self._servers, await self._look(shell)):
+            while missing := lacking(self._servers, nodes := await self._look(shell)):
                 if time.monotonic() > deadline:
                     raise NodesError(await self._report(shell, missing))
+                if self._native:
+                    await self._give_networks(nodes)
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _look(self, shell: Shell) -> dict[str, NodeView]:
         answer = await shell.run(_LIST, what="listing the nodes", timeout=30)
-        nodes = {
+        return {
             item.name: item for item in map(view, json.loads(answer)["items"]) if item.name in self._hosts
         }
-        if self._native:
-            await self._give_networks(nodes)
-        return nodes
 
     async def _give_networks(self, nodes: Mapping[str, NodeView]) -> None:
         now = time.monotonic()

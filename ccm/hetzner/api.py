@@ -185,7 +185,7 @@ class HetznerApi:
                 if method != "GET" or attempt == GET_TRIES - 1:
                     raise
                 pause = PAUSE * 2**attempt * (1 + self._jitter())
-                _log.info("request failed, trying again", operation=error.operation, seconds=round(pause, 1))
+                _log.info("request_repeated", why=str(error), pause=round(pause, 1))
                 await asyncio.sleep(pause)
         raise AssertionError  # the last attempt returns or raises
 

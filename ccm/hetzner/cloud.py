@@ -88,7 +88,7 @@ class HetznerCloud:
     async def start(self) -> None:
         """See :meth:`ccm.cloud.Cloud.start`."""
         for warning in self.settings.warnings:
-            _log.warning(warning)
+            _log.warning("odd_setting", why=warning)
         if self._metrics_server is not None:
             await self._metrics_server.start()
         try:

@@ -1,6 +1,6 @@
 """A certificate for localhost, made when none was given, as upstream does. Its key never touches a disk.
 
-Python has no function for that, and the `cryptography` package costs eight megabytes of memory for one use.
+Python has no function for that, and the `cryptography` package costs 14 MiB of memory (RSS) for one use.
 But OpenSSL is there anyway, below the `ssl` module; the program `openssl` next to this file calls it through
 ctypes, in a child process: what goes wrong there can't take the manager with it, and its memory is freed.
 """

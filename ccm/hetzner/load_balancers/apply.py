@@ -43,14 +43,12 @@ class Applied:
         steps: What was done.
         errors: What was not, and why.
         reread: Whether the load balancer has to be read, because the API decided about a part of it.
-        doubtful: Whether it is not known if something was done.
     """
 
     balancer: LoadBalancer
     steps: list[str] = field(default_factory=list[str])
     errors: list[tuple[str, CloudError]] = field(default_factory=list[tuple[str, CloudError]])
     reread: bool = False
-    doubtful: bool = False
 
 
 async def apply(
@@ -59,6 +57,7 @@ async def apply(
     """Run a plan. Never raises a :class:`CloudError`: what went wrong is in the result."""
     applied = Applied(balancer)
     failed: set[str] = set()
+    unanswered = False
     for planned in steps:
         step = planned.step
         if planned.needs & failed:
@@ -70,9 +69,9 @@ async def apply(
             failed.add(str(step))
             applied.errors.append((str(step), error))
             if isinstance(error, Unavailable):
-                if applied.doubtful:
+                if unanswered:
                     break  # twice no answer: the others would fare no better
-                applied.doubtful = True
+                unanswered = True
             elif isinstance(error, AccessDenied | QuotaExhausted):
                 break
             else:

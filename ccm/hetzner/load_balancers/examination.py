@@ -13,7 +13,7 @@ from ccm.hetzner.load_balancers.creation import Site
 from ccm.hetzner.load_balancers.desire import Circumstances, desire, only_targets
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations, NotOurLoadBalancer, wrong_project
 from ccm.hetzner.load_balancers.finder import TargetFinder
-from ccm.hetzner.load_balancers.inventory import Inventory
+from ccm.hetzner.load_balancers.inventory import VIEW_AGE, Inventory
 from ccm.hetzner.load_balancers.ownership import Place, locate
 from ccm.hetzner.load_balancers.plan import Desired, fits
 from ccm.hetzner.load_balancers.reader import PREFIX
@@ -98,14 +98,14 @@ class Examiner:
         """The Service's annotations."""
         return read(service, self.settings, network=self.network() is not None)
 
-    async def locate(self, service: ServiceView, wishes: Wishes, **age: float) -> Place:
-        """The Service's load balancer.
+    async def locate(self, service: ServiceView, wishes: Wishes, age: float = VIEW_AGE) -> Place:
+        """The Service's load balancer, in a list at most ``age`` seconds old.
 
         Raises:
             NotOurLoadBalancer: it can't have one because of another that is not ours.
             CloudError: not known.
         """
-        everyone = await self.inventory.all(service, **age)
+        everyone = await self.inventory.all(service, age)
         try:
             return locate(service, wishes, everyone, self.cluster)
         except NotOurLoadBalancer:
