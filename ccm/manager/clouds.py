@@ -15,7 +15,9 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud import Cloud
+from ccm.cloud.belief import VARIABLE as BREAKER_VARIABLE
 from ccm.errors import ConfigurationError
+from ccm.manager.flags import ParsedFlags
 
 GROUP = "ccm.clouds"
 # The image holds plain files and no package metadata, so our own clouds stand here too.
@@ -52,3 +54,25 @@ def open_cloud(name: str, environment: Mapping[str, str], registry: CollectorReg
     except (ImportError, AttributeError) as error:
         raise ConfigurationError([f'cloud provider "{name}" can\'t be loaded: {error}']) from error
     return factory(environment, provider=name, registry=registry)
+
+
+def open_chosen(
+    flags: ParsedFlags, environment: Mapping[str, str], registry: CollectorRegistry, problems: list[str]
+) -> Cloud | None:
+    """Open the cloud that the flags name; None if that is not possible.
+
+    Args:
+        flags: the command line.
+        environment: variables.
+        registry: where the cloud's metrics are registered.
+        problems: what is wrong is added here.
+    """
+    if not flags["cloud-provider"]:
+        return None
+    # A cloud knows no flags; what concerns it too, it is told as a variable.
+    told = {BREAKER_VARIABLE: str(flags["mass-deletion-breaker"]).lower()}
+    try:
+        return open_cloud(flags["cloud-provider"], {**environment, **told}, registry)
+    except ConfigurationError as error:
+        problems.extend(error.problems)
+        return None

@@ -19,12 +19,11 @@ from contextlib import AsyncExitStack
 import structlog
 
 from ccm.cloud import Cloud
-from ccm.cloud.belief import VARIABLE as BREAKER_VARIABLE
-from ccm.errors import CcmError, ConfigurationError
+from ccm.errors import CcmError
 from ccm.kube.errors import LeaseLost
 from ccm.kube.ratelimit import TokenBucket
 from ccm.kube.transport import KubernetesTransport
-from ccm.manager.clouds import open_cloud
+from ccm.manager.clouds import open_chosen
 from ccm.manager.endpoint import Connections
 from ccm.manager.flag_table import FLAGS
 from ccm.manager.flags import ParsedFlags, parse_flags, usage
@@ -63,7 +62,7 @@ def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int
         return OK
     metrics = Metrics(VERSION)
     problems = problems_of(flags)
-    cloud = _open_cloud(flags, environment, metrics, problems)
+    cloud = open_chosen(flags, environment, metrics.registry, problems)
     if problems or cloud is None:
         for problem in problems:
             print(f"Error: {problem}", file=sys.stderr)
@@ -75,21 +74,6 @@ def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int
     for name in options.without_effect(FLAGS):
         log.warning("flag_without_effect", flag=name)
     return asyncio.run(_until_signalled(options, cloud, environment, metrics))
-
-
-def _open_cloud(
-    flags: ParsedFlags, environment: Mapping[str, str], metrics: Metrics, problems: list[str]
-) -> Cloud | None:
-    """The cloud, if it can be opened; what is wrong is added to the problems."""
-    if not flags["cloud-provider"]:
-        return None
-    # A cloud knows no flags; what concerns it too, it is told as a variable.
-    told = {BREAKER_VARIABLE: str(flags["mass-deletion-breaker"]).lower()}
-    try:
-        return open_cloud(flags["cloud-provider"], {**environment, **told}, metrics.registry)
-    except ConfigurationError as error:
-        problems.extend(error.problems)
-        return None
 
 
 async def _until_signalled(

@@ -29,7 +29,7 @@ from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.events import EventRecorder
 from ccm.kube.objects import Node, Service
 from ccm.kube.transport import KubernetesTransport
-from ccm.manager.clouds import open_cloud
+from ccm.manager.clouds import open_chosen
 from ccm.manager.controllers import Workshop, build_route
 from ccm.manager.flag_table import FLAGS
 from ccm.manager.flags import parse_flags
@@ -241,13 +241,8 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         print(_USAGE)
         return OK
     problems = problems_of(flags)
-    cloud: Cloud | None = None
     metrics = Metrics(VERSION)
-    try:
-        if flags["cloud-provider"]:
-            cloud = open_cloud(flags["cloud-provider"], variables, metrics.registry)
-    except ConfigurationError as error:
-        problems.extend(error.problems)
+    cloud = open_chosen(flags, variables, metrics.registry, problems)
     if problems or cloud is None:
         return _complain(problems)
     set_up_logs(form="text", verbosity=0, secrets=secrets_in(variables))

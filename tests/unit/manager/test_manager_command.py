@@ -11,7 +11,7 @@ import pytest
 
 from ccm.__main__ import main
 from ccm.errors import ConfigurationError
-from ccm.manager import clouds, command
+from ccm.manager import clouds, command, plan
 
 TOKEN = "t" * 64
 
@@ -57,8 +57,9 @@ def test_no_cloud_provider(capsys):
     assert "--cloud-provider cannot be empty" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("run", [command.run_manager, plan.main])
 @pytest.mark.parametrize(("arguments", "told"), [([], "true"), (["--mass-deletion-breaker=false"], "false")])
-def test_the_cloud_is_told_whether_to_believe_that_all_is_gone(monkeypatch, capsys, arguments, told):
+def test_the_cloud_is_told_whether_to_believe_that_all_is_gone(monkeypatch, run, arguments, told):
     seen = []
 
     def open_spy(environment, **_):
@@ -68,7 +69,7 @@ def test_the_cloud_is_told_whether_to_believe_that_all_is_gone(monkeypatch, caps
     monkeypatch.setitem(clouds.BUILT_IN, "spy", "spy_cloud:open_spy")
     monkeypatch.setitem(sys.modules, "spy_cloud", SimpleNamespace(open_spy=open_spy))
     given = {"CCM_MASS_DELETION_BREAKER": "maybe", "OTHER": "x"}
-    assert command.run_manager(["--cloud-provider=spy", *arguments], given) == 2
+    assert run(["--cloud-provider=spy", *arguments], given) == 2
     assert seen == [{"CCM_MASS_DELETION_BREAKER": told, "OTHER": "x"}]
 
 
