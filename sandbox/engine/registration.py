@@ -177,6 +177,7 @@ class Registrar:
             goal,
             old,
             checked,
+            changes=difference.changes,
             provider_replaced=self._provider_was_replaced(goal, old),
             replaced=self._ledger.replaced,
             asked=goal.urn in self._run.replace,

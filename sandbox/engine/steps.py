@@ -97,6 +97,7 @@ def forced_replacements(
     old: Resource,
     news: Properties,
     *,
+    changes: bool,
     provider_replaced: bool,
     replaced: Collection[str],
     asked: bool = False,
@@ -107,11 +108,13 @@ def forced_replacements(
         goal: What the program wants.
         old: What is.
         news: The checked inputs.
+        changes: The provider says that something changes; what it ignores replaces nothing.
         provider_replaced: The resource's provider now talks to another system.
         replaced: URNs that this run has replaced.
         asked: The command line asks for it.
     """
-    reasons = [path for path in goal.replace_on_changes if paths.differ(old.inputs, news, paths.parse(path))]
+    watched = goal.replace_on_changes if changes else ()
+    reasons = [path for path in watched if paths.differ(old.inputs, news, paths.parse(path))]
     if old.replacement_trigger is not None and plain(old.replacement_trigger) != plain(
         goal.replacement_trigger
     ):

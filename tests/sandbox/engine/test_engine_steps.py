@@ -76,12 +76,13 @@ def test_imports_happen_once_and_never_over_something_else() -> None:
 
 def test_replacements_can_be_forced_by_options() -> None:
     def reasons(goal: Goal, old: Resource, **more: object) -> list[str]:
-        given = {"provider_replaced": False, "replaced": set(), **more}
+        given = {"changes": True, "provider_replaced": False, "replaced": set(), **more}
         return steps.forced_replacements(goal, old, {"x": 2}, **given)  # type: ignore[arg-type]
 
     assert reasons(GOAL, existing()) == []
     assert reasons(replace(GOAL, replace_on_changes=("x",)), existing()) == ["x"]
     assert reasons(replace(GOAL, replace_on_changes=("y",)), existing()) == []
+    assert reasons(replace(GOAL, replace_on_changes=("x",)), existing(), changes=False) == []
     assert reasons(replace(GOAL, replace_on_changes=("*",)), existing()) == ["*"]
     assert reasons(GOAL, existing(), provider_replaced=True) == ["provider"]
     assert reasons(GOAL, existing(), asked=True) == ["--replace"]
