@@ -22,7 +22,7 @@ from ccm.hetzner.network import check_attached, find_network, read_attached_netw
 from ccm.hetzner.project import Project
 from ccm.hetzner.robot import RobotClient, RobotMachines
 from ccm.hetzner.routes import HetznerRoutes
-from ccm.hetzner.snapshot import View
+from ccm.hetzner.view import View
 from ccm.hetzner.wire import Location, Network, Server
 
 _log = structlog.get_logger("ccm.hetzner")

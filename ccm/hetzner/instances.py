@@ -24,7 +24,7 @@ from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.robot.machines import RobotMachines
-from ccm.hetzner.snapshot import Contents, View
+from ccm.hetzner.view import Contents, View
 from ccm.hetzner.wire import Server
 
 BURST = 30.0  # seconds after which single looks are forgotten: a list would not have served them together

@@ -20,7 +20,7 @@ from ccm.hetzner.errors import NotFound
 from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
-from ccm.hetzner.snapshot import View
+from ccm.hetzner.view import View
 from ccm.hetzner.wire import Network, NetworkRoute, Server
 
 LIMIT = 100  # routes in a network; known from practice, the API does not tell it

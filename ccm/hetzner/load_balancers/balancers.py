@@ -29,7 +29,7 @@ from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.retirement import retire
 from ccm.hetzner.load_balancers.status import ingress_of
 from ccm.hetzner.project import Project
-from ccm.hetzner.snapshot import View
+from ccm.hetzner.view import View
 from ccm.hetzner.wire import LoadBalancer, Server
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests

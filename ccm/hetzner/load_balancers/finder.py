@@ -11,7 +11,7 @@ from ccm.hetzner.budget import Priority
 from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.creation import Site, site_near
 from ccm.hetzner.load_balancers.targets import Target, candidates, settle, target_of
-from ccm.hetzner.snapshot import View
+from ccm.hetzner.view import View
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerType, Server
 
 SERVERS_AGE = 60.0

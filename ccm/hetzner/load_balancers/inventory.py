@@ -15,7 +15,7 @@ from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.ownership import placed_on
 from ccm.hetzner.load_balancers.plan import Planned
 from ccm.hetzner.project import Project
-from ccm.hetzner.snapshot import View
+from ccm.hetzner.view import View
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerType
 
 VIEW_AGE = 30.0  # how old the list of load balancers may be, in seconds

@@ -9,6 +9,8 @@ from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE, SERVICE_UID, 
 from ccm.hetzner.load_balancers.restoring import NAMESPACE
 from ccm.hetzner.wire import Certificate, LoadBalancer
 
+DOUBT = ", which may as well be another cluster's, for CCM_CLUSTER_ID is not set,"
+
 
 def orphans_among(
     balancers: Iterable[LoadBalancer],
@@ -28,7 +30,7 @@ def orphans_among(
         labels = one.labels
         if NAMESPACE not in labels or labels.get(CLUSTER, "") != cluster:
             continue
-        what = f"load balancer {one.name} ({one.id})"
+        what = f"load balancer {one.name} ({one.id}){'' if cluster else DOUBT}"
         leader = labels.get(SERVICE_UID, "")
         if leader and leader not in services:
             yield Orphan(labels[NAMESPACE], labels.get(SERVICE, ""), leader, what)

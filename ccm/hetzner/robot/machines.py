@@ -15,7 +15,7 @@ from ccm.hetzner.errors import unavailable
 from ccm.hetzner.listing import Listing
 from ccm.hetzner.robot.client import RobotClient, RobotNotFound, RobotServer
 from ccm.hetzner.robot.description import describe_robot
-from ccm.hetzner.snapshot import View
+from ccm.hetzner.view import View
 
 POWER_AGE = 120.0  # seconds for which an answer about the power is believed, at least
 POWER_SHARE = 24.0  # and seconds for each server that is asked about: 150 requests an hour, Robot allows 200

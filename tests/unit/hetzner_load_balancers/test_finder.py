@@ -10,7 +10,7 @@ from ccm.hetzner.budget import Priority
 from ccm.hetzner.listing import Listing
 from ccm.hetzner.load_balancers.annotations import read
 from ccm.hetzner.load_balancers.finder import SERVERS_AGE, TargetFinder
-from ccm.hetzner.snapshot import View
+from ccm.hetzner.view import View
 from ccm.hetzner.wire import (
     LoadBalancer,
     LoadBalancerTarget,

@@ -9,7 +9,7 @@ import pytest
 from ccm.cloud import CloudUnavailable
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.listing import Listing, OddItem
-from ccm.hetzner.snapshot import View
+from ccm.hetzner.view import View
 from ccm.hetzner.wire import Server
 
 pytestmark = pytest.mark.looptime
