@@ -17,6 +17,17 @@ async def test_ours_are_found_and_left_alone(site: BalancerSite) -> None:
     assert await site.one() == made
 
 
+async def test_without_a_cluster_id_nobody_is_told_to_delete_another_clusters(site: BalancerSite) -> None:
+    await site.restart(CCM_CLUSTER_ID="")
+    await site.ensure(view())
+    made = await site.one()
+    [orphan] = await site.balancers.orphans(set())
+    assert orphan.what == (
+        f"load balancer {made['name']} ({made['id']}), which may as well be another cluster's, "
+        "for CCM_CLUSTER_ID is not set,"
+    )
+
+
 async def test_ports_on_a_shared_one(site: BalancerSite) -> None:
     await site.ensure(view("first", 80, annotations={"share": "edge"}))
     await site.ensure(view("second", 443, uid=OTHER, annotations={"share": "edge"}))
