@@ -40,7 +40,7 @@ UIDS = {
 _HURRY = {
     "ccm.hetzner.api.PAUSE": 0.01,
     "ccm.hetzner.routes.PAUSE": 0.01,
-    "ccm.hetzner.load_balancers.apply.PAUSES": (0.01, 0.02),
+    "ccm.hetzner.load_balancers.changes.PAUSES": (0.01, 0.02),
     "ccm.hetzner.budget.RESERVE": dict.fromkeys(Priority, 0.0),
 }
 

@@ -7,21 +7,18 @@ looking for its result first: only "locked" means that nothing was done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
-
-import msgspec
 
 from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
-from ccm.hetzner.errors import ApiError, Locked, Unavailable, unavailable
+from ccm.hetzner.errors import ApiError, Unavailable
+from ccm.hetzner.load_balancers.changes import Sleep, patiently
 from ccm.hetzner.load_balancers.plan import Planned
 from ccm.hetzner.load_balancers.steps import Step
-from ccm.hetzner.wire import Action, LoadBalancer
+from ccm.hetzner.wire import LoadBalancer
 
-PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries while another action holds the lock
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
 _DONE_ALREADY = {
     "add_target": {"target_already_defined"},
@@ -29,9 +26,6 @@ _DONE_ALREADY = {
     # A deleted server leaves its load balancers by itself. Or it is the load balancer that is gone.
     "remove_target": {"not_found"},
 }
-
-T = TypeVar("T")
-Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass
@@ -99,35 +93,3 @@ async def _send(api: HetznerApi, number: int, step: Step, sleep: Sleep) -> bool:
         raise
     await api.wait(action)
     return True
-
-
-async def delete(api: HetznerApi, path: str, *, sleep: Sleep = asyncio.sleep) -> None:
-    """Delete something, and wait until it is gone; the API answers with nothing, or with an action.
-
-    Raises:
-        NotFound: it was gone already.
-        ApiError: it is still there.
-    """
-    answer = await patiently(lambda: api.change("DELETE", path, priority=Priority.LOAD_BALANCERS), sleep)
-    if answer.get("action") is None:
-        return
-    try:
-        action = msgspec.convert(answer["action"], Action)
-    except msgspec.ValidationError as error:
-        raise unavailable(f"DELETE {path}", f"the answer makes no sense: {error}") from None
-    await api.wait(action)
-
-
-async def patiently(send: Callable[[], Awaitable[T]], sleep: Sleep = asyncio.sleep) -> T:
-    """Send a change; while something else works on the resource, wait and try again.
-
-    Raises:
-        Locked: it took too long.
-        ApiError: the change failed.
-    """
-    for pause in PAUSES:
-        try:
-            return await send()
-        except Locked:
-            await sleep(pause)
-    return await send()

@@ -13,8 +13,8 @@ from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.environment import LoadBalancerSettings
 from ccm.hetzner.errors import Refused, unavailable
-from ccm.hetzner.load_balancers.apply import Sleep
 from ccm.hetzner.load_balancers.certificates import Certificates
+from ccm.hetzner.load_balancers.changes import Sleep
 from ccm.hetzner.load_balancers.creation import PATH, Site, create
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations, explained, incomplete
 from ccm.hetzner.load_balancers.examination import Case, Examiner

@@ -20,7 +20,7 @@ from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.errors import NotFound, Refused, Unavailable, unavailable
 from ccm.hetzner.load_balancers.annotations import CertificateWishes, Wishes
-from ccm.hetzner.load_balancers.apply import Sleep, delete, patiently
+from ccm.hetzner.load_balancers.changes import Sleep, delete, patiently
 from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE_UID
 from ccm.hetzner.view import View
 from ccm.hetzner.wire import Certificate

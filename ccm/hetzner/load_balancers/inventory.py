@@ -8,7 +8,8 @@ from ccm.cloud import Notice, Rejected, ServiceView
 from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.errors import NotFound, unavailable
-from ccm.hetzner.load_balancers.apply import Applied, Sleep, apply, delete
+from ccm.hetzner.load_balancers.apply import Applied, apply
+from ccm.hetzner.load_balancers.changes import Sleep, delete
 from ccm.hetzner.load_balancers.creation import PATH
 from ccm.hetzner.load_balancers.errors import vanished
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics

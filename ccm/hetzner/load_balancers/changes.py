@@ -1,0 +1,51 @@
+"""Sends changes to a resource that other work may hold for a moment, and waits until they are done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from ccm.hetzner.api import HetznerApi
+from ccm.hetzner.budget import Priority
+from ccm.hetzner.errors import Locked, unavailable
+from ccm.hetzner.wire import Action
+
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries while another action holds the lock
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+async def delete(api: HetznerApi, path: str, *, sleep: Sleep = asyncio.sleep) -> None:
+    """Delete something, and wait until it is gone; the API answers with nothing, or with an action.
+
+    Raises:
+        NotFound: it was gone already.
+        ApiError: it is still there.
+    """
+    answer = await patiently(lambda: api.change("DELETE", path, priority=Priority.LOAD_BALANCERS), sleep)
+    if answer.get("action") is None:
+        return
+    try:
+        action = msgspec.convert(answer["action"], Action)
+    except msgspec.ValidationError as error:
+        raise unavailable(f"DELETE {path}", f"the answer makes no sense: {error}") from None
+    await api.wait(action)
+
+
+async def patiently(send: Callable[[], Awaitable[T]], sleep: Sleep = asyncio.sleep) -> T:
+    """Send a change; while something else works on the resource, wait and try again.
+
+    Raises:
+        Locked: it took too long.
+        ApiError: the change failed.
+    """
+    for pause in PAUSES:
+        try:
+            return await send()
+        except Locked:
+            await sleep(pause)
+    return await send()
