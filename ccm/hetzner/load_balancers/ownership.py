@@ -93,8 +93,20 @@ def _shared(
         same_cluster = one.labels.get(CLUSTER, "") == cluster
         if one.labels.get(SHARE) == wishes.share and same_cluster:
             leader = one.labels.get(SERVICE_UID, "")
-            return Place(one, leads=leader in ("", service.uid))
+            return Place(one, leads=leader == "" or leader in own_uids(service, one))
     return None
+
+
+def own_uids(service: ServiceView, balancer: LoadBalancer) -> frozenset[str]:
+    """The Service's UID, and that of the one which had its name before, if that leads here.
+
+    Two Services of a cluster never have the same name at the same time: the former is gone, and was not
+    cleaned up after, as when a cluster is restored from a backup.
+    """
+    labels = balancer.labels
+    same_name = (labels.get(NAMESPACE), labels.get(SERVICE)) == (service.namespace, service.name)
+    former = labels.get(SERVICE_UID, "") if same_name and labels.get(CLUSTER) else ""
+    return frozenset({service.uid, former} - {""})
 
 
 def _adoptable(
@@ -167,7 +179,8 @@ def wanted_labels(
         kept: Annotated settings that can't go back to their defaults yet.
     """
     present = dict(place.balancer.labels) if place.balancer else {}
-    labels = {key: value for key, value in present.items() if not _is_own_port(key, value, service.uid)}
+    own = own_uids(service, place.balancer) if place.balancer else frozenset[str]()
+    labels = {key: value for key, value in present.items() if not _is_own_port(key, value, own)}
     if is_shared(service, wishes, place.balancer):
         labels.update({f"{PORT}{port}": service.uid for port in ports})
         if wishes.share:
@@ -194,12 +207,12 @@ def foreign_ports(service: ServiceView, wishes: Wishes, place: Place) -> dict[in
     balancer = place.balancer
     if balancer is None or not is_shared(service, wishes, balancer):
         return {}
-    owners = ports_by_label(balancer)
-    taken = {port: f"the Service with UID {uid}" for port, uid in owners.items() if uid != service.uid}
+    owners, own = ports_by_label(balancer), own_uids(service, balancer)
+    taken = {port: f"the Service with UID {uid}" for port, uid in owners.items() if uid not in own}
     if not owners and balancer.labels.get(SERVICE_UID) == service.uid and not place.adopting:
         return taken  # it was not shared until now
     for listener in balancer.services:
-        if owners.get(listener.listen_port) != service.uid:
+        if owners.get(listener.listen_port) not in own:
             for port in occupied_ports(listener):
                 taken.setdefault(port, "somebody else")
     return taken
@@ -207,7 +220,8 @@ def foreign_ports(service: ServiceView, wishes: Wishes, place: Place) -> dict[in
 
 def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, str]:
     """The labels of a load balancer that a Service leaves to others; the next Service leads, if any."""
-    left = {key: value for key, value in balancer.labels.items() if not _is_own_port(key, value, service.uid)}
+    own = frozenset({service.uid})
+    left = {key: value for key, value in balancer.labels.items() if not _is_own_port(key, value, own)}
     others = sorted(uid for uid in ports_by_label(balancer).values() if uid != service.uid)
     if left.get(SERVICE_UID) != service.uid:
         return left
@@ -217,5 +231,5 @@ def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, s
     return {key: value for key, value in left.items() if key != SERVICE_UID and not key.startswith(OURS)}
 
 
-def _is_own_port(key: str, value: str, uid: str) -> bool:
-    return value == uid and _PORT_LABEL.fullmatch(key) is not None
+def _is_own_port(key: str, value: str, own: frozenset[str]) -> bool:
+    return value in own and _PORT_LABEL.fullmatch(key) is not None

@@ -174,6 +174,37 @@ class TestPreserveForeign:
         assert 81 in services
 
 
+class TestSuccessor:
+    """A Service that was made anew without its predecessor being cleaned up after, as from a backup."""
+
+    NEW = "77777777-2222-3333-4444-555555555555"
+
+    async def test_it_leads_where_its_predecessor_led(self, site: BalancerSite) -> None:
+        await site.add_nodes("a")
+        shared = {"share": "edge"}
+        await site.ensure(view("first", 80, 81, annotations=shared))
+        await site.ensure(view("second", 443, uid=OTHER, annotations=shared))
+        await site.add_nodes("b")
+        again = view("first", 80, 82, uid=self.NEW, annotations=shared)
+        result = await site.ensure(again)
+        assert "LoadBalancerPortConflict" not in [one.reason for one in result.notices]
+        balancer = await site.one()
+        assert balancer["labels"][LABEL] == self.NEW
+        assert sorted(one["listen_port"] for one in balancer["services"]) == [80, 82, 443]
+        assert targets(balancer).keys() == {number(one) for one in site.nodes}
+        assert UID not in balancer["labels"].values()
+        assert (await site.ensure(again)).steps == ()
+        await site.balancers.delete(view("second", uid=OTHER))
+        await site.balancers.delete(again)
+        assert await site.all() == []
+
+    async def test_not_of_another_cluster_that_may_have_one_of_that_name(self, site: BalancerSite) -> None:
+        await site.restart(CCM_CLUSTER_ID="")
+        await site.ensure(view("first", 80, annotations={"share": "edge"}))
+        await site.ensure(view("first", 80, uid=self.NEW, annotations={"share": "edge"}))
+        assert (await site.one())["labels"][LABEL] == UID
+
+
 class TestShare:
     first = view("first", 80, annotations={"share": "edge"})
     second = view("second", 443, uid=OTHER, annotations={"share": "edge"})
