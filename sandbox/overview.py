@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sandbox import cluster
+from sandbox import cluster, daemon
+from sandbox.environment import MACHINES
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
 HEADER = ("NODE", "READY", "PROVIDER ID", "INTERNAL-IP", "EXTERNAL-IP", "TYPE", "REGION", "ZONE", "POD CIDR")
+SSH = "./dev ssh control"
 NEXT = (
     ("./dev kubectl get nodes -o wide", "what Kubernetes says"),
     ("./dev kubectl apply -f manifests/examples/service.yaml", "a load balancer"),
     ("./dev logs", "follow the CCM"),
     ("./dev deploy", "rebuild and roll out the CCM after a change"),
-    ("./dev ssh control", "a shell on a machine"),
+    (SSH, "a shell on a machine"),
     ('eval "$(./dev env)"', "for any other client: kubectl, pulumi, hcloud, …"),
     ("./dev down", "remove everything"),
 )
@@ -33,7 +35,9 @@ def overview(site: Site, toolchain: Toolchain) -> str:
     if balancers:
         parts.append(aligned([("LOAD BALANCER", "EXTERNAL-IP"), *balancers]))
     parts.append(f"Console of the cloud: http://127.0.0.1:{site.port}/_sandbox/console")
-    parts.append("Next:\n" + aligned([(f"  {command}", what) for command, what in NEXT]))
+    running = daemon.find(site)
+    possible = [line for line in NEXT if line[0] != SSH or (running and running.backend == MACHINES)]
+    parts.append("Next:\n" + aligned([(f"  {command}", what) for command, what in possible]))
     return "\n\n".join(parts)
 
 

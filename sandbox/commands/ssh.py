@@ -8,9 +8,16 @@ import os
 import urllib.request
 
 from sandbox import daemon
+from sandbox.environment import MACHINES
 from sandbox.errors import NotRunning
 from sandbox.site import Site
 
+SSH_OPTIONS = (
+    "StrictHostKeyChecking=no",
+    "UserKnownHostsFile=/dev/null",
+    "LogLevel=ERROR",
+    "ConnectTimeout=10",
+)
 HELP = "a shell or a command on a machine, by the server's name or the end of it"
 
 
@@ -24,14 +31,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Become ssh."""
-    daemon.require(site)
+    require_machines(daemon.require(site))
     if not site.ssh_key.exists():
         raise NotRunning(
             f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
         )
     address = choose(_servers(site), arguments.name)
-    options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+    options = [word for option in SSH_OPTIONS for word in ("-o", option)]
     os.execvp("ssh", ["ssh", "-i", str(site.ssh_key), *options, f"root@{address}", *arguments.arguments])  # noqa: S606
+
+
+def require_machines(running: daemon.Running) -> None:
+    """Make sure that there is something to log in to.
+
+    Raises:
+        NotRunning: servers are records; their addresses would lead to somebody else's network.
+    """
+    if running.backend != MACHINES:
+        raise NotRunning(
+            f"servers are records here ({running.backend} backend): there is no machine to log in to"
+        )
 
 
 def choose(servers: dict[str, str | None], name: str) -> str:

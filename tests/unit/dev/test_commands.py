@@ -11,7 +11,8 @@ from infra.settings import MOST_WORKERS
 from sandbox import cluster, packages
 from sandbox.__main__ import parse
 from sandbox.commands import up
-from sandbox.commands.ssh import choose
+from sandbox.commands.ssh import choose, require_machines
+from sandbox.daemon import Running
 from sandbox.environment import merged, shell_lines
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.hollow import ccm
@@ -31,6 +32,12 @@ def test_a_machine_is_found_by_its_name_or_the_end_of_it(name, address):
 def test_a_machine_that_cannot_be_meant_is_one_clear_error(name, says):
     with pytest.raises(NotRunning, match=says):
         choose(SERVERS, name)
+
+
+def test_nobody_logs_in_to_a_record():
+    require_machines(Running(1, "machines"))
+    with pytest.raises(NotRunning, match="servers are records here"):
+        require_machines(Running(1, "hollow"))
 
 
 def test_exports_survive_a_shell():
