@@ -76,6 +76,13 @@ class OfficialMetrics:
             registry=registry,
         )
 
+        self._type_lookups = Counter(
+            "cloud_controller_manager_load_balancer_type_cache_requests_total",
+            "Lookups of load balancer types by result: hit is one that a list at hand answered.",
+            ["subsystem", "mode", "result"],
+            registry=registry,
+        )
+
     def operation(self, name: str, times: int = 1) -> None:
         """Count a call of the controllers, by the official CCM's name for it."""
         self._operations.labels(name).inc(times)
@@ -83,6 +90,10 @@ class OfficialMetrics:
     def lookup(self, subsystem: str, *, hit: bool) -> None:
         """Count a lookup of a server for ``instances_v2`` or ``routes``."""
         self._lookups.labels(subsystem, "all", "hit" if hit else "miss").inc()
+
+    def type_lookup(self, *, hit: bool) -> None:
+        """Count a lookup of load balancer types; the official CCM makes them for no subsystem."""
+        self._type_lookups.labels("none", "all", "hit" if hit else "miss").inc()
 
 
 def code_label(code: str) -> str:

@@ -73,6 +73,8 @@ class Inventory:
 
     async def types(self) -> Mapping[str, LoadBalancerType]:
         """The types of load balancers, by name."""
+        age = self._types.age
+        self._metrics.type_lookup(hit=age is not None and age <= TYPES_AGE)
         return (await self._types.read(TYPES_AGE, Priority.LOAD_BALANCERS)).by_name
 
     async def look(self, number: int) -> LoadBalancer:

@@ -38,6 +38,11 @@ class LoadBalancerMetrics:
         if self._official is not None:
             self._official.operation(f"hcloud/loadBalancers.{name}")
 
+    def type_lookup(self, *, hit: bool) -> None:
+        """A look at the types of load balancers, which a list at hand answered or not."""
+        if self._official is not None:
+            self._official.type_lookup(hit=hit)
+
     def saw(self, service: ServiceView, targets: Counter[str]) -> None:
         """How the targets of a Service are."""
         for status in STATUSES:

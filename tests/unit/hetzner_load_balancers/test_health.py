@@ -173,6 +173,15 @@ async def test_calls_are_counted_under_the_official_names(site: BalancerSite) ->
         assert total == 1, name
 
 
+async def test_looks_at_types_are_counted_under_the_official_name(site: BalancerSite) -> None:
+    await site.ensure(view())
+    await site.ensure(view("other", 81, uid=OTHER))
+    name = "cloud_controller_manager_load_balancer_type_cache_requests_total"
+    for result in ("miss", "hit"):
+        labels = {"subsystem": "none", "mode": "all", "result": result}
+        assert site.registry.get_sample_value(name, labels) == 1, result
+
+
 async def test_load_balancers_can_be_switched_off(site: BalancerSite) -> None:
     settings = site.sky.environment | {"HCLOUD_LOAD_BALANCERS_ENABLED": "false"}
     cloud = open_cloud(settings)
