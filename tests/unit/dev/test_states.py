@@ -18,6 +18,24 @@ from sandbox.site import open_site
 ROOT = Path(__file__).parents[3]
 SERVER = {"type": "hcloud:index/server:Server", "urn": "urn:pulumi:hetzner::p::hcloud:index/server:Server::a"}
 
+PULUMI = """
+import time
+try:
+    print("began", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(1)
+    print("all kept")
+"""
+DEV = """
+import os, signal, sys
+from pathlib import Path
+from sandbox import pulumi, site
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
+clone = site.open_site(Path(sys.argv[1]), {"XDG_CACHE_HOME": sys.argv[2]}, list, lambda _: True)
+pulumi.run(clone, os.environ, ["up"], "")
+"""
+
 
 @pytest.fixture
 def clone(tmp_path):
@@ -69,18 +87,10 @@ def test_nothing_stays_in_the_home_of_the_user(clone, variables, tmp_path):
 def test_an_interrupted_pulumi_ends_in_order(clone):
     program = clone.root / ".venv/bin/pulumi"
     program.parent.mkdir(parents=True)
-    program.write_text(
-        f"#!{sys.executable}\nimport sys, time\nprint('began', flush=True)\n"
-        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    time.sleep(1)\n    print('all kept')\n"
-    )
+    program.write_text(f"#!{sys.executable}\n{PULUMI}")
     program.chmod(0o755)
-    script = (
-        "import os, sys; from pathlib import Path; from sandbox import pulumi, site\n"
-        "clone = site.open_site(Path(sys.argv[1]), {'XDG_CACHE_HOME': sys.argv[2]}, list, lambda _: True)\n"
-        "pulumi.run(clone, os.environ, ['up'], '')\n"
-    )
     child = subprocess.Popen(
-        [sys.executable, "-c", script, str(clone.root), str(clone.cache.parent)],
+        [sys.executable, "-c", DEV, str(clone.root), str(clone.cache.parent)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
