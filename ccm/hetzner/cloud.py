@@ -121,7 +121,7 @@ class HetznerCloud:
             return
         self.network = await find_network(self.api, chosen.name_or_id)
         self._options = self._describe_options()
-        if chosen.attached_check:
+        if chosen.attached_check and not self.settings.dry_run:
             await check_attached(self.network, self._attached_networks)
         if chosen.routes:
             self.routes = HetznerRoutes(
@@ -164,7 +164,7 @@ def _metrics_server(
     settings: env.Settings, dialect: Dialect, registry: CollectorRegistry
 ) -> MetricsServer | None:
     enabled = dialect.official if settings.metrics_enabled is None else settings.metrics_enabled
-    return MetricsServer(registry, settings.metrics_address) if enabled else None
+    return MetricsServer(registry, settings.metrics_address) if enabled and not settings.dry_run else None
 
 
 def _robot(settings: env.RobotSettings, *, credulous: bool) -> RobotMachines | None:

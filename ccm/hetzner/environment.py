@@ -106,6 +106,8 @@ class Settings:
         load_balancers: Defaults for load balancers.
         mass_deletion_breaker: Doubt that everything is gone (``CCM_MASS_DELETION_BREAKER``, which the manager
             sets as its flag says).
+        dry_run: We are only asked what we would do, from whatever machine: serve no metrics, and need not
+            stand in the network (``CCM_DRY_RUN``, which the manager sets).
         warnings: What is odd but works.
     """
 
@@ -119,6 +121,7 @@ class Settings:
     robot: RobotSettings
     load_balancers: LoadBalancerSettings
     mass_deletion_breaker: bool = True
+    dry_run: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -141,6 +144,7 @@ def read(environment: Mapping[str, str]) -> Settings:
         robot=_robot(variables),
         load_balancers=_load_balancers(variables),
         mass_deletion_breaker=variables.boolean("CCM_MASS_DELETION_BREAKER", default=True),
+        dry_run=variables.boolean("CCM_DRY_RUN", default=False),
         warnings=_token_warnings(token),
     )
     problems = [*_token_problems(token, variables.problems), *variables.problems, *_contradictions(settings)]

@@ -31,7 +31,13 @@ class Variable:
 
 _Row = tuple[str, str, str, str]
 _OURS = frozenset(
-    {"HCLOUD_INSTANCES_COPY_LABELS", "ROBOT_ENDPOINT", "CCM_CLUSTER_ID", "CCM_MASS_DELETION_BREAKER"}
+    {
+        "HCLOUD_INSTANCES_COPY_LABELS",
+        "ROBOT_ENDPOINT",
+        "CCM_CLUSTER_ID",
+        "CCM_MASS_DELETION_BREAKER",
+        "CCM_DRY_RUN",
+    }
 )
 
 
@@ -199,6 +205,12 @@ VARIABLES: tuple[Variable, ...] = (
             "boolean",
             "true",
             "The manager sets it as `--mass-deletion-breaker` says, whatever the environment has.",
+        ),
+        (
+            "CCM_DRY_RUN",
+            "boolean",
+            "false",
+            "`python -m ccm plan` sets it: no metrics are served, and any machine will do.",
         ),
     ),
 )

@@ -27,6 +27,7 @@ BUILT_IN = {
     "sample": "ccm.cloud.sample:open_cloud",
 }
 Factory = Callable[..., Cloud]
+DRY_RUN_VARIABLE = "CCM_DRY_RUN"  # true: the cloud is only asked what it would do
 
 
 def known_clouds() -> dict[str, str]:
@@ -57,7 +58,12 @@ def open_cloud(name: str, environment: Mapping[str, str], registry: CollectorReg
 
 
 def open_chosen(
-    flags: ParsedFlags, environment: Mapping[str, str], registry: CollectorRegistry, problems: list[str]
+    flags: ParsedFlags,
+    environment: Mapping[str, str],
+    registry: CollectorRegistry,
+    problems: list[str],
+    *,
+    dry_run: bool = False,
 ) -> Cloud | None:
     """Open the cloud that the flags name; None if that is not possible.
 
@@ -66,11 +72,15 @@ def open_chosen(
         environment: variables.
         registry: where the cloud's metrics are registered.
         problems: what is wrong is added here.
+        dry_run: the cloud is only asked what it would do.
     """
     if not flags["cloud-provider"]:
         return None
     # A cloud knows no flags; what concerns it too, it is told as a variable.
-    told = {BREAKER_VARIABLE: str(flags["mass-deletion-breaker"]).lower()}
+    told = {
+        BREAKER_VARIABLE: str(flags["mass-deletion-breaker"]).lower(),
+        DRY_RUN_VARIABLE: str(dry_run).lower(),
+    }
     try:
         return open_cloud(flags["cloud-provider"], {**environment, **told}, registry)
     except ConfigurationError as error:

@@ -242,7 +242,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         return OK
     problems = problems_of(flags)
     metrics = Metrics(VERSION)
-    cloud = open_chosen(flags, variables, metrics.registry, problems)
+    cloud = open_chosen(flags, variables, metrics.registry, problems, dry_run=True)
     if problems or cloud is None:
         return _complain(problems)
     set_up_logs(form="text", verbosity=0, secrets=secrets_in(variables))

@@ -46,7 +46,7 @@ the present ones.
 _ENVIRONMENT = f"""# Environment
 {MADE}
 
-Variables of `--cloud-provider=hcloud` and `ccm-from-scratch`; the official CCM's, and four of our own (†).
+Variables of `--cloud-provider=hcloud` and `ccm-from-scratch`; the official CCM's, and five of our own (†).
 White space around values is dropped, and an empty variable is one that is not set. Booleans are Go's
 (`true`, `1`, `f`, …), durations are Go's (`90s`, `1m30s`) or whole seconds.
 

@@ -449,6 +449,16 @@ async def test_the_official_metrics_address(sky: EmulatedCloud) -> None:
     await cloud.close()
 
 
+async def test_who_only_looks_may_stand_anywhere_and_serves_nothing(sky: EmulatedCloud) -> None:
+    await sky.network("net")
+    asked = {"HCLOUD_NETWORK": "net", "HCLOUD_METRICS_ENABLED": "true", "CCM_DRY_RUN": "true"}
+    cloud = await with_network(sky, "unreachable", **asked)
+    await cloud.start()
+    assert cloud.routes is not None
+    assert cloud._metrics_server is None
+    await cloud.close()
+
+
 async def test_our_own_name_serves_no_second_address(sky: EmulatedCloud) -> None:
     cloud = open_cloud(sky.environment)
     assert cloud._metrics_server is None

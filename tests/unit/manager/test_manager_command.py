@@ -57,9 +57,9 @@ def test_no_cloud_provider(capsys):
     assert "--cloud-provider cannot be empty" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("run", [command.run_manager, plan.main])
+@pytest.mark.parametrize(("run", "dry"), [(command.run_manager, "false"), (plan.main, "true")])
 @pytest.mark.parametrize(("arguments", "told"), [([], "true"), (["--mass-deletion-breaker=false"], "false")])
-def test_the_cloud_is_told_whether_to_believe_that_all_is_gone(monkeypatch, run, arguments, told):
+def test_the_cloud_is_told_what_concerns_it(monkeypatch, run, dry, arguments, told):
     seen = []
 
     def open_spy(environment, **_):
@@ -68,9 +68,9 @@ def test_the_cloud_is_told_whether_to_believe_that_all_is_gone(monkeypatch, run,
 
     monkeypatch.setitem(clouds.BUILT_IN, "spy", "spy_cloud:open_spy")
     monkeypatch.setitem(sys.modules, "spy_cloud", SimpleNamespace(open_spy=open_spy))
-    given = {"CCM_MASS_DELETION_BREAKER": "maybe", "OTHER": "x"}
+    given = {"CCM_MASS_DELETION_BREAKER": "maybe", "CCM_DRY_RUN": "maybe", "OTHER": "x"}
     assert run(["--cloud-provider=spy", *arguments], given) == 2
-    assert seen == [{"CCM_MASS_DELETION_BREAKER": told, "OTHER": "x"}]
+    assert seen == [{"CCM_MASS_DELETION_BREAKER": told, "CCM_DRY_RUN": dry, "OTHER": "x"}]
 
 
 def test_boot_time_goes_on():
