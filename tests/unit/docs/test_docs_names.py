@@ -15,6 +15,7 @@ from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.variable_table import VARIABLES
 from ccm.manager.flag_table import FLAGS
 from ccm.manager.flags import parse_flags
+from infra.k3s import Addresses, server_flags
 from sandbox.__main__ import parse
 from sandbox.cloud.admin import _CALLS
 from sandbox.cloud.faults import FaultRule
@@ -23,16 +24,7 @@ TREE = Path(__file__).parents[3]
 PAGES = [TREE / "README.md", TREE / "CONTRIBUTING.md", *sorted(TREE.glob("docs/**/*.md"))]
 REFERENCE = TREE / "docs" / "reference"
 FOLDERS = "bench|ccm|docs|infra|manifests|sandbox|tests"
-# Of k3s and its kubelet.
-OTHERS_FLAGS = {
-    "disable",
-    "disable-cloud-controller",
-    "disable-network-policy",
-    "flannel-backend",
-    "kubelet-arg",
-    "node-external-ip",
-    "node-ip",
-}
+K3S_FLAGS = server_flags(Addresses("203.0.113.4", "10.0.0.2"), "10.244.0.0/16", "10.43.0.0/16")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TREE)))
 
@@ -113,7 +105,7 @@ def test_what_is_typed_to_the_ccm_names_a_cloud(page: Path) -> None:
 
 @pages
 def test_flags_exist(page: Path) -> None:
-    known = {flag.name for flag in FLAGS} | OTHERS_FLAGS
+    known = {flag.name for flag in FLAGS} | {flag[2:].partition("=")[0] for flag in K3S_FLAGS}
     for word in words_in_code(page):
         flag = re.match(r"--([a-z][a-z0-9-]*)", word)
         if flag and page.name != "benchmarks.md" and word not in {"--name=value", "--name value"}:
@@ -175,3 +167,11 @@ def test_flags_of_the_manifest_are_understood() -> None:
     (deployment,) = yaml.safe_load_all((TREE / "manifests/deployment.yaml").read_text(encoding="utf-8"))
     arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     assert not parse_flags(FLAGS, arguments).problems
+
+
+def test_the_tutorial_tells_the_flags_of_k3s_as_they_are() -> None:
+    page = TREE / "docs" / "tutorial" / "2-development-environment.md"
+    told = [word for word in words_in_code(page) if word.startswith("--")]
+    assert len(told) > 5
+    names = {flag.partition("=")[0] for flag in K3S_FLAGS}
+    assert [word for word in told if word not in names and word not in K3S_FLAGS] == []
