@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from sandbox import host
+from sandbox.environment import past_proxies
 from sandbox.errors import SandboxError
 from sandbox.site import open_site
 
@@ -38,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     name, arguments = parse(sys.argv[1:] if argv is None else argv)
     try:
         site = open_site(ROOT, os.environ, host.used_ranges, host.port_is_free)
+        os.environ.update(past_proxies(site, os.environ))
         return _module(name).run(site, arguments)
     except SandboxError as error:
         print(f"✗ {error}", file=sys.stderr)

@@ -12,6 +12,7 @@ from sandbox.site import Site, passphrase
 MACHINES, HOLLOW = "machines", "hollow"
 STACKS = {MACHINES: "local", HOLLOW: "hollow"}
 """The stack of each kind of environment; each has a file ``Pulumi.<stack>.yaml``."""
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 def exports(site: Site, toolchain: Path | None) -> dict[str, str]:
@@ -29,7 +30,25 @@ def exports(site: Site, toolchain: Path | None) -> dict[str, str]:
         "PULUMI_BACKEND_URL": f"file://{pulumi_backend(site)}",
         "PULUMI_CONFIG_PASSPHRASE": passphrase(site),
         "PATH": os.pathsep.join(path),
+        **past_proxies(site, os.environ),
     }
+
+
+def past_proxies(site: Site, environment: Mapping[str, str]) -> dict[str, str]:
+    """Where a proxy is set, the variables with which clients reach this site without it.
+
+    Every address by itself: not every client understands ranges there.
+
+    Args:
+        site: this clone's.
+        environment: may name proxies, and what to reach without them.
+    """
+    if not any(environment.get(name) or environment.get(name.lower()) for name in PROXIES):
+        return {}
+    given = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    hosts = [*given.split(","), "localhost", "127.0.0.1", *map(str, site.public_range)]
+    value = ",".join(dict.fromkeys(host.strip() for host in hosts if host.strip()))
+    return {"NO_PROXY": value, "no_proxy": value}
 
 
 def pulumi_backend(site: Site) -> Path:
