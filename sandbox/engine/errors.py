@@ -1,4 +1,24 @@
-"""Everything that the embedded engine can refuse or fail at, one tree."""
+"""Everything that the embedded engine can refuse or fail at, one tree.
+
+EngineError                      a person sees it as one message, without a stack trace
+├── UsageError                   a command, option or argument that does not exist or does not fit
+├── UnsupportedError             the genuine Pulumi can do it, the embedded engine can't
+├── ProjectError                 Pulumi.yaml or a stack file is missing or wrong
+├── ConfigError                  a configuration value is missing or has the wrong type
+├── PassphraseError              the passphrase is missing or does not open the stack's secrets
+├── StateError                   a stack's state can't be read, written or understood
+│   ├── StackNotFoundError       there is no stack of this name
+│   └── LockedError              another run works on the stack
+├── ResourceError                an operation on one resource failed
+│   ├── DuplicateUrnError        two resources of one type and name
+│   └── ProtectedError           a protected resource would have to be deleted
+├── ProviderError                a provider refused or failed an operation
+│   ├── PartialError             something was made or changed, but not as it should be
+│   ├── ClusterUnreachableError  a Kubernetes API server does not answer
+│   └── ResourceNotFoundError    the resource that the state knows is no longer there
+├── StoppedError                 the run is ending; no new operation is started
+└── InternalError                a mistake in the engine itself
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Errors of the Kubernetes room; every message says what to do."""
+"""Errors of the Kubernetes room; every message says what to do.
+
+KubernetesSandboxError
+├── ToolchainError       the Kubernetes programs can't be built here
+│   └── GoMissingError   no usable Go compiler
+├── CommandError         a program that we ran failed
+├── CommandMissingError  a program that we need is not installed
+├── ImageError           the machine image can't be built here
+├── ControlPlaneError    a component of the control plane did not start, or ended
+├── CacheError           a file in the cache can't be written or read
+└── InstallerError       the k3s program that shall be served can't be read
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What goes wrong in the stand-in; the text is what a person reads in the journal."""
+"""What goes wrong in the stand-in; the text is what a person reads in the journal.
+
+K3sError
+├── UsageError       something that was typed or configured is wrong
+├── ChildEndedError  a component ended by itself
+└── JoinError        the server refuses this agent for good
+"""
 
 from __future__ import annotations
 
