@@ -62,10 +62,15 @@ def require(site: Site) -> Running:
     if running is None:
         raise NotRunning("the sandbox of this clone does not run; start it with './dev up'")
     if health(site) is None:
-        raise NotRunning(
-            f"the sandbox (process {running.pid}) does not answer; see {site.log}, then './dev up'"
-        )
+        raise _silent(site, running)
     return running
+
+
+def _silent(site: Site, running: Running) -> NotRunning:
+    return NotRunning(
+        f"the sandbox (process {running.pid}) does not answer; see {site.log}. End it with "
+        f"'kill -9 {running.pid}', then './dev up' goes on: machines and state stay"
+    )
 
 
 def start(
@@ -84,9 +89,9 @@ def start(
         SandboxError: it ended or did not answer in time; carries the last lines that it printed.
     """
     running = find(site)
-    if running and health(site):
-        return running
-    if running is None and not host.port_is_free(site.port):
+    if running:
+        return require(site)
+    if not host.port_is_free(site.port):
         raise SandboxError(
             f"port {site.port} on 127.0.0.1 is in use by another program; end it, or give this clone other "
             "addresses with './dev down --force'"

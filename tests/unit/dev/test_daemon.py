@@ -1,0 +1,46 @@
+"""The sandbox process as the commands see it from outside."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from sandbox import daemon, host
+from sandbox.errors import NotRunning, SandboxError
+from sandbox.site import open_site
+
+
+@pytest.fixture
+def clone(tmp_path):
+    return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, host.port_is_free)
+
+
+@pytest.fixture
+def silent(clone):
+    """A process that looks like the sandbox and answers nobody."""
+    wait = "import sys; sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", wait, "sandbox", "serve"], stdin=subprocess.PIPE) as child:
+        (clone.state / "serve.json").write_text(json.dumps({"pid": child.pid, "backend": "machines"}))
+        yield child
+        child.kill()
+
+
+@pytest.mark.parametrize("ask", [daemon.require, lambda clone: daemon.start(clone, "auto", "instant", print)])
+def test_a_sandbox_that_does_not_answer_is_named_with_what_to_do(clone, silent, ask):
+    with pytest.raises(NotRunning, match=rf"process {silent.pid}\) does not answer.*kill -9 {silent.pid}"):
+        ask(clone)
+
+
+def test_another_program_at_the_port_is_one_clear_error(clone):
+    other = "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); print(); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", other, str(clone.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with pytest.raises(SandboxError, match=f"port {clone.port} on 127.0.0.1 is in use"):
+            daemon.start(clone, "auto", "instant", print)
+        child.kill()
