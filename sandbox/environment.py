@@ -58,6 +58,11 @@ def pulumi_backend(site: Site) -> Path:
     return folder
 
 
+def kinds_there(site: Site) -> list[str]:
+    """The kinds of environment that have been brought up here since the last ``./dev down``."""
+    return [kind for kind, stack in STACKS.items() if any(pulumi_backend(site).rglob(f"{stack}.json"))]
+
+
 def merged(base: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
     """An environment for a child process: ``added`` on top of ``base``, PATH in front of its PATH."""
     path = os.pathsep.join(part for part in (added["PATH"], base.get("PATH", os.defpath)) if part)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from sandbox import cluster, daemon, leftovers, pulumi
 from sandbox.console import Steps
-from sandbox.environment import HOLLOW, STACKS, pulumi_backend
+from sandbox.environment import HOLLOW, STACKS, kinds_there
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.kubernetes import toolchain
@@ -33,9 +33,8 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     variables = pulumi.environment(site, None)
     pulumi.refuse_to_lose(site, variables)
     if not arguments.force:
-        for kind, stack in STACKS.items():
-            if any(pulumi_backend(site).rglob(f"{stack}.json")):
-                _destroy(site, kind, steps)
+        for kind in kinds_there(site):
+            _destroy(site, kind, steps)
     with steps.step("Sandbox ended"):
         ccm.stop(site)
         daemon.kill(site) if arguments.force else daemon.stop(site)

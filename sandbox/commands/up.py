@@ -10,7 +10,7 @@ from rich.console import Console
 
 from sandbox import cluster, daemon, pulumi
 from sandbox.console import Steps
-from sandbox.environment import HOLLOW, MACHINES, STACKS
+from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.hollow.backend import control_plane_directory
@@ -73,10 +73,24 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def choose(site: Site, wanted: str, steps: Steps) -> str:
-    """What servers are here; says so where it was not asked for."""
+    """What servers are here: what they are already, else what can be; says so where it was not asked for.
+
+    Raises:
+        SandboxError: something else was asked for than is there.
+    """
     running = daemon.find(site)
-    if running:
-        return running.backend
+    if running and running.backend not in STACKS:
+        raise SandboxError(
+            f"the sandbox that runs (process {running.pid}) serves the API alone ({running.backend} "
+            "backend); end it, then './dev up'"
+        )
+    there = running.backend if running else next(iter(kinds_there(site)), None)
+    if there:
+        if wanted not in {"auto", there}:
+            raise SandboxError(
+                f"--backend {wanted}: this clone has an environment with {there}; './dev down' first"
+            )
+        return there
     reason = probe.available(site.state) if wanted == "auto" else None
     if reason:
         steps.note(f"• servers are records with hollow nodes here: {reason}")

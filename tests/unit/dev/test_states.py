@@ -7,11 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from sandbox import pulumi
+from sandbox.commands import up
+from sandbox.console import Steps
 from sandbox.errors import SandboxError
 from sandbox.site import open_site
 
@@ -64,6 +68,25 @@ def test_a_state_with_servers_elsewhere_is_not_removed(clone, variables):
     keep_state(clone, "hetzner", SERVER)
     with pytest.raises(SandboxError, match=r"'hetzner' has 1 resources.*pulumi destroy --stack hetzner"):
         pulumi.refuse_to_lose(clone, variables)
+
+
+def test_an_environment_stays_of_its_kind_until_down(clone):
+    steps = Steps(Console(file=StringIO()))
+    assert up.choose(clone, "hollow", steps) == "hollow"
+    keep_state(clone, "hollow", SERVER)
+    assert up.choose(clone, "auto", steps) == "hollow"
+    assert up.choose(clone, "hollow", steps) == "hollow"
+    with pytest.raises(SandboxError, match=r"--backend machines: .* with hollow; './dev down' first"):
+        up.choose(clone, "machines", steps)
+
+
+def test_a_sandbox_without_a_cluster_is_not_brought_up(clone):
+    wait = [sys.executable, "-c", "import sys; sys.stdin.read()", "sandbox", "serve"]
+    with subprocess.Popen(wait, stdin=subprocess.PIPE) as child:
+        (clone.state / "serve.json").write_text(json.dumps({"pid": child.pid, "backend": "records"}))
+        with pytest.raises(SandboxError, match=rf"process {child.pid}\) serves the API alone"):
+            up.choose(clone, "auto", Steps(Console()))
+        child.kill()
 
 
 def test_a_damaged_state_is_one_clear_error(clone, variables):
