@@ -223,7 +223,10 @@ class Changer:
             if dependent.protect:
                 raise ProtectedError(dependent.urn, "replaced")
         going = {old.urn, *(dependent.urn for dependent in doomed)}
-        for dependent in [*reversed(doomed), old]:
+        # what goes with another is only gone once that is; should that fail, it must not look gone
+        riding = [dependent for dependent in doomed if dependent.deleted_with in going]
+        first = [dependent for dependent in reversed(doomed) if dependent not in riding]
+        for dependent in [*first, old, *reversed(riding)]:
             self._ledger.delete_for_replacement(dependent.urn)
             delete_one(
                 self._run,

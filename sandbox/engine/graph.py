@@ -144,6 +144,8 @@ def without_dangling(resource: Resource, known: Collection[str]) -> bool:
             resource.property_dependencies[key], changed = kept, True
     if resource.deleted_with and resource.deleted_with not in known:
         resource.deleted_with, changed = "", True
+    if resource.parent and resource.parent not in known:
+        resource.parent, changed = "", True
     return changed
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from sandbox.engine import graph
 from sandbox.engine.clock import timestamp
 from sandbox.engine.errors import ClusterUnreachableError, EngineError, ResourceNotFoundError, StoppedError
 from sandbox.engine.providers.base import Provider, Read
@@ -43,10 +42,7 @@ def refresh(run: Run, registry: Registry, *, quiet: bool = False) -> None:
 
     with ThreadPoolExecutor(max_workers=max(1, min(run.parallel, 32))) as pool:
         list(pool.map(work, managed))
-    known = {resource.urn for resource in run.snapshot.remaining()}
-    dangling = [graph.without_dangling(resource, known) for resource in run.snapshot.remaining()]
-    if any(dangling):
-        run.snapshot.touch()
+    run.snapshot.cut_dangling()
 
 
 def _refresh_one(run: Run, registry: Registry, resource: Resource, *, quiet: bool) -> None:
@@ -69,7 +65,7 @@ def _refresh_one(run: Run, registry: Registry, resource: Resource, *, quiet: boo
 def _forget(run: Run, resource: Resource, reason: str) -> None:
     run.unchanged(resource.urn, Op.DISCARD)
     run.listener.diagnostic("info", f"removed from the state: {reason}", resource.urn)
-    run.snapshot.forget(resource)
+    run.snapshot.lose(resource)
 
 
 def _apply(run: Run, provider: Provider, resource: Resource, found: Read, *, quiet: bool) -> None:

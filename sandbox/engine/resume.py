@@ -35,10 +35,8 @@ def resume(run: Run, registry: Registry) -> None:
 
 def _adopt(run: Run, registry: Registry, pending: Pending) -> str:
     resource = pending.resource
-    existing = [old for old in run.snapshot.olds if not old.delete and not old.pending_replacement]
-    if any(old.urn == resource.urn for old in existing):
-        run.snapshot.resolve_interrupted(pending)
-        return "its predecessor is still there and is replaced again"
+    present = {old.urn: old.id for old in run.snapshot.olds if not old.delete and not old.pending_replacement}
+    predecessor = present.get(resource.urn)
     if resource.package == "pulumi-python":
         run.snapshot.resolve_interrupted(pending)
         return "a dynamic provider can't tell how far it came, so it is created again"
@@ -49,9 +47,13 @@ def _adopt(run: Run, registry: Registry, pending: Pending) -> str:
         made = provider.adopt(Request(resource.urn, resource.type, resource.inputs, timeout))
     except PartialError as error:
         made, errors = Created(error.id, error.outputs), [str(error)]
-    if made is None:
+    if made is None or made.id == predecessor:
         run.snapshot.resolve_interrupted(pending)
-        return "nothing of it was found"
+        return (
+            "nothing of it was found"
+            if predecessor is None
+            else "its predecessor is still there and is replaced again"
+        )
     outputs = made.outputs if provider.accept_secrets else mark_like(resource.inputs, made.outputs)
     outputs = mark_keys(resource.additional_secret_outputs, outputs)
     now = timestamp()

@@ -115,6 +115,22 @@ class Snapshot:
             self._changes += 1
         self.save()
 
+    def lose(self, old: Resource) -> None:
+        """Record that an old resource vanished; what refers to it no longer does."""
+        with self._lock:
+            self._gone.add(id(old))
+            self.cut_dangling()
+            self._changes += 1
+        self.save()
+
+    def cut_dangling(self) -> None:
+        """Drop references to what is not there, or only comes later: an older one that is to be deleted."""
+        with self._lock:
+            known: set[str] = set()
+            for resource in self.resources():
+                self._changes += graph.without_dangling(resource, known)
+                known.add(resource.urn)
+
     def await_replacement(self, old: Resource) -> None:
         """Record that an old resource is gone, and that a new one will take its place and its name."""
         with self._lock:
@@ -128,12 +144,20 @@ class Snapshot:
             self._changes += 1
 
     def resolve_interrupted(self, pending: Pending, adopted: Resource | None = None) -> None:
-        """Drop a remembered interrupted operation; what it made becomes part of the old state."""
+        """Drop a remembered interrupted operation; what it made becomes part of the old state.
+
+        Its predecessor is then what a finished replacement leaves: gone, or still to be deleted.
+        """
         with self._lock:
             self.interrupted.remove(pending)
             if adopted is not None:
-                self._gone |= {id(old) for old in self.olds if old.urn == adopted.urn and not old.delete}
-                self.olds.append(adopted)
+                before = [old for old in self.remaining() if old.urn == adopted.urn and not old.delete]
+                # in its predecessor's place, because others may need it
+                place = self.olds.index(before[0]) if before else len(self.olds)
+                self.olds.insert(place, adopted)
+                self._gone |= {id(old) for old in before if old.pending_replacement}
+                for old in before:
+                    old.delete = not old.pending_replacement
             self._changes += 1
         self.save()
 

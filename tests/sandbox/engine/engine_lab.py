@@ -70,6 +70,7 @@ class Thing(Resource):
 def check_integrity(deployment: dict[str, Any]) -> None:
     """What the genuine engine demands of a state before it works with it, however the last run ended."""
     seen: set[str] = set()
+    present: set[str] = set()
     providers: set[str] = set()
     for item in deployment.get("resources") or []:
         urn, pending = item["urn"], item.get("pendingReplacement")
@@ -81,9 +82,10 @@ def check_integrity(deployment: dict[str, Any]) -> None:
         assert needed - {None, ""} <= seen, f"{urn} comes before what it needs"
         if item["type"].startswith("pulumi:providers:"):
             providers.add(f"{urn}::{item['id']}")
-        assert item.get("delete") or urn not in seen, f"{urn} is there twice"
+        assert item.get("delete") or urn not in present, f"{urn} is there twice"
+        seen.add(urn)
         if not item.get("delete"):
-            seen.add(urn)
+            present.add(urn)
 
 
 @dataclass(frozen=True)
