@@ -138,7 +138,9 @@ def call(endpoint: str, token: str, method: str, path: str, timeout: float = _TI
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise CloudError(
-            endpoint, f"could not be asked: {reason}. Is it the right address, and up?"
+            endpoint,
+            f"could not be asked: {reason}. Is it up ('./dev up' starts the sandbox), and the right address "
+            "(hcloud:endpoint, else HCLOUD_ENDPOINT)?",
         ) from error
 
 

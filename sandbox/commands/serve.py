@@ -30,6 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
+    if arguments.port is not None and not 0 < arguments.port < 1 << 16:
+        raise SandboxError(f"--port {arguments.port}: give a TCP port, 1 to 65535")
+    if arguments.rate_limit < 0:
+        raise SandboxError(f"--rate-limit {arguments.rate_limit}: give requests an hour, or 0 for no limit")
     running = daemon.find(site)
     if running:
         raise SandboxError(f"the sandbox of this clone runs already (process {running.pid})")

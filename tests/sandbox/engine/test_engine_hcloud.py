@@ -13,6 +13,9 @@ import pytest
 from engine_cloud import EmulatedCloud
 from engine_lab import Lab
 
+from sandbox.engine.errors import ProviderError
+from sandbox.engine.providers.hcloud.api import settings_from
+
 pytestmark = pytest.mark.slow
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJPCSXlGG8jFWcEXUQ5tPMuEPaVmBTbL5k5FQkCoNcGE"
@@ -65,6 +68,11 @@ COLLECTIONS = (
 
 def everything(cloud: EmulatedCloud) -> dict[str, list[str]]:
     return {name: found for name in COLLECTIONS if (found := cloud.names(name))}
+
+
+def test_a_wrong_poll_interval_is_told_by_its_key() -> None:
+    with pytest.raises(ProviderError, match="hcloud:pollInterval: 'fast' is not a duration"):
+        settings_from({"token": "t" * 64, "pollInterval": "fast"}, {})
 
 
 def test_a_network_with_servers_comes_changes_and_goes(hetzner: Lab, cloud: EmulatedCloud) -> None:

@@ -10,7 +10,7 @@ import pytest
 from infra.settings import MOST_WORKERS
 from sandbox import cluster, packages
 from sandbox.__main__ import parse
-from sandbox.commands import up
+from sandbox.commands import serve, up
 from sandbox.commands.ssh import choose, require_machines
 from sandbox.daemon import Running
 from sandbox.environment import merged, past_proxies, shell_lines
@@ -102,6 +102,13 @@ def test_no_setting_of_a_shell_reaches_the_ccm_of_hollow_nodes(monkeypatch, tmp_
     assert "HCLOUD_TOKEN" not in variables
     assert variables["HCLOUD_TOKEN_FILE"] == str(site.state / "token")
     assert variables["LANG"] == "C"
+
+
+@pytest.mark.parametrize("wrong", ["--port 0", "--port 65536", "--rate-limit -1", "--k3s /nowhere"])
+def test_an_impossible_setting_of_the_api_ends_before_it_is_served(wrong, tmp_path):
+    site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+    with pytest.raises(SandboxError, match=f"^{wrong}: "):
+        serve.run(site, parse(["serve", *wrong.split()])[1])
 
 
 def test_an_unknown_command_ends_with_2(capsys):

@@ -21,8 +21,10 @@ def clone(tmp_path):
 @pytest.fixture
 def silent(clone):
     """A process that looks like the sandbox and answers nobody."""
-    wait = "import sys; sys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", wait, "sandbox", "serve"], stdin=subprocess.PIPE) as child:
+    command = [sys.executable, "-c", "print(flush=True); input()", "sandbox", "serve"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()  # only now has it certainly the command line that it is looked for by
         (clone.state / "serve.json").write_text(json.dumps({"pid": child.pid, "backend": "machines"}))
         yield child
         child.kill()
@@ -35,7 +37,7 @@ def test_a_sandbox_that_does_not_answer_is_named_with_what_to_do(clone, silent, 
 
 
 def test_another_program_at_the_port_is_one_clear_error(clone):
-    other = "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); print(); input()"
+    other = "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); print(flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", other, str(clone.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:

@@ -81,8 +81,10 @@ def test_an_environment_stays_of_its_kind_until_down(clone):
 
 
 def test_a_sandbox_without_a_cluster_is_not_brought_up(clone):
-    wait = [sys.executable, "-c", "import sys; sys.stdin.read()", "sandbox", "serve"]
-    with subprocess.Popen(wait, stdin=subprocess.PIPE) as child:
+    command = [sys.executable, "-c", "print(flush=True); input()", "sandbox", "serve"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()  # only now has it certainly the command line that it is looked for by
         (clone.state / "serve.json").write_text(json.dumps({"pid": child.pid, "backend": "records"}))
         with pytest.raises(SandboxError, match=rf"process {child.pid}\) serves the API alone"):
             up.choose(clone, "auto", Steps(Console()))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sandbox.engine.clock import seconds
-from sandbox.engine.errors import ProviderError, ResourceNotFoundError
+from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UsageError
 
 Result = TypeVar("Result")
 _ACTIONS_AT_ONCE = 25
@@ -66,7 +66,11 @@ def settings_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> 
     interval = config.get("pollInterval") or environment.get("HCLOUD_POLL_INTERVAL") or "500ms"
     function = config.get("pollFunction") or environment.get("HCLOUD_POLL_FUNCTION") or "exponential"
     endpoint = config.get("endpoint") or environment.get("HCLOUD_ENDPOINT") or Settings.endpoint
-    return Settings(token, str(endpoint).rstrip("/"), seconds(interval), function != "constant")
+    try:
+        pause = seconds(str(interval))
+    except UsageError as error:
+        raise ProviderError(f"hcloud:pollInterval: {error}") from error
+    return Settings(token, str(endpoint).rstrip("/"), pause, function != "constant")
 
 
 class Api:
