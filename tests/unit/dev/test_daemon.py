@@ -37,9 +37,9 @@ def test_a_sandbox_that_does_not_answer_is_named_with_what_to_do(clone, silent, 
 
 
 def test_another_program_at_the_port_is_one_clear_error(clone):
-    other = "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); print(flush=True); input()"
+    other = "import socket; s = socket.create_server(('127.0.0.1', %d)); print(flush=True); input()"
     with subprocess.Popen(
-        [sys.executable, "-c", other, str(clone.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", other % clone.port], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
         assert child.stdout is not None
         child.stdout.readline()
