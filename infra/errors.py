@@ -30,7 +30,8 @@ class Problem:
     allowed: str
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.value!r} is not possible: {self.allowed}"
+        given = "is not set" if self.value is None else f"{self.value!r} is not possible"
+        return f"{self.key}: {given}: {self.allowed}"
 
 
 class ConfigurationError(InfraError):

@@ -26,10 +26,12 @@ POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Running:
-    """A sandbox process that answers."""
+    """A sandbox process: its id and what it was started with."""
 
     pid: int
     backend: str
+    actions: str = ""
+    k3s: str = ""
 
 
 def find(site: Site) -> Running | None:
@@ -40,7 +42,7 @@ def find(site: Site) -> Running | None:
         return None
     if not host.process_matches(record["pid"], ("sandbox", "serve")):
         return None
-    return Running(record["pid"], record["backend"])
+    return Running(**record)
 
 
 def health(site: Site) -> dict[str, Any] | None:

@@ -94,7 +94,9 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
     try:
         await runner.setup()
         await _listen(runner, options.port, backend)
-        record.write_text(json.dumps({"pid": os.getpid(), "backend": backend.name}))
+        k3s = str(options.k3s.resolve()) if options.k3s else ""
+        started = {"pid": os.getpid(), "backend": backend.name, "actions": options.actions, "k3s": k3s}
+        record.write_text(json.dumps(started))
         say(f"Hetzner Cloud API  http://127.0.0.1:{options.port}/v1 ({backend.name} backend)")
         await stopped.wait()
     finally:

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="servers as Linux machines, or as records with hollow nodes; auto: machines where they can run",
     )
     parser.add_argument(
-        "--actions", choices=["instant", "realistic"], default="instant", help="how long actions take"
+        "--actions", choices=["instant", "realistic"], help="how long actions take; default: instant"
     )
     parser.add_argument(
         "--k3s", type=Path, metavar="FILE", help="let machines run this genuine k3s binary, not the stand-in"
@@ -50,10 +50,11 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     if arguments.workers is not None and not 0 <= arguments.workers <= MOST_WORKERS:
         raise SandboxError(f"--workers {arguments.workers}: give a whole number from 0 to {MOST_WORKERS}")
     steps = Steps(Console())
+    refuse_other_ways(daemon.find(site), arguments.actions, arguments.k3s)
     kind = choose(site, arguments.backend, steps)
     prepared = prepare(site, steps, machines=kind == MACHINES)
     with steps.step("Sandbox cloud") as progress:
-        daemon.start(site, kind, arguments.actions, progress, arguments.k3s)
+        daemon.start(site, kind, arguments.actions or "instant", progress, arguments.k3s)
     variables = pulumi.environment(site, prepared.toolchain)
     stack = STACKS[kind]
     pulumi.select_stack(site, variables, stack)
@@ -70,6 +71,23 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         _start_ccm(site, steps)
     _await(site, prepared, steps)
     return 0
+
+
+def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: Path | None) -> None:
+    """Make sure that nobody asks for what the process that runs already does otherwise.
+
+    Raises:
+        SandboxError: it does.
+    """
+    if running is None:
+        return
+    asked = {"--actions": (actions, running.actions), "--k3s": (k3s and str(k3s.resolve()), running.k3s)}
+    for option, (wanted, has) in asked.items():
+        if wanted and wanted != has:
+            raise SandboxError(
+                f"{option} {wanted}: the sandbox runs already (process {running.pid}), with {has or 'none'}; "
+                "'./dev down' first"
+            )
 
 
 def choose(site: Site, wanted: str, steps: Steps) -> str:

@@ -71,7 +71,7 @@ def test_keys_of_other_namespaces_are_not_ours(defaults):
 def test_a_missing_value_is_a_problem(defaults):
     configuration = dict(defaults)
     del configuration["ccm-from-scratch:location"]
-    assert "None is not possible" in problems_of(configuration)["location"]
+    assert "is not set" in problems_of(configuration)["location"]
 
 
 @pytest.mark.parametrize("count", ["1.5", "many", "100", "-1", "", True])

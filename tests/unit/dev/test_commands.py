@@ -90,6 +90,18 @@ def test_an_impossible_number_of_workers_ends_before_it_is_written_anywhere(coun
         up.run(object.__new__(Site), arguments)
 
 
+def test_what_a_running_sandbox_does_otherwise_is_refused(tmp_path):
+    running = Running(7, "machines", "instant", "")
+    up.refuse_other_ways(None, "realistic", tmp_path)
+    up.refuse_other_ways(running, None, None)
+    up.refuse_other_ways(running, "instant", None)
+    with pytest.raises(SandboxError, match=r"--actions realistic: .*process 7\), with instant; './dev down'"):
+        up.refuse_other_ways(running, "realistic", None)
+    with pytest.raises(SandboxError, match=f"--k3s {tmp_path}: .* with none"):
+        up.refuse_other_ways(running, None, tmp_path)
+    up.refuse_other_ways(Running(7, "machines", "instant", str(tmp_path)), None, tmp_path)
+
+
 def test_the_limit_of_workers_is_the_programs():
     assert up.MOST_WORKERS == MOST_WORKERS
 
