@@ -98,15 +98,16 @@ async def _connect(host: Host, timeout: float) -> asyncssh.SSHClientConnection:
 
     deadline = time.monotonic() + timeout
     pause = pauses()
+    reason = ""
     while True:
         try:
             return await _attempt(host, min(_ATTEMPT_SECONDS, max(0.1, deadline - time.monotonic())))
         except asyncssh.HostKeyNotVerifiable as error:
             raise HostKeyError(host.address) from error
         except (OSError, asyncssh.Error, TimeoutError) as error:
-            reason = str(error) or "no answer"
+            reason = str(error) or reason  # a refusal says more than the last attempt's lack of time
         if time.monotonic() >= deadline:
-            raise UnreachableError(host.address, timeout, reason)
+            raise UnreachableError(host.address, timeout, reason or "no answer")
         await asyncio.sleep(pause())
 
 
