@@ -5,8 +5,8 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from infra.cilium import Cilium
 from infra.cluster import Cluster
-from infra.cni import Cilium
 from infra.controller_manager import ControllerManager, ControllerManagerArgs
 from infra.errors import InfraError
 from infra.files import ROOT
@@ -19,6 +19,7 @@ from infra.labels import cluster_labels
 from infra.network import Network
 from infra.nodes import ReadyNodes
 from infra.oci.build import read_source
+from infra.pod_network import PodNetwork
 from infra.preflight import all_configuration, check_everything, stack_label
 from infra.server import Server
 from infra.settings import Settings
@@ -60,8 +61,8 @@ def declare_cluster(
     cluster = Cluster("cluster", settings, servers, token=k3s_token.value)
     kubeconfig = Kubeconfig("kubeconfig", settings.cluster_name, control, cluster.generation)
     in_cluster = options_in_cluster(kubeconfig, cluster, control)
-    if settings.cni == "cilium":
-        Cilium("cni", settings, in_cluster)
+    gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
+    network_of_pods = pod_network(settings, servers, cluster, in_cluster)
     image = ccm_image(settings, control, cluster)
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
     manager = ControllerManager("ccm", arguments, in_cluster)
@@ -76,17 +77,31 @@ def declare_cluster(
     )
     if settings.ingress == "traefik":
         Traefik("ingress", settings, pulumi.ResourceOptions.merge(in_cluster, after_manager))
-    gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
+    after_everything = pulumi.ResourceOptions.merge(
+        after_manager, pulumi.ResourceOptions(depends_on=network_of_pods)
+    )
     ReadyNodes(
         "nodes",
         servers,
-        settings.cni,
         pulumi.Output.concat(
             cluster.generation, " ", settings.k3s_version or settings.k3s_channel, " ", image
         ),
-        opts=pulumi.ResourceOptions.merge(after_manager, gone_with_control),
+        opts=pulumi.ResourceOptions.merge(after_everything, gone_with_control),
     )
     return kubeconfig.kubeconfig
+
+
+def pod_network(
+    settings: Settings, servers: Servers, cluster: Cluster, in_cluster: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """The Pods' network; what the nodes are waited for after."""
+    if settings.cni == "cilium":
+        Cilium("cni", settings, in_cluster)
+        return []
+    opts = pulumi.ResourceOptions(
+        depends_on=[cluster.server, *cluster.agents], deleted_with=servers.control.server
+    )
+    return [PodNetwork("pod-network", servers, settings.cluster_cidr, cluster.generation, opts=opts)]
 
 
 def declare_in_existing_cluster(settings: Settings, cloud_token: str, network: Network) -> pulumi.Output[str]:

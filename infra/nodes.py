@@ -12,7 +12,6 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, Resource
 
-from infra.cni import bridge_script
 from infra.dynamic import Provider
 from infra.errors import InfraError, NodesError
 from infra.inventory import Servers
@@ -21,8 +20,6 @@ from infra.server import host_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
-NETWORK_PATIENCE = 12.0
-"""Seconds that a node with a range for its Pods may lack a network before it gets one from us."""
 
 _LIST = "k3s kubectl get nodes -o json"
 _LOGS = "k3s kubectl -n kube-system logs deployment/ccm-from-scratch --tail=8 2>&1 || true"
@@ -47,11 +44,6 @@ class NodeView:
             return "the cloud-controller-manager has not initialised it"
         return "" if self.ready else f"it is not ready: {self.reason or 'its kubelet says nothing'}"
 
-    @property
-    def lacks_network(self) -> bool:
-        """Whether it waits for nothing but a network for its Pods."""
-        return not self.ready and bool(self.pod_cidr) and "cni plugin not initialized" in self.reason
-
 
 def view(node: Mapping[str, Any]) -> NodeView:
     """Reads a Node object."""
@@ -66,6 +58,24 @@ def view(node: Mapping[str, Any]) -> NodeView:
         initialised=bool(spec.get("providerID")) and not tainted,
         pod_cidr=spec.get("podCIDR", ""),
     )
+
+
+async def read_nodes(shell: Shell) -> dict[str, NodeView]:
+    """The cluster's nodes by name, asked for on the control server."""
+    answer = await shell.run(_LIST, what="listing the nodes", timeout=30)
+    return {item.name: item for item in map(view, json.loads(answer)["items"])}
+
+
+def node_inputs(servers: Servers) -> dict[str, dict[str, pulumi.Input[str]]]:
+    """Which servers shall be nodes and how to reach each, as an input of a dynamic resource."""
+    return {
+        server.name: {
+            "address": server.public_ip,
+            "host_key": server.access.host_key,
+            "id": server.server.id,
+        }
+        for server in [servers.control, *servers.workers]
+    }
 
 
 def lacking(wanted: Mapping[str, str], nodes: Mapping[str, NodeView]) -> dict[str, str]:
@@ -88,15 +98,15 @@ def _lacks(node: NodeView | None, server_id: str) -> str:
 
 
 class ReadyNodesProvider(Provider):
-    """Waits, and gives nodes a network where nothing else does."""
+    """Waits."""
 
     unheeded = ("private_key", "host_key", "address")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when nothing is lacking."""
-        hosts = {name: host_of({**props, **at}) for name, at in props["nodes"].items()}
         servers = {name: at["id"] for name, at in props["nodes"].items()}
-        asyncio.run(_Wait(hosts, servers, native=props["cni"] == "native").run(host_of(props)))
+        addresses = {name: at["address"] for name, at in props["nodes"].items()}
+        asyncio.run(_wait(host_of(props), servers, addresses))
         return CreateResult(props["server_id"], dict(props))
 
 
@@ -107,7 +117,6 @@ class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
         self,
         name: str,
         servers: Servers,
-        cni: str,
         revision: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -116,67 +125,31 @@ class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
         Args:
             name: of the resource.
             servers: all of which shall be nodes.
-            cni: `native` or another one, which then is not our business.
             revision: of everything that could make nodes not ready; a change makes us wait for them again.
             opts: as for every resource.
         """
-        nodes = {
-            server.name: {
-                "address": server.public_ip,
-                "host_key": server.access.host_key,
-                "id": server.server.id,
-            }
-            for server in [servers.control, *servers.workers]
-        }
-        props = {**servers.control.access.inputs(), "nodes": nodes, "cni": cni, "revision": revision}
+        props = {**servers.control.access.inputs(), "nodes": node_inputs(servers), "revision": revision}
         super().__init__(ReadyNodesProvider(), name, props, opts)
 
 
-class _Wait:
-    """One wait for a set of nodes."""
+async def _wait(control: Host, servers: Mapping[str, str], addresses: Mapping[str, str]) -> None:
+    async with connect(control) as shell:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while missing := lacking(servers, await read_nodes(shell)):
+            if time.monotonic() > deadline:
+                raise NodesError(await _report(shell, control.user, missing, addresses))
+            await asyncio.sleep(POLL_SECONDS)
 
-    def __init__(self, hosts: Mapping[str, Host], servers: Mapping[str, str], *, native: bool) -> None:
-        self._hosts = hosts
-        self._servers = servers
-        self._native = native
-        self._without_network: dict[str, float] = {}
-        self._given: set[str] = set()
 
-    async def run(self, control: Host) -> None:
-        async with connect(control) as shell:
-            deadline = time.monotonic() + WAIT_SECONDS
-            while missing := lacking(self._servers, nodes := await self._look(shell)):
-                if time.monotonic() > deadline:
-                    raise NodesError(await self._report(shell, missing))
-                if self._native:
-                    await self._give_networks(nodes)
-                await asyncio.sleep(POLL_SECONDS)
-
-    async def _look(self, shell: Shell) -> dict[str, NodeView]:
-        answer = await shell.run(_LIST, what="listing the nodes", timeout=30)
-        return {
-            item.name: item for item in map(view, json.loads(answer)["items"]) if item.name in self._hosts
-        }
-
-    async def _give_networks(self, nodes: Mapping[str, NodeView]) -> None:
-        now = time.monotonic()
-        for name, node in nodes.items():
-            if not node.lacks_network or name in self._given:
-                self._without_network.pop(name, None)
-            elif now - self._without_network.setdefault(name, now) > NETWORK_PATIENCE:
-                self._given.add(name)
-                async with connect(self._hosts[name]) as shell:
-                    await shell.run(bridge_script(node.pod_cidr), what="giving Pods a network", timeout=30)
-
-    async def _report(self, shell: Shell, missing: Mapping[str, str]) -> str:
-        lines = "\n".join(f"  - {name}: {what}" for name, what in missing.items())
-        try:
-            logs = tail(await shell.run(_LOGS, what="reading the CCM's log", timeout=20), 8)
-        except InfraError as error:
-            logs = str(error)
-        (name, host) = next((name, self._hosts[name]) for name in missing)
-        return (
-            f"after {WAIT_SECONDS:.0f} s nodes are missing something:\n{lines}\n"
-            f"the cloud-controller-manager said last:\n{logs}\n"
-            f"look at {name} with: ssh -i .dev-env.ssh {host.user}@{host.address} journalctl -eu 'k3s*'"
-        )
+async def _report(shell: Shell, user: str, missing: Mapping[str, str], addresses: Mapping[str, str]) -> str:
+    lines = "\n".join(f"  - {name}: {what}" for name, what in missing.items())
+    try:
+        logs = tail(await shell.run(_LOGS, what="reading the CCM's log", timeout=20), 8)
+    except InfraError as error:
+        logs = str(error)
+    name = next(iter(missing))
+    return (
+        f"after {WAIT_SECONDS:.0f} s nodes are missing something:\n{lines}\n"
+        f"the cloud-controller-manager said last:\n{logs}\n"
+        f"look at {name} with: ssh -i .dev-env.ssh {user}@{addresses[name]} journalctl -eu 'k3s*'"
+    )

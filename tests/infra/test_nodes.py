@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import json
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import cni
 from infra.nodes import lacking, view
 
 TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
-NO_NETWORK = "container runtime network not ready: cni plugin not initialized"
 
 
 def node(
@@ -47,13 +43,6 @@ def test_a_node_that_is_not_ready_says_why():
     assert "says nothing" in view(node(ready="Unknown")).lacks
 
 
-def test_only_a_node_with_a_range_waits_for_a_network():
-    assert view(node(ready="False", message=NO_NETWORK)).lacks_network
-    assert not view(node(ready="False", message=NO_NETWORK, pod_cidr="")).lacks_network
-    assert not view(node(ready="False", message="disk full")).lacks_network
-    assert not view(node()).lacks_network
-
-
 @given(
     wanted=st.sets(st.sampled_from("abcd")), there=st.dictionaries(st.sampled_from("abcdef"), st.booleans())
 )
@@ -68,9 +57,3 @@ def test_the_node_of_a_former_server_is_not_this_ones():
     old = view(node("w", provider_id="hcloud://7"))
     assert "of server 7" in lacking({"w": "8"}, {"w": old})["w"]
     assert lacking({"w": "7"}, {"w": old}) == {}
-
-
-def test_the_bridge_has_the_nodes_range():
-    content = json.loads(cni.bridge_configuration("10.244.3.0/24"))
-    assert content["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.3.0/24"}]]
-    assert cni.bridge_configuration("10.244.3.0/24") in cni.bridge_script("10.244.3.0/24")

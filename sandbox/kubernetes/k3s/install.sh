@@ -144,7 +144,7 @@ systemctl daemon-reload
 rm -f "$UNINSTALL"
 for other in $UNITS/k3s*.service; do [ ! -e "\$other" ] || exit 0; done
 for name in kubectl crictl ctr; do [ "\$(readlink "$BIN/\$name")" != k3s ] || rm -f "$BIN/\$name"; done
-rm -rf /etc/rancher/k3s /var/lib/rancher/k3s /var/lib/kubelet/* /var/log/k3s /etc/cni/net.d/10-containerd-net.conflist
+rm -rf /etc/rancher/k3s /var/lib/rancher/k3s /var/lib/kubelet/* /var/log/k3s /etc/cni/net.d/10-k3s.conflist
 rm -f "$BIN/k3s" "$BIN/k3s-killall.sh"
 exit 0
 UNINSTALL

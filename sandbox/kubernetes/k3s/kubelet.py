@@ -21,6 +21,7 @@ class ClusterFacts:
     cluster_domain: str
     cloud_controller: bool
     kube_proxy: bool
+    flannel: bool
 
 
 def kubelet_config(facts: ClusterFacts, reserved: Mapping[str, str]) -> dict[str, Any]:

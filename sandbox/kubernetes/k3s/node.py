@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sandbox.kubernetes.k3s import log, paths, runtime
+from sandbox.kubernetes.k3s import log, network, paths, runtime
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 from sandbox.kubernetes.k3s.capacity import host_capacity, read_capacity, system_reserved
 from sandbox.kubernetes.k3s.certificates import write_secret
@@ -54,7 +54,7 @@ async def run_node(children: Children, node: NodeOptions, server: str, token: To
         joining = tasks.create_task(joiner.join())
     joined = joining.result()
     log.info(f"Joined the cluster at {server} as {node.node_name}")
-    await asyncio.to_thread(runtime.masquerade, joined.facts.cluster_cidr)
+    await asyncio.to_thread(network.remove)
     await _start(children, node, server, joined)
     key = joined.folder / "client-kubelet.key"
     api = ApiClient(server, joined.authority, key.with_suffix(".crt"), key)
@@ -62,7 +62,17 @@ async def run_node(children: Children, node: NodeOptions, server: str, token: To
         children.check()
         await asyncio.sleep(_POLL_SECONDS)
     log.info(f"Node {node.node_name} is registered")
+    if joined.facts.flannel:
+        await _give_network(children, api, node, joined.facts.cluster_cidr)
     _shrink()
+
+
+async def _give_network(children: Children, api: ApiClient, node: NodeOptions, cluster_cidr: str) -> None:
+    """Wait for the node's range and give its Pods a network."""
+    while not (ranges := await asyncio.to_thread(_ranges, api, node)):
+        children.check()
+        await asyncio.sleep(_POLL_SECONDS)
+    await asyncio.to_thread(network.give, ranges, cluster_cidr)
 
 
 async def _start(children: Children, node: NodeOptions, server: str, joined: Joined) -> None:
@@ -100,11 +110,26 @@ def _annotate(api: ApiClient, node: NodeOptions) -> bool:
     try:
         api.merge(f"/api/v1/nodes/{node.node_name}", {"metadata": {"annotations": dict(annotations(node))}})
     except ApiError as error:
-        # Not registered yet, or the API server is not up: the kubelet keeps trying as well.
-        if error.status in {0, 403, 404, 429} or error.status >= 500:
+        if _is_passing(error):
             return False
         raise
     return True
+
+
+def _ranges(api: ApiClient, node: NodeOptions) -> list[str]:
+    """The ranges that the controller manager gave the node; none as long as it has not."""
+    try:
+        found = api.get(f"/api/v1/nodes/{node.node_name}") or {}
+    except ApiError as error:
+        if _is_passing(error):
+            return []
+        raise
+    return found.get("spec", {}).get("podCIDRs", [])
+
+
+def _is_passing(error: ApiError) -> bool:
+    """Not registered yet, or the API server is not up: the kubelet keeps trying as well."""
+    return error.status in {0, 403, 404, 429} or error.status >= 500
 
 
 def data_folders() -> None:

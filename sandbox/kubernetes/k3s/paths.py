@@ -25,4 +25,3 @@ CONTAINERD_SOCKET = Path("/run/k3s/containerd/containerd.sock")
 CONTAINERD_CONFIG = AGENT / "etc/containerd/config.toml"
 CONTAINERD_DROPINS = AGENT / "etc/containerd/config-v3.toml.d"
 CNI_CONFIGURATION = Path("/etc/cni/net.d")
-CNI_TEMPLATE = AGENT / "etc/cni/native.template"

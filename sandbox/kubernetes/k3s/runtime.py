@@ -1,9 +1,8 @@
-"""Containerd: its configuration, the native Pod network, and images from k3s's air-gap folder."""
+"""Containerd: its configuration, and images from k3s's air-gap folder."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import time
 from pathlib import Path
@@ -12,9 +11,6 @@ from sandbox.kubernetes.k3s import log, paths
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.errors import K3sError
 from sandbox.kubernetes.k3s.versions import PAUSE_IMAGE
-
-GENERATED = "10-containerd-net.conflist"
-"""The file that containerd renders from the template when the kubelet learns the node's podCIDR."""
 
 _START_SECONDS = 30.0
 _IMPORT_SECONDS = 300.0
@@ -41,74 +37,13 @@ restrict_oom_score_adj = true
 [plugins.'io.containerd.cri.v1.runtime'.cni]
 bin_dirs = ['{paths.PLUGINS}']
 conf_dir = '{paths.CNI_CONFIGURATION}'
-conf_template = '{paths.CNI_TEMPLATE}'
 """
 
 
-def cni_template() -> str:
-    """The native network: a bridge with addresses of the node's podCIDR, nothing between nodes.
-
-    Another node's Pods are reached by the cloud network's routes. Traffic to them keeps the Pod's address, so
-    the bridge does not masquerade. The bridge takes a new address when the node gets another podCIDR.
-    """
-    ranges = '[{{range $i, $c := .PodCIDRRanges}}{{if $i}}, {{end}}[{"subnet": "{{$c}}"}]{{end}}]'
-    routes = '[{{range $i, $r := .Routes}}{{if $i}}, {{end}}{"dst": "{{$r}}"}{{end}}]'
-    bridge = {
-        "type": "bridge",
-        "bridge": "cni0",
-        "isGateway": True,
-        "forceAddress": True,
-        "hairpinMode": True,
-        "ipMasq": False,
-        "ipam": {"type": "host-local", "ranges": "RANGES", "routes": "ROUTES"},
-    }
-    portmap = {"type": "portmap", "capabilities": {"portMappings": True}}
-    text = json.dumps({"cniVersion": "1.0.0", "name": "native", "plugins": [bridge, portmap]}, indent=2)
-    return text.replace('"RANGES"', ranges).replace('"ROUTES"', routes)
-
-
-def masquerade_rules(cluster_cidr: str) -> str:
-    """Rules for nft: what Pods send to the world leaves with the node's address, as a cloud demands.
-
-    Args:
-        cluster_cidr: addresses of Pods; among them nothing is translated.
-    """
-    ranges = [text for text in cluster_cidr.split(",") if ":" not in text]
-    rules = "".join(
-        f"    ip saddr {source} ip daddr != {{ {', '.join(ranges)}, 224.0.0.0/4 }} masquerade\n"
-        for source in ranges
-    )
-    chain = f"  chain postrouting {{\n    type nat hook postrouting priority srcnat;\n{rules}  }}\n"
-    # The first line makes the second succeed whether or not the table is there.
-    return f"table ip k3s-native\ndelete table ip k3s-native\ntable ip k3s-native {{\n{chain}}}\n"
-
-
 def write_configuration() -> None:
-    """Write containerd's files; a network configuration of an earlier podCIDR is rendered anew."""
-    for folder in (paths.CONTAINERD_CONFIG.parent, paths.CNI_TEMPLATE.parent, paths.CNI_CONFIGURATION):
-        folder.mkdir(parents=True, exist_ok=True)
+    """Write containerd's files."""
+    paths.CONTAINERD_CONFIG.parent.mkdir(parents=True, exist_ok=True)
     paths.CONTAINERD_CONFIG.write_text(containerd_config())
-    paths.CNI_TEMPLATE.write_text(cni_template())
-    (paths.CNI_CONFIGURATION / GENERATED).unlink(missing_ok=True)
-
-
-def masquerade(cluster_cidr: str) -> None:
-    """Put the rules of ``masquerade_rules`` in force, and let the machine forward.
-
-    Raises:
-        K3sError: nft refuses.
-    """
-    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-    done = subprocess.run(
-        ["nft", "-f", "-"],
-        input=masquerade_rules(cluster_cidr),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=20,
-    )
-    if done.returncode != 0:
-        raise K3sError(f"nft refuses the rules for Pods' outgoing traffic: {done.stderr.strip()}")
 
 
 async def start(children: Children) -> None:

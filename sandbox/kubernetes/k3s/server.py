@@ -106,6 +106,7 @@ def _facts(options: ServerOptions) -> ClusterFacts:
         options.cluster_domain,
         options.cloud_controller_enabled,
         options.kube_proxy_enabled,
+        options.flannel_backend != "none",
     )
 
 

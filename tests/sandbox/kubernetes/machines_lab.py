@@ -20,7 +20,7 @@ from sandbox.machines.backend import MachinesBackend
 INSTALL = "curl -sSf http://169.254.169.254/k3s/install.sh |"
 NODE = "--kubelet-arg=cloud-provider=external"
 SERVER = (
-    f"server --disable-cloud-controller --cluster-cidr 10.244.0.0/16 {NODE} --flannel-backend=none "
+    f"server --disable-cloud-controller --cluster-cidr 10.244.0.0/16 {NODE} "
     "--disable=traefik,servicelb,local-storage,metrics-server --disable-network-policy"
 )
 

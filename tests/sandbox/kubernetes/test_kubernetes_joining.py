@@ -21,7 +21,9 @@ from sandbox.kubernetes.k3s.protocol import NODE_NAME, NODE_PASSWORD, basic
 from sandbox.kubernetes.k3s.registration import Registration, serve
 from sandbox.kubernetes.k3s.token import Token, authority_hash
 
-FACTS = ClusterFacts("10.244.0.0/16", "10.43.0.10", "cluster.local", cloud_controller=False, kube_proxy=True)
+FACTS = ClusterFacts(
+    "10.244.0.0/16", "10.43.0.10", "cluster.local", cloud_controller=False, kube_proxy=True, flannel=True
+)
 
 
 # One control plane serves all tests here; each uses node names of its own.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.kubernetes.hollow import HollowNode, lease_object, node_object
-from sandbox.kubernetes.k3s import capacity, coredns, runtime
+from sandbox.kubernetes.k3s import capacity, coredns, network, runtime
 from sandbox.kubernetes.k3s.capacity import Capacity
 from sandbox.kubernetes.k3s.children import child_environment
 from sandbox.kubernetes.k3s.control_plane import ControlPlane, commands, nth_address
@@ -22,7 +21,9 @@ from sandbox.kubernetes.k3s.options import node_options, server_options
 from sandbox.kubernetes.k3s.pki import Pki, serving_names
 from sandbox.kubernetes.k3s.server import warnings
 
-FACTS = ClusterFacts("10.244.0.0/16", "10.43.0.10", "cluster.local", cloud_controller=False, kube_proxy=True)
+FACTS = ClusterFacts(
+    "10.244.0.0/16", "10.43.0.10", "cluster.local", cloud_controller=False, kube_proxy=True, flannel=True
+)
 
 
 def flags(command):
@@ -119,13 +120,10 @@ def test_nodes_say_their_addresses_as_k3s_does():
 
 
 def test_the_pod_network_keeps_the_address_of_a_pod_inside_the_cluster():
-    template = runtime.cni_template()
-    rendered = re.sub(r"\{\{range[^}]*\}\}\{\{if \$i\}\}, \{\{end\}\}", "", template).replace("{{end}}", "")
-    rendered = rendered.replace("{{$c}}", "10.244.1.0/24").replace("{{$r}}", "0.0.0.0/0")
-    bridge = json.loads(rendered)["plugins"][0]
+    bridge = json.loads(network.configuration(["10.244.1.0/24"]))["plugins"][0]
     assert bridge["ipMasq"] is False
     assert bridge["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
-    rules = runtime.masquerade_rules("10.244.0.0/16,fd00::/56")
+    rules = network.masquerade_rules("10.244.0.0/16,fd00::/56")
     assert "ip saddr 10.244.0.0/16 ip daddr != { 10.244.0.0/16, 224.0.0.0/4 } masquerade" in rules
     assert "fd00" not in rules, "the table is one of IPv4"
 

@@ -1,0 +1,179 @@
+"""The native network of Pods: a bridge on every node, and between nodes nothing but the cloud's routes.
+
+k3s is told to bring no network of its own, so nodes are not ready before they have this one. It needs no Pods
+and no images: a configuration for containerd, and rules that translate what leaves the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, Resource
+
+from infra.dynamic import Provider
+from infra.errors import NodesError
+from infra.inventory import Servers
+from infra.nodes import node_inputs, read_nodes
+from infra.remote import Host, Shell, connect
+from infra.server import host_of
+
+FOLDER = "/etc/cni/net.d"
+"""Without Flannel k3s leaves containerd's own defaults: this folder, and /opt/cni/bin for the plugins."""
+
+WAIT_SECONDS = 180.0
+POLL_SECONDS = 0.3
+_SCRIPT_SECONDS = 120.0  # with nftables to install
+
+_PLUGINS = ("bridge", "host-local", "loopback", "portmap")
+_RULES = "/etc/cni/pod-network.nft"
+_UNIT = "pod-network.service"
+
+
+def bridge_configuration(pod_cidr: str) -> str:
+    """What containerd reads: a bridge with the node's own range, and host ports.
+
+    Pods of other nodes see a Pod's own address, so the bridge does not masquerade; see `masquerade_rules`.
+    """
+    ipam = {"type": "host-local", "ranges": [[{"subnet": pod_cidr}]], "routes": [{"dst": "0.0.0.0/0"}]}
+    bridge = {
+        "type": "bridge",
+        "bridge": "cni0",
+        "isGateway": True,
+        "forceAddress": True,
+        "hairpinMode": True,
+        "ipMasq": False,
+        "ipam": ipam,
+    }
+    plugins = [bridge, {"type": "portmap", "capabilities": {"portMappings": True}}]
+    return json.dumps({"cniVersion": "1.0.0", "name": "native", "plugins": plugins}, indent=2)
+
+
+def masquerade_rules(cluster_cidr: str) -> str:
+    """Rules for nft: what Pods send out of the cluster leaves with the node's address.
+
+    The cloud knows the Pods' addresses inside of its network only.
+    """
+    # Naming the table before it is deleted makes that succeed where there is none yet.
+    return f"""table ip pod-network
+delete table ip pod-network
+table ip pod-network {{
+  chain postrouting {{
+    type nat hook postrouting priority srcnat;
+    ip saddr {cluster_cidr} ip daddr != {{ {cluster_cidr}, 224.0.0.0/4 }} masquerade
+  }}
+}}
+"""
+
+
+def script(pod_cidr: str, cluster_cidr: str) -> str:
+    """Gives a node its network, also after a reboot; it takes effect at once and may run again."""
+    return f"""set -eu
+mkdir -p /opt/cni/bin {FOLDER}
+for plugin in {" ".join(_PLUGINS)}; do
+  for folder in /var/lib/rancher/k3s/data/cni /var/lib/rancher/k3s/data/current/bin; do
+    [ -e /opt/cni/bin/$plugin ] || [ ! -e $folder/$plugin ] || ln -s $folder/$plugin /opt/cni/bin/$plugin
+  done
+done
+command -v nft >/dev/null || {{ apt-get -qq update && apt-get -qq install -y nftables; }} >&2
+cat > {_RULES} <<'END'
+{masquerade_rules(cluster_cidr)}END
+cat > /etc/systemd/system/{_UNIT} <<END
+[Unit]
+Description=Addresses of Pods outside of the cluster
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=$(command -v nft) -f {_RULES}
+
+[Install]
+WantedBy=multi-user.target
+END
+systemctl daemon-reload
+systemctl enable --quiet {_UNIT}
+systemctl restart {_UNIT}
+cat > {FOLDER}/.10-native.new <<'END'
+{bridge_configuration(pod_cidr)}
+END
+mv {FOLDER}/.10-native.new {FOLDER}/10-native.conflist
+"""
+
+
+class PodNetworkProvider(Provider):
+    """Gives nodes their network as soon as they have a range for their Pods."""
+
+    unheeded = ("private_key", "host_key", "address")
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Ends when every node has it."""
+        hosts = {name: host_of({**props, **at}) for name, at in props["nodes"].items()}
+        asyncio.run(_give(host_of(props), hosts, props["cluster_cidr"]))
+        return CreateResult(props["server_id"], dict(props))
+
+
+class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
+    """The native network on all servers."""
+
+    def __init__(
+        self,
+        name: str,
+        servers: Servers,
+        cluster_cidr: ipaddress.IPv4Network,
+        generation: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Gives nodes their network.
+
+        Args:
+            name: of the resource.
+            servers: all of which are nodes, or will be.
+            cluster_cidr: range of all Pods' addresses.
+            generation: of the cluster; in another one nodes have other ranges.
+            opts: as for every resource.
+        """
+        props = {
+            **servers.control.access.inputs(),
+            "nodes": node_inputs(servers),
+            "cluster_cidr": str(cluster_cidr),
+            "generation": generation,
+        }
+        super().__init__(PodNetworkProvider(), name, props, opts)
+
+
+async def _give(control: Host, hosts: Mapping[str, Host], cluster_cidr: str) -> None:
+    async with connect(control) as shell:
+        ranges = await _ranges(shell, hosts)
+    await asyncio.gather(
+        *(_give_one(hosts[name], script(pod_cidr, cluster_cidr)) for name, pod_cidr in ranges.items())
+    )
+
+
+async def _ranges(shell: Shell, names: Collection[str]) -> dict[str, str]:
+    """The range of every node; waits for nodes that have none."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        nodes = await read_nodes(shell)
+        missing = sorted(name for name in names if name not in nodes or not nodes[name].pod_cidr)
+        if not missing:
+            return {name: nodes[name].pod_cidr for name in names}
+        if time.monotonic() > deadline:
+            raise NodesError(without_range(missing, nodes))
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def without_range(missing: Iterable[str], nodes: Collection[str]) -> str:
+    """What to tell about nodes that have no range for Pods in time."""
+    why = {True: "it has no range for its Pods", False: "it has not joined the cluster"}
+    lines = "\n".join(f"  - {name}: {why[name in nodes]}" for name in missing)
+    return f"after {WAIT_SECONDS:.0f} s nodes can't be given a network for Pods:\n{lines}"
+
+
+async def _give_one(host: Host, commands: str) -> None:
+    async with connect(host) as shell:
+        await shell.run(commands, what="giving Pods a network", timeout=_SCRIPT_SECONDS)
