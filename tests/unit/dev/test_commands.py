@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shlex
 import subprocess
 
@@ -16,6 +17,7 @@ from sandbox.daemon import Running
 from sandbox.environment import merged, past_proxies, shell_lines
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.hollow import ccm
+from sandbox.host import port_is_free
 from sandbox.site import Site, open_site
 
 SERVERS = {"dev-control": "203.0.113.4", "dev-worker-1": "203.0.113.5", "dev-worker-11": None}
@@ -121,6 +123,14 @@ def test_an_impossible_setting_of_the_api_ends_before_it_is_served(wrong, tmp_pa
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
     with pytest.raises(SandboxError, match=f"^{wrong}: "):
         serve.run(site, parse(["serve", *wrong.split()])[1])
+
+
+def test_two_that_start_at_once_are_one(tmp_path):
+    site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, port_is_free)
+    with (site.state / "serve.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(SandboxError, match="is just being started"):
+            serve.run(site, parse(["serve", "--backend", "records"])[1])
 
 
 def test_an_unknown_command_ends_with_2(capsys):
