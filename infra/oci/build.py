@@ -20,6 +20,8 @@ from infra.oci.tools import check_machine, installer, run
 
 _INSTALL_SECONDS = 600.0
 _COMPILE_SECONDS = 300.0
+ARCHIVES_KEPT = 10
+"""Every change of the CCM makes another archive of 30 MB; several clones share the folder."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,13 @@ def build(source: Source, cache: Path) -> Built:
         return _Builder(source, cache, folder).image()
 
 
+def forget_oldest(folder: Path, keep: int = ARCHIVES_KEPT) -> None:
+    """Delete all archives but those used last; one that is wanted again is put together from its layers."""
+    archives = sorted(folder.glob("*.tar"), key=lambda path: path.stat().st_mtime)
+    for archive in archives[:-keep]:
+        archive.unlink()
+
+
 class _Builder:
     """One build, alone in the cache."""
 
@@ -110,10 +119,13 @@ class _Builder:
         layers = [self._layer(name, maker) for name, maker in zip(names, makers, strict=True)]
         image = describe(recipe.REPOSITORY, layers, recipe.image_config(), self._source.epoch)
         archive = self._folder / f"{self._keys.image}.tar"
-        if not archive.is_file():
+        if archive.is_file():
+            archive.touch()  # in use: not one of the oldest
+        else:
             partial = archive.with_suffix(".partial")
             write_archive(image, layers, partial)
             partial.replace(archive)
+            forget_oldest(self._folder)
         return Built(image.reference, archive)
 
     def _layer(self, name: str, make) -> Layer:  # noqa: ANN001 (a method of ours)

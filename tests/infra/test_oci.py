@@ -14,7 +14,7 @@ from infra.errors import ImageBuildError
 from infra.files import ROOT
 from infra.oci import debian, recipe, tools
 from infra.oci.archive import describe, write_archive
-from infra.oci.build import distribution_files, read_source, remove_dead_weight
+from infra.oci.build import distribution_files, forget_oldest, read_source, remove_dead_weight
 from infra.oci.layer import read_layer, write_layer
 
 
@@ -191,3 +191,13 @@ Components: main
         "deb http://mirror.example.org/debian bookworm-updates main",
     ]
     assert debian.suite_mirrors("") == []
+
+
+def test_only_the_archives_used_last_stay(tmp_path):
+    for age, name in enumerate(["new.tar", "used.tar", "old.tar", "older.tar", "app-old.tar.gz"]):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    forget_oldest(tmp_path, keep=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["app-old.tar.gz", "new.tar", "used.tar"]
+    forget_oldest(tmp_path, keep=2)
+    assert len(list(tmp_path.iterdir())) == 3
