@@ -37,12 +37,10 @@ class Running:
 def find(site: Site) -> Running | None:
     """The site's process, if it runs (whether it answers yet or not)."""
     try:
-        record = json.loads((site.state / "serve.json").read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
-        return None
-    if not host.process_matches(record["pid"], ("sandbox", "serve")):
-        return None
-    return Running(**record)
+        record = Running(**json.loads((site.state / "serve.json").read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None  # none yet, or what a power cut has left of it
+    return record if host.process_matches(record.pid, ("sandbox", "serve")) else None
 
 
 def health(site: Site) -> dict[str, Any] | None:

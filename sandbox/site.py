@@ -186,17 +186,24 @@ def _registry(path: Path) -> Iterator[dict[str, Claim]]:
     """The claims of all sites, locked; entries of clones that are gone are dropped."""
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        raw = json.loads(path.read_text()) if path.exists() else {}
-        claims = {own: Claim(**claim) for own, claim in raw.items() if Path(claim["root"]).is_dir()}
-        yield claims
+        yield (claims := _read(path))
         new = path.with_suffix(".new")
         new.write_text(json.dumps({own: vars(claim) for own, claim in claims.items()}, indent=1))
         new.replace(path)
 
 
+def _read(path: Path) -> dict[str, Claim]:
+    try:
+        raw = json.loads(path.read_text()) if path.exists() else {}
+        claims = {own: Claim(**claim) for own, claim in raw.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SiteError(f"{path} is damaged ({error}); delete it while no sandbox of yours runs") from error
+    return {own: claim for own, claim in claims.items() if Path(claim.root).is_dir()}
+
+
 def _kept(path: Path, make: Callable[[], str]) -> str:
     """The secret kept in a file, made at the first use, readable by its owner only."""
-    if not path.exists():
+    if not path.exists() or not path.stat().st_size:  # a power cut may leave an empty one
         new = path.with_suffix(".new")
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(make())

@@ -81,8 +81,8 @@ def find(site: Site) -> int | None:
     """The process, if it runs."""
     try:
         pid = int(json.loads(_record(site).read_text())["pid"])
-    except (FileNotFoundError, json.JSONDecodeError):
-        return None
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None  # none yet, or what a power cut has left of it
     return pid if host.process_matches(pid, WORDS) else None
 
 

@@ -36,6 +36,12 @@ def test_a_sandbox_that_does_not_answer_is_named_with_what_to_do(clone, silent, 
         ask(clone)
 
 
+@pytest.mark.parametrize("record", ["", "{", "[]", "{}", '{"pid": 1}'])
+def test_a_damaged_record_is_none(clone, record):
+    (clone.state / "serve.json").write_text(record)
+    assert daemon.find(clone) is None
+
+
 def test_another_program_at_the_port_is_one_clear_error(clone):
     other = "import socket; s = socket.create_server(('127.0.0.1', %d)); print(flush=True); input()"
     with subprocess.Popen(

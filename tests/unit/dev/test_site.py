@@ -89,3 +89,20 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
     (tmp_path / "cache").write_text("a file in the way")
     with pytest.raises(SiteError, match=r"can't keep its files: .*cache.*XDG_CACHE_HOME moves it"):
         open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _: True)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"a": {}}'])
+def test_a_damaged_register_of_clones_is_one_clear_error(open_clone, tmp_path, content):
+    register = tmp_path / "cache/ccm-from-scratch/sites.json"
+    open_clone("a")
+    register.write_text(content)
+    with pytest.raises(SiteError, match=r"sites\.json is damaged .*; delete it"):
+        open_clone("a")
+    register.unlink()
+    open_clone("a")
+
+
+def test_an_empty_token_is_made_anew(open_clone):
+    site = open_clone("a")
+    (site.state / "token").write_text("")
+    assert len(open_clone("a").token) == 64
