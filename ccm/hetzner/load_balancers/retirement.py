@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.errors import NotFound, RefusedProtected
 from ccm.hetzner.load_balancers.desire import released
@@ -50,7 +52,12 @@ async def retire(
 
 
 async def _release(inventory: Inventory, balancer: LoadBalancer, rest: Desired) -> list[str]:
-    applied = await inventory.apply(balancer, plan(rest, balancer))
-    if applied.errors:
-        raise applied.errors[0][1]
-    return applied.steps
+    """Labels go last: as long as they are there, what fails now is found again."""
+    steps: list[str] = []
+    for desired in (replace(rest, labels=balancer.labels), rest):
+        applied = await inventory.apply(balancer, plan(desired, balancer))
+        if applied.errors:
+            raise applied.errors[0][1]
+        balancer = applied.balancer
+        steps += applied.steps
+    return steps

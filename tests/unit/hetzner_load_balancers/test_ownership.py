@@ -163,6 +163,25 @@ class TestPreserveForeign:
         [notice] = result.notices
         assert notice.message.endswith("stays, because others use it")
 
+    @pytest.mark.parametrize("step", ["/actions/delete_service", "/actions/remove_target", ""])
+    async def test_what_could_not_be_taken_from_it_is_taken_the_next_time(
+        self, site: BalancerSite, step: str
+    ) -> None:
+        """Its labels go last: without them nobody would know what is left to do."""
+        await site.make("theirs", services=[SERVICE_25])
+        await site.add_nodes("a")
+        service = view("web", 80, annotations={"adopt": "theirs"})
+        await site.ensure(service)
+        await site.sky.fault(
+            path=f"/load_balancers/*{step}", method="POST" if step else "PUT", code="server_error"
+        )
+        with pytest.raises(CloudError):
+            await site.balancers.delete(service)
+        await site.sky.heal()
+        assert (await site.balancers.delete(service)).steps
+        balancer = await site.one()
+        assert (balancer["labels"], balancer["services"], balancer["targets"]) == ({}, [], [])
+
     async def test_a_port_that_is_taken_is_reported_and_left_alone(self, site: BalancerSite) -> None:
         await site.make("theirs", services=[SERVICE_80])
         service = view("web", 80, 81, annotations={"adopt": "theirs", "preserve-foreign": "true"})
