@@ -49,9 +49,11 @@ def examine(site: Site) -> Iterator[Check]:
     yield _space("disk for state", site.state, FREE_DISK_GIB)
     yield _space("disk for the cache", site.cache, FREE_DISK_GIB)
     yield _memory()
-    yield _machines(site)
+    machines = _machines(site)
+    yield machines
     yield _kept("Kubernetes toolchain", toolchain.find(site.cache) is not None, "≈ 10 min")
-    yield _kept("machine image", image.find(site.cache) is not None, "≈ 3 min")
+    if machines.verdict == "ok":
+        yield _kept("machine image", image.find(site.cache) is not None, "≈ 1 min")
     yield _pulumi(site)
     yield Check("ok", "this clone's addresses", f"127.0.0.1:{site.port}, machines in {site.public_range}")
     yield _running(site)
