@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
+from ccm.hetzner.load_balancers.ownership import PORT
 from ccm.hetzner.load_balancers.steps import (
     AddService,
     AddTarget,
@@ -90,14 +91,16 @@ def plan(desired: Desired, actual: LoadBalancer) -> list[Planned]:
     public = _public(desired, actual, targets)
     settings = [*_rdns(desired, actual), *public, *_protection(desired, actual)]
     resets = [one for one in (*growth, *settings) if one.step.restores in desired.restores]
+    kept = _labels_of(removals, desired, actual)
     return [
         *resets,
-        *_identity(desired, actual, resets),
+        *_identity(desired, actual, resets, kept),
         *(one for one in growth if one not in resets),
         *_algorithm(desired, actual),
         *(one for one in public if one not in resets and isinstance(one.step, EnablePublic)),
         *network,
         *removals,
+        *_unlabelled(desired, removals, kept),
         *listeners,
         *targets,
         *shrinking,
@@ -105,14 +108,28 @@ def plan(desired: Desired, actual: LoadBalancer) -> list[Planned]:
     ]
 
 
-def _identity(desired: Desired, actual: LoadBalancer, resets: Iterable[Planned]) -> Iterator[Planned]:
+def _identity(
+    desired: Desired, actual: LoadBalancer, resets: Iterable[Planned], kept: Mapping[str, str]
+) -> Iterator[Planned]:
+    labels = {**desired.labels, **kept}
     # A label remembers what is ours to reset; it must not go before that is done.
     needs = _texts(one.step for one in resets)
-    if dict(desired.labels) != actual.labels:
+    if labels != actual.labels:
         # Without the new name, for that may be taken, and the labels say whose the load balancer is.
-        yield Planned(Update(actual.name, desired.labels), needs)
+        yield Planned(Update(labels), needs)
     if desired.name != actual.name:
-        yield Planned(Update(desired.name, desired.labels, renames=True), needs)
+        yield Planned(Update(labels, desired.name), needs)
+
+
+def _labels_of(removals: Iterable[Planned], desired: Desired, actual: LoadBalancer) -> dict[str, str]:
+    """Labels that say whose a listener is which goes; without them, one that can't go would be nobody's."""
+    keys = [f"{PORT}{one.step.port}" for one in removals if isinstance(one.step, DeleteService)]
+    return {key: actual.labels[key] for key in keys if key in actual.labels and key not in desired.labels}
+
+
+def _unlabelled(desired: Desired, removals: Iterable[Planned], kept: Mapping[str, str]) -> Iterator[Planned]:
+    if kept:
+        yield Planned(Update(desired.labels, last=True), _texts(one.step for one in removals))
 
 
 def _type(

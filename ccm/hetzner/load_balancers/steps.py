@@ -50,23 +50,25 @@ class Step:
 
 @dataclass(frozen=True)
 class Update(Step):
-    """Name and labels."""
+    """Labels, and maybe a new name."""
 
     operation = "update"
-    name: str
     labels: Mapping[str, str]
-    renames: bool = False
+    name: str = ""
+    last: bool = False
 
     def __str__(self) -> str:
-        return f"rename to {self.name}" if self.renames else "set labels"
+        if self.name:
+            return f"rename to {self.name}"
+        return "remove the labels of ports that are gone" if self.last else "set labels"
 
     def body(self) -> Json:
         """See :meth:`Step.body`."""
-        return {"name": self.name, "labels": dict(self.labels)}
+        return {"labels": dict(self.labels), **({"name": self.name} if self.name else {})}
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
         """See :meth:`Step.effect`."""
-        return msgspec.structs.replace(balancer, name=self.name, labels=dict(self.labels))
+        return msgspec.structs.replace(balancer, name=self.name or balancer.name, labels=dict(self.labels))
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,22 @@ class TestPreserveForeign:
         assert 81 in services
 
 
+async def test_a_port_that_could_not_be_given_up_is_still_known_for_ours(site: BalancerSite) -> None:
+    shared = {"share": "edge"}
+    await site.ensure(view("first", 80, 81, annotations=shared))
+    await site.ensure(view("second", 443, uid=OTHER, annotations=shared))
+    await site.sky.fault(path="/load_balancers/*/actions/delete_service", code="server_error")
+    with pytest.raises(CloudError, match="stop listening on port 81"):
+        await site.ensure(view("first", 80, annotations=shared))
+    await site.sky.heal()
+    await site.restart()
+    await site.ensure(view("first", 80, annotations=shared))
+    balancer = await site.one()
+    assert sorted(one["listen_port"] for one in balancer["services"]) == [80, 443]
+    assert "ccm-from-scratch/port-81" not in balancer["labels"]
+    assert (await site.ensure(view("first", 80, annotations=shared))).steps == ()
+
+
 class TestSuccessor:
     """A Service that was made anew without its predecessor being cleaned up after, as from a backup."""
 
