@@ -117,6 +117,8 @@ class Lab:
             "CCMFS_ENGINE": "embedded",
             "JOURNAL": str(self.root / "journal"),
             "HCLOUD_TOKEN": TOKEN,
+            # Of two programs of one length written in the same second, the first bytecode would run.
+            "PYTHONDONTWRITEBYTECODE": "1",
             **self.environment,
         }
         self.project.mkdir()
