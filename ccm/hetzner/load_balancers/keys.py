@@ -325,7 +325,7 @@ _PORT = (
     ),
     Key(
         "http-status-codes",
-        "up to 20 status codes like 200 or 2??, with commas",
+        "up to 20 status codes like 200, 2?? or 2*, with commas",
         "2??,3??",
         "204",
         "Answers that count as healthy.",

@@ -17,7 +17,7 @@ from ccm.hetzner.variables import parse_bool, parse_duration
 PREFIX = "load-balancer.hetzner.cloud/"
 LONGEST_SHOWN = 80
 LONGEST_SELECTOR = 4096  # it is held against each of thousands of nodes
-_STATUS_CODE = re.compile(r"[1-5?][0-9?]{2}")
+_STATUS_CODE = re.compile(r"[1-5?][0-9?]{2}|(?=[0-9?]*\*)[0-9?*]{1,3}")
 _DOMAIN = re.compile(
     r"(?=.{1,253}$)(\*\.)?([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?"
 )
@@ -103,7 +103,7 @@ class Reader:
             good = 0 < len(codes) <= 20 and all(_STATUS_CODE.fullmatch(code) for code in codes)
             return codes if good else None
 
-        return self._read(key, default, "up to 20 status codes like 200 or 2??, with commas", parse)
+        return self._read(key, default, "up to 20 status codes like 200, 2?? or 2*, with commas", parse)
 
     def domains(self, key: str) -> tuple[str, ...]:
         """A list of domain names."""

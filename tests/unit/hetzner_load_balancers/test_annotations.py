@@ -37,6 +37,14 @@ def test_without_annotations_everything_is_the_apis_default() -> None:
     assert (plain.problems, plain.remarks) == ({}, {})
 
 
+def test_status_codes_may_have_both_of_the_apis_wildcards() -> None:
+    found = wishes({"health-check-protocol": "http", "http-status-codes": "200,2??,3*,*,?0*"})
+    assert found.problems == {}
+    check = found.ports[80].check
+    assert check is not None
+    assert check.status_codes == ("200", "2??", "3*", "*", "?0*")
+
+
 def test_the_usual_name_is_upstreams() -> None:
     assert (
         default_name(view(uid="e1b2c3d4-1111-2222-3333-444455556666")) == "ae1b2c3d411112222333344445555666"
@@ -79,6 +87,7 @@ def test_values_of_a_port(key: str, text: str, reads: tuple[str, object]) -> Non
         ("health-check-retries", "-1"),
         ("health-check-port", "70000"),
         ("http-status-codes", "20"),
+        ("http-status-codes", "2*00"),
         ("http-status-codes", ",".join(["200"] * 1 + [str(code) for code in range(300, 321)])),
         ("private-ipv4", "10.0.0.300"),
         ("private-subnet-ip-range", "10.0.0.0/40"),
