@@ -33,15 +33,25 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
+# Of the arguments that every command has. The parsers themselves have no defaults, which would win over what
+# stands before a command's name.
+_COMMON = {
+    "stack": None,
+    "cwd": ".",
+    "non_interactive": False,
+    "verbose": 0,
+    "color": "auto",
+    "logtostderr": False,
+}
+
+
 def _common() -> argparse.ArgumentParser:
-    common = _Parser(add_help=False)
+    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("-s", "--stack", help="the stack to work on")
-    common.add_argument("-C", "--cwd", default=".", help="work as if started in this folder")
+    common.add_argument("-C", "--cwd", help="work as if started in this folder")
     common.add_argument("--non-interactive", action="store_true", help="never ask")
-    common.add_argument(
-        "-v", "--verbose", nargs="?", const=1, default=0, type=int, help="show debug messages"
-    )
-    common.add_argument("--color", choices=("auto", "always", "never", "raw"), default="auto", help="colors")
+    common.add_argument("-v", "--verbose", nargs="?", const=1, type=int, help="show debug messages")
+    common.add_argument("--color", choices=("auto", "always", "never", "raw"), help="colors")
     common.add_argument("--logtostderr", action="store_true", help=argparse.SUPPRESS)
     return common
 
@@ -77,7 +87,8 @@ def parser() -> argparse.ArgumentParser:
     common = _common()
     operation = _operation(common)
     changing = _changing(operation)
-    root = _Parser(prog="pulumi", description=BANNER)
+    root = _Parser(prog="pulumi", description=BANNER, parents=[_common()])
+    root.set_defaults(**_COMMON)
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
     replacing = _Parser(add_help=False)
     replacing.add_argument("--replace", action="append", default=[], metavar="URN", help="make it anew")

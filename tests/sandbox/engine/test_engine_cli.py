@@ -33,6 +33,10 @@ pytestmark = pytest.mark.slow
         ),
         (["up", "--yes", "-s", "a/b"], "'a/b' is not a stack name"),
         (["preview", "-C", "/"], "no Pulumi.yaml found here"),
+        # What every command has may stand anywhere, as with the Pulumi CLI.
+        (["-C", "/", "preview"], "no Pulumi.yaml found here"),
+        (["-s", "nobody", "stack", "output"], "no stack named 'nobody' found"),
+        (["stack", "-s", "nobody", "output"], "no stack named 'nobody' found"),
         (["stack", "output", "nothing"], "the stack 'dev' has no output 'nothing' (it has: none)"),
         (["config", "get", "nothing"], "configuration value 'lab:nothing' is not set in this stack"),
         (["config", "set", "a[", "1", "--path"], "'a[' is not a property path"),
