@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -44,6 +46,17 @@ def _put(harness: Harness, cluster: Cluster, *, kind: str = "LoadBalancer") -> N
     cluster.transport.put(SERVICES, item)
 
 
+@asynccontextmanager
+async def _served(harness: Harness) -> AsyncGenerator[Cluster, None]:
+    """A cluster with the Node ``a``, whose Service ``web`` the controller has given an address."""
+    async with open_cluster() as cluster:
+        await _add_node(harness, cluster, "a")
+        _put(harness, cluster)
+        _start(harness, cluster)
+        await cluster.until(lambda: _ingress(cluster))
+        yield cluster
+
+
 def _read(cluster: Cluster) -> dict[str, Any]:
     return cluster.transport.read(f"{SERVICES}/web")
 
@@ -67,11 +80,7 @@ class ServiceControllerConformance:
     async def test_a_service_gets_an_address_and_a_finalizer(self, harness: Harness) -> None:
         """The one that the cloud gave."""
         balancers = harness.load_balancers
-        async with open_cluster() as cluster:
-            await _add_node(harness, cluster, "a")
-            _put(harness, cluster)
-            _start(harness, cluster)
-            await cluster.until(lambda: _ingress(cluster))
+        async with _served(harness) as cluster:
             assert _read(cluster)["metadata"]["finalizers"] == [CLEANUP_FINALIZER]
             found = await balancers.find(harness.service())
             assert found is not None
@@ -81,11 +90,7 @@ class ServiceControllerConformance:
     async def test_its_load_balancer_goes_with_it(self, harness: Harness) -> None:
         """First the load balancer, then the Service."""
         balancers = harness.load_balancers
-        async with open_cluster() as cluster:
-            await _add_node(harness, cluster, "a")
-            _put(harness, cluster)
-            _start(harness, cluster)
-            await cluster.until(lambda: _ingress(cluster))
+        async with _served(harness) as cluster:
             cluster.transport.remove(f"{SERVICES}/web")
             await cluster.until(lambda: _is_gone(cluster))
             assert await balancers.find(harness.service()) is None
@@ -93,11 +98,7 @@ class ServiceControllerConformance:
     async def test_a_service_that_wants_none_any_more_has_none(self, harness: Harness) -> None:
         """Status and finalizer go too, the Service stays."""
         balancers = harness.load_balancers
-        async with open_cluster() as cluster:
-            await _add_node(harness, cluster, "a")
-            _put(harness, cluster)
-            _start(harness, cluster)
-            await cluster.until(lambda: _ingress(cluster))
+        async with _served(harness) as cluster:
             _put(harness, cluster, kind="ClusterIP")
             await cluster.until(lambda: not _read(cluster)["metadata"].get("finalizers"))
             assert _ingress(cluster) == []
@@ -106,11 +107,7 @@ class ServiceControllerConformance:
     async def test_new_nodes_are_put_behind_it(self, harness: Harness) -> None:
         """The cloud has nothing left to do for all nodes."""
         balancers = harness.load_balancers
-        async with open_cluster() as cluster:
-            await _add_node(harness, cluster, "a")
-            _put(harness, cluster)
-            _start(harness, cluster)
-            await cluster.until(lambda: _ingress(cluster))
+        async with _served(harness) as cluster:
             await _add_node(harness, cluster, "b")
             for _ in range(_LOOKS):
                 await cluster.settle()
@@ -122,11 +119,7 @@ class ServiceControllerConformance:
     async def test_while_the_cloud_is_blind_the_service_stays(self, harness: Harness) -> None:
         """A Service that goes too early leaves a load balancer that somebody pays for."""
         balancers = harness.load_balancers
-        async with open_cluster() as cluster:
-            await _add_node(harness, cluster, "a")
-            _put(harness, cluster)
-            _start(harness, cluster)
-            await cluster.until(lambda: _ingress(cluster))
+        async with _served(harness) as cluster:
             await harness.go_blind()
             cluster.transport.remove(f"{SERVICES}/web")
             for _ in range(10):
