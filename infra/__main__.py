@@ -61,7 +61,6 @@ def declare_cluster(
     cluster = Cluster("cluster", settings, servers, token=k3s_token.value)
     kubeconfig = Kubeconfig("kubeconfig", settings.cluster_name, control, cluster.generation)
     in_cluster = options_in_cluster(kubeconfig, cluster, control)
-    gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
     network_of_pods = pod_network(settings, servers, cluster, in_cluster)
     image = ccm_image(settings, control, cluster)
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
@@ -77,16 +76,16 @@ def declare_cluster(
     )
     if settings.ingress == "traefik":
         Traefik("ingress", settings, pulumi.ResourceOptions.merge(in_cluster, after_manager))
-    after_everything = pulumi.ResourceOptions.merge(
-        after_manager, pulumi.ResourceOptions(depends_on=network_of_pods)
-    )
     ReadyNodes(
         "nodes",
         servers,
         pulumi.Output.concat(
             cluster.generation, " ", settings.k3s_version or settings.k3s_channel, " ", image
         ),
-        opts=pulumi.ResourceOptions.merge(after_everything, gone_with_control),
+        opts=pulumi.ResourceOptions(
+            depends_on=[*manager.deployments, *cluster.agents, *network_of_pods],
+            deleted_with=control.server,
+        ),
     )
     return kubeconfig.kubeconfig
 

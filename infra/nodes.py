@@ -23,6 +23,7 @@ POLL_SECONDS = 0.3
 
 _LIST = "k3s kubectl get nodes -o json"
 _LOGS = "k3s kubectl -n kube-system logs deployment/ccm-from-scratch --tail=8 2>&1 || true"
+NOT_JOINED = "it has not joined the cluster"
 _TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 
 
@@ -91,7 +92,7 @@ def lacking(wanted: Mapping[str, str], nodes: Mapping[str, NodeView]) -> dict[st
 
 def _lacks(node: NodeView | None, server_id: str) -> str:
     if node is None:
-        return "it has not joined the cluster"
+        return NOT_JOINED
     if node.initialised and node.server_id != server_id:
         return f"there is an older node of that name, of server {node.server_id}"
     return node.lacks

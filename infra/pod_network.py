@@ -19,7 +19,7 @@ from pulumi.dynamic import CreateResult, Resource
 from infra.dynamic import Provider
 from infra.errors import NodesError
 from infra.inventory import Servers
-from infra.nodes import node_inputs, read_nodes
+from infra.nodes import NOT_JOINED, node_inputs, read_nodes
 from infra.remote import Host, Shell, connect
 from infra.server import host_of
 
@@ -169,8 +169,8 @@ async def _ranges(shell: Shell, names: Collection[str]) -> dict[str, str]:
 
 def without_range(missing: Iterable[str], nodes: Collection[str]) -> str:
     """What to tell about nodes that have no range for Pods in time."""
-    why = {True: "it has no range for its Pods", False: "it has not joined the cluster"}
-    lines = "\n".join(f"  - {name}: {why[name in nodes]}" for name in missing)
+    no_range = "it has no range for its Pods"
+    lines = "\n".join(f"  - {name}: {no_range if name in nodes else NOT_JOINED}" for name in missing)
     return f"after {WAIT_SECONDS:.0f} s nodes can't be given a network for Pods:\n{lines}"
 
 
