@@ -73,6 +73,16 @@ def _silent(site: Site, running: Running) -> NotRunning:
     )
 
 
+def check_k3s(file: Path | None) -> None:
+    """Make sure that a genuine k3s that was asked for is there.
+
+    Raises:
+        SandboxError: it is not.
+    """
+    if file and not file.is_file():
+        raise SandboxError(f"--k3s {file}: there is no such file")
+
+
 def start(
     site: Site, backend: str, actions: str, progress: Callable[[str], None], k3s: Path | None = None
 ) -> Running:

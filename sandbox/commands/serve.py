@@ -40,8 +40,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     running = daemon.find(site)
     if running:
         raise SandboxError(f"the sandbox of this clone runs already (process {running.pid})")
-    if arguments.k3s and not arguments.k3s.is_file():
-        raise SandboxError(f"--k3s {arguments.k3s}: there is no such file")
+    daemon.check_k3s(arguments.k3s)
     port = arguments.port or site.port
     if not host.port_is_free(port):
         raise SandboxError(f"port {port} on 127.0.0.1 is in use; choose another one with --port")

@@ -45,8 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Bring the environment up; whatever is there already stays."""
-    if arguments.k3s and not arguments.k3s.is_file():
-        raise SandboxError(f"--k3s {arguments.k3s}: there is no such file")
+    daemon.check_k3s(arguments.k3s)
     if arguments.workers is not None and not 0 <= arguments.workers <= MOST_WORKERS:
         raise SandboxError(f"--workers {arguments.workers}: give a whole number from 0 to {MOST_WORKERS}")
     steps = Steps(Console())

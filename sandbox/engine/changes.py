@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sandbox.engine import paths, steps
 from sandbox.engine.clock import timestamp
-from sandbox.engine.deletion import delete_one
+from sandbox.engine.deletion import Hooks, delete_one
 from sandbox.engine.errors import DuplicateUrnError, EngineError, PartialError, ProtectedError, StoppedError
 from sandbox.engine.graph import find_old, former_urns
 from sandbox.engine.providers.base import Created, Provider, Request
@@ -25,8 +25,6 @@ from sandbox.engine.values import (
     mark_like,
     plain,
 )
-
-Hooks = Callable[..., None]  # HookTable.run
 
 
 @dataclass(frozen=True)

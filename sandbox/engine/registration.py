@@ -7,8 +7,9 @@ import uuid
 from dataclasses import replace
 
 from sandbox.engine import graph, steps
-from sandbox.engine.changes import Changer, Hooks, Ledger, Registered
+from sandbox.engine.changes import Changer, Ledger, Registered
 from sandbox.engine.clock import timestamp
+from sandbox.engine.deletion import Hooks
 from sandbox.engine.errors import EngineError, UnsupportedError
 from sandbox.engine.providers.base import Created, Provider
 from sandbox.engine.providers.registry import Registry, config_diff
