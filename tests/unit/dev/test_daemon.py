@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
 import pytest
+from pretended import pretended_sandbox
 
 from sandbox import daemon, host
 from sandbox.errors import NotRunning, SandboxError
@@ -20,14 +20,8 @@ def clone(tmp_path):
 
 @pytest.fixture
 def silent(clone):
-    """A process that looks like the sandbox and answers nobody."""
-    command = [sys.executable, "-c", "print(flush=True); input()", "sandbox", "serve"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()  # only now has it certainly the command line that it is looked for by
-        (clone.state / "serve.json").write_text(json.dumps({"pid": child.pid, "backend": "machines"}))
+    with pretended_sandbox(clone, "machines") as child:
         yield child
-        child.kill()
 
 
 @pytest.mark.parametrize("ask", [daemon.require, lambda clone: daemon.start(clone, "auto", "instant", print)])

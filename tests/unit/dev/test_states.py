@@ -11,6 +11,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from pretended import pretended_sandbox
 from rich.console import Console
 
 from sandbox import pulumi
@@ -81,14 +82,11 @@ def test_an_environment_stays_of_its_kind_until_down(clone):
 
 
 def test_a_sandbox_without_a_cluster_is_not_brought_up(clone):
-    command = [sys.executable, "-c", "print(flush=True); input()", "sandbox", "serve"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()  # only now has it certainly the command line that it is looked for by
-        (clone.state / "serve.json").write_text(json.dumps({"pid": child.pid, "backend": "records"}))
-        with pytest.raises(SandboxError, match=rf"process {child.pid}\) serves the API alone"):
-            up.choose(clone, "auto", Steps(Console()))
-        child.kill()
+    with (
+        pretended_sandbox(clone, "records") as child,
+        pytest.raises(SandboxError, match=rf"process {child.pid}\) serves the API alone"),
+    ):
+        up.choose(clone, "auto", Steps(Console()))
 
 
 def test_a_damaged_state_is_one_clear_error(clone, variables):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-TREE = Path(__file__).parents[3]
-PAGE = TREE / "docs" / "reference" / "events.md"
+from event_pages import TREE, explained_on, used_in
+
 # Those about Services are documented elsewhere.
 SOURCES = (
     *(TREE / "ccm" / "controllers").glob("*.py"),
@@ -24,10 +23,6 @@ REASON = re.compile(
 
 
 def test_every_reason_is_explained() -> None:
-    used = {reason for source in SOURCES for reason in REASON.findall(source.read_text(encoding="utf-8"))}
-    rows = [
-        line.split("|")[1] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")
-    ]
-    explained = {reason for row in rows for reason in re.findall(r"`(\w+)`", row)}
+    used = used_in(SOURCES, REASON)
     assert len(used) > 10
-    assert explained == used
+    assert explained_on("events.md") == used
