@@ -13,7 +13,7 @@ from sandbox.engine.deletion import Hooks
 from sandbox.engine.errors import EngineError, UnsupportedError
 from sandbox.engine.providers.base import Created, Provider
 from sandbox.engine.providers.registry import Registry, config_diff
-from sandbox.engine.resource import STACK_TYPE, Resource, provider_urn
+from sandbox.engine.resource import DYNAMIC_PROVIDER, STACK_TYPE, Resource, provider_urn
 from sandbox.engine.run import Run
 from sandbox.engine.steps import Goal, Op
 from sandbox.engine.values import (
@@ -95,9 +95,8 @@ class Registrar:
 
     def _provider(self, goal: Goal, old: Resource | None) -> Registered:
         visible = without_internal(goal.inputs)
-        inputs = (
-            {"__internal": {}, **visible} if not goal.name.startswith("default") or goal.parent else visible
-        )
+        # the genuine engine notes it for every plugin that checks its own configuration
+        inputs = visible if goal.type == DYNAMIC_PROVIDER else {"__internal": {}, **visible}
         outputs = mark_keys(list(goal.additional_secret_outputs), visible)
         state = steps.new_state(goal, inputs, outputs, "")
         self._registry.check_config(goal.type, visible)

@@ -10,6 +10,7 @@ from sandbox.engine.values import Properties
 
 _PROVIDER_PREFIX = "pulumi:providers:"
 STACK_TYPE = "pulumi:pulumi:Stack"
+DYNAMIC_PROVIDER = "pulumi:providers:pulumi-python"
 
 # attribute -> key in Pulumi's JSON, in the order in which Pulumi writes them
 _NAMES = {

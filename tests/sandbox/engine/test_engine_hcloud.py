@@ -56,7 +56,7 @@ def _lab(folder: Path, cloud: EmulatedCloud) -> Lab:
 
 
 SERVER_OUTPUTS = """
-__meta __pulumi_raw_state_delta allowDeprecatedImages backupWindow backups datacenter
+__meta allowDeprecatedImages backupWindow backups datacenter
 deleteProtection firewallIds id ignoreRemoteFirewallIds image ipv4Address ipv6Address ipv6Network
 iso keepDisk labels location name networks placementGroupId primaryDiskSize publicNets
 rebuildProtection rescue serverType shutdownBeforeDeletion sshKeys status userData

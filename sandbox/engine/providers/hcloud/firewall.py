@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from sandbox.engine.errors import ResourceNotFoundError
 from sandbox.engine.providers.hcloud.api import Api, ApiError
@@ -19,9 +19,6 @@ class Firewall(NamedKind):
     type = "hcloud:index/firewall:Firewall"
     inputs = frozenset({"name", "rules", "labels", "applyTos"})
     sets = frozenset({"rules", "applyTos"})
-    delta: ClassVar[Properties] = {
-        "obj": {"ps": {"applyTos": {"arr": {}}, "labels": {"map": {}}, "rules": {"arr": {}}}}
-    }
     collection = "firewalls"
     single = "firewall"
 

@@ -24,7 +24,6 @@ class Kind:
         unread: Inputs that the API does not give back.
         named: It has an automatic name.
         classic: Served by the older half of the genuine plugin, which notes `__defaults`.
-        delta: What the genuine plugin notes in `__pulumi_raw_state_delta`.
     """
 
     type: ClassVar[str]
@@ -35,7 +34,6 @@ class Kind:
     unread: ClassVar[frozenset[str]] = frozenset()
     named: ClassVar[bool] = False
     classic: ClassVar[bool] = True
-    delta: ClassVar[Properties] = {"obj": {}}
 
     def create(self, api: Api, inputs: Properties) -> Properties:
         """Create it and return its outputs, `id` among them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from sandbox.engine.providers.hcloud.api import Api
 from sandbox.engine.providers.hcloud.kind import NamedKind, present
@@ -19,7 +19,6 @@ class LoadBalancer(NamedKind):
     })  # fmt: skip
     required = ("loadBalancerType",)
     replaces = frozenset({"location", "networkZone"})
-    delta: ClassVar[Properties] = {"obj": {"ps": {"labels": {"map": {}}}}}
     collection = "load_balancers"
     single = "load_balancer"
 

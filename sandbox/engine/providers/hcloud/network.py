@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from sandbox.engine.errors import ResourceNotFoundError
 from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
@@ -21,7 +21,6 @@ class Network(NamedKind):
     inputs = frozenset({"name", "ipRange", "labels", "deleteProtection", "exposeRoutesToVswitch"})
     required = ("ipRange",)
     replaces = frozenset({"ipRange"})
-    delta: ClassVar[Properties] = {"obj": {"ps": {"labels": {"map": {}}}}}
     collection = "networks"
     single = "network"
 
@@ -216,7 +215,6 @@ class ServerNetwork(Kind):
     replaces = frozenset({"serverId", "networkId", "subnetId", "ip"})
     sets = frozenset({"aliasIps"})
     classic = False
-    delta: ClassVar[Properties] = {"obj": {"ps": {"aliasIps": {"arr": {}}}}}
 
     def _network(self, inputs: Properties) -> int:
         if inputs.get("networkId") is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from sandbox.engine.providers.hcloud.kind import NamedKind, present
 from sandbox.engine.values import Properties
@@ -16,7 +16,6 @@ class PlacementGroup(NamedKind):
     inputs = frozenset({"name", "type", "labels"})
     required = ("type",)
     replaces = frozenset({"type"})
-    delta: ClassVar[Properties] = {"obj": {"ps": {"labels": {"map": {}}, "servers": {"arr": {}}}}}
     collection = "placement_groups"
     single = "placement_group"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from sandbox.engine.errors import ResourceNotFoundError
 from sandbox.engine.providers.hcloud.api import Api
@@ -20,7 +20,6 @@ class PrimaryIp(NamedKind):
     )
     required = ("type",)
     replaces = frozenset({"type", "location"})
-    delta: ClassVar[Properties] = {"obj": {"ps": {"labels": {"map": {}}}}}
     collection = "primary_ips"
     single = "primary_ip"
 

@@ -113,13 +113,13 @@ class HcloudProvider(Provider):
     def create(self, request: Request) -> Created:
         """Create."""
         kind = _kind(request.type)
-        return _created(kind, kind.create(self._api, _given(request.inputs)))
+        return _created(kind.create(self._api, _given(request.inputs)))
 
     def adopt(self, request: Request) -> Created | None:
         """Look for what a killed run has left."""
         kind = _kind(request.type)
         outputs = kind.find(self._api, _given(request.inputs))
-        return _created(kind, outputs) if outputs is not None else None
+        return _created(outputs) if outputs is not None else None
 
     def update(self, old: Resource, news: Properties, timeout: float | None) -> Properties:  # noqa: ARG002
         """Change what differs."""
@@ -130,7 +130,7 @@ class HcloudProvider(Provider):
             kind.repair(self._api, old.id, inputs)
         if keys:
             kind.change(self._api, old.id, _given(old.inputs), inputs, keys)
-        return _created(kind, kind.read(self._api, old.id, inputs)).outputs
+        return kind.read(self._api, old.id, inputs)
 
     def preview_update(self, old: Resource, news: Properties) -> Properties:
         """What an update does not touch stays as it is."""
@@ -154,7 +154,7 @@ class HcloudProvider(Provider):
         for key, value in plain(old.inputs).items():
             readable = not key.startswith("__") and key not in kind.unread and key in outputs
             now[key] = kind.drift(key, value, outputs[key]) if readable else value
-        return Read(str(outputs["id"]), now, _created(kind, outputs).outputs)
+        return Read(str(outputs["id"]), now, outputs)
 
     def invoke(self, token: str, arguments: Properties) -> Properties:
         """Call a function."""
@@ -174,5 +174,5 @@ def _given(inputs: Properties) -> Properties:
     }
 
 
-def _created(kind: Kind, outputs: Properties) -> Created:
-    return Created(str(outputs["id"]), {"__pulumi_raw_state_delta": kind.delta, **outputs})
+def _created(outputs: Properties) -> Created:
+    return Created(str(outputs["id"]), outputs)

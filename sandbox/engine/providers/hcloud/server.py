@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from sandbox.engine.errors import UnsupportedError
 from sandbox.engine.providers.hcloud.api import Api, ApiError
@@ -33,12 +33,6 @@ class Server(NamedKind):
     replaces = frozenset({"image", "location", "sshKeys", "userData", "datacenter"})
     sets = frozenset({"firewallIds", "networks", "publicNets"})
     unread = frozenset({"sshKeys", "userData", "image", "publicNets", *_NOT_IN_API})
-    delta: ClassVar[Properties] = {
-        "obj": {
-            "ps": {key: {"arr": {}} for key in ("firewallIds", "networks", "publicNets", "sshKeys")},
-            "renamed": {"networks": "network", "publicNets": "public_net"},
-        }
-    }
     collection = "servers"
     single = "server"
 
@@ -130,7 +124,7 @@ class Server(NamedKind):
         prefix = ipv6.get("ip") or ""
         location = found.get("location") or (found.get("datacenter") or {}).get("location") or {}
         user_data = inputs.get("userData")
-        shown = {
+        return {
             "__meta": _META,
             "allowDeprecatedImages": inputs.get("allowDeprecatedImages"),
             "backupWindow": found.get("backup_window") or "",
@@ -159,11 +153,8 @@ class Server(NamedKind):
             "shutdownBeforeDeletion": bool(inputs.get("shutdownBeforeDeletion")),
             "sshKeys": inputs.get("sshKeys"),
             "status": found["status"],
+            "userData": None if user_data is None else _digest(user_data),
         }
-        if user_data is not None:
-            digest = hashlib.sha1(user_data.encode(), usedforsecurity=False).digest()
-            shown["userData"] = base64.b64encode(digest).decode()
-        return shown
 
     # --- changing and deleting
 
@@ -246,6 +237,10 @@ def _ssh_key(api: Api, given: Any) -> int:
     if str(given).isdecimal():
         return api.get(f"/ssh_keys/{given}")["ssh_key"]["id"]
     return _one(api, "ssh_keys", given, name=given)["id"]
+
+
+def _digest(user_data: str) -> str:
+    return base64.b64encode(hashlib.sha1(user_data.encode(), usedforsecurity=False).digest()).decode()
 
 
 def _public_net(inputs: Properties) -> Properties | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from sandbox.engine.providers.hcloud.kind import NamedKind, present
 from sandbox.engine.values import Properties
@@ -17,7 +17,6 @@ class SshKey(NamedKind):
     required = ("publicKey",)
     replaces = frozenset({"publicKey"})
     classic = False
-    delta: ClassVar[Properties] = {"obj": {"ps": {"labels": {"map": {}}}}}
     collection = "ssh_keys"
     single = "ssh_key"
 
