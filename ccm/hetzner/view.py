@@ -113,6 +113,11 @@ class View(Generic[T]):
         seen = self._contents.seen.get(number)
         return None if seen is None else self._clock() - seen
 
+    def listed_age(self, number: int) -> float | None:
+        """Seconds since an item was read as part of a list; None = it was not, or changed or read since."""
+        seen = self._contents.seen.get(number)
+        return None if seen is None or seen != self._taken_at else self._clock() - seen
+
     async def read(self, accepted_age: float, priority: Priority) -> Contents[T]:
         """The list, not older than asked for.
 

@@ -210,6 +210,13 @@ class CertificateStatus(Part, frozen=True):
     error: ActionError | None = None
 
 
+class CertificateUser(Part, frozen=True):
+    """What serves with a certificate."""
+
+    id: int = 0
+    type: str = ""
+
+
 class Certificate(Part, frozen=True):
     """A TLS certificate."""
 
@@ -218,6 +225,7 @@ class Certificate(Part, frozen=True):
     type: str = "uploaded"
     domain_names: tuple[str, ...] = ()
     labels: dict[str, str] = {}
+    used_by: tuple[CertificateUser, ...] = ()
     status: CertificateStatus | None = None
 
 

@@ -13,7 +13,7 @@ from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.environment import LoadBalancerSettings
 from ccm.hetzner.errors import Refused, unavailable
-from ccm.hetzner.load_balancers.certificates import Certificates
+from ccm.hetzner.load_balancers.certificates import Certificates, Swept
 from ccm.hetzner.load_balancers.changes import Sleep
 from ccm.hetzner.load_balancers.creation import PATH, Site, create
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations, explained, incomplete
@@ -96,7 +96,7 @@ class HetznerLoadBalancers:
                 steps.append(case.describe_creation())
             else:
                 steps += [str(one.step) for one in plan(case.desired, balancer)]
-                steps += (await self._sweep(case, balancer, dry=True))[0]
+                steps += (await self._sweep(case, balancer, None)).steps
             others = self._others(service, balancer)
             return [*steps, *(f"leave load balancer {one.name} ({one.id})" for one in others)]
 
@@ -118,23 +118,21 @@ class HetznerLoadBalancers:
         """See :meth:`ccm.cloud.LoadBalancers.delete`."""
         self._metrics.operation("EnsureLoadBalancerDeleted")
         async with self._lock(service):
+            # Each step may be the first one after any number of failures, in this process or another.
+            found, notices = await self.inventory.departing(service)
             steps: list[str] = []
-            notices: list[Notice] = []
-            found = placed_on(service, await self.inventory.all(service, age=0.0))
-            if not found:
-                await self.inventory.check_gone(service)
             for balancer in found:
                 done, told = await retire(self.inventory, service, balancer)
                 self._finder.forget(balancer)
                 steps += done
                 notices += told
-            # Whatever the annotations say by now: they may have asked for a managed certificate before.
-            swept, errors = await self.certificates.sweep(service, (), look=True, dry=False)
-            if errors:
-                raise errors[0]
+            self.inventory.released(service)
+            swept = await self.certificates.retire(service, left=[one.id for one in found])
+            if swept.errors:
+                raise swept.errors[0]
             self.inventory.forget(service)
             self._metrics.forget(service)
-            return LoadBalancerResult((), steps=(*steps, *swept), notices=tuple(notices))
+            return LoadBalancerResult((), (*steps, *swept.steps), (*notices, *swept.notices))
 
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
@@ -151,9 +149,10 @@ class HetznerLoadBalancers:
         self.inventory.saw(service, balancer)
         before = balancer
         balancer = await self._converge(case, balancer, steps, errors)
-        swept, leftovers = await self._sweep(case, before, dry=False)
-        steps += swept
-        errors += leftovers
+        swept = await self._sweep(case, before, balancer)
+        steps += swept.steps
+        errors += swept.errors
+        case.notices += swept.notices
         if not errors and not case.wishes.problems:
             await self._leave_others(case, balancer, steps)
         if case.wishes.problems:
@@ -169,6 +168,7 @@ class HetznerLoadBalancers:
         """The Service has moved to this load balancer; only now it leaves those where it was."""
         for other in self._others(case.service, balancer):
             done, notices = await retire(self.inventory, case.service, other)
+            self._finder.forget(other)
             steps += done
             case.notices += notices
 
@@ -230,18 +230,22 @@ class HetznerLoadBalancers:
             )
         return place.balancer
 
-    async def _sweep(
-        self, case: Case, balancer: LoadBalancer, *, dry: bool
-    ) -> tuple[list[str], list[CloudError]]:
-        """Delete managed certificates that were replaced; not while something else is still wrong."""
+    async def _sweep(self, case: Case, before: LoadBalancer, after: LoadBalancer | None) -> Swept:
+        """Delete managed certificates that were replaced; not while something else is still wrong.
+
+        Args:
+            case: The Service.
+            before: Its load balancer as it was.
+            after: As it is now; None = only say what would be deleted.
+        """
         if case.certificates.errors or case.wishes.problems:
-            return [], []
-        in_use = {number for one in balancer.services if one.http for number in one.http.certificates}
-        look = bool(in_use - case.certificates.managed)
+            return Swept()
+        look = bool(_certificates_of(before) - case.certificates.managed)
+        used = case.certificates.managed | _certificates_of(after)
         try:
-            return await self.certificates.sweep(case.service, case.certificates.managed, look=look, dry=dry)
+            return await self.certificates.sweep(case.service, used, before.id, look=look, dry=after is None)
         except CloudError as error:
-            return [], [error]
+            return Swept(errors=[error])
 
     def _lock(self, service: ServiceView) -> asyncio.Lock:
         share = service.annotations.get(PREFIX + "share", "").strip()
@@ -250,3 +254,9 @@ class HetznerLoadBalancers:
         if lock is None:
             lock = self._locks[key] = asyncio.Lock()
         return lock
+
+
+def _certificates_of(balancer: LoadBalancer | None) -> set[int]:
+    """Ids of the certificates that a load balancer serves with."""
+    services = balancer.services if balancer is not None else ()
+    return {number for one in services if one.http for number in one.http.certificates}

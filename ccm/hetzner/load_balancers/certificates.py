@@ -1,7 +1,9 @@
 """Certificates of https ports: uploaded ones by id or name, managed ones that follow their domains.
 
 A managed certificate carries the Service's UID. When the domains change, a new one is requested and put in
-place before the old one is deleted; all of them go with the Service.
+place before the old one is deleted; all of them go with the Service. Only those that carry a label of ours
+are ever deleted, none of the official CCM's, which labels its own with the UID too; and none that anything
+else uses. Whether the API would refuse that is not documented, so it is not relied on.
 """
 
 from __future__ import annotations
@@ -9,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -21,7 +22,8 @@ from ccm.hetzner.budget import Priority
 from ccm.hetzner.errors import NotFound, Refused, Unavailable, unavailable
 from ccm.hetzner.load_balancers.annotations import CertificateWishes, Wishes
 from ccm.hetzner.load_balancers.changes import Sleep, delete, patiently
-from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE_UID
+from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE, SERVICE_UID
+from ccm.hetzner.load_balancers.restoring import NAMESPACE
 from ccm.hetzner.view import View
 from ccm.hetzner.wire import Certificate
 
@@ -46,6 +48,21 @@ class Resolution:
 
     by_port: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     managed: set[int] = field(default_factory=set[int])
+    steps: list[str] = field(default_factory=list[str])
+    errors: list[CloudError] = field(default_factory=list[CloudError])
+    notices: list[Notice] = field(default_factory=list[Notice])
+
+
+@dataclass
+class Swept:
+    """What came of deleting certificates.
+
+    Attributes:
+        steps: What was done, or would be.
+        errors: What went wrong.
+        notices: What the owner should know.
+    """
+
     steps: list[str] = field(default_factory=list[str])
     errors: list[CloudError] = field(default_factory=list[CloudError])
     notices: list[Notice] = field(default_factory=list[Notice])
@@ -77,6 +94,7 @@ class Certificates:
         self._cluster = cluster
         self._clock = clock
         self._retried: dict[int, float] = {}
+        self._kept: dict[int, float] = {}
         self._doubtful = False
 
     async def close(self) -> None:
@@ -118,40 +136,83 @@ class Certificates:
         return resolution
 
     async def sweep(
-        self, service: ServiceView, used: Iterable[int], *, look: bool, dry: bool
-    ) -> tuple[list[str], list[CloudError]]:
-        """Delete the Service's managed certificates that nothing uses any more.
+        self, service: ServiceView, used: Collection[int], balancer: int, *, look: bool, dry: bool
+    ) -> Swept:
+        """Delete managed certificates of ours that the Service does not use any more.
 
         Args:
             service: The Service.
             used: Ids of those that stay.
+            balancer: The Service's load balancer, by id.
             look: Whether there may be some that the view does not know.
             dry: Only say what would be deleted.
 
-        Returns:
-            What was done, and what went wrong.
+        Raises:
+            CloudError: not known what there is.
         """
-        steps: list[str] = []
-        errors: list[CloudError] = []
         if look:
             await self._read(AGE)
-        mine = [one for one in self.view.contents.by_id.values() if _is_ours(one, service)]
-        stays = set(used)
-        for certificate in mine:
-            if certificate.id in stays:
-                continue
-            try:
-                if not dry:
-                    await self._delete(certificate)
-                steps.append(f"delete managed certificate {certificate.name} ({certificate.id})")
-            except CloudError as error:
-                errors.append(error)
-        return steps, errors
+        now = self._clock()
+        self._kept = {one: at for one, at in self._kept.items() if now - at < RETRY_PERIOD}
+        stays = {*used, *self._kept}
+        known = self.view.contents.by_id.values()
+        if not any(_may_go(one, service, self._cluster) and one.id not in stays for one in known):
+            return Swept()
+        return await self._delete_unused(service, stays, [balancer], dry=dry)
 
-    async def _delete(self, certificate: Certificate) -> None:
-        with suppress(NotFound):
+    async def retire(self, service: ServiceView, *, left: Collection[int]) -> Swept:
+        """Delete managed certificates of ours of a Service that goes, whatever its annotations say by now.
+
+        Args:
+            service: The Service.
+            left: Ids of the load balancers that it has left just now.
+
+        Raises:
+            CloudError: not known what there is.
+        """
+        return await self._delete_unused(service, (), left, dry=False)
+
+    async def _delete_unused(
+        self, service: ServiceView, stays: Collection[int], left: Collection[int], *, dry: bool
+    ) -> Swept:
+        swept = Swept()
+        # Asked anew: who uses a certificate is nothing that may be old when it is deleted.
+        listed = await self._api.list(
+            "/certificates",
+            "certificates",
+            Certificate,
+            priority=Priority.LOAD_BALANCERS,
+            params={"label_selector": f"{SERVICE_UID}={service.uid}"},
+        )
+        for one in listed.items:
+            if one.id in stays or not _may_go(one, service, self._cluster):
+                continue
+            name = f"managed certificate {one.name} ({one.id})"
+            try:
+                if not _users(one, left) and (dry or await self._delete(one)):
+                    swept.steps.append(f"delete {name}")
+                    continue
+            except CloudError as error:
+                swept.errors.append(error)
+                continue
+            self._kept[one.id] = self._clock()
+            who = " and ".join(_users(one, left)) or "something"
+            text = f"{name} was requested for this Service and stays, because {who} uses it"
+            swept.notices.append(Notice("ManagedCertificateKept", text, warning=False))
+        return swept
+
+    async def _delete(self, certificate: Certificate) -> bool:
+        """Delete a certificate; False = it is in use after all."""
+        try:
             await delete(self._api, f"/certificates/{certificate.id}", sleep=self.sleep)
+        except NotFound:
+            pass
+        except Refused as error:
+            if error.code != "resource_in_use":
+                raise
+            return False
         self.view.remove(certificate.id)
+        return True
 
     async def _managed(
         self, service: ServiceView, port: int, asked: CertificateWishes, resolution: Resolution, *, dry: bool
@@ -198,7 +259,13 @@ class Certificates:
         resolution.steps.append(f"request managed certificate {certificate.name} ({certificate.id}) again")
 
     async def _request(self, service: ServiceView, asked: CertificateWishes) -> Certificate:
-        labels = {SERVICE_UID: service.uid, CLUSTER: self._cluster, STAGING: "true" if asked.staging else ""}
+        labels = {
+            SERVICE_UID: service.uid,
+            CLUSTER: self._cluster,
+            NAMESPACE: service.namespace,
+            SERVICE: service.name,
+            STAGING: "true" if asked.staging else "",
+        }
         body = {
             "name": self._free_name(asked),
             "type": "managed",
@@ -236,6 +303,23 @@ class Certificates:
 
 def _is_ours(certificate: Certificate, service: ServiceView) -> bool:
     return certificate.type == "managed" and certificate.labels.get(SERVICE_UID) == service.uid
+
+
+def _may_go(certificate: Certificate, service: ServiceView, cluster: str) -> bool:
+    """Whether we requested it, for this Service of this cluster: then it is ours to delete."""
+    labels = certificate.labels
+    marked = NAMESPACE in labels or CLUSTER in labels  # the former since 0.1.0, the latter before
+    elsewhere = cluster and labels.get(CLUSTER, cluster) != cluster
+    return _is_ours(certificate, service) and marked and not elsewhere
+
+
+def _users(certificate: Certificate, left: Collection[int]) -> list[str]:
+    """What uses a certificate, besides load balancers that the Service has left or that are its own."""
+    return [
+        f"{one.type.replace('_', ' ')} {one.id}"
+        for one in certificate.used_by
+        if one.type != "load_balancer" or one.id not in left
+    ]
 
 
 def _fits(certificate: Certificate, asked: CertificateWishes) -> bool:

@@ -13,14 +13,13 @@ from ccm.hetzner.load_balancers.creation import Site
 from ccm.hetzner.load_balancers.desire import Circumstances, desire, only_targets
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations, NotOurLoadBalancer, wrong_project
 from ccm.hetzner.load_balancers.finder import TargetFinder
-from ccm.hetzner.load_balancers.inventory import VIEW_AGE, Inventory
+from ccm.hetzner.load_balancers.inventory import JUST_NOW, VIEW_AGE, Inventory
 from ccm.hetzner.load_balancers.ownership import Place, locate
 from ccm.hetzner.load_balancers.plan import Desired, fits
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.restoring import DEFAULT_TYPE, marked
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerType
 
-JUST_NOW = 1.0  # seconds
 _TARGET_KEYS = frozenset({PREFIX + "node-selector", PREFIX + "use-private-ip"})
 
 

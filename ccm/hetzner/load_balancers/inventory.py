@@ -20,6 +20,7 @@ from ccm.hetzner.view import View
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerType
 
 VIEW_AGE = 30.0  # how old the list of load balancers may be, in seconds
+JUST_NOW = 1.0
 TYPES_AGE = 3600.0
 
 
@@ -51,6 +52,7 @@ class Inventory:
         )
         self._doubtful: set[str] = set()
         self._seen: dict[str, int] = {}
+        self._released: set[str] = set()
 
     async def close(self) -> None:
         """Stop reading."""
@@ -116,12 +118,19 @@ class Inventory:
     def saw(self, service: ServiceView, balancer: LoadBalancer) -> None:
         """Remember that this is the Service's load balancer."""
         self._seen[service.uid] = balancer.id
+        self._released.discard(service.uid)
         self._project.confirm(self.balancers.item_age(balancer.id))
         self._note("")
+
+    def released(self, service: ServiceView) -> None:
+        """The Service has no load balancer any more, by our own doing; the rest of it may still be to do."""
+        self._seen.pop(service.uid, None)
+        self._released.add(service.uid)
 
     def forget(self, service: ServiceView) -> None:
         """The Service is no more."""
         self._seen.pop(service.uid, None)
+        self._released.discard(service.uid)
         self._doubtful.discard(service.uid)
 
     def doubt(self, service: ServiceView, *, doubtful: bool) -> None:
@@ -133,37 +142,76 @@ class Inventory:
 
         Raises:
             AccessDenied: nothing of ours is there, so the list proves nothing.
+            Unavailable: the list lacks it.
+            Rejected: it is there, and not the Service's any more.
         """
         number = self._seen.get(service.uid)
         placed = placed_on(service, self.balancers.contents.by_id.values())
         if number is None or any(one.id == number for one in placed):
             return  # there was none, or the Service is about to leave it
-        try:
-            await self.look(number)
-        except NotFound:
-            pass
-        else:
+        there = await self._now(number)
+        if there is not None and placed_on(service, (there,)):
+            raise unavailable(f"GET {PATH}", f"load balancer {number} is not in the list, but it is there")
+        if there is not None:
             text = f"load balancer {number} was this Service's and has lost its labels; adopt or delete it"
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
-        await self._project.check(Priority.LOAD_BALANCERS)
-        alive = self.balancers.contents.by_id
-        known = self._project.network is not None or self._project.credulous
-        if not known and len(self._seen) > 1 and not any(one in alive for one in self._seen.values()):
-            error = vanished(f"all {len(self._seen)} load balancers are gone at once")
-            self._note(error.message)
-            raise error
-        del self._seen[service.uid]
+        await self._believe_absence(service)
 
-    async def check_gone(self, service: ServiceView) -> None:
-        """Nothing of a Service that goes is in the list: may it go?
+    async def departing(self, service: ServiceView) -> tuple[list[LoadBalancer], list[Notice]]:
+        """What a Service that goes leaves, as it is now.
+
+        Returns:
+            The load balancers on which it has anything, and what its owner should know.
 
         Raises:
-            AccessDenied: nothing of ours is there, so the list proves nothing.
+            AccessDenied: there is none, but nothing of ours is there, so that proves nothing.
+            CloudError: not known.
         """
-        if service.uid not in self._seen and service.addresses:
-            # It had a load balancer before we started.
-            await self._project.check(Priority.LOAD_BALANCERS)
-        await self.check_vanished(service)
+        listed = placed_on(service, await self.all(service))
+        listed = listed or placed_on(service, await self.all(service, age=JUST_NOW))
+        current = [await self._now(one.id) for one in listed]
+        found = placed_on(service, (one for one in current if one is not None))
+        other = None if found else await self._former(service)
+        if other is not None and not (found := placed_on(service, (other,))):
+            text = (
+                f"load balancer {other.name} ({other.id}) was this Service's and has lost its labels, so it "
+                "stays; delete it yourself if nobody needs it"
+            )
+            return [], [Notice("LoadBalancerReleased", text)]
+        had_one = service.uid in self._seen or (service.addresses and service.uid not in self._released)
+        if not found and had_one:
+            await self._believe_absence(service)
+        return found, []
+
+    async def _former(self, service: ServiceView) -> LoadBalancer | None:
+        """The load balancer that a Service had, whatever its labels say by now."""
+        number = self._seen.get(service.uid)
+        if number is not None:
+            return await self._now(number)
+        everyone = self.balancers.contents.by_id.values()
+        return next((one for one in everyone if _public_addresses(one) & {*service.addresses}), None)
+
+    async def _now(self, number: int) -> LoadBalancer | None:
+        """A load balancer as the API has it, not as we foresee it; None = there is none."""
+        age = self.balancers.listed_age(number)
+        if age is not None and age <= JUST_NOW:
+            return self.balancers.contents.by_id[number]
+        try:
+            return await self.look(number)
+        except NotFound:
+            return None
+
+    async def _believe_absence(self, service: ServiceView) -> None:
+        """A Service's load balancer is not there: make sure that this means anything, and forget it."""
+        await self._project.check(Priority.LOAD_BALANCERS)
+        seen, alive = self._seen, self.balancers.contents.by_id
+        known = self._project.network is not None or self._project.credulous
+        all_gone = len(seen) > 1 and service.uid in seen and not any(one in alive for one in seen.values())
+        if all_gone and not known:
+            error = vanished(f"all {len(seen)} load balancers are gone at once")
+            self._note(error.message)
+            raise error
+        seen.pop(service.uid, None)
 
     def healthy(self) -> str | None:
         """What is wrong, or None."""
@@ -172,3 +220,8 @@ class Inventory:
     def _note(self, why: str) -> None:
         self._vanished = why
         self._metrics.vanished.set(bool(why))
+
+
+def _public_addresses(balancer: LoadBalancer) -> set[str]:
+    """Addresses that no other load balancer has, in whichever project; private ones may be anybody's."""
+    return {one.ip for one in (balancer.public_net.ipv4, balancer.public_net.ipv6) if one.ip}

@@ -38,6 +38,9 @@ def orphans_among(
             if uid not in services and uid != leader:
                 yield Orphan(labels[NAMESPACE], "", uid, f"port {port} of {what}")
     for one in certificates:
-        uid = one.labels.get(SERVICE_UID, "")
-        if uid and uid not in services and one.labels.get(CLUSTER, "") == cluster != "":
-            yield Orphan("", "", uid, f"certificate {one.name} ({one.id})")
+        labels = one.labels
+        uid = labels.get(SERVICE_UID, "")
+        ours = NAMESPACE in labels or cluster != ""
+        if uid and uid not in services and ours and labels.get(CLUSTER, "") == cluster:
+            what = f"certificate {one.name} ({one.id}){'' if cluster else DOUBT}"
+            yield Orphan(labels.get(NAMESPACE, ""), labels.get(SERVICE, ""), uid, what)

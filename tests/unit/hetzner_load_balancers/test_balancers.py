@@ -465,7 +465,7 @@ class TestTrouble:
         await site.ensure(view())
         await site.sky.fault(method="GET", path="/load_balancers", empty_listing=True, times=1)
         site.balancers.inventory._doubtful.add(UID)
-        with pytest.raises(CloudError, match="has lost its labels"):
+        with pytest.raises(CloudUnavailable, match="is not in the list, but it is there"):
             await site.ensure(view())
         await site.sky.heal()
         await site.ensure(view())

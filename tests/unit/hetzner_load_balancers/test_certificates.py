@@ -32,6 +32,17 @@ async def certificates(site: BalancerSite) -> list[dict[str, Any]]:
     return (await site.sky.call("GET", "/certificates"))["certificates"]
 
 
+async def managed(site: BalancerSite, name: str, labels: dict[str, str], *domains: str) -> int:
+    """One that somebody else had issued."""
+    body = {
+        "name": name,
+        "type": "managed",
+        "domain_names": list(domains) or ["a.example.com"],
+        "labels": labels,
+    }
+    return (await site.sky.call("POST", "/certificates", body))["certificate"]["id"]
+
+
 def used(balancer: dict[str, Any]) -> dict[int, list[int]]:
     return {one["listen_port"]: one.get("http", {}).get("certificates", []) for one in balancer["services"]}
 
@@ -225,8 +236,7 @@ class TestManaged:
     async def test_a_leftover_goes_with_its_service_whatever_that_says_by_then(
         self, site: BalancerSite
     ) -> None:
-        body = {"name": "left", "type": "managed", "domain_names": ["a.example.com"], "labels": {LABEL: UID}}
-        await site.sky.call("POST", "/certificates", body)
+        await managed(site, "left", {LABEL: UID, "ccm-from-scratch/namespace": "shop"})
         await site.ensure(view("web", 443))
         await site.restart()
         await site.balancers.delete(view("web", 443))
@@ -261,3 +271,84 @@ class TestManaged:
         assert result.steps[0].endswith("again")
         assert (await site.sky.counts())["POST /certificates/{id}/actions/retry"] == 2
         assert len(await certificates(site)) == 1
+
+
+class TestNotOursToDelete:
+    """The official CCM labels its certificates with the Service's UID too, and never deletes one."""
+
+    async def test_the_official_ccms_serves_on_and_outlives_the_swap(self, site: BalancerSite) -> None:
+        theirs = await managed(
+            site, f"ccm-managed-certificate-{UID}", {LABEL: UID}, "shop.example.com", "www.shop.example.com"
+        )
+        await upload(site, "uploaded")
+        await site.ensure(view("web", 443, annotations=MANAGED))
+        assert used(await site.one()) == {443: [theirs]}
+        await site.ensure(
+            view("web", 443, annotations={"protocol": "https", "http-certificates": "uploaded"})
+        )
+        await site.restart()
+        await site.balancers.delete(view("web", 443))
+        assert [one["name"] for one in await certificates(site)] == [
+            f"ccm-managed-certificate-{UID}",
+            "uploaded",
+        ]
+
+    async def test_another_clusters_of_a_service_with_the_same_uid(self, site: BalancerSite) -> None:
+        """As when a cluster is restored from a backup beside the first."""
+        labels = {LABEL: UID, "ccm-from-scratch/namespace": "shop", "ccm-from-scratch/cluster": "c2"}
+        await managed(site, "theirs", labels)
+        await site.ensure(view("web", 443))
+        await site.balancers.delete(view("web", 443))
+        assert [one["name"] for one in await certificates(site)] == ["theirs"]
+
+    @pytest.mark.parametrize("change", ["changed domains", "deleted"])
+    @pytest.mark.parametrize("refuses", [True, False], ids=["the API refuses", "the list says so"])
+    async def test_one_that_another_load_balancer_uses(
+        self, site: BalancerSite, change: str, *, refuses: bool
+    ) -> None:
+        service = view("web", 443, annotations=MANAGED)
+        await site.ensure(service)
+        [ours] = await certificates(site)
+        listener = {"protocol": "https", "listen_port": 443, "destination_port": 8443}
+        if refuses:
+            await site.sky.fault(method="DELETE", path="/certificates/*", code="resource_in_use")
+        else:
+            await site.make("theirs", services=[{**listener, "http": {"certificates": [ours["id"]]}}])
+        await site.sky.forget_requests()
+        if change == "deleted":
+            result = await site.balancers.delete(service)
+        else:
+            domains = {"http-managed-certificate-domains": "new.example.com"}
+            changed = view("web", 443, annotations={**MANAGED, **domains})
+            result = await site.ensure(changed)
+            before = await site.requests()
+            assert (await site.ensure(changed)).steps == ()
+            assert await site.requests() == before, "it is not tried again at each look"
+        [notice] = [one for one in result.notices if one.reason == "ManagedCertificateKept"]
+        assert f"({ours['id']}) was requested for this Service and stays, because" in notice.message
+        assert not notice.warning
+        assert ours["id"] in {one["id"] for one in await certificates(site)}
+
+    async def test_one_that_is_kept_goes_when_it_is_free(self, site: BalancerSite) -> None:
+        now = 0.0
+        site.balancers.certificates._clock = lambda: now
+        await site.ensure(view("web", 443, annotations=MANAGED))
+        await site.sky.fault(method="DELETE", path="/certificates/*", code="resource_in_use", times=1)
+        changed = view("web", 443, annotations={**MANAGED, "http-managed-certificate-domains": "b.example"})
+        await site.ensure(changed)
+        assert len(await certificates(site)) == 2
+        now = 3700.0
+        await site.ensure(changed)
+        assert [one["domain_names"] for one in await certificates(site)] == [["b.example"]]
+
+    async def test_one_whose_listener_could_not_be_changed(self, site: BalancerSite) -> None:
+        """It is still in use, by our own load balancer."""
+        await site.ensure(view("web", 443, annotations=MANAGED))
+        [ours] = await certificates(site)
+        await site.sky.fault(method="POST", path="*/update_service", code="service_error", times=1)
+        changed = view("web", 443, annotations={**MANAGED, "http-managed-certificate-domains": "b.example"})
+        with pytest.raises(CloudError, match="service_error"):
+            await site.ensure(changed)
+        assert "DELETE /certificates/{id}" not in await site.sky.counts()
+        await site.ensure(changed)
+        assert ours["id"] not in {one["id"] for one in await certificates(site)}
