@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from ccm.cloud import INTERNAL_IP
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
@@ -99,11 +100,16 @@ def impatient_queue(name: str) -> WorkQueue:
     return WorkQueue(name, limiter=RetryLimiter(PERIOD, 0.5))
 
 
-def node_object(name: str, provider_id: str = "", *, ready: bool = True, pod_cidr: str = "") -> Object:
+def node_object(
+    name: str, provider_id: str = "", *, ready: bool = True, pod_cidr: str = "", internal_ip: str = ""
+) -> Object:
     """A Node; without a provider ID as a kubelet with an external cloud provider registers it."""
     taint = {"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}
     spec: Object = {"providerID": provider_id} if provider_id else {"taints": [taint]}
     if pod_cidr:
         spec |= {"podCIDR": pod_cidr, "podCIDRs": [pod_cidr]}
     conditions = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
-    return {"metadata": {"name": name}, "spec": spec, "status": {"conditions": conditions}}
+    status: Object = {"conditions": conditions}
+    if internal_ip:
+        status["addresses"] = [{"type": INTERNAL_IP, "address": internal_ip}]
+    return {"metadata": {"name": name}, "spec": spec, "status": status}

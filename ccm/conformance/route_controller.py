@@ -32,9 +32,9 @@ async def _add_node(harness: Harness, cluster: Cluster, name: str, number: int) 
     routes = harness.routes
     provider_id = await harness.add_machine(name)
     cidr = f"10.244.{number}.0/24"
-    cluster.transport.put(NODES, node_object(name, provider_id, pod_cidr=cidr))
     machines = (await routes.list(accepted_age=0)).machines.values()
     (address,) = [one.address for one in machines if one.provider_id == provider_id]
+    cluster.transport.put(NODES, node_object(name, provider_id, pod_cidr=cidr, internal_ip=address))
     return Route(cidr, address)
 
 

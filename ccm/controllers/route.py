@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from ccm.cloud import CloudError, Route, Routes, RouteTable
+from ccm.cloud import INTERNAL_IP, CloudError, Route, Routes, RouteTable
 from ccm.cloud.belief import OVERRIDE
 from ccm.controllers.nodes import identity, node_path, report
-from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, parse_cidr, plan_routes
+from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, canonical, parse_cidr, plan_routes
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.errors import KubernetesError, NotFound
 from ccm.kube.events import Recorder, timestamp
@@ -241,11 +241,12 @@ class RouteController:
                 node.metadata.name,
                 node.spec.provider_id,
                 node.spec.pod_cidrs or ((node.spec.pod_cidr,) if node.spec.pod_cidr else ()),
+                tuple(one.address for one in node.status.addresses if one.type == INTERNAL_IP),
             )
             for node in sorted(self._nodes.items(), key=lambda node: node.metadata.name)
-            if self._routes.owns(node.spec.provider_id)
+            if not node.spec.provider_id or self._routes.owns(node.spec.provider_id)
         ]
-        self._former |= {node.provider_id for node in nodes}
+        self._former |= {node.provider_id for node in nodes if node.provider_id}
         return nodes
 
     async def _plan(self, nodes: Sequence[RouteNode]) -> tuple[RoutePlan, RouteTable]:
@@ -303,6 +304,7 @@ class RouteController:
         for wish in plan.wishes:
             if wish.problem:
                 self._tell_failure(wish, 0.0, wish.problem)
+        self._explain_replaced(plan, table)
         cluster = ",".join(map(str, self._options.cluster_cidrs))
         for name, cidrs in plan.outside.items():
             message = f"Its pod CIDR {', '.join(cidrs)} lies outside of --cluster-cidr={cluster}"
@@ -321,6 +323,18 @@ class RouteController:
             for wish in plan.creations:
                 message = f"The network will have {after} routes, its limit is {table.limit}"
                 self._warn(wish.node, "RouteLimitNear", message)
+
+    def _explain_replaced(self, plan: RoutePlan, table: RouteTable) -> None:
+        """Tell a Node that its Pods' traffic went to a living machine that is no Node of this cluster."""
+        machines = {canonical(one.destination): table.machines.get(one.gateway) for one in plan.deletions}
+        for wish in plan.creations:
+            machine = machines.get(wish.destination)
+            if machine is None or machine.provider_id in self._former:
+                continue
+            message = f"The network's route to its pod CIDR {wish.destination} led to {machine.address}, "
+            message += f"machine {machine.name}, which is no node of this cluster; it is replaced. If that "
+            message += "machine is another cluster's, give the two clusters different pod CIDRs or networks"
+            self._warn(wish.node, "RouteReplaced", message)
 
     def _explain_family(self, name: str, cidrs: Sequence[str]) -> None:
         """Tell a Node, once, what the CNI has to do: it is no fault, so nobody has to be told again."""

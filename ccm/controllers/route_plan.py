@@ -1,23 +1,29 @@
 """Which routes to make and which to delete. Pure.
 
 A Node's route leads from its Pods' CIDR to its machine's address in the network. Machines are told apart by
-provider ID, not by name, so a Node may be called otherwise than its server.
+provider ID, so a Node may be called otherwise than its server; only a Node that has no provider ID yet is
+looked for by its name.
 
-What may be deleted: only routes inside the cluster's CIDR, and of these only
+What may be deleted:
 
-- one that leads to a machine of ours (one that is, or was while we ran, a Node) and that this Node does not
-  need;
-- one that leads nowhere and was made for Pods: it has the size of a Node's CIDR, or overlaps one.
+- wherever it lies, one whose destination is exactly a Node's Pod CIDR and that leads elsewhere, if the right
+  one can be made in its place. A network has one route to a destination, and this one is the Node's by the
+  cluster's own word: as long as it leads elsewhere, nobody reaches these Pods;
+- inside the cluster's CIDR, one that leads to a machine of ours (one that is, or was while we ran, a Node)
+  and that this Node does not need;
+- inside the cluster's CIDR, one that leads nowhere and was made for Pods: it has the size of a Node's CIDR,
+  or overlaps one.
 
-What leads to a machine that never was a Node is somebody else's: if it is in the way, that is told and left.
-And nothing is deleted while the machines of most Nodes can't be seen: then the picture is wrong, not the
-world, unless the owner says that it is true. What the cloud itself shows to be incomplete never counts.
+What else leads to a machine that never was a Node is somebody else's and stays. And nothing is deleted while
+the machines of most Nodes can't be seen: then the picture is wrong, not the world, unless the owner says that
+it is true. What the cloud itself shows to be incomplete never counts.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from ccm.cloud import Route, RouteTable
@@ -27,11 +33,20 @@ Cidr = IPv4Network | IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class RouteNode:
-    """A Node as far as routes are concerned."""
+    """A Node as far as routes are concerned.
+
+    Attributes:
+        name: Its name.
+        provider_id: Empty until it is initialised.
+        pod_cidrs: Its Pods' ranges.
+        internal_ips: Where Kubernetes reaches it; a new route must lead to one of these, as with the official
+            CCM.
+    """
 
     name: str
     provider_id: str
     pod_cidrs: tuple[str, ...]
+    internal_ips: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +135,20 @@ def plan_routes(
     """Compare what is needed with what is there.
 
     Args:
-        nodes: The Nodes of this cloud; those without provider ID or CIDR are of no concern yet.
+        nodes: The Nodes of this cloud and those without provider ID. Who has no CIDR, or neither a provider
+            ID nor the name of a machine, is of no concern yet.
         table: The network.
         cluster: The cluster's CIDRs.
         former: Provider IDs of machines that were Nodes while we ran.
         credulous: Believe that the machines of most Nodes are gone; see :class:`~ccm.controllers.breaker`.
     """
+    nodes = _identified(nodes, table)
     bare = _bare(nodes, table)
-    nodes = [node for node in nodes if node.provider_id and node.pod_cidrs]
+    nodes = [node for node in nodes if node.pod_cidrs]
     ours = {node.provider_id for node in nodes} | set(former)
     addresses = {machine.provider_id: address for address, machine in table.machines.items()}
-    stale = _stale_routes(nodes, table, cluster, ours)
+    wrong = _contested_routes(nodes, table, addresses) | _stale_routes(nodes, table, cluster, ours)
+    stale = tuple(route for route in table.routes if route in wrong)
     trusted = table.complete and (credulous or _most_are_seen(nodes, addresses))
     deletions, held_back = (stale, ()) if trusted else ((), stale)
     staying = {canonical(route.destination): route for route in table.routes if route not in deletions}
@@ -160,6 +178,19 @@ def canonical(text: str) -> str:
     return text if cidr is None else str(cidr)
 
 
+def _identified(nodes: Sequence[RouteNode], table: RouteTable) -> list[RouteNode]:
+    """The Nodes whose machine is known: by provider ID, else by name, if one machine alone has it."""
+    names = Counter(machine.name for machine in table.machines.values())
+    by_name = {machine.name: machine for machine in table.machines.values() if names[machine.name] == 1}
+    known = [node for node in nodes if node.provider_id]
+    taken = {node.provider_id for node in known}
+    for node in nodes:
+        machine = by_name.get(node.name)
+        if not node.provider_id and machine is not None and machine.provider_id not in taken:
+            known.append(replace(node, provider_id=machine.provider_id))
+    return known
+
+
 def _most_are_seen(nodes: Sequence[RouteNode], addresses: Collection[str]) -> bool:
     """Whether so few Nodes lack their machine in the network that this may be true."""
     missing = sum(node.provider_id not in addresses for node in nodes)
@@ -172,8 +203,13 @@ def _wish(
     if address is None:
         return Wish(node.name, destination, problem="its machine is not in the network")
     route = Route(destination, address)
-    if existing is None or existing.gateway == address:
-        return Wish(node.name, destination, route, present=existing is not None)
+    if existing is not None and existing.gateway == address:
+        return Wish(node.name, destination, route, present=True)
+    if address not in node.internal_ips:
+        problem = f"its machine has {address} in the network, which is no InternalIP of the node"
+        return Wish(node.name, destination, problem=problem)
+    if existing is None:
+        return Wish(node.name, destination, route)
     machine = table.machines.get(existing.gateway)
     owner = f"machine {machine.name}, which is not this node's" if machine else "no machine"
     problem = f"the network's route to it leads to {existing.gateway}, {owner}; delete that if it is wrong"
@@ -186,10 +222,32 @@ def _bare(nodes: Sequence[RouteNode], table: RouteTable) -> tuple[str, ...]:
     return tuple(node.name for node in nodes if not node.pod_cidrs and node.provider_id in reached)
 
 
+def _contested_routes(
+    nodes: Sequence[RouteNode], table: RouteTable, addresses: Mapping[str, str]
+) -> set[Route]:
+    """Routes to exactly a Node's Pod CIDR that lead elsewhere, where the right one can be made."""
+    needed = _needed(nodes)
+    right: dict[str, str | None] = {}
+    for node in nodes:
+        address = addresses.get(node.provider_id)
+        for destination in needed[node.provider_id]:
+            right.setdefault(destination, address if address in node.internal_ips else None)
+
+    def is_contested(route: Route) -> bool:
+        destination = canonical(route.destination)
+        machine = table.machines.get(route.gateway)
+        if machine is not None and destination in needed.get(machine.provider_id, ()):
+            return False  # it is right, or two Nodes have the same CIDR, which only their owner can mend
+        return right.get(destination) is not None
+
+    return {route for route in table.routes if is_contested(route)}
+
+
 def _stale_routes(
     nodes: Sequence[RouteNode], table: RouteTable, cluster: Sequence[Cidr], ours: Collection[str]
-) -> tuple[Route, ...]:
-    needed = {node.provider_id: set(map(canonical, node.pod_cidrs)) for node in nodes}
+) -> set[Route]:
+    """Routes inside the cluster's CIDR that once were a Node's."""
+    needed = _needed(nodes)
     cidrs = [cidr for node in nodes for text in node.pod_cidrs if (cidr := parse_cidr(text))]
 
     def is_stale(route: Route) -> bool:
@@ -199,7 +257,12 @@ def _stale_routes(
         unneeded = canonical(route.destination) not in needed.get(machine.provider_id, ())
         return machine.provider_id in ours and unneeded
 
-    return tuple(r for r in table.routes if is_responsible(r.destination, cluster) and is_stale(r))
+    return {route for route in table.routes if is_responsible(route.destination, cluster) and is_stale(route)}
+
+
+def _needed(nodes: Sequence[RouteNode]) -> dict[str, set[str]]:
+    """The destinations that each Node needs, by its provider ID."""
+    return {node.provider_id: set(map(canonical, node.pod_cidrs)) for node in nodes}
 
 
 def _made_for_pods(route: Route, cidrs: Sequence[Cidr]) -> bool:

@@ -28,7 +28,7 @@ _GENERIC = _group(
     ("cidr-allocator-type", STRING, "RangeAllocator", NO_EFFECT),
     ("cloud-provider", STRING, "", "Name of the cloud: ccm-from-scratch, hcloud, or an installed one."),
     ("cloud-config", STRING, "", NO_EFFECT),
-    ("cluster-cidr", STRING, "", "CIDR of the Pods; the route controller touches routes within it only."),
+    ("cluster-cidr", STRING, "", "CIDR of the Pods; only routes within it, or to a node's own, are touched."),
     ("cluster-name", STRING, "kubernetes", "Shown in /configz; what is made is marked with CCM_CLUSTER_ID."),
     (
         "configure-cloud-routes",

@@ -11,7 +11,7 @@ from fake_cluster import NODES, Cluster
 from fake_cluster import node as node_object
 from prometheus_client import CollectorRegistry
 
-from ccm.cloud import CloudBusy, CloudUnavailable, Rejected, Route
+from ccm.cloud import INTERNAL_IP, CloudBusy, CloudUnavailable, Rejected, Route
 from ccm.cloud.fake import FakeRoutes
 from ccm.controllers.route import RouteController, RouteOptions, RoutesNotReconciled, parse_cluster_cidrs
 from ccm.hetzner.budget import QuotaUsedUp
@@ -21,6 +21,7 @@ from ccm.kube.objects import ObjectReference
 pytestmark = pytest.mark.looptime
 
 CLUSTER = parse_cluster_cidrs("10.244.0.0/16")
+FIRST_ADDRESS = ((INTERNAL_IP, "10.0.0.1"),)
 LEASE = ObjectReference(
     api_version="coordination.k8s.io/v1", kind="Lease", namespace="kube-system", name="ccm"
 )
@@ -43,6 +44,7 @@ async def add(cluster: Cluster, number: int, *, attached: bool = True, **parts: 
         network(cluster).attach(f"fake://{number}", f"server-{number}", f"10.0.0.{number}")
     cidr = f"10.244.{number}.0/24"
     spec = {"podCIDR": cidr, "podCIDRs": [cidr]}
+    parts.setdefault("addresses", ((INTERNAL_IP, f"10.0.0.{number}"),))
     await cluster.add_node(f"n{number}", provider_id=f"fake://{number}", spec=spec, **parts)
 
 
@@ -260,7 +262,8 @@ async def test_the_limit_is_told_before_it_is_reached(cluster: Cluster) -> None:
 
 async def test_a_pod_cidr_outside_of_the_clusters(cluster: Cluster) -> None:
     network(cluster).attach("fake://1", "server-1", "10.0.0.1")
-    await cluster.add_node("a", provider_id="fake://1", spec={"podCIDR": "10.99.0.0/24"})
+    spec = {"podCIDR": "10.99.0.0/24"}
+    await cluster.add_node("a", provider_id="fake://1", spec=spec, addresses=FIRST_ADDRESS)
     await controller(cluster).reconcile()
     assert cluster.events.reasons("a") == ["ClusterCIDRMisconfigured"]
 
@@ -284,7 +287,10 @@ async def test_a_node_that_vanishes_meanwhile(cluster: Cluster) -> None:
 
 async def test_the_plan_is_shown_without_being_done(cluster: Cluster) -> None:
     await cluster.settle()
-    cluster.transport.put(NODES, node_object("n1", provider_id="fake://1", spec={"podCIDR": "10.244.1.0/24"}))
+    spec = {"podCIDR": "10.244.1.0/24"}
+    cluster.transport.put(
+        NODES, node_object("n1", provider_id="fake://1", spec=spec, addresses=FIRST_ADDRESS)
+    )
     network(cluster).attach("fake://1", "server-1", "10.0.0.1")
     await cluster.settle()
     plan = await controller(cluster).plan()
@@ -349,7 +355,7 @@ async def test_a_used_up_quota_is_told(cluster: Cluster) -> None:
 async def test_two_families_route_one_and_explain_the_other_once(cluster: Cluster) -> None:
     network(cluster).attach("fake://1", "server-1", "10.0.0.1")
     spec = {"podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24", "fd00:10:244:1::/64"]}
-    await cluster.add_node("n1", provider_id="fake://1", spec=spec)
+    await cluster.add_node("n1", provider_id="fake://1", spec=spec, addresses=FIRST_ADDRESS)
     made = controller(cluster, cluster_cidrs=parse_cluster_cidrs("10.244.0.0/16,fd00:10:244::/56"))
     for _ in range(3):
         await made.reconcile()
@@ -393,7 +399,7 @@ async def test_a_node_that_came_anew_is_not_available_until_it_has_its_route(clu
     await made.reconcile()
     cluster.transport.remove(f"{NODES}/n1")
     await cluster.settle()
-    await cluster.add_node("n1", provider_id="fake://1")
+    await cluster.add_node("n1", provider_id="fake://1", addresses=FIRST_ADDRESS)
     await made.reconcile()
     assert conditions(cluster, "n1") == [FAILED]
     item = cluster.node("n1")
@@ -468,3 +474,54 @@ async def test_a_node_that_comes_after_a_run_that_was_early_does_not_wait_for_th
     await add(cluster, 2)
     await running
     assert len(routes(cluster)) == 2
+
+
+async def test_a_route_to_a_machine_that_is_no_node_is_replaced_also_after_a_restart(
+    cluster: Cluster,
+) -> None:
+    """Nobody reaches the new node's Pods as long as their range leads to what once was another's."""
+    fake = network(cluster)
+    await add(cluster, 1)
+    fake.attach("fake://7", "server-7", "10.0.0.7")
+    fake.table = replace(fake.table, routes=(Route("10.244.1.0/24", "10.0.0.7"),))
+    await controller(cluster).reconcile()
+    assert routes(cluster) == {"10.244.1.0/24": "10.0.0.1"}
+    assert conditions(cluster, "n1") == [CREATED]
+    ((name, kind, reason, message),) = cluster.events.all
+    assert (name, kind, reason) == ("n1", "Warning", "RouteReplaced")
+    assert "10.0.0.7, machine server-7, which is no node of this cluster" in message
+
+
+async def test_what_leads_to_a_former_node_or_nowhere_is_replaced_without_a_warning(cluster: Cluster) -> None:
+    fake = network(cluster)
+    made = controller(cluster)
+    await add(cluster, 1)
+    await add(cluster, 2)
+    await made.reconcile()
+    cluster.transport.remove(f"{NODES}/n2")
+    await cluster.settle()
+    stale = (Route("10.244.1.0/24", "10.0.0.2"), Route("10.244.3.0/24", "10.0.0.99"))
+    fake.table = replace(fake.table, routes=stale)
+    await add(cluster, 3)
+    await made.reconcile()
+    assert routes(cluster) == {"10.244.1.0/24": "10.0.0.1", "10.244.3.0/24": "10.0.0.3"}
+    assert cluster.events.all == []
+
+
+async def test_a_node_without_provider_id_is_routed_by_its_name(cluster: Cluster) -> None:
+    network(cluster).attach("fake://1", "n1", "10.0.0.1")
+    spec = {"podCIDR": "10.244.1.0/24"}
+    await cluster.add_node("n1", spec=spec, addresses=FIRST_ADDRESS)
+    await cluster.add_node("stranger", spec={"podCIDR": "10.244.2.0/24"})
+    await controller(cluster).reconcile()
+    assert routes(cluster) == {"10.244.1.0/24": "10.0.0.1"}
+    assert conditions(cluster, "n1") == [CREATED]
+    assert conditions(cluster, "stranger") == []
+
+
+async def test_a_route_waits_until_the_node_has_the_address_that_it_leads_to(cluster: Cluster) -> None:
+    await add(cluster, 1, addresses=((INTERNAL_IP, "192.168.7.1"),))
+    with pytest.raises(RoutesNotReconciled, match=r"10\.0\.0\.1 in the network, which is no InternalIP"):
+        await controller(cluster).reconcile()
+    assert routes(cluster) == {}
+    assert conditions(cluster, "n1") == [FAILED]

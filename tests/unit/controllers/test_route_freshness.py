@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from fake_cluster import Cluster
 
-from ccm.cloud import Route, RouteTable
+from ccm.cloud import INTERNAL_IP, Route, RouteTable
 from ccm.cloud.fake import FakeRoutes, Script
 from ccm.controllers.route import RouteController, RouteOptions, parse_cluster_cidrs
 
@@ -37,7 +37,8 @@ async def add(cluster: Cluster, routes: Pictures, number: int) -> None:
     routes.attach(f"fake://{number}", f"server-{number}", f"10.0.0.{number}")
     cidr = f"10.244.{number}.0/24"
     spec = {"podCIDR": cidr, "podCIDRs": [cidr]}
-    await cluster.add_node(f"n{number}", provider_id=f"fake://{number}", spec=spec)
+    addresses = ((INTERNAL_IP, f"10.0.0.{number}"),)
+    await cluster.add_node(f"n{number}", provider_id=f"fake://{number}", spec=spec, addresses=addresses)
 
 
 def controller(cluster: Cluster, routes: Pictures) -> RouteController:

@@ -18,7 +18,7 @@ CLUSTER = (ip_network("10.244.0.0/16"),)
 
 
 def node(number: int, *cidrs: str, name: str = "") -> RouteNode:
-    return RouteNode(name or f"n{number}", f"fake://{number}", cidrs)
+    return RouteNode(name or f"n{number}", f"fake://{number}", cidrs, (f"10.0.0.{number}",))
 
 
 def table(machines: tuple[int, ...], *routes: tuple[str, str], **more: object) -> RouteTable:
@@ -74,7 +74,7 @@ def test_a_second_route_to_the_same_machine_goes() -> None:
 
 
 def test_a_node_without_cidr_or_provider_id_is_of_no_concern() -> None:
-    nodes = [*TWO, node(3), RouteNode("n4", "", (C,))]
+    nodes = [*TWO, node(3), RouteNode("n4", "", (C,), ("10.0.0.4",))]
     plan = plan_routes(nodes, table((1, 2, 3), (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
     assert not plan.changes
     assert {wish.node for wish in plan.wishes} == {"n1", "n2"}
@@ -111,12 +111,57 @@ def test_routes_to_a_former_node_go_though_its_machine_lives() -> None:
     assert deleted(plan) == [(C, "10.0.0.7")]
 
 
-def test_a_strangers_route_in_the_way_is_explained() -> None:
-    plan = plan_routes(TWO, table((1, 2, 7), (A, "10.0.0.7")), CLUSTER)
+def test_a_route_to_exactly_a_nodes_cidr_is_replaced_whatever_it_leads_to() -> None:
+    world = table((1, 2, 7), (A, "10.0.0.7"))
+    plan = plan_routes(TWO, world, CLUSTER)
+    assert deleted(plan) == [(A, "10.0.0.7")]
+    assert created(plan) == [(A, "10.0.0.1"), (B, "10.0.0.2")]
+
+
+@pytest.mark.parametrize("gateway", ["10.0.0.2", "10.0.0.7", "10.0.0.99"], ids=["node", "stranger", "nobody"])
+def test_also_outside_of_the_clusters_cidr(gateway: str) -> None:
+    outside = "10.99.1.0/24"
+    plan = plan_routes([node(1, outside), node(2, B)], table((1, 2, 7), (outside, gateway)), CLUSTER)
+    assert deleted(plan) == [(outside, gateway)]
+    assert (outside, "10.0.0.1") in created(plan)
+
+
+def test_a_strangers_route_that_is_wider_or_narrower_than_a_nodes_cidr_stays() -> None:
+    strangers = [("10.244.0.0/20", "10.0.0.7"), ("10.244.1.0/25", "10.0.0.7")]
+    plan = plan_routes(TWO, table((1, 2, 7), *strangers), CLUSTER)
     assert deleted(plan) == []
-    assert created(plan) == [(B, "10.0.0.2")]
-    (problem,) = [wish.problem for wish in plan.wishes if wish.node == "n1"]
-    assert "leads to 10.0.0.7, machine server-7, which is not this node's" in problem
+
+
+def test_nothing_is_replaced_where_the_right_route_can_not_be_made() -> None:
+    in_the_way = table((2, 7), (A, "10.0.0.7"))
+    assert deleted(plan_routes(TWO, in_the_way, CLUSTER)) == [], "its machine is not in the network"
+    elsewhere = replace(node(1, A), internal_ips=("192.168.7.1",))
+    plan = plan_routes([elsewhere, node(2, B)], table((1, 2, 7), (A, "10.0.0.7")), CLUSTER)
+    assert deleted(plan) == []
+    assert (
+        plan.wishes[0].problem
+        == "its machine has 10.0.0.1 in the network, which is no InternalIP of the node"
+    )
+
+
+def test_what_two_nodes_claim_is_not_moved_to_and_fro() -> None:
+    plan = plan_routes([node(1, A), node(2, A)], table((1, 2), (A, "10.0.0.2")), CLUSTER)
+    assert not plan.changes
+    assert "leads to 10.0.0.2, machine server-2, which is not this node's" in plan.wishes[0].problem
+
+
+def test_a_node_without_provider_id_is_found_by_its_name() -> None:
+    plan = plan_routes([RouteNode("server-1", "", (A,), ("10.0.0.1",))], table((1,)), CLUSTER)
+    assert created(plan) == [(A, "10.0.0.1")]
+
+
+def test_a_name_that_is_not_one_machines_alone_finds_none() -> None:
+    unknown = RouteNode("server-1", "", (A,), ("10.0.0.1",))
+    assert plan_routes([unknown], table((2,)), CLUSTER).wishes == ()
+    assert len(plan_routes([unknown, node(1, B)], table((1,)), CLUSTER).wishes) == 1, "it is another node's"
+    namesakes = table((1, 2))
+    twins = {address: replace(one, name="server-1") for address, one in namesakes.machines.items()}
+    assert plan_routes([unknown], replace(namesakes, machines=twins), CLUSTER).wishes == ()
 
 
 def test_a_name_unlike_the_servers_does_not_matter() -> None:
@@ -214,7 +259,7 @@ def test_wrong_cluster_cidrs(text: str, expected: str) -> None:
 
 
 numbers = st.integers(1, 8)
-cidrs = numbers.map(lambda n: f"10.244.{n}.0/24")
+cidrs = st.builds("10.{}.{}.0/24".format, st.sampled_from([244, 244, 99]), numbers)
 destinations = st.one_of(
     cidrs, st.sampled_from(["10.1.0.0/24", "10.244.0.0/20", "192.168.0.0/16", "10.244.64.0/18"])
 )
@@ -252,8 +297,10 @@ def test_nothing_foreign_is_ever_deleted(nodes, machines, routes, complete: bool
     needed = {(one.provider_id, cidr) for one in nodes for cidr in one.pod_cidrs}
     plan = plan_routes(nodes, world, CLUSTER)
     assert complete or not plan.deletions
+    replaced = {destination for destination, _ in created(plan)}
     for route in plan.deletions:
         machine = world.machines.get(route.gateway)
-        assert is_responsible(route.destination, CLUSTER)
-        assert machine is None or machine.provider_id in ours
         assert machine is None or (machine.provider_id, route.destination) not in needed
+        if route.destination not in replaced:
+            assert is_responsible(route.destination, CLUSTER)
+            assert machine is None or machine.provider_id in ours

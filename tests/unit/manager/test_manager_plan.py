@@ -102,6 +102,7 @@ async def test_routes(shop: Workshop) -> None:
         {
             "metadata": {"name": "a"},
             "spec": {"providerID": "fake://1", "podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24"]},
+            "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
         },
     )
     cloud = shop.cloud
