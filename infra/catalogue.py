@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import json
-import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from infra.errors import CloudError, ConfigurationError, Problem
+from infra.api import Fetch, everything
+from infra.errors import Problem
 from infra.settings import Settings, key_of
-
-REAL_ENDPOINT = "https://api.hetzner.cloud/v1"
-TOKEN_KEY = "hcloud:token"  # noqa: S105 (the name of a key, not a token)
-TOKEN_LENGTH = 64
-_TIMEOUT = 10.0
-
-Fetch = Callable[[str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -38,20 +28,6 @@ class Catalogue:
     server_types: Mapping[str, Mapping[str, bool]]
     images: frozenset[str]
     arm: frozenset[str] = frozenset()
-
-
-def check_token(token: str | None) -> None:
-    """Refuses what can't be a token, before it is sent anywhere.
-
-    Raises:
-        ConfigurationError: without showing the token.
-    """
-    if not token:
-        advice = "set it with: pulumi config set --secret hcloud:token, or in the environment as HCLOUD_TOKEN"
-        raise ConfigurationError([Problem(TOKEN_KEY, None, advice)])
-    if len(token) != TOKEN_LENGTH or not token.isascii() or not token.isalnum():
-        allowed = f"a token of Hetzner Cloud has {TOKEN_LENGTH} letters and digits"
-        raise ConfigurationError([Problem(TOKEN_KEY, f"(a text of {len(token)} characters)", allowed)])
 
 
 def read_catalogue(fetch: Fetch) -> Catalogue:
@@ -92,56 +68,6 @@ def catalogue_problems(settings: Settings, catalogue: Catalogue) -> list[Problem
     if settings.image not in catalogue.images and not settings.image.isdigit():
         problems.append(_unknown("image", settings.image, catalogue.images))
     return problems
-
-
-def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any]]:
-    """All pages of a list."""
-    items: list[Mapping[str, Any]] = []
-    page: int | None = 1
-    while page:
-        answer = fetch(f"/{resource}?per_page=50&page={page}{query}")
-        items += answer[resource]
-        page = answer["meta"]["pagination"]["next_page"]
-    return items
-
-
-def fetcher(endpoint: str, token: str, timeout: float = _TIMEOUT) -> Fetch:
-    """A GET of the API.
-
-    Raises (when called):
-        ConfigurationError: the token is not accepted.
-        CloudError: anything else.
-    """
-
-    def fetch(path: str) -> Mapping[str, Any]:
-        return call(endpoint, token, "GET", path, timeout)
-
-    return fetch
-
-
-def call(endpoint: str, token: str, method: str, path: str, timeout: float = _TIMEOUT) -> Mapping[str, Any]:
-    """One call of the API; an empty answer is an empty mapping. Raises like `fetcher`."""
-    if urllib.parse.urlsplit(endpoint).scheme not in ("http", "https"):
-        raise CloudError(endpoint, "has no address that begins with https:// or http://")
-    headers = {"Authorization": f"Bearer {token}", "User-Agent": "ccm-from-scratch-infra"}
-    request = urllib.request.Request(endpoint + path, method=method, headers=headers)  # noqa: S310
-    try:
-        with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310 (checked above)
-            return json.loads(response.read() or b"{}")
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == 401:
-            problem = Problem(TOKEN_KEY, "(not shown)", f"{endpoint} does not accept this token")
-            raise ConfigurationError([problem]) from error
-        what = f"answered {method} {path} with {error.code} {error.reason}"
-        raise CloudError(endpoint, what, error.code) from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise CloudError(
-            endpoint,
-            f"could not be asked: {reason}. Is it up ('./dev up' starts the sandbox), and the right address "
-            "(hcloud:endpoint, else HCLOUD_ENDPOINT)?",
-        ) from error
 
 
 def _availability(kind: Mapping[str, Any]) -> Mapping[str, bool]:

@@ -47,12 +47,13 @@ class ConfigurationError(InfraError):
 
 
 class CloudError(InfraError):
-    """The cloud's API could not be asked, or refused."""
+    """The cloud's API could not be asked, or refused: then with HTTP's status and the code of the API."""
 
-    def __init__(self, endpoint: str, what: str, status: int | None = None) -> None:
+    def __init__(self, endpoint: str, what: str, status: int | None = None, code: str = "") -> None:
         self.endpoint = endpoint
         self.what = what
         self.status = status
+        self.code = code
         super().__init__(f"the cloud API at {endpoint} {what}")
 
 

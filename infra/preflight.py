@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env
 
-from infra.catalogue import REAL_ENDPOINT, catalogue_problems, check_token, fetcher, read_catalogue
+from infra.api import Cloud, cloud_of, fetcher
+from infra.catalogue import catalogue_problems, read_catalogue
 from infra.errors import ConfigurationError
 from infra.settings import Settings, parse_settings
-
-
-@dataclass(frozen=True)
-class Cloud:
-    """Where the API is, as seen from here, and the token for it."""
-
-    endpoint: str
-    token: str = field(repr=False)
 
 
 def all_configuration() -> Mapping[str, Any]:
     """Every configuration value of the stack, by full key; Pulumi's `Config` only answers for known keys."""
     return {**get_config_env(), **CONFIG.get()}
-
-
-def cloud_of(configuration: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Cloud:
-    """The API that the hcloud plugin uses too: the stack's configuration, then the environment.
-
-    Raises:
-        ConfigurationError: there is no token, or something that can't be one.
-    """
-    token = configuration.get("hcloud:token") or environment.get("HCLOUD_TOKEN")
-    check_token(token)
-    endpoint = configuration.get("hcloud:endpoint") or environment.get("HCLOUD_ENDPOINT") or REAL_ENDPOINT
-    return Cloud(endpoint.rstrip("/"), str(token))
 
 
 def check_everything(
@@ -52,7 +32,7 @@ def check_everything(
     cloud = None
     try:
         cloud = cloud_of(configuration, environment)
-        catalogue = read_catalogue(fetcher(cloud.endpoint, cloud.token))
+        catalogue = read_catalogue(fetcher(cloud))
         known = {problem.key for problem in problems}
         problems += [found for found in catalogue_problems(settings, catalogue) if found.key not in known]
     except ConfigurationError as error:

@@ -1,7 +1,9 @@
 """Removes, when the environment is destroyed, the load balancers that the cloud-controller-manager made.
 
 Pulumi doesn't know them, they cost money, and they keep the network alive. This resource is deleted before
-anything else, while the cloud-controller-manager still runs; what is left is deleted through the cloud's API.
+anything else, while the cloud-controller-manager still runs. What is left then, or where the cluster can't be
+asked, is deleted through the cloud's API. What the cluster only adopted, or shares with others, is released
+and never deleted; infra/ownership.py decides.
 """
 
 from __future__ import annotations
@@ -15,17 +17,15 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, Resource
 
-from infra.catalogue import call, everything, fetcher
+from infra.api import Cloud, Patience, call, change, cloud_of, everything, fetcher
 from infra.dynamic import Provider
 from infra.errors import CloudError, InfraError, SweepError
-from infra.preflight import Cloud, cloud_of
+from infra.ownership import SERVICE_UID, Fate, Ownership, Verdict
 from infra.remote import Host, Shell, connect
 from infra.server import Server, host_of
 
 CONNECT_SECONDS = 10.0
 FINALIZER_SECONDS = 60.0
-SERVICE_UID_LABEL = "hcloud-ccm/service-uid"
-CLUSTER_LABEL = "ccm-from-scratch/cluster"
 _POLL_SECONDS = 0.5
 _LIST = "k3s kubectl get services --all-namespaces -o json"
 _RUNNING = (
@@ -55,10 +55,13 @@ class SweepProvider(Provider):
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Deletes Services first, then what is still in the cloud."""
         cloud = cloud_of(self._configuration, os.environ)
+        before = load_balancers(cloud)
         uids = []
         if "address" in _props and server_runs(cloud, _props["server_id"]):
             uids = asyncio.run(sweep_services(host_of(_props), print))
-        sweep_cloud(cloud, Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids)), print)
+        whose = Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids))
+        for line in released_meanwhile(whose, before, sweep_cloud(cloud, whose, print)):
+            print(line)
 
 
 class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
@@ -89,24 +92,6 @@ class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
         super().__init__(SweepProvider(), name, props, opts)
 
 
-class Ownership:
-    """Decides whether a load balancer is this cluster's."""
-
-    def __init__(self, cluster: str, network_id: int, service_uids: frozenset[str]) -> None:
-        self._cluster = cluster
-        self._network_id = network_id
-        self._service_uids = service_uids
-
-    def owns(self, load_balancer: Mapping[str, Any]) -> bool:
-        """Made by a cloud-controller-manager, and for us: our label, our Service, or our network."""
-        labels = load_balancer["labels"]
-        uid = labels.get(SERVICE_UID_LABEL)
-        if uid is None:
-            return False
-        attached = any(private["network"] == self._network_id for private in load_balancer["private_net"])
-        return labels.get(CLUSTER_LABEL) == self._cluster or uid in self._service_uids or attached
-
-
 async def sweep_services(host: Host, report: Report) -> list[str]:
     """Deletes the Services of type LoadBalancer and waits until their load balancers are gone.
 
@@ -124,7 +109,7 @@ async def sweep_services(host: Host, report: Report) -> list[str]:
 def server_runs(cloud: Cloud, server_id: str) -> bool:
     """Whether it is worth trying to reach a server."""
     try:
-        answer = call(cloud.endpoint, cloud.token, "GET", f"/servers/{server_id}")
+        answer = call(cloud, "GET", f"/servers/{server_id}")
     except CloudError as error:
         if error.status == 404:
             return False
@@ -132,24 +117,83 @@ def server_runs(cloud: Cloud, server_id: str) -> bool:
     return answer["server"]["status"] == "running"
 
 
-def sweep_cloud(cloud: Cloud, ownership: Ownership, report: Report) -> None:
-    """Deletes the load balancers that are left and ours.
+def load_balancers(cloud: Cloud) -> list[Mapping[str, Any]]:
+    """All of the project, as the API gives them."""
+    return everything(fetcher(cloud), "load_balancers", "")
+
+
+def sweep_cloud(
+    cloud: Cloud, whose: Ownership, report: Report, patience: Patience | None = None
+) -> list[Mapping[str, Any]]:
+    """Deletes or releases the load balancers that are left and ours.
+
+    Args:
+        cloud: where they are.
+        whose: decides.
+        report: told what was done.
+        patience: with one that somebody else is changing.
+
+    Returns:
+        The load balancers that were there.
 
     Raises:
-        SweepError: one could not be deleted; names all of them.
+        SweepError: one could not be deleted, or somebody has to say whether it may; names all of them.
     """
-    failed = []
-    for load_balancer in _load_balancers(cloud):
-        if not ownership.owns(load_balancer):
+    found, failed = load_balancers(cloud), []
+    for balancer in found:
+        verdict = whose.verdict(balancer)
+        if verdict.fate is Fate.ASK:
+            failed.append(_remedy(balancer, verdict.why))
             continue
-        name = f"load balancer {load_balancer['name']} ({load_balancer['id']})"
         try:
-            call(cloud.endpoint, cloud.token, "DELETE", f"/load_balancers/{load_balancer['id']}")
-            report(f"deleted the {name}, which the cluster had left behind")
+            _carry_out(cloud, balancer, verdict, report, patience)
         except CloudError as error:
-            failed.append(f"{name}: {error}")
+            failed.append(_remedy(balancer, str(error), error.code))
     if failed:
         raise SweepError("load balancers are left and cost money:\n" + "\n".join(failed))
+    return found
+
+
+def _carry_out(
+    cloud: Cloud, balancer: Mapping[str, Any], verdict: Verdict, report: Report, patience: Patience | None
+) -> None:
+    path = f"/load_balancers/{balancer['id']}"
+    if verdict.fate is Fate.RELEASE:
+        change(cloud, "PUT", path, {"labels": dict(verdict.labels)}, patience=patience)
+        report(f"{_named(balancer)} stays with its listeners, without our labels: {verdict.why}")
+    if verdict.fate is Fate.DELETE:
+        try:
+            change(cloud, "DELETE", path, patience=patience)
+        except CloudError as error:
+            if error.status != 404:
+                raise
+        report(f"deleted the {_named(balancer)}, which the cluster had left behind")
+
+
+def released_meanwhile(
+    whose: Ownership, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Says which load balancers the cloud-controller-manager took its labels from and left."""
+    free = {item["id"] for item in after if whose.verdict(item).fate is Fate.LEAVE}
+    return [
+        f"{_named(item)} stays: it is protected against deletion, was adopted, or others use it"
+        for item in before
+        if item["id"] in free and whose.verdict(item).fate is not Fate.LEAVE
+    ]
+
+
+def _named(balancer: Mapping[str, Any]) -> str:
+    return f"load balancer {balancer['name']} ({balancer['id']})"
+
+
+def _remedy(balancer: Mapping[str, Any], why: str, code: str = "") -> str:
+    """Why it is left, and what somebody can type who wants it gone, or kept."""
+    identity = balancer["id"]
+    delete = f"hcloud load-balancer delete {identity}"
+    if code == "protected":
+        delete = f"hcloud load-balancer disable-protection {identity} delete"
+    keep = f"hcloud load-balancer remove-label {identity} {SERVICE_UID}"
+    return f"{_named(balancer)}: {why}. To have it deleted: {delete}. To keep it: {keep}. Then destroy again"
 
 
 def load_balancer_services(listing: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -191,13 +235,3 @@ async def delete_services(shell: Shell, report: Report) -> list[str]:
 
 async def _services(shell: Shell) -> list[Mapping[str, Any]]:
     return load_balancer_services(json.loads(await shell.run(_LIST, what="listing Services", timeout=30)))
-
-
-def _load_balancers(cloud: Cloud) -> list[Mapping[str, Any]]:
-    try:
-        return everything(fetcher(cloud.endpoint, cloud.token), "load_balancers", "")
-    except CloudError as error:
-        # an emulated cloud without load balancers has none to delete
-        if error.status == 404:
-            return []
-        raise

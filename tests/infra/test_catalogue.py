@@ -6,9 +6,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from infra.catalogue import Catalogue, catalogue_problems, check_token, everything, fetcher, read_catalogue
+from infra.api import Cloud, check_token, cloud_of, everything, fetcher
+from infra.catalogue import Catalogue, catalogue_problems, read_catalogue
 from infra.errors import CloudError, ConfigurationError
-from infra.preflight import check_everything, cloud_of
+from infra.preflight import check_everything
 from infra.settings import read_settings
 
 TOKEN = "t" * 64
@@ -136,7 +137,7 @@ def api():
 
 
 def test_all_pages_are_read(api):
-    catalogue = read_catalogue(fetcher(api, TOKEN))
+    catalogue = read_catalogue(fetcher(Cloud(api, TOKEN)))
     assert set(catalogue.zones) == {"locations-1", "locations-2"}
     assert catalogue.server_types["server_types-2"] == {"locations-1": True}
     assert catalogue.server_types["server_types-1"] == {"locations-1": False}
@@ -146,24 +147,24 @@ def test_all_pages_are_read(api):
 
 def test_a_refused_token_is_a_problem_of_the_configuration(api):
     with pytest.raises(ConfigurationError, match=r"hcloud:token.*does not accept this token") as caught:
-        everything(fetcher(api, "w" * 64), "locations", "")
+        everything(fetcher(Cloud(api, "w" * 64)), "locations", "")
     assert "wwww" not in str(caught.value)
 
 
 def test_a_broken_api_says_what_was_asked(api):
     with pytest.raises(CloudError, match=r"answered GET /broken\?per_page=50&page=1 with 500") as caught:
-        everything(fetcher(api, TOKEN), "broken", "")
+        everything(fetcher(Cloud(api, TOKEN)), "broken", "")
     assert caught.value.status == 500
 
 
 def test_an_absent_api_says_so():
     with pytest.raises(CloudError, match=r"127\.0\.0\.1:1/v1 could not be asked: .*refused"):
-        everything(fetcher("http://127.0.0.1:1/v1", TOKEN), "locations", "")
+        everything(fetcher(Cloud("http://127.0.0.1:1/v1", TOKEN)), "locations", "")
 
 
 def test_only_http_is_asked():
     with pytest.raises(CloudError, match="begins with https"):
-        fetcher("file:///etc", TOKEN)("/passwd")
+        fetcher(Cloud("file:///etc", TOKEN))("/passwd")
 
 
 def test_settings_and_what_the_cloud_has_are_checked_together(api, defaults):

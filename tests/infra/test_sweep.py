@@ -3,18 +3,20 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from infra.api import Cloud, Patience
 from infra.errors import SweepError
-from infra.preflight import Cloud
+from infra.ownership import Ownership
 from infra.remote import Host
 from infra.sweep import (
-    Ownership,
     delete_services,
     deletion_script,
     load_balancer_services,
+    released_meanwhile,
     server_runs,
     sweep_cloud,
     sweep_services,
@@ -23,31 +25,16 @@ from infra.sweep import (
 OURS = Ownership("blue", 7, frozenset({"uid-1"}))
 
 
-def balancer(identity=1, networks=(), **labels):
-    names = {"uid": "hcloud-ccm/service-uid", "cluster": "ccm-from-scratch/cluster"}
+def balancer(identity=1, *, labels=None, networks=(), **more):
+    named = {"hcloud-ccm/service-uid": f"uid-{identity}", **(labels or {})}
     return {
         "id": identity,
         "name": f"lb-{identity}",
-        "labels": {names[key]: value for key, value in labels.items()},
+        "labels": named,
         "private_net": [{"network": network} for network in networks],
+        "services": [],
+        **more,
     }
-
-
-@pytest.mark.parametrize(
-    ("load_balancer", "ours"),
-    [
-        (balancer(uid="uid-1"), True),
-        (balancer(uid="uid-9", cluster="blue"), True),
-        (balancer(uid="uid-9", networks=[7]), True),
-        (balancer(uid="uid-9", networks=[8], cluster="green"), False),
-        (balancer(uid="uid-9"), False),
-        # a person's own, even in our network and with our label
-        (balancer(cluster="blue", networks=[7]), False),
-        (balancer(), False),
-    ],
-)
-def test_only_what_a_ccm_made_for_us_is_ours(load_balancer, ours):
-    assert OURS.owns(load_balancer) is ours
 
 
 def service(name, kind, finalizers=()):
@@ -71,15 +58,41 @@ def test_services_that_have_or_had_a_load_balancer():
     assert "internal" not in deletion_script(found)
 
 
+MARKED = {"ccm-from-scratch/cluster": "blue"}
+
+
+@dataclass
+class FakeCloud:
+    """Load balancers by id, and what the API answers when somebody wants to change one.
+
+    Attributes:
+        refusals: code of the error by id of the load balancer.
+        locked: attempts that find the load balancer locked before one gets through.
+    """
+
+    balancers: dict[int, dict] = field(default_factory=dict)
+    refusals: dict[int, str] = field(default_factory=dict)
+    locked: int = 0
+    port: int = 0
+
+    @property
+    def cloud(self):
+        return Cloud(f"http://127.0.0.1:{self.port}/v1", "t" * 64)
+
+    def add(self, *balancers):
+        self.balancers |= {item["id"]: item for item in balancers}
+
+    def refuse(self, identity):
+        if self.locked:
+            self.locked -= 1
+            return "locked"
+        return self.refusals.get(identity)
+
+
 @pytest.fixture
-def cloud():
-    """A cloud with load balancers; number 3 is protected."""
-    there = {
-        1: balancer(1, uid="uid-1"),
-        2: balancer(2, uid="uid-2"),
-        3: balancer(3, uid="uid-3", cluster="blue"),
-        4: balancer(4),
-    }
+def site():
+    """A cloud with load balancers."""
+    fake = FakeCloud()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -87,14 +100,26 @@ def cloud():
                 status = {"1": "running", "2": "off"}.get(self.path.rpartition("/")[2])
                 return self._answer(200 if status else 404, {"server": {"status": status}})
             paging = {"pagination": {"next_page": None}}
-            return self._answer(200, {"load_balancers": list(there.values()), "meta": paging})
+            return self._answer(200, {"load_balancers": list(fake.balancers.values()), "meta": paging})
+
+        def do_PUT(self):
+            size = int(self.headers["Content-Length"])
+            self._change(json.loads(self.rfile.read(size)))
 
         def do_DELETE(self):
+            self._change(None)
+
+        def _change(self, body):
             identity = int(self.path.rpartition("/")[2])
-            if identity == 3:
-                return self._answer(423, {"error": {"code": "protected"}})
-            del there[identity]
-            return self._answer(204, None)
+            code = fake.refuse(identity)
+            if code:
+                status = {"locked": 423, "protected": 423, "not_found": 404}.get(code, 500)
+                return self._answer(status, {"error": {"code": code, "message": f"it is {code}"}})
+            if body is None:
+                del fake.balancers[identity]
+                return self._answer(204, None)
+            fake.balancers[identity] |= body
+            return self._answer(200, {"load_balancer": fake.balancers[identity]})
 
         def _answer(self, status, content):
             body = b"" if content is None else json.dumps(content).encode()
@@ -109,31 +134,102 @@ def cloud():
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield Cloud(f"http://127.0.0.1:{server.server_port}/v1", "t" * 64), there
+        fake.port = server.server_port
+        yield fake
         server.shutdown()
         thread.join()
 
 
-def test_left_over_load_balancers_are_deleted_and_others_are_not(cloud):
-    where, there = cloud
-    del there[3]
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self):
+        self.seconds = 0.0
+
+    def patience(self):
+        return Patience(now=lambda: self.seconds, sleep=self._sleep)
+
+    def _sleep(self, seconds):
+        self.seconds += seconds
+
+
+def test_left_over_load_balancers_are_deleted_and_others_are_not(site):
+    site.add(balancer(1), balancer(2), balancer(4, networks=[8]))
     told = []
-    sweep_cloud(where, OURS, told.append)
-    assert set(there) == {2, 4}
+    sweep_cloud(site.cloud, OURS, told.append)
+    assert set(site.balancers) == {2, 4}
     assert told == ["deleted the load balancer lb-1 (1), which the cluster had left behind"]
 
 
-def test_what_cannot_be_deleted_is_named_and_the_rest_goes(cloud):
-    where, there = cloud
-    with pytest.raises(SweepError, match=r"cost money:\nload balancer lb-3 \(3\): .*423") as caught:
-        sweep_cloud(where, OURS, lambda _: None)
-    assert "tttt" not in str(caught.value)
-    assert set(there) == {2, 3, 4}
+def test_what_was_adopted_stays_without_our_labels(site):
+    adopted = {**MARKED, "ccm-from-scratch/adopted": "true", "team": "shop"}
+    site.add(balancer(1, labels=adopted), balancer(5, labels=adopted, networks=[7]))
+    told = []
+    sweep_cloud(site.cloud, OURS, told.append)
+    assert {identity: item["labels"] for identity, item in site.balancers.items()} == {
+        1: {"team": "shop"},
+        5: {"team": "shop"},
+    }
+    assert told[0] == (
+        "load balancer lb-1 (1) stays with its listeners, without our labels: "
+        "the cluster did not make it, it adopted it"
+    )
+
+
+def test_a_locked_load_balancer_is_waited_for(site):
+    site.add(balancer(1))
+    site.locked, clock = 5, Clock()
+    sweep_cloud(site.cloud, OURS, print, clock.patience())
+    assert not site.balancers
+    assert clock.seconds == 5
+
+
+def test_a_lock_that_stays_is_named_after_a_minute(site):
+    site.add(balancer(1))
+    site.locked, clock = 10**6, Clock()
+    with pytest.raises(SweepError, match=r"load balancer lb-1 \(1\): .* with 423: it is locked \(locked\)"):
+        sweep_cloud(site.cloud, OURS, print, clock.patience())
+    assert 60 <= clock.seconds < 62
+
+
+def test_a_protected_one_is_named_at_once_with_the_remedy_and_the_rest_goes(site):
+    site.add(balancer(3, labels=MARKED, networks=[7]), balancer(1))
+    site.refusals[3], clock = "protected", Clock()
+    with pytest.raises(SweepError) as caught:
+        sweep_cloud(site.cloud, OURS, print, clock.patience())
+    said = str(caught.value)
+    assert "hcloud load-balancer disable-protection 3 delete." in said
+    assert "hcloud load-balancer remove-label 3 hcloud-ccm/service-uid." in said
+    assert "tttt" not in said
+    assert set(site.balancers) == {3}
+    assert clock.seconds == 0
+
+
+def test_what_is_gone_meanwhile_is_no_failure(site):
+    site.add(balancer(1))
+    site.refusals[1] = "not_found"
+    sweep_cloud(site.cloud, OURS, print)
+
+
+def test_what_is_perhaps_ours_is_left_and_asked_about(site):
+    site.add(balancer(3, networks=[7]), balancer(1))
+    with pytest.raises(SweepError, match=r"lb-3 \(3\): .* not marked .* load-balancer delete 3\."):
+        sweep_cloud(site.cloud, OURS, print)
+    assert set(site.balancers) == {3}
+
+
+def test_what_the_ccm_released_is_told():
+    """It has taken its labels away, so that nothing in the cloud says any more that it was ours."""
+    before = [balancer(1), balancer(2), balancer(6, labels=MARKED, networks=[7])]
+    after = [{**before[0], "labels": {}}, before[1]]
+    assert released_meanwhile(OURS, before, after) == [
+        "load balancer lb-1 (1) stays: it is protected against deletion, was adopted, or others use it"
+    ]
 
 
 @pytest.mark.parametrize(("server_id", "runs"), [("1", True), ("2", False), ("3", False)])
-def test_only_a_server_that_runs_is_worth_an_attempt(cloud, server_id, runs):
-    assert server_runs(cloud[0], server_id) is runs
+def test_only_a_server_that_runs_is_worth_an_attempt(site, server_id, runs):
+    assert server_runs(site.cloud, server_id) is runs
 
 
 class FakeCluster:

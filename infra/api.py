@@ -1,0 +1,167 @@
+"""The cloud's API, as far as this program asks it by itself: what Pulumi's plugin has no resource for."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from infra.errors import CloudError, ConfigurationError, Problem
+
+REAL_ENDPOINT = "https://api.hetzner.cloud/v1"
+TOKEN_KEY = "hcloud:token"  # noqa: S105 (the name of a key, not a token)
+TOKEN_LENGTH = 64
+TIMEOUT = 10.0
+PASSING = ("locked", "conflict", "rate_limit_exceeded")
+"""Codes of errors that go away by waiting. An object is locked while an action changes it (status 423, like
+`protected`, which stays): https://docs.hetzner.cloud/reference/cloud#errors"""
+_LARGEST_ERROR = 65536  # bytes
+
+Fetch = Callable[[str], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Where the API is, as seen from here, and the token for it."""
+
+    endpoint: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for what goes away by waiting, in seconds, and by which clock."""
+
+    seconds: float = 60.0
+    pause: float = 1.0
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+def cloud_of(configuration: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Cloud:
+    """The API that the hcloud plugin uses too: the stack's configuration, then the environment.
+
+    Raises:
+        ConfigurationError: there is no token, or something that can't be one.
+    """
+    token = configuration.get("hcloud:token") or environment.get("HCLOUD_TOKEN")
+    check_token(token)
+    endpoint = configuration.get("hcloud:endpoint") or environment.get("HCLOUD_ENDPOINT") or REAL_ENDPOINT
+    return Cloud(endpoint.rstrip("/"), str(token))
+
+
+def check_token(token: str | None) -> None:
+    """Refuses what can't be a token, before it is sent anywhere.
+
+    Raises:
+        ConfigurationError: without showing the token.
+    """
+    if not token:
+        advice = "set it with: pulumi config set --secret hcloud:token, or in the environment as HCLOUD_TOKEN"
+        raise ConfigurationError([Problem(TOKEN_KEY, None, advice)])
+    if len(token) != TOKEN_LENGTH or not token.isascii() or not token.isalnum():
+        allowed = f"a token of Hetzner Cloud has {TOKEN_LENGTH} letters and digits"
+        raise ConfigurationError([Problem(TOKEN_KEY, f"(a text of {len(token)} characters)", allowed)])
+
+
+def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any]]:
+    """All pages of a list."""
+    items: list[Mapping[str, Any]] = []
+    page: int | None = 1
+    while page:
+        answer = fetch(f"/{resource}?per_page=50&page={page}{query}")
+        items += answer[resource]
+        page = answer["meta"]["pagination"]["next_page"]
+    return items
+
+
+def fetcher(cloud: Cloud, timeout: float = TIMEOUT) -> Fetch:
+    """A GET of the API; raises like `call` when called."""
+
+    def fetch(path: str) -> Mapping[str, Any]:
+        return call(cloud, "GET", path, timeout=timeout)
+
+    return fetch
+
+
+def call(
+    cloud: Cloud,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    timeout: float = TIMEOUT,
+) -> Mapping[str, Any]:
+    """One call of the API; an empty answer is an empty mapping.
+
+    Args:
+        cloud: which.
+        method: of HTTP.
+        path: below the endpoint, with a slash first.
+        body: is sent as JSON.
+        timeout: seconds.
+
+    Raises:
+        ConfigurationError: the token is not accepted.
+        CloudError: anything else.
+    """
+    if urllib.parse.urlsplit(cloud.endpoint).scheme not in ("http", "https"):
+        raise CloudError(cloud.endpoint, "has no address that begins with https:// or http://")
+    headers = {"Authorization": f"Bearer {cloud.token}", "User-Agent": "ccm-from-scratch-infra"}
+    content = None
+    if body is not None:
+        content, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+    request = urllib.request.Request(cloud.endpoint + path, content, headers, method=method)  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310 (checked above)
+            return json.loads(response.read() or b"{}")
+    except urllib.error.HTTPError as error:
+        raise _refusal(cloud, f"{method} {path}", error) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise CloudError(
+            cloud.endpoint,
+            f"could not be asked: {reason}. Is it up ('./dev up' starts the sandbox), and the right address "
+            "(hcloud:endpoint, else HCLOUD_ENDPOINT)?",
+        ) from error
+
+
+def change(
+    cloud: Cloud,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    patience: Patience | None = None,
+) -> Mapping[str, Any]:
+    """A call that changes an object, repeated while somebody else is changing it. Otherwise as `call`."""
+    patience = patience or Patience()
+    deadline = patience.now() + patience.seconds
+    while True:
+        try:
+            return call(cloud, method, path, body)
+        except CloudError as error:
+            if error.code not in PASSING or patience.now() >= deadline:
+                raise
+        patience.sleep(patience.pause)
+
+
+def _refusal(cloud: Cloud, request: str, error: urllib.error.HTTPError) -> ConfigurationError | CloudError:
+    """What an answer that is an error says: {"error": {"code": ..., "message": ...}}."""
+    with error:
+        if error.code == 401:
+            return ConfigurationError(
+                [Problem(TOKEN_KEY, "(not shown)", f"{cloud.endpoint} does not accept this token")]
+            )
+        try:
+            said = json.loads(error.read(_LARGEST_ERROR))["error"]
+            code, why = str(said["code"]), f"{said['message']} ({said['code']})"
+        except (OSError, ValueError, LookupError, TypeError):
+            code, why = "", str(error.reason)
+    return CloudError(cloud.endpoint, f"answered {request} with {error.code}: {why}", error.code, code)

@@ -1,0 +1,129 @@
+"""Whose load balancer it is, and what becomes of it when the environment is destroyed. Pure.
+
+The cloud-controller-manager marks what is its own with labels (ccm/hetzner/load_balancers/ownership.py). This
+program imports nothing of it; a test holds the names, and what a release leaves, equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+SERVICE_UID = "hcloud-ccm/service-uid"
+OURS = "ccm-from-scratch/"
+CLUSTER = OURS + "cluster"
+ADOPTED = OURS + "adopted"
+PORT = OURS + "port-"
+LABEL = OURS + "label-"
+
+
+class Fate(Enum):
+    """What a destroy does with a load balancer."""
+
+    LEAVE = "not ours"
+    DELETE = "made by our cluster, and for it alone"
+    RELEASE = "ours no longer: what marks it is removed"
+    ASK = "perhaps ours: somebody has to say"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of a load balancer.
+
+    Attributes:
+        fate: What is done.
+        why: For a person, as the end of "..., because".
+        labels: All that a released one keeps.
+    """
+
+    fate: Fate
+    why: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+NOT_OURS = Verdict(Fate.LEAVE)
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """What is known of our cluster.
+
+    Attributes:
+        cluster: Its name, which its cloud-controller-manager has as CCM_CLUSTER_ID.
+        network_id: Its private network.
+        service_uids: Of its Services with load balancers; empty when it could not be asked.
+    """
+
+    cluster: str
+    network_id: int
+    service_uids: frozenset[str]
+
+    def verdict(self, balancer: Mapping[str, Any]) -> Verdict:
+        """Decides on one load balancer as the API gives it.
+
+        Ours is one for a Service that the cluster told us of, or one in our network that is marked with the
+        cluster's name. A single one of these two marks is not enough: names are given twice, and networks
+        are shared.
+        """
+        labels = balancer["labels"]
+        leader, marked = labels.get(SERVICE_UID, ""), labels.get(CLUSTER, "")
+        networks = {private["network"] for private in balancer["private_net"]}
+        if not leader or marked not in ("", self.cluster):
+            return NOT_OURS
+        ports = port_owners(labels)
+        users = {leader, *ports.values()}
+        own = users if marked and self.network_id in networks else users & self.service_uids
+        if own:
+            return _of_ours(balancer, ports, users - own, released_labels(labels, own))
+        if self.network_id in networks:
+            return Verdict(Fate.ASK, "it is in this environment's network, and not marked as its cluster's")
+        if marked and not networks:
+            return Verdict(Fate.ASK, "it is marked as this cluster's, and not in its network")
+        return NOT_OURS
+
+
+def _of_ours(
+    balancer: Mapping[str, Any], ports: Mapping[int, str], others: Collection[str], rest: Mapping[str, str]
+) -> Verdict:
+    """Only what was made for our Services, and serves nobody else, is deleted."""
+    if ADOPTED in balancer["labels"]:
+        return Verdict(Fate.RELEASE, "the cluster did not make it, it adopted it", rest)
+    listeners = {service["listen_port"] for service in balancer["services"]}
+    if others or (ports and listeners - ports.keys()):
+        return Verdict(Fate.RELEASE, "others use it, too", rest)
+    return Verdict(Fate.DELETE)
+
+
+def port_owners(labels: Mapping[str, str]) -> dict[int, str]:
+    """Which Service (UID) has which listener, where labels say so."""
+    numbers = {key: key.removeprefix(PORT) for key in labels if key.startswith(PORT)}
+    return {
+        int(number): labels[key]
+        for key, number in numbers.items()
+        if number.isascii() and number.isdigit() and len(number) <= 5
+    }
+
+
+def released_labels(labels: Mapping[str, str], own: Collection[str]) -> dict[str, str]:
+    """What is left of the labels when our Services go; the next Service leads, if there is any.
+
+    Args:
+        labels: All of the load balancer.
+        own: UIDs of the Services that go.
+    """
+    ports = {f"{PORT}{port}" for port, uid in port_owners(labels).items() if uid in own}
+    left = {key: value for key, value in labels.items() if key not in ports}
+    if left.get(SERVICE_UID) not in own:
+        return left
+    others = sorted(port_owners(left).values())
+    if others:
+        return {**left, SERVICE_UID: others[0]}
+    annotated = {key for key in left if LABEL + hashlib.sha256(key.encode()).hexdigest()[:8] in left}
+    return {
+        key: value
+        for key, value in left.items()
+        if key != SERVICE_UID and not key.startswith(OURS) and key not in annotated
+    }

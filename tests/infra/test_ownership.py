@@ -1,0 +1,121 @@
+"""What a destroy does with which load balancer, held against the labels of the cloud-controller-manager."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccm.cloud import ServiceView
+from ccm.hetzner.load_balancers import ownership as marks
+from ccm.hetzner.load_balancers import restoring
+from ccm.hetzner.wire import LoadBalancer
+from infra import ownership
+from infra.ownership import ADOPTED, CLUSTER, PORT, SERVICE_UID, Fate, Ownership, released_labels
+
+CLUSTER_IS_SILENT = Ownership("blue", 7, frozenset())
+NAMES = {"uid": SERVICE_UID, "cluster": CLUSTER, "adopted": ADOPTED, "port80": PORT + "80"}
+
+
+def balancer(networks=(), listeners=(), **labels):
+    return {
+        "id": 1,
+        "name": "lb",
+        "labels": {NAMES[key]: value for key, value in labels.items()},
+        "private_net": [{"network": network} for network in networks],
+        "services": [{"listen_port": port} for port in listeners],
+    }
+
+
+def fate(load_balancer, *uids):
+    return Ownership("blue", 7, frozenset(uids)).verdict(load_balancer).fate
+
+
+@pytest.mark.parametrize(
+    ("load_balancer", "uids", "expected"),
+    [
+        # the cluster named its Service
+        (balancer(uid="u1"), ["u1"], Fate.DELETE),
+        (balancer(uid="u1", cluster="blue", networks=[8]), ["u1"], Fate.DELETE),
+        # the cluster is silent: it is marked, and in our network
+        (balancer(uid="u9", cluster="blue", networks=[7]), [], Fate.DELETE),
+        # one of the two is not enough
+        (balancer(uid="u9", cluster="blue"), [], Fate.ASK),
+        (balancer(uid="u9", networks=[7]), [], Fate.ASK),
+        (balancer(uid="u9", networks=[7], adopted="true"), [], Fate.ASK),
+        # another cluster of that name, in a network of its own
+        (balancer(uid="u9", cluster="blue", networks=[8]), [], Fate.LEAVE),
+        # another cluster's, even where it is restored from our backup or shares our network
+        (balancer(uid="u1", cluster="green", networks=[7]), ["u1"], Fate.LEAVE),
+        (balancer(uid="u9"), ["u1"], Fate.LEAVE),
+        # a person's own, even in our network and with our label
+        (balancer(cluster="blue", networks=[7]), [], Fate.LEAVE),
+        (balancer(), [], Fate.LEAVE),
+    ],
+)
+def test_whose_it_is(load_balancer, uids, expected):
+    assert fate(load_balancer, *uids) is expected
+
+
+@pytest.mark.parametrize("uids", [[], ["u1"]], ids=["silent", "asked"])
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"adopted": "true"}, Fate.RELEASE),
+        ({"adopted": "false"}, Fate.RELEASE),
+        ({"listeners": [80]}, Fate.DELETE),
+        ({"listeners": [80], "port80": "u1"}, Fate.DELETE),
+        ({"listeners": [80, 25], "port80": "u1"}, Fate.RELEASE),
+    ],
+)
+def test_what_was_adopted_or_serves_others_is_never_deleted(more, expected, uids):
+    ours = balancer(uid="u1", cluster="blue", networks=[7], **more)
+    assert fate(ours, *uids) is expected
+    assert CLUSTER_IS_SILENT.verdict(ours).labels == {}
+
+
+def test_what_another_cluster_uses_too_is_left_to_it():
+    """Without a cluster's id, load balancers are shared by a word alone."""
+    shared = balancer(uid="u1", port80="u2", networks=[7], listeners=[80])
+    verdict = Ownership("blue", 7, frozenset({"u1"})).verdict(shared)
+    assert verdict.fate is Fate.RELEASE
+    assert verdict.labels == {SERVICE_UID: "u2", PORT + "80": "u2"}
+
+
+def test_labels_are_those_of_the_ccm():
+    assert ownership.SERVICE_UID == marks.SERVICE_UID
+    assert ownership.OURS == restoring.OURS
+    assert ownership.CLUSTER == marks.CLUSTER
+    assert ownership.ADOPTED == marks.ADOPTED
+    assert ownership.PORT == marks.PORT
+    assert ownership.LABEL == restoring.LABEL
+
+
+UIDS = st.sampled_from(["u1", "u2", "u3", "u4"])
+ANNOTATED = restoring.LABEL + hashlib.sha256(b"team").hexdigest()[:8]
+LABELS = st.fixed_dictionaries(
+    {},
+    optional={
+        SERVICE_UID: UIDS,
+        **{PORT + port: UIDS for port in ("80", "443", "8443", "x", "123456")},
+        CLUSTER: st.just("blue"),
+        ADOPTED: st.just("true"),
+        marks.SERVICE: st.just("web"),
+        "team": st.just("shop"),
+        ANNOTATED: st.just(""),
+        "of-a-person": st.just("yes"),
+    },
+)
+
+
+@given(LABELS, st.permutations(["u1", "u2"]), st.integers(0, 2))
+def test_a_release_leaves_what_the_ccm_would(labels, services, count):
+    """As if it released one Service after the other, in any order."""
+    services = services[:count]
+    left = labels
+    for uid in services:
+        service = ServiceView("shop", "web", uid, {}, ())
+        left = dict(marks.labels_after(service, LoadBalancer(id=1, name="lb", labels=left)))
+    assert released_labels(labels, services) == left

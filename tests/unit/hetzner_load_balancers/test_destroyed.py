@@ -1,0 +1,48 @@
+"""What `pulumi destroy` does, without asking the cluster, with the load balancers that the CCM marked."""
+
+from __future__ import annotations
+
+import asyncio
+
+from balancer_site import LABEL, BalancerSite, view
+
+from infra.api import Cloud
+from infra.ownership import Ownership
+from infra.sweep import sweep_cloud
+
+TCP = {"protocol": "tcp", "destination_port": 2525}
+
+
+async def destroy(site: BalancerSite) -> list[str]:
+    told: list[str] = []
+    cloud = Cloud(site.sky.environment["HCLOUD_ENDPOINT"].rstrip("/"), site.sky.environment["HCLOUD_TOKEN"])
+    await asyncio.to_thread(sweep_cloud, cloud, Ownership("c1", site.network, frozenset()), told.append)
+    return told
+
+
+async def test_what_the_ccm_made_is_deleted_and_nothing_else(site: BalancerSite) -> None:
+    await site.ensure(view("web"))
+    await site.ensure(view("one", 80, uid="u1", annotations={"share": "edge"}))
+    await site.ensure(view("two", 443, uid="u2", annotations={"share": "edge"}))
+    theirs = await site.make("theirs", network=site.network)
+    assert len(await destroy(site)) == 2
+    assert await site.one() == {**theirs, "private_net": (await site.one())["private_net"]}
+
+
+async def test_an_adopted_one_is_released(site: BalancerSite) -> None:
+    theirs = await site.make("theirs", labels={"team": "shop"})
+    await site.ensure(view(annotations={"adopt": str(theirs["id"])}))
+    assert (await site.one())["labels"].keys() >= {LABEL, "ccm-from-scratch/cluster"}
+    [told] = await destroy(site)
+    assert "stays with its listeners" in told
+    assert (await site.one())["labels"] == {"team": "shop"}
+
+
+async def test_one_with_somebody_elses_listener_is_released(site: BalancerSite) -> None:
+    await site.ensure(view(annotations={"preserve-foreign": "true"}))
+    made = await site.one()
+    await site.act(made["id"], "add_service", listen_port=25, **TCP)
+    await destroy(site)
+    left = await site.one()
+    assert left["labels"] == {}
+    assert sorted(one["listen_port"] for one in left["services"]) == [25, 80]
