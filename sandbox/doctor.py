@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from sandbox import daemon, packages
+from sandbox.environment import MACHINES
+from sandbox.errors import MissingRequirement
+from sandbox.kinds import AUTO, Choice, decide, look
 from sandbox.kubernetes import image, toolchain
-from sandbox.machines import probe
 from sandbox.site import Site
 
 GIB = 1 << 30
@@ -44,28 +46,39 @@ class Check:
 def examine(site: Site) -> Iterator[Check]:
     """Look at everything that an environment depends on; changes nothing."""
     yield Check("ok", "Python", platform.python_version())
-    yield _packages()
+    try:
+        choice = decide(AUTO, look(site.state))
+    except MissingRequirement as error:
+        yield Check("missing", "servers", str(error))
+        return
+    yield _servers(choice)
+    yield _packages(choice)
     yield _go()
     yield _space("disk for state", site.state, FREE_DISK_GIB)
     yield _space("disk for the cache", site.cache, FREE_DISK_GIB)
     yield _memory()
-    machines = _machines(site)
-    yield machines
-    yield _kept("Kubernetes toolchain", toolchain.find(site.cache) is not None, "≈ 10 min")
-    if machines.verdict == "ok":
+    yield _kept("Kubernetes toolchain", toolchain.find(site.cache, choice.components) is not None, "≈ 10 min")
+    if choice.kind == MACHINES:
         yield _kept("machine image", image.find(site.cache) is not None, "≈ 1 min")
     yield _pulumi(site)
     yield Check("ok", "this clone's addresses", f"127.0.0.1:{site.port}, machines in {site.public_range}")
     yield _running(site)
 
 
-def _packages() -> Check:
-    names = packages.missing(packages.on_this_host)
-    if not names:
-        return Check("ok", "Debian packages", f"all {len(packages.PACKAGES)} are there")
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        return Check("note", "Debian packages", f"{', '.join(names)} missing", "./dev up installs them")
-    return Check("missing", "Debian packages", f"{', '.join(names)} missing", packages.install_command(names))
+def _servers(choice: Choice) -> Check:
+    if choice.kind == MACHINES:
+        return Check("ok", "servers", "Linux machines")
+    return Check("note", "servers", f"records with hollow nodes, without Pods and traffic: {choice.reason}")
+
+
+def _packages(choice: Choice) -> Check:
+    if not choice.packages:
+        needed = sum(choice.kind in package.kinds for package in packages.PACKAGES)
+        return Check("ok", "Debian packages", f"all {needed} are there")
+    names = ", ".join(package.name for package in choice.packages)
+    if packages.installable():
+        return Check("note", "Debian packages", f"{names} missing", "./dev up installs them")
+    return Check("missing", "Debian packages", f"{names} missing", packages.install_command(choice.packages))
 
 
 def _go() -> Check:
@@ -90,13 +103,6 @@ def _memory() -> Check:
     return Check(
         "note", "memory", f"{available:.1f} GiB available", f"three machines want {FREE_MEMORY_GIB} GiB"
     )
-
-
-def _machines(site: Site) -> Check:
-    reason = probe.available(site.state)
-    if reason is None:
-        return Check("ok", "machines", "can run here")
-    return Check("note", "machines", reason, "the sandbox keeps servers as records instead: ./dev up says so")
 
 
 def _kept(what: str, there: bool, takes: str) -> Check:  # noqa: FBT001 - two states of one thing

@@ -36,7 +36,10 @@ def used_ranges() -> list[IPv4Network]:
     Those that it has routes to, its own interfaces' included, without the default route; and what lies behind
     the default route as far as it can be known: name servers, proxies and sources of packages.
     """
-    routes = parse_routes(ROUTES.read_text()) if ROUTES.exists() else []
+    try:
+        routes = parse_routes(ROUTES.read_text())
+    except FileNotFoundError:  # no Linux
+        routes = []
     return routes + [IPv4Network(address) for address in resolve(names_in(_source_texts()))]
 
 

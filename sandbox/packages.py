@@ -1,38 +1,60 @@
-"""Debian packages that the sandbox needs of its host, and how they get there."""
+"""Debian packages that the sandbox needs of its host, what for, and how they get there."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement, StepFailed
 
-# package → the command or file that only it brings, and why it is needed
-PACKAGES: Mapping[str, tuple[str, str]] = {
-    "gcc": ("gcc", "builds runc"),
-    "libc6-dev": ("/usr/include/stdlib.h", "builds runc"),
-    "libseccomp-dev": ("/usr/include/seccomp.h", "builds runc"),
-    "pkg-config": ("pkg-config", "builds runc"),
-    "mmdebstrap": ("mmdebstrap", "builds the machine image and the CCM's image"),
-    "umoci": ("umoci", "builds the CCM's image"),
-    "iproute2": ("ip", "makes networks"),
-    "nftables": ("nft", "makes networks"),
-    "util-linux": ("unshare", "makes machines"),
-    "haproxy": ("haproxy", "load balancers"),
-    "openssh-client": ("ssh", "./dev ssh"),
-}
+_APT_SECONDS = 900
+_TAIL = 600
 
 
-def missing(found: Callable[[str], bool]) -> list[str]:
+@dataclass(frozen=True)
+class Package:
+    """One Debian package.
+
+    Attributes:
+        name: in Debian and Ubuntu.
+        proof: the command, or the file (beginning with ``/``), that only it brings.
+        why: what needs it.
+        kinds: the kinds of servers that it is needed for.
+    """
+
+    name: str
+    proof: str
+    why: str
+    kinds: tuple[str, ...] = (MACHINES,)
+
+
+PACKAGES: tuple[Package, ...] = (
+    Package("gcc", "gcc", "builds runc and the pause program"),
+    Package("libc6-dev", "/usr/include/stdlib.h", "builds runc and the pause program"),
+    Package("libseccomp-dev", "/usr/include/seccomp.h", "builds runc"),
+    Package("pkg-config", "pkg-config", "builds runc"),
+    Package("mmdebstrap", "mmdebstrap", "builds the machine image and the CCM's image"),
+    Package("iproute2", "ip", "makes networks"),
+    Package("util-linux", "unshare", "makes machines and the machine image"),
+    Package("haproxy", "haproxy", "load balancers"),
+    Package("openssh-client", "ssh", "./dev ssh"),
+    Package("openssl", "openssl", "certificates of a control plane on loopback", (MACHINES, HOLLOW)),
+)
+
+
+def missing(kind: str, found: Callable[[str], bool]) -> tuple[Package, ...]:
     """The packages whose command or file is not there.
 
     Args:
+        kind: of servers, ``machines`` or ``hollow``.
         found: whether a command (on PATH, or in an sbin folder) or a file is there.
     """
-    return [name for name, (proof, _) in PACKAGES.items() if not found(proof)]
+    return tuple(package for package in PACKAGES if kind in package.kinds and not found(package.proof))
 
 
 def on_this_host(proof: str) -> bool:
@@ -43,34 +65,50 @@ def on_this_host(proof: str) -> bool:
     return shutil.which(proof, path=path) is not None
 
 
-def install_command(names: Iterable[str]) -> str:
+def installable() -> bool:
+    """Whether we may install packages here: as root on Debian or Ubuntu."""
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def install_command(packages: Iterable[Package]) -> str:
     """What a person types to install packages."""
-    return f"sudo apt-get install --no-install-recommends {' '.join(names)}"
+    names = " ".join(package.name for package in packages)
+    return f"sudo apt-get update && sudo apt-get install --no-install-recommends {names}"
 
 
-def ensure(progress: Callable[[str], None]) -> list[str]:
-    """Install what is missing, as root on Debian or Ubuntu.
+def ensure(
+    packages: Sequence[Package],
+    progress: Callable[[str], None],
+    permitted: Callable[[], bool] = installable,
+) -> None:
+    """Install packages, as root on Debian or Ubuntu.
 
-    Returns:
-        The names of what was installed.
+    Args:
+        packages: what is missing.
+        progress: told what happens.
+        permitted: whether we may install any.
 
     Raises:
-        MissingRequirement: something is missing and we may not install it; says what to type.
+        MissingRequirement: we may not install any; says what to type.
         StepFailed: apt-get failed.
     """
-    names = missing(on_this_host)
-    if not names:
-        return []
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise MissingRequirement(
-            f"these packages are missing: {', '.join(names)}. Type: {install_command(names)}"
-        )
+    if not packages:
+        return
+    if not permitted():
+        names = ", ".join(f"{package.name} ({package.why})" for package in packages)
+        raise MissingRequirement(f"these packages are missing: {names}. Type: {install_command(packages)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for arguments in (["update", "-qq"], ["install", "-qq", "--yes", "--no-install-recommends", *names]):
+    install = ["install", "-qq", "--yes", "--no-install-recommends", *(package.name for package in packages)]
+    for arguments in (["update", "-qq"], install):
         progress(f"apt-get {arguments[0]}")
         done = subprocess.run(
-            ["apt-get", *arguments], env=environment, capture_output=True, text=True, check=False, timeout=900
+            ["apt-get", *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_APT_SECONDS,
         )
         if done.returncode:
-            raise StepFailed(f"apt-get {arguments[0]}", done.returncode, done.stderr.strip()[-600:])
-    return names
+            raise StepFailed(f"apt-get {arguments[0]}", done.returncode, done.stderr.strip()[-_TAIL:])

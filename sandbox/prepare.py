@@ -6,36 +6,43 @@ from dataclasses import dataclass
 
 from sandbox import packages
 from sandbox.console import Steps
+from sandbox.environment import MACHINES
 from sandbox.errors import NotRunning
+from sandbox.kinds import Choice
 from sandbox.kubernetes import image, toolchain
 from sandbox.site import Site
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What set-up has made or found."""
+    """What set-up has made or found; no machine image where servers are no machines."""
 
     toolchain: toolchain.Toolchain
     image: image.MachineImage | None
 
 
-def prepare(site: Site, steps: Steps, *, machines: bool = True) -> Prepared:
+def announce(choice: Choice, steps: Steps) -> None:
+    """Tell what servers are here, where it is not what a person would expect."""
+    if choice.reason:
+        steps.note(f"• servers are records with hollow nodes here, without Pods and traffic: {choice.reason}")
+
+
+def prepare(site: Site, steps: Steps, choice: Choice) -> Prepared:
     """Make everything that an environment needs before it can start.
 
     Args:
         site: this clone's.
         steps: where to tell about it.
-        machines: whether machines will run; without them no image is built and no package installed.
+        choice: what servers will be, and the packages that this needs.
 
     Raises:
         SandboxError: something can't be had; the text says what to do.
     """
-    if machines:
-        with steps.step("Debian packages") as progress:
-            packages.ensure(progress)
+    with steps.step("Debian packages") as progress:
+        packages.ensure(choice.packages, progress)
     with steps.step("Kubernetes toolchain (≈ 10 min the first time)", "Kubernetes toolchain") as progress:
-        built = toolchain.ensure(site.cache, progress)
-    if not machines:
+        built = toolchain.ensure(site.cache, progress, choice.components)
+    if choice.kind != MACHINES:
         return Prepared(built, None)
     with steps.step("Machine image (≈ 3 min the first time)", "Machine image") as progress:
         return Prepared(built, image.ensure(site.cache, built, progress))
@@ -47,7 +54,7 @@ def built_toolchain(site: Site) -> toolchain.Toolchain:
     Raises:
         NotRunning: it has not been built.
     """
-    built = toolchain.find(site.cache)
+    built = toolchain.find_control_plane(site.cache)
     if built is None:
         raise NotRunning(
             "the Kubernetes toolchain has not been built yet; './dev up' or './dev setup' builds it"

@@ -20,10 +20,11 @@ from aiohttp import web
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import Backend, RecordsBackend
 from sandbox.cloud.config import ActionMode, CloudConfig
+from sandbox.environment import MACHINES
 from sandbox.errors import SandboxError
 from sandbox.hollow.backend import HollowBackend, control_plane_directory
+from sandbox.kinds import decide, look
 from sandbox.kubernetes import image, installer
-from sandbox.machines import probe
 from sandbox.machines.backend import MachinesBackend
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
@@ -60,15 +61,16 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None]) -> Backe
     """
     if wanted == "records":
         return RecordsBackend()
-    reason = probe.available(site.state) if wanted != "hollow" else "hollow nodes were asked for"
-    if reason is None:
+    choice = decide(wanted, look(site.state))
+    if choice.packages:
+        names = ", ".join(package.name for package in choice.packages)
+        raise SandboxError(f"packages are missing: {names}; './dev setup' installs them")
+    if choice.kind == MACHINES:
         built = image.find(site.cache)
         if built is None:
             raise SandboxError("the machine image has not been built yet; './dev setup' builds it")
         return MachinesBackend(site.id, site.state, site.public_range, built)
-    if wanted == "machines":
-        raise SandboxError(f"machines can't run here: {reason}")
-    say(f"servers are records with hollow nodes, not machines: {reason}")
+    say(f"servers are records with hollow nodes, not machines{choice.reason and ': ' + choice.reason}")
     return HollowBackend(built_toolchain(site), control_plane_directory(site))
 
 

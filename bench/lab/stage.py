@@ -20,13 +20,12 @@ from ccm.kube.objects import Node, Service
 from ccm.kube.transport import KubernetesTransport
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import toolchain
-from sandbox.kubernetes.components import COMPONENTS
+from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
 
 CLUSTER_CIDR = "10.128.0.0/9"
 NODES, SERVICES = "/api/v1/nodes", "/api/v1/namespaces/default/services"
-CONTROL_PLANE = "hyperkube"  # all of Kubernetes, and etcd
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 # As a kubelet's node status; whether a node lives is not what these comparisons are about.
 _HEARTBEAT = 300.0
@@ -157,9 +156,8 @@ async def _gone(api: KubernetesTransport, path: str) -> None:
 def _toolchain() -> toolchain.Toolchain:
     """Only what a control plane needs; built if need be (some minutes, once)."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ccm-from-scratch"
-    needed = [one for one in COMPONENTS if one.name == CONTROL_PLANE]
     try:
-        return toolchain.ensure(cache, say, needed)
+        return toolchain.find(cache) or toolchain.ensure(cache, say, CONTROL_PLANE)
     except SandboxError as error:
         raise BenchError(str(error)) from error
 

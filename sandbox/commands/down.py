@@ -54,7 +54,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 def _destroy(site: Site, kind: str, steps: Steps) -> None:
     with steps.step("Sandbox cloud") as progress:
         daemon.start(site, kind, "instant", progress)
-    built = toolchain.find(site.cache)
+    built = toolchain.find_control_plane(site.cache)
     if kind == HOLLOW and built and ccm.find(site):
         with steps.step("Services of type LoadBalancer deleted"):
             cluster.delete_load_balancers(site, built)

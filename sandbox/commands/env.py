@@ -17,6 +17,6 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Print the exports."""
-    built = toolchain.find(site.cache)
+    built = toolchain.find_control_plane(site.cache)
     print("\n".join(shell_lines(exports(site, built.bin if built else None))))
     return 0

@@ -7,7 +7,8 @@ import argparse
 from rich.console import Console
 
 from sandbox.console import Steps
-from sandbox.prepare import prepare
+from sandbox.kinds import AUTO, decide, look
+from sandbox.prepare import announce, prepare
 from sandbox.site import Site
 
 HELP = "install packages, build Kubernetes and the machine image (./dev up does this too)"
@@ -19,5 +20,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Do what is not done yet."""
-    prepare(site, Steps(Console()))
+    steps, choice = Steps(Console()), decide(AUTO, look(site.state))
+    announce(choice, steps)
+    prepare(site, steps, choice)
     return 0

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from sandbox.console import Steps
+from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import SandboxError
-from sandbox.prepare import prepare
+from sandbox.kinds import AUTO, decide, look
+from sandbox.prepare import announce, prepare
 from sandbox.site import Site
 
 HELP = "every check and test; 'unit': the fast ones; 'lint': no test; anything more goes to pytest"
@@ -24,7 +26,7 @@ LINTERS: Sequence[tuple[str, Sequence[str]]] = (
 UNIT = ("-m", "not slow and not machines and not cluster", "-n", "2", "-q")
 SLOW = ("-m", "slow", "-n", "3", "-q")
 # One after the other: machines share the host's limits.
-REAL = ("-m", "machines or cluster", "-q")
+REAL = {MACHINES: ("-m", "machines or cluster", "-q"), HOLLOW: ("-m", "cluster and not machines", "-q")}
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
@@ -44,8 +46,10 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     code = _pytest(site, [*UNIT, *given])
     if code or layer == "unit":
         return code
-    prepare(site, steps)
-    return _pytest(site, [*SLOW, *given]) or _pytest(site, [*REAL, *given])
+    choice = decide(AUTO, look(site.state))
+    announce(choice, steps)
+    prepare(site, steps, choice)
+    return _pytest(site, [*SLOW, *given]) or _pytest(site, [*REAL[choice.kind], *given])
 
 
 def _lint(site: Site, steps: Steps) -> None:

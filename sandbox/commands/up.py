@@ -14,9 +14,9 @@ from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.hollow.backend import control_plane_directory
-from sandbox.machines import probe
+from sandbox.kinds import AUTO, Choice, decide, look
 from sandbox.overview import overview
-from sandbox.prepare import Prepared, prepare
+from sandbox.prepare import Prepared, announce, prepare
 from sandbox.site import Site
 
 HELP = "set up what is missing, then bring the whole environment up with 'pulumi up'"
@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What servers are, how the cloud behaves, and how many workers."""
     parser.add_argument(
         "--backend",
-        choices=["auto", MACHINES, HOLLOW],
-        default="auto",
+        choices=[AUTO, MACHINES, HOLLOW],
+        default=AUTO,
         help="servers as Linux machines, or as records with hollow nodes; auto: machines where they can run",
     )
     parser.add_argument(
@@ -50,8 +50,10 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         raise SandboxError(f"--workers {arguments.workers}: give a whole number from 0 to {MOST_WORKERS}")
     steps = Steps(Console())
     refuse_other_ways(daemon.find(site), arguments.actions, arguments.k3s)
-    kind = choose(site, arguments.backend, steps)
-    prepared = prepare(site, steps, machines=kind == MACHINES)
+    choice = choose(site, arguments.backend)
+    kind = choice.kind
+    announce(choice, steps)
+    prepared = prepare(site, steps, choice)
     with steps.step("Sandbox cloud") as progress:
         daemon.start(site, kind, arguments.actions or "instant", progress, arguments.k3s)
     variables = pulumi.environment(site, prepared.toolchain)
@@ -89,11 +91,11 @@ def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: 
             )
 
 
-def choose(site: Site, wanted: str, steps: Steps) -> str:
-    """What servers are here: what they are already, else what can be; says so where it was not asked for.
+def choose(site: Site, wanted: str) -> Choice:
+    """What servers are here: what they are already, else what can be.
 
     Raises:
-        SandboxError: something else was asked for than is there.
+        SandboxError: something else was asked for than is there, or than can be.
     """
     running = daemon.find(site)
     if running and running.backend not in STACKS:
@@ -102,17 +104,11 @@ def choose(site: Site, wanted: str, steps: Steps) -> str:
             "backend); end it, then './dev up'"
         )
     there = running.backend if running else next(iter(kinds_there(site)), None)
-    if there:
-        if wanted not in {"auto", there}:
-            raise SandboxError(
-                f"--backend {wanted}: this clone has an environment with {there}; './dev down' first"
-            )
-        return there
-    reason = probe.available(site.state) if wanted == "auto" else None
-    if reason:
-        steps.note(f"• servers are records with hollow nodes here: {reason}")
-        return HOLLOW
-    return MACHINES if wanted == "auto" else wanted
+    if there and wanted not in {AUTO, there}:
+        raise SandboxError(
+            f"--backend {wanted}: this clone has an environment with {there}; './dev down' first"
+        )
+    return decide(there or wanted, look(site.state))
 
 
 def _start_ccm(site: Site, steps: Steps) -> None:

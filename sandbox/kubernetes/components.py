@@ -11,17 +11,6 @@ from sandbox.kubernetes.errors import ToolchainError
 
 MODULES = Path(__file__).parent / "modules"
 
-DEBIAN_PACKAGES: tuple[str, ...] = (
-    "gcc",  # runc and the pause program are C in part
-    "libc6-dev",
-    "libseccomp-dev",
-    "pkg-config",
-    "mmdebstrap",
-    "openssl",
-    "iproute2",
-)
-"""What the host needs to build the toolchain and the machine image."""
-
 KUBERNETES_PROGRAMS = (
     "etcd",
     "kube-apiserver",
@@ -69,6 +58,11 @@ class Component:
     def version(self) -> str:
         """The pinned version, without the leading v; "0" for our own sources."""
         return pinned_version((self.source / "go.mod").read_text(), self.pin) if self.pin else "0"
+
+    @property
+    def needs_gcc(self) -> bool:
+        """Whether C is compiled."""
+        return self.cgo or not self.packages
 
     @property
     def key(self) -> str:
@@ -148,6 +142,10 @@ COMPONENTS: tuple[Component, ...] = (
     Component("whoami", pin="", packages=(".",), programs=("whoami",)),
     Component("pause", pin="", packages=(), programs=("pause",)),
 )
+"""Everything that the machines run."""
+
+CONTROL_PLANE: tuple[Component, ...] = tuple(c for c in COMPONENTS if c.name == "hyperkube")
+"""What a control plane on loopback runs, and kubectl: pure Go, so nothing of Debian is needed to build it."""
 
 
 def build_command(component: Component, compiler: str, output: Path) -> tuple[str, ...]:

@@ -16,12 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.kubernetes.components import COMPONENTS, DEBIAN_PACKAGES, Component, build_command
+from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, Component, build_command
 from sandbox.kubernetes.errors import CacheError
 from sandbox.kubernetes.go import build_environment, find_go, parallelism
 from sandbox.kubernetes.processes import Progress, require, run
-
-__all__ = ["DEBIAN_PACKAGES", "Toolchain", "ensure", "explained", "find", "locked"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,11 @@ def find(cache: Path, components: Sequence[Component] = COMPONENTS) -> Toolchain
     """The toolchain for the current pins, or None where it has not been built."""
     directory = cache / "toolchain" / _key(components)
     return Toolchain(directory) if directory.is_dir() else None
+
+
+def find_control_plane(cache: Path) -> Toolchain | None:
+    """A toolchain with the control plane's programs and kubectl, or None where none has been built."""
+    return find(cache) or find(cache, CONTROL_PLANE)
 
 
 def ensure(cache: Path, progress: Progress, components: Sequence[Component] = COMPONENTS) -> Toolchain:
@@ -115,7 +118,8 @@ def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
 
 
 def _build(home: Path, missing: Sequence[Component], go: str, progress: Progress) -> None:
-    require("gcc", "gcc")
+    if any(component.needs_gcc for component in missing):
+        require("gcc", "gcc")
     parallel = parallelism(len(os.sched_getaffinity(0)), _available_memory())
     for number, component in enumerate(missing, 1):
         what = f"building {component.name} {component.version} ({number} of {len(missing)})"

@@ -1,4 +1,4 @@
-"""Whether machines can run on this host, found out by trying what they need."""
+"""Whether machines can run on this host, found out by trying what they need of its kernel."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sandbox.machines import cgroups, libc, namespaces, runner
+from sandbox.machines import cgroups, libc, namespaces
 
-PROGRAMS = ("ip", "haproxy")
 ARCHITECTURES = ("x86_64", "aarch64")
 
 
@@ -22,10 +21,7 @@ def available(state: Path) -> str | None:
     if sys.platform != "linux" or os.uname().machine not in ARCHITECTURES:
         return f"machines need Linux on {' or '.join(ARCHITECTURES)}"
     if os.geteuid() != 0:
-        return "machines need root (run './dev' with sudo)"
-    for program in PROGRAMS:
-        if not runner.installed(program):
-            return runner.missing(program)
+        return "machines need root"
     return _namespaces(state) or _cgroups()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -49,8 +48,3 @@ def missing(program: str) -> str:
     """What to do about a program that is not installed."""
     package = PACKAGES.get(program, program)
     return f"{program} is not installed. On Debian and Ubuntu: sudo apt-get install {package}"
-
-
-def installed(program: str) -> bool:
-    """Whether a program is on PATH."""
-    return shutil.which(program) is not None

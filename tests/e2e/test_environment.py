@@ -10,7 +10,7 @@ import pytest
 from sandbox import leftovers
 from tests.e2e.conftest import eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"

@@ -25,7 +25,7 @@ def hurried() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def programs() -> toolchain.Toolchain:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ccm-from-scratch"
-    built = toolchain.find(cache)
+    built = toolchain.find_control_plane(cache)
     if built is None:
         pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
     return built

@@ -21,7 +21,7 @@ from sandbox.kubernetes import toolchain
 @pytest.fixture(scope="session")
 def programs() -> toolchain.Toolchain:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    built = toolchain.find(base / "ccm-from-scratch")
+    built = toolchain.find_control_plane(base / "ccm-from-scratch")
     if built is None:
         pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
     return built

@@ -46,7 +46,7 @@ class Running:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     import os
 
-    built = toolchain.find(cache_directory(os.environ))
+    built = toolchain.find_control_plane(cache_directory(os.environ))
     if built is None:
         pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
     loop = asyncio.new_event_loop()

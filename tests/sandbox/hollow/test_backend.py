@@ -9,6 +9,7 @@ import pytest
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.hollow.backend import HollowBackend
 from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import cache_directory
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
@@ -20,7 +21,7 @@ SERVER = MachineSpec(7, "worker-1", "203.0.113.7", None, 2, 4.0, ())
 
 @pytest.fixture
 async def backend(tmp_path):
-    built = toolchain.ensure(cache_directory(os.environ), print)
+    built = toolchain.ensure(cache_directory(os.environ), print, CONTROL_PLANE)
     backend = HollowBackend(built, tmp_path / "control-plane", heartbeat=0.5)
     await backend.start([NETWORK], {}, lambda _server, _state: None)
     yield backend
@@ -50,7 +51,7 @@ async def test_a_restarted_sandbox_goes_on_with_the_servers_that_are_on(backend,
     uid = nodes(backend)["worker-1"]["metadata"]["uid"]
     await backend.stop()
     again = HollowBackend(
-        toolchain.find(cache_directory(os.environ)), tmp_path / "control-plane", heartbeat=0.5
+        toolchain.find_control_plane(cache_directory(os.environ)), tmp_path / "control-plane", heartbeat=0.5
     )
     spec = MachineSpec(7, "worker-1", "203.0.113.7", None, 2, 4.0, (INTERFACE,))
     await again.start([NETWORK], {spec: True}, lambda _server, _state: None)

@@ -16,7 +16,7 @@ def cache() -> Path:
 
 @pytest.fixture(scope="session")
 def programs(cache: Path) -> toolchain.Toolchain:
-    built = toolchain.find(cache)
+    built = toolchain.find_control_plane(cache)
     if built is None:
         pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
     return built

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import shlex
 import subprocess
 
 import pytest
 
 from infra.settings import MOST_WORKERS
-from sandbox import cluster, packages
+from sandbox import cluster
 from sandbox.__main__ import parse
 from sandbox.commands import serve, up
 from sandbox.commands.ssh import choose, require_machines
@@ -137,12 +136,6 @@ def test_an_unknown_command_ends_with_2(capsys):
     with pytest.raises(SystemExit, match="2"):
         parse(["upp"])
     assert "upp" in capsys.readouterr().err
-
-
-def test_missing_packages_are_named_with_the_command_that_installs_them():
-    names = packages.missing(lambda proof: proof != "umoci")
-    assert names == ["umoci"]
-    assert shlex.split(packages.install_command(names))[-1] == "umoci"
 
 
 NODE = {

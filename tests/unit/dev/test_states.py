@@ -7,16 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from pretended import pretended_sandbox
-from rich.console import Console
 
 from sandbox import pulumi
 from sandbox.commands import up
-from sandbox.console import Steps
 from sandbox.errors import SandboxError
 from sandbox.site import open_site
 
@@ -72,13 +69,12 @@ def test_a_state_with_servers_elsewhere_is_not_removed(clone, variables):
 
 
 def test_an_environment_stays_of_its_kind_until_down(clone):
-    steps = Steps(Console(file=StringIO()))
-    assert up.choose(clone, "hollow", steps) == "hollow"
+    assert up.choose(clone, "hollow").kind == "hollow"
     keep_state(clone, "hollow", SERVER)
-    assert up.choose(clone, "auto", steps) == "hollow"
-    assert up.choose(clone, "hollow", steps) == "hollow"
+    assert up.choose(clone, "auto").kind == "hollow"
+    assert up.choose(clone, "hollow").kind == "hollow"
     with pytest.raises(SandboxError, match=r"--backend machines: .* with hollow; './dev down' first"):
-        up.choose(clone, "machines", steps)
+        up.choose(clone, "machines")
 
 
 def test_a_sandbox_without_a_cluster_is_not_brought_up(clone):
@@ -86,7 +82,7 @@ def test_a_sandbox_without_a_cluster_is_not_brought_up(clone):
         pretended_sandbox(clone, "records") as child,
         pytest.raises(SandboxError, match=rf"process {child.pid}\) serves the API alone"),
     ):
-        up.choose(clone, "auto", Steps(Console()))
+        up.choose(clone, "auto")
 
 
 def test_a_damaged_state_is_one_clear_error(clone, variables):

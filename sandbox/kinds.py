@@ -1,0 +1,136 @@
+"""What servers can be on this host, decided in one place: Linux machines, or records with hollow nodes.
+
+``./dev up``, ``setup``, ``test``, ``serve`` and ``doctor`` ask here. What the kernel allows is found out
+without any package, so a machine that nobody prepared is judged by what it can become.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandbox import packages
+from sandbox.environment import HOLLOW, MACHINES
+from sandbox.errors import MissingRequirement
+from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, Component
+from sandbox.machines import probe
+from sandbox.packages import Package
+
+AUTO = "auto"
+TOOLCHAINS: Mapping[str, tuple[Component, ...]] = {MACHINES: COMPONENTS, HOLLOW: CONTROL_PLANE}
+"""What is built for each kind: hollow nodes run no container, so theirs is the control plane alone."""
+
+_LINUX_ELSEWHERE = (
+    "servers need a Linux kernel, and this is {system}. Here runs the emulated API alone ('./dev serve "
+    "--backend records') and the program against Hetzner Cloud ('pulumi up -s hetzner'). For the whole "
+    "environment: a virtual machine with Debian or Ubuntu, and there './dev up' as root"
+)
+_REMEDIES = {
+    "root": "for machines, run it as root: sudo ./dev up",
+    "wsl": "in WSL2, machines need root and a clone on Linux's own disk: below ~, not below /mnt",
+    "packages": "for machines: {command}",
+}
+
+
+@dataclass(frozen=True)
+class Host:
+    """What is known of the host.
+
+    Attributes:
+        system: its operating system, as ``uname`` names it.
+        release: of its kernel; WSL2's says ``microsoft``.
+        root: whether we are root.
+        installable: whether we may install packages.
+        obstacle: why its kernel can't run machines; None when it can.
+        missing: the packages that each kind of servers lacks.
+    """
+
+    system: str
+    release: str = ""
+    root: bool = True
+    installable: bool = True
+    obstacle: str | None = None
+    missing: Mapping[str, tuple[Package, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What servers are here.
+
+    Attributes:
+        kind: ``machines`` or ``hollow``.
+        packages: to be installed first.
+        reason: why it is not machines, and what to do about it; empty where it is, or was asked for.
+    """
+
+    kind: str
+    packages: tuple[Package, ...] = ()
+    reason: str = ""
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """What is built for it."""
+        return TOOLCHAINS[self.kind]
+
+
+def look(state: Path) -> Host:
+    """Look at this host; changes nothing.
+
+    Args:
+        state: the folder that would hold the machines.
+    """
+    system = platform.system()
+    if system != "Linux":
+        return Host(system)
+    return Host(
+        system,
+        platform.release(),
+        root=os.geteuid() == 0,
+        installable=packages.installable(),
+        obstacle=probe.available(state),
+        missing={kind: packages.missing(kind, packages.on_this_host) for kind in TOOLCHAINS},
+    )
+
+
+def decide(wanted: str, host: Host) -> Choice:
+    """Which kind of servers there will be, and which packages come first.
+
+    Args:
+        wanted: ``machines``, ``hollow`` or ``auto``: machines where they can be.
+        host: what is known of it.
+
+    Raises:
+        MissingRequirement: what was asked for can't be here, or nothing can; says what to do.
+    """
+    if host.system != "Linux":
+        raise MissingRequirement(_LINUX_ELSEWHERE.format(system=_name(host.system)))
+    reason = _against_machines(host)
+    if wanted == MACHINES and reason:
+        raise MissingRequirement(f"machines can't run here: {reason}")
+    kind = HOLLOW if wanted == HOLLOW or reason else MACHINES
+    return Choice(kind, tuple(host.missing.get(kind, ())), "" if wanted == HOLLOW else reason)
+
+
+def _name(system: str) -> str:
+    return {"Darwin": "macOS"}.get(system, system or "no known system")
+
+
+def _against_machines(host: Host) -> str:
+    """Why machines can't be here, with what to do; empty when they can."""
+    absent = host.missing.get(MACHINES, ())
+    if host.obstacle is None and (host.installable or not absent):
+        return ""
+    remedies = []
+    if host.obstacle is None:
+        reason = f"packages are missing: {', '.join(package.name for package in absent)}"
+        remedies.append(_REMEDIES["packages"].format(command=packages.install_command(absent)))
+    else:
+        reason = host.obstacle
+        if not host.root:
+            remedies.append(_REMEDIES["root"])
+    if "microsoft" in host.release.lower():
+        remedies.append(_REMEDIES["wsl"])
+    return "; ".join([reason, *remedies])

@@ -1,0 +1,138 @@
+"""What servers can be on a host, and which packages come first: one decision for every command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox import packages
+from sandbox.environment import HOLLOW, MACHINES
+from sandbox.errors import MissingRequirement
+from sandbox.kinds import AUTO, TOOLCHAINS, Choice, Host, decide, look
+
+BARE = {kind: packages.missing(kind, lambda _proof: False) for kind in (MACHINES, HOLLOW)}
+READY = Host("Linux", "6.12.0")
+ROOTLESS = replace(READY, root=False, installable=False, obstacle="machines need root")
+hosts = st.builds(
+    Host,
+    system=st.sampled_from(["Linux", "Darwin", "FreeBSD", ""]),
+    release=st.sampled_from(["6.12.0", "5.15.153.1-microsoft-standard-WSL2"]),
+    root=st.booleans(),
+    installable=st.booleans(),
+    obstacle=st.sampled_from([None, "machines need root", "machines need cgroups"]),
+    missing=st.sampled_from([{}, BARE, {MACHINES: BARE[MACHINES][:2]}]),
+)
+
+
+def test_a_bare_debian_gets_its_packages_and_then_machines():
+    choice = decide(AUTO, replace(READY, missing=BARE))
+    assert (choice.kind, choice.reason) == (MACHINES, "")
+    assert {"iproute2", "haproxy", "libseccomp-dev", "mmdebstrap"} <= {p.name for p in choice.packages}
+
+
+def test_without_root_hollow_nodes_need_neither_a_compiler_nor_a_runtime():
+    choice = decide(AUTO, replace(ROOTLESS, missing=BARE))
+    assert choice.kind == HOLLOW
+    assert [package.name for package in choice.packages] == ["openssl"]
+    assert {program for c in choice.components for program in c.programs} == {"hyperkube"}
+    assert not any(component.needs_gcc for component in choice.components)
+    assert "sudo ./dev up" in choice.reason
+
+
+def test_packages_that_nobody_may_install_are_named_with_the_command_that_does():
+    missing = {MACHINES: BARE[MACHINES], HOLLOW: ()}
+    choice = decide(AUTO, replace(READY, installable=False, missing=missing))
+    assert (choice.kind, choice.packages) == (HOLLOW, ())
+    assert "sudo apt-get install --no-install-recommends gcc" in choice.reason
+    with pytest.raises(MissingRequirement, match=r"openssl \(certificates .*sudo apt-get install .* openssl"):
+        packages.ensure(BARE[HOLLOW], print, lambda: False)
+
+
+@pytest.mark.parametrize(("system", "name"), [("Darwin", "macOS"), ("FreeBSD", "FreeBSD")])
+@pytest.mark.parametrize("wanted", [AUTO, MACHINES, HOLLOW])
+def test_another_system_is_told_what_runs_there_and_what_to_do(system, name, wanted):
+    with pytest.raises(MissingRequirement, match=rf"this is {name}\. .*--backend records.*virtual machine"):
+        decide(wanted, Host(system))
+
+
+def test_wsl2_is_told_where_a_clone_must_lie():
+    obstacle = "machines need a disk that overlays and device nodes can lie on"
+    windows = Host("Linux", "5.15.153.1-microsoft-standard-WSL2", obstacle=obstacle)
+    assert "below ~, not below /mnt" in decide(AUTO, windows).reason
+    assert "WSL2" not in decide(AUTO, replace(windows, release="6.12.0")).reason
+
+
+@given(host=hosts, wanted=st.sampled_from([AUTO, MACHINES, HOLLOW]))
+def test_what_was_asked_for_is_what_comes_or_an_error_that_says_why(host, wanted):
+    try:
+        choice = decide(wanted, host)
+    except MissingRequirement:
+        assert host.system != "Linux" or wanted == MACHINES
+        return
+    assert wanted in {AUTO, choice.kind}
+    assert set(choice.packages) <= set(BARE[choice.kind])
+    if choice.kind == MACHINES:
+        assert host.obstacle is None
+        assert host.installable or not choice.packages
+    elif wanted == AUTO:
+        assert choice.reason
+
+
+def test_every_kind_has_its_packages_and_programs():
+    assert set(TOOLCHAINS) == {MACHINES, HOLLOW}
+    assert set(BARE[HOLLOW]) < set(BARE[MACHINES])
+    assert Choice(HOLLOW).components
+
+
+def test_looking_at_this_host_finds_what_is_there(tmp_path):
+    host = look(tmp_path)
+    assert host.system == "Linux"
+    assert host.root == (os.geteuid() == 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+PRETEND_MACOS = """
+import asyncio, os, platform, select, signal, subprocess, sys, urllib.request
+sys.platform = "darwin"
+platform.system = lambda: "Darwin"
+for module, names in {
+    os: "setns unshare pidfd_open sched_getaffinity memfd_create eventfd".split(),
+    signal: ["pidfd_send_signal", "SIGRTMIN", "SIGRTMAX"],
+    select: ["epoll"],
+}.items():
+    for name in names:
+        if hasattr(module, name):
+            delattr(module, name)
+
+def no_proc(event, arguments):
+    if event == "open" and str(arguments[0]).startswith(("/proc/", "/sys/")):
+        raise FileNotFoundError(2, "No such file or directory", arguments[0])
+
+sys.addaudithook(no_proc)
+from pathlib import Path
+from sandbox import __main__
+__main__.ROOT = Path(sys.argv[1])
+sys.exit(__main__.main(sys.argv[2:]))
+"""
+
+
+def test_up_on_macos_says_so_and_nothing_else(tmp_path):
+    # What macOS lacks is taken away from a Python of ours; it shows how far the commands come.
+    done = subprocess.run(
+        [sys.executable, "-c", PRETEND_MACOS, str(tmp_path), "up"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("✗ servers need a Linux kernel, and this is macOS"), done.stderr
+    assert done.stderr.count("\n") == 1
