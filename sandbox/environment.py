@@ -11,7 +11,7 @@ from sandbox.site import Site, passphrase
 
 MACHINES, HOLLOW = "machines", "hollow"
 STACKS = {MACHINES: "local", HOLLOW: "hollow"}
-"""The stack of each kind of environment; each has a file ``Pulumi.<stack>.yaml``."""
+"""The stack of each kind of environment; its settings begin as ``sandbox/stacks/<stack>.yaml``."""
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, pulumi
+from sandbox import cluster, daemon, pulumi, stack_settings
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
 from sandbox.hollow import ccm
@@ -30,6 +30,7 @@ def run(site: Site, _arguments: argparse.Namespace) -> int:
             ccm.start(site)
     else:
         cluster.get(site, built, "nodes")
+        stack_settings.ensure(site, STACKS[MACHINES])
         up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]
         pulumi.run(site, pulumi.environment(site, built), up, "Follow './dev logs'")
     steps.note("✓ rolled out; './dev logs' follows it")

@@ -7,7 +7,7 @@ import shutil
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, leftovers, pulumi
+from sandbox import cluster, daemon, leftovers, pulumi, stack_settings
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, STACKS, kinds_there
 from sandbox.errors import SandboxError
@@ -58,6 +58,7 @@ def _destroy(site: Site, kind: str, steps: Steps) -> None:
     if kind == HOLLOW and built and ccm.find(site):
         with steps.step("Services of type LoadBalancer deleted"):
             cluster.delete_load_balancers(site, built)
+    stack_settings.ensure(site, STACKS[kind])
     pulumi.run(
         site,
         pulumi.environment(site, built),
@@ -73,6 +74,7 @@ def _destroy(site: Site, kind: str, steps: Steps) -> None:
 
 
 def _remove_files(site: Site) -> None:
+    stack_settings.remove(site)  # before the passphrase, without which the salt in them is a trap
     for path in (site.kubeconfig, site.ssh_key, site.ssh_key.with_name(site.ssh_key.name + ".pub")):
         path.unlink(missing_ok=True)
     for path in site.state.iterdir():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from sandbox import stack_settings
 from sandbox.environment import exports, shell_lines
 from sandbox.kubernetes import toolchain
 from sandbox.site import Site
@@ -16,7 +17,8 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(site: Site, _arguments: argparse.Namespace) -> int:
-    """Print the exports."""
+    """Print the exports; who then types ``pulumi`` finds the settings of the stacks."""
+    stack_settings.ensure_all(site)
     built = toolchain.find_control_plane(site.cache)
     print("\n".join(shell_lines(exports(site, built.bin if built else None))))
     return 0

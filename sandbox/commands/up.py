@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, pulumi
+from sandbox import cluster, daemon, pulumi, stack_settings
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
 from sandbox.errors import SandboxError
@@ -21,7 +21,7 @@ from sandbox.site import Site
 
 HELP = "set up what is missing, then bring the whole environment up with 'pulumi up'"
 READY_SECONDS = 180
-MOST_WORKERS = 99  # as the program's workerCount; a wrong one must not get into the stack's file
+MOST_WORKERS = 99  # as the program's workerCount; a wrong one must not get into the stack's settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +58,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         daemon.start(site, kind, arguments.actions or "instant", progress, arguments.k3s)
     variables = pulumi.environment(site, prepared.toolchain)
     stack = STACKS[kind]
+    stack_settings.ensure(site, stack)
     pulumi.select_stack(site, variables, stack)
     if arguments.workers is not None:
         workers = ["config", "set", "--stack", stack, "workerCount", str(arguments.workers)]

@@ -39,6 +39,14 @@ def passphrase(environment: Mapping[str, str]) -> str:
         raise PassphraseError(f"PULUMI_CONFIG_PASSPHRASE_FILE: {name}: {error.strerror}") from error
 
 
+def opens(phrase: str, salt: str) -> bool:
+    """Tell whether a passphrase fits a salt line; a damaged line fits none."""
+    try:
+        return Crypter(phrase, salt).decrypt(salt.split(":", 2)[2]) == _CHECK.decode()
+    except (PassphraseError, ValueError, IndexError):
+        return False
+
+
 class Crypter:
     """Encrypts and decrypts with a key derived from passphrase and salt.
 

@@ -63,6 +63,12 @@ class Clone:
             raise AssertionError(f"pulumi {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}")
         return done
 
+    def not_ignored(self) -> dict[str, float]:
+        """What git would see in the clone, with the times of the last change."""
+        command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=True)
+        return {name: (self.root / name).stat().st_mtime for name in listed.stdout.splitlines()}
+
     @property
     def site(self) -> Site:
         """What the clone has claimed on this machine."""

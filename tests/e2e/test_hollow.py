@@ -11,7 +11,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone):
     site = clone.site
+    before = clone.not_ignored()
     clone.dev("up", "--backend", "hollow", "--workers", "2")
+    assert clone.not_ignored() == before
     servers = {s["name"]: s["id"] for s in clone.api("/servers")["servers"]}
     nodes = clone.nodes()
     assert {name: node["spec"]["providerID"] for name, node in nodes.items()} == {
@@ -21,3 +23,4 @@ def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone):
     clone.dev("deploy")
     clone.dev("down")
     assert leftovers.find(site) == []
+    assert not list(clone.root.glob("Pulumi.*.yaml"))

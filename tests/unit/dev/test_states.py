@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from pretended import pretended_sandbox
 
-from sandbox import pulumi
+from sandbox import pulumi, stack_settings
 from sandbox.commands import up
+from sandbox.engine.secrets import Crypter
+from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
-from sandbox.site import open_site
+from sandbox.site import open_site, passphrase
 
 ROOT = Path(__file__).parents[3]
 SERVER = {"type": "hcloud:index/server:Server", "urn": "urn:pulumi:hetzner::p::hcloud:index/server:Server::a"}
@@ -100,6 +102,64 @@ def test_nothing_stays_in_the_home_of_the_user(clone, variables, tmp_path):
     workspace.select("local")
     pulumi.forget_selection(clone, variables)
     assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
+
+
+# --- the settings of the stacks
+
+
+def salted(path, phrase, *more):
+    """Let the genuine CLI have written its salt, which it does with the first command on a stack."""
+    lines = [path.read_text(), f"encryptionsalt: {Crypter(phrase, None).salt}", *more]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("stack", STACKS.values())
+def test_the_settings_of_a_stack_are_no_file_of_the_repository(clone, stack):
+    stack_settings.ensure(clone, stack)
+    name = stack_settings.file_of(clone, stack).name
+    assert not subprocess.run(["git", "ls-files", name], cwd=ROOT, capture_output=True, check=True).stdout
+    assert subprocess.run(["git", "check-ignore", "--quiet", name], cwd=ROOT, check=False).returncode == 0
+    stack_settings.remove(clone)
+    assert sorted(path.name for path in clone.root.iterdir()) == [".sandbox", "Pulumi.yaml"]
+
+
+def test_what_was_set_stays_until_the_stack_goes(clone):
+    stack_settings.ensure(clone, "local")
+    path = stack_settings.file_of(clone, "local")
+    salted(path, passphrase(clone), "workerCount: 4")
+    before = path.read_text()
+    stack_settings.ensure(clone, "local")
+    assert path.read_text() == before
+    stack_settings.remove(clone)
+    stack_settings.ensure(clone, "local")
+    assert path.read_text() == (ROOT / "sandbox/stacks/local.yaml").read_text()
+
+
+def test_a_salt_whose_passphrase_is_gone_does_not_get_in_the_way(clone):
+    stack_settings.ensure(clone, "local")
+    path = stack_settings.file_of(clone, "local")
+    before = path.read_text()
+    salted(path, passphrase(clone))
+    (clone.state / "passphrase").unlink()  # what './dev down' did before it removed the settings, too
+    stack_settings.ensure(clone, "local")
+    assert path.read_text().strip() == before.strip()
+
+    path.write_text("encryptionsalt: damaged\n")
+    stack_settings.ensure(clone, "local")
+    assert path.read_text() == ""
+
+
+def test_secrets_that_cannot_be_opened_are_not_thrown_away(clone):
+    path = stack_settings.file_of(clone, "local")
+    crypter = Crypter("another", None)
+    text = f"encryptionsalt: {crypter.salt}\nconfig:\n  hcloud:token:\n    secure: {crypter.encrypt('x')}\n"
+    path.write_text(text)
+    with pytest.raises(SandboxError, match=r"Pulumi\.local\.yaml: its secrets .* delete it"):
+        stack_settings.ensure(clone, "local")
+    assert path.read_text() == text
+    path.write_text("config: [")
+    with pytest.raises(SandboxError, match=r"Pulumi\.local\.yaml: is not YAML"):
+        stack_settings.ensure(clone, "local")
 
 
 @pytest.mark.slow
