@@ -33,7 +33,8 @@ class NodeView:
         labels: The Node's labels.
         annotations: The Node's annotations.
         addresses: The addresses in the Node's status now (the kubelet's or ours).
-        ready: Whether its condition Ready is True: then its machine is on, and the cloud need not be asked.
+        asks_power: Whether the caller wants to know if the machine is off. If not, a cloud that would need a
+            request of its own for that leaves :attr:`Instance.shut_down` False.
     """
 
     name: str
@@ -42,7 +43,7 @@ class NodeView:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     addresses: tuple[Address, ...] = ()
-    ready: bool = False
+    asks_power: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Instance:
         region: Value of the region labels; empty = no label.
         addresses: Every address, in the order in which they should stand in the status.
         labels: More labels for the Node.
-        shut_down: The machine exists and is powered off.
+        shut_down: The machine exists and is known to be powered off.
         notices: What its owner should know.
     """
 

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, NotOurs
 from ccm.cloud.belief import OVERRIDE
 from ccm.controllers.breaker import Breaker, BreakerOptions, Verdict
-from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT
+from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT, UNINITIALIZED_TAINT
 from ccm.controllers.nodes import (
     add_taint,
     has_taint,
@@ -243,7 +243,8 @@ class NodeLifecycleController:
 
     async def _ask(self, nodes: Sequence[Node]) -> dict[str, Instance | CloudError]:
         """What the cloud says of Nodes, from a recent list; errors are logged."""
-        views = [view_of(node) for node in nodes]
+        # A new Node needs no taint of a machine that is off: it has one that keeps all Pods away.
+        views = [view_of(node, asks_power=not has_taint(node, UNINITIALIZED_TAINT)) for node in nodes]
         answers: dict[str, Instance | CloudError]
         try:
             answers = dict(await self._instances.list(views, accepted_age=self._options.monitor_period))
@@ -299,7 +300,7 @@ class NodeLifecycleController:
     async def _is_off(self, node: Node) -> bool:
         """Ask directly: volumes of a machine that runs must not be given to another one."""
         try:
-            instance = await self._instances.get(view_of(node), accepted_age=0)
+            instance = await self._instances.get(view_of(node, asks_power=True), accepted_age=0)
         except CloudError as error:
             self._count("instance_shutdown", error)
             log.error("node_not_checked", node=node.metadata.name, why=str(error))  # noqa: TRY400

@@ -22,8 +22,13 @@ def node_path(name: str, subresource: str = "") -> str:
     return f"/api/v1/nodes/{name}" + (f"/{subresource}" if subresource else "")
 
 
-def view_of(node: Node) -> NodeView:
-    """What a cloud gets to see of a Node."""
+def view_of(node: Node, *, asks_power: bool = False) -> NodeView:
+    """What a cloud gets to see of a Node.
+
+    Args:
+        node: The Node.
+        asks_power: See :class:`~ccm.cloud.NodeView`.
+    """
     return NodeView(
         name=node.metadata.name,
         provider_id=node.spec.provider_id,
@@ -31,7 +36,7 @@ def view_of(node: Node) -> NodeView:
         labels=node.metadata.labels,
         annotations=node.metadata.annotations,
         addresses=addresses_of(node),
-        ready=is_ready(node),
+        asks_power=asks_power,
     )
 
 

@@ -140,7 +140,7 @@ class HetznerInstances:
         except InstanceNotFound:
             if dedicated is None:
                 raise
-            return await robot.describe(dedicated, node, self._options())
+            return await robot.describe(dedicated, node, self._options(), accepted_age=accepted_age)
         if dedicated is not None:
             message = f"Hetzner Cloud and Robot both have a server named {node.name}; rename one of them"
             raise AmbiguousName(message, notices=[Notice(REASON, message)])

@@ -165,7 +165,8 @@ async def _nodes(name: str, shop: Workshop, findings: Findings) -> None:
         return
     nodes = sorted(shop.nodes.items(), key=lambda one: one.metadata.name)
     nodes = [node for node in nodes if name in ("", node.metadata.name)]
-    answers = await instances.list([node_view(node) for node in nodes], accepted_age=60)
+    views = [node_view(node, asks_power=not is_ready(node)) for node in nodes]
+    answers = await instances.list(views, accepted_age=60)
     for node in nodes:
         subject = f"node {node.metadata.name}"
         try:

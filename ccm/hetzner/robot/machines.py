@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
 
 from ccm.cloud.belief import OVERRIDE
-from ccm.cloud.errors import AccessDenied, InstanceNotFound
+from ccm.cloud.errors import AccessDenied, CloudError, InstanceNotFound
 from ccm.cloud.instances import Instance, NodeView
 from ccm.cloud.notice import Notice
 from ccm.hetzner.budget import Priority
@@ -19,6 +22,24 @@ from ccm.hetzner.view import View
 
 POWER_AGE = 120.0  # seconds for which an answer about the power is believed, at least
 POWER_SHARE = 24.0  # and seconds for each server that is asked about: 150 requests an hour, Robot allows 200
+
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Power:
+    """What Robot said of a server's power.
+
+    Attributes:
+        asked_at: When, in monotonic seconds.
+        shut_off: Whether it is off.
+        problem: Why that is not known.
+    """
+
+    asked_at: float = float("-inf")
+    shut_off: bool = False
+    problem: str = ""
 
 
 class RobotMachines:
@@ -47,7 +68,7 @@ class RobotMachines:
         self._credulous = credulous
         self._listed_for = self._showed_ours_to = ""
         self._clock = clock
-        self._power: dict[int, tuple[float, bool]] = {}
+        self._power: dict[int, _Power] = {}
         self.servers: View[RobotServer] = View(self._fetch, clock=clock)
 
     async def get(
@@ -68,7 +89,7 @@ class RobotMachines:
                 self._showed_ours_to = self._listed_for
         if server is None:
             server = await self._look(number)
-        return await self.describe(server, node, options)
+        return await self.describe(server, node, options, accepted_age=accepted_age)
 
     async def find(self, name: str) -> RobotServer | None:
         """Find a server by its name; None = the list has none.
@@ -79,13 +100,15 @@ class RobotMachines:
         contents = await self.servers.read(self._cache_timeout, Priority.NODES)
         return contents.by_name.get(name)
 
-    async def describe(self, server: RobotServer, node: NodeView, options: DescriptionOptions) -> Instance:
-        """Describe a server; its power is asked for only if the Node is not Ready.
+    async def describe(
+        self, server: RobotServer, node: NodeView, options: DescriptionOptions, *, accepted_age: float
+    ) -> Instance:
+        """Describe a server; for its power Robot is asked only if the caller wants to know it.
 
         Raises:
             CloudError: not known.
         """
-        shut_down = False if node.ready else await self._is_shut_off(server.server_number)
+        shut_down = node.asks_power and await self._is_shut_off(server.server_number, accepted_age)
         try:
             return describe_robot(
                 server, node, options, forward_internal=self._forward_internal, shut_down=shut_down
@@ -113,14 +136,25 @@ class RobotMachines:
         self.servers.put(server)
         return server
 
-    async def _is_shut_off(self, number: int) -> bool:
-        asked_at, known = self._power.get(number, (float("-inf"), False))
+    async def _is_shut_off(self, number: int, accepted_age: float) -> bool:
+        """Whether a server is known to be off.
+
+        That Robot does not tell (some models have no reset, and users may lack the right to it) is as good as
+        on: everything else that is known of the server counts all the same.
+        """
+        before = self._power.get(number, _Power())
         now = self._clock()
-        asked_about = sum(now - when < 3600 for when, _ in self._power.values())
-        if now - asked_at > max(POWER_AGE, POWER_SHARE * asked_about):
-            known = await self._client.is_shut_off(number)
-            self._power[number] = (now, known)
-        return known
+        asked_about = sum(now - one.asked_at < 3600 for one in self._power.values())
+        if accepted_age > 0 and now - before.asked_at <= max(POWER_AGE, POWER_SHARE * asked_about):
+            return before.shut_off
+        try:
+            power = _Power(now, await self._client.is_shut_off(number))
+        except CloudError as error:
+            power = _Power(now, problem=str(error))
+            if power.problem != before.problem:
+                _log.warning("robot_power_unknown", server=number, why=power.problem)
+        self._power[number] = power
+        return power.shut_off
 
     async def _fetch(self, _: Priority) -> Listing[RobotServer]:
         user = self._client.user

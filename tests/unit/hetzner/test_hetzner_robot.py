@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ from ccm.cloud import (
     NodeView,
     QuotaExhausted,
 )
+from ccm.conformance.cluster import node_object
+from ccm.controllers.node import NodeController
+from ccm.controllers.node_lifecycle import NodeLifecycleController
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.credentials import Secret
 from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions
@@ -29,6 +33,10 @@ from ccm.hetzner.instances import AmbiguousName, RobotUnknown
 from ccm.hetzner.robot.client import RobotClient, RobotServer
 from ccm.hetzner.robot.description import describe_robot
 from ccm.hetzner.robot.machines import RobotMachines
+from ccm.kube.events import EventRecorder
+from ccm.kube.informer import Informer
+from ccm.kube.memory import MemoryTransport
+from ccm.kube.objects import Node
 from sandbox.cloud.app import CLOUD
 from sandbox.cloud.robot import create_robot_app
 
@@ -192,14 +200,112 @@ async def test_a_name_in_both_worlds_is_refused(site: Site) -> None:
 async def test_power(site: Site, status: str, off: bool) -> None:
     number = await site.add("metal", operating_status=status)
     assert (await site.get(NodeView("metal", f"hrobot://{number}"))).shut_down is off
-    assert not (await site.get(NodeView("metal", f"hrobot://{number}", ready=True))).shut_down
+    assert not (await site.get(NodeView("metal", f"hrobot://{number}", asks_power=False))).shut_down
+
+
+@dataclass
+class Robot:
+    """Robot's web service with one server, metal, and any answer about its power.
+
+    Attributes:
+        reset: Status and error code, or the power of a server that tells it.
+        asked: How often somebody asked for it.
+    """
+
+    reset: tuple[int, str] | str
+    asked: int = 0
+
+    async def list(self, _: web.Request) -> web.Response:
+        return web.json_response([{"server": {"server_number": 7, "server_name": "metal"}}])
+
+    async def one(self, _: web.Request) -> web.Response:
+        return web.json_response({"server": {"server_number": 7, "server_name": "metal"}})
+
+    async def power(self, _: web.Request) -> web.Response:
+        self.asked += 1
+        if isinstance(self.reset, str):
+            return web.json_response({"reset": {"operating_status": self.reset}})
+        status, code = self.reset
+        return web.json_response({"error": {"code": code, "message": "no"}}, status=status)
+
+    def application(self) -> web.Application:
+        application = web.Application()
+        application.router.add_get("/server", self.list)
+        application.router.add_get("/server/7", self.one)
+        application.router.add_get("/reset/7", self.power)
+        return application
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        (404, "RESET_NOT_AVAILABLE"),
+        (401, "UNAUTHORIZED"),
+        (403, "FORBIDDEN"),
+        (403, "RATE_LIMIT_EXCEEDED"),
+        (500, "INTERNAL_ERROR"),
+    ],
+)
+async def test_a_server_whose_power_is_not_told_is_known_all_the_same(refusal: tuple[int, str]) -> None:
+    robot, now = Robot(refusal), 0.0
+    options = DescriptionOptions(FROM_SCRATCH)
+    async with TestServer(robot.application()) as server:
+        client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"), clock=lambda: now)
+        machines = RobotMachines(client, clock=lambda: now)
+        node = NodeView("metal", "hrobot://7")
+        for _ in range(10):
+            found = await machines.get(node, 7, options, accepted_age=60)
+            assert (found.name, found.shut_down) == ("metal", False)
+        assert robot.asked == 1, "a refusal uses up quota as well"
+        robot.reset, now = "shut off", 200.0
+        assert (await machines.get(node, 7, options, accepted_age=60)).shut_down
+        await machines.close()
+
+
+async def test_a_new_node_does_not_need_the_power_of_its_server(sky: EmulatedCloud) -> None:
+    robot = Robot((500, "INTERNAL_ERROR"))
+    async with TestServer(robot.application()) as server:
+        cloud = open_cloud(environment(sky, server))
+        cluster = MemoryTransport()
+        nodes = Informer(cluster, "/api/v1/nodes", Node)
+        cluster.put("/api/v1/nodes", node_object("metal", ready=False))
+        controllers = [
+            NodeController(cloud.instances, cluster, nodes, EventRecorder(cluster, "test")),
+            NodeLifecycleController(cloud.instances, cluster, nodes, EventRecorder(cluster, "test")),
+        ]
+        running = [asyncio.create_task(one.run()) for one in (nodes, *controllers)]
+        async with asyncio.timeout(10):
+            while "taints" in cluster.read("/api/v1/nodes/metal")["spec"]:  # noqa: ASYNC110 - a store
+                await asyncio.sleep(0.02)
+        assert robot.asked == 0
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await cloud.close()
+
+
+async def test_the_power_is_asked_anew_where_only_the_present_counts() -> None:
+    """Volumes of a server that was off a minute ago are not given away."""
+    robot = Robot("shut off")
+    options = DescriptionOptions(FROM_SCRATCH)
+    async with TestServer(robot.application()) as server:
+        client = RobotClient(str(server.make_url("")), Secret("me"), Secret("secret"))
+        machines = RobotMachines(client)
+        node = NodeView("metal", "hrobot://7")
+        assert (await machines.get(node, 7, options, accepted_age=60)).shut_down
+        robot.reset = "running"
+        assert (await machines.get(node, 7, options, accepted_age=60)).shut_down
+        assert not (await machines.get(node, 7, options, accepted_age=0)).shut_down
+        await machines.close()
 
 
 async def test_many_nodes_cost_few_requests(site: Site) -> None:
     """Robot allows twenty of a kind here."""
     numbers = [await site.add(f"m{'x' * n}") for n in range(30)]
     servers = [await site.sky.add_server(f"c{n}") for n in range(3)]
-    nodes = [NodeView(f"m{'x' * n}", f"hrobot://{number}", ready=True) for n, number in enumerate(numbers)]
+    nodes = [
+        NodeView(f"m{'x' * n}", f"hrobot://{number}", asks_power=False) for n, number in enumerate(numbers)
+    ]
     nodes += [NodeView(server["name"], f"ccm-from-scratch://{server['id']}") for server in servers]
     for _ in range(10):
         answers = await site.cloud.instances.list(nodes, accepted_age=10)
@@ -227,7 +333,7 @@ async def test_many_servers_that_are_off_stay_within_robots_limit(site: Site, sk
 
 async def test_the_limit_silences_us_for_a_while(site: Site) -> None:
     number = await site.add("metal")
-    node = NodeView("metal", f"hrobot://{number}", ready=True)
+    node = NodeView("metal", f"hrobot://{number}", asks_power=False)
     for _ in range(20):
         await site.get(node)
     with pytest.raises(QuotaExhausted, match="RATE_LIMIT_EXCEEDED"):
@@ -319,7 +425,7 @@ async def test_a_new_password_takes_effect_without_a_restart(
     chosen = environment(sky, robot, ROBOT_PASSWORD="", ROBOT_PASSWORD_FILE=str(password))
     cloud = open_cloud(chosen)
     number = await Site(sky, cloud).add("metal")
-    node = NodeView("metal", f"hrobot://{number}", ready=True)
+    node = NodeView("metal", f"hrobot://{number}", asks_power=False)
     with pytest.raises(AccessDenied):
         await cloud.instances.get(node, accepted_age=0)
     password.write_text("secret\n")
