@@ -34,7 +34,7 @@ def overview(site: Site, toolchain: Toolchain) -> str:
     parts = [aligned([HEADER, *map(row, sorted(nodes, key=lambda node: node.name))])]
     if balancers:
         parts.append(aligned([("LOAD BALANCER", "EXTERNAL-IP"), *balancers]))
-    parts.append(f"Console of the cloud: http://127.0.0.1:{site.port}/_sandbox/console")
+    parts.append(f"Console of the cloud: {site.console}")
     running = daemon.find(site)
     possible = [line for line in NEXT if line[0] != SSH or (running and running.backend == MACHINES)]
     parts.append("Next:\n" + aligned([(f"  {command}", what) for command, what in possible]))

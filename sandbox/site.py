@@ -56,6 +56,11 @@ class Site:
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
+    def console(self) -> str:
+        """The address of the cloud's console for a person; no server and no log sees what is behind the #."""
+        return f"http://127.0.0.1:{self.port}/_sandbox/console#token={self.token}"
+
+    @property
     def kubeconfig(self) -> Path:
         """Where the Pulumi program writes the cluster's kubeconfig."""
         return self.root / "kubeconfig.yaml"

@@ -51,8 +51,7 @@ class Sky:
         Raises:
             LabError: it was refused.
         """
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        return await self._send(method, f"{self.endpoint}{path}", json=body, headers=headers)
+        return await self._send(method, f"{self.endpoint}{path}", json=body)
 
     async def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """An admin call.
@@ -63,7 +62,8 @@ class Sky:
         return await self._send(method, f"{self.base}/_sandbox{path}", json=body)
 
     async def _send(self, method: str, url: str, **options: Any) -> dict[str, Any]:
-        async with self.session.request(method, url, **options) as answer:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with self.session.request(method, url, headers=headers, **options) as answer:
             text = await answer.text()
             if answer.status >= 300:
                 raise LabError(f"{method} {url}: {answer.status} {text}")

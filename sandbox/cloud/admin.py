@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
-from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
+from sandbox.cloud import console
+from sandbox.cloud.access import check_operator, check_peer, refusal
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.config import ACTION_MODES
-from sandbox.cloud.dispatch import error_reply
+from sandbox.cloud.config import ACTION_MODES, CloudConfig
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.overview import overview
@@ -22,44 +21,38 @@ from sandbox.cloud.resources.robot_servers import RobotServer
 from sandbox.cloud.robot import robot_wire
 
 PREFIX = "/_sandbox"
-CONSOLE = (Path(__file__).parent / "console.html").read_bytes()
 AdminHandler = Callable[[Cloud, web.Request], Awaitable[Any]]
 
 
 def routes(cloud: Cloud) -> list[web.RouteDef]:
-    """The routes of the admin calls; they bear no token, so they belong on loopback."""
-    return [web.route(method, PREFIX + path, _bound(cloud, handler)) for method, path, handler in _CALLS]
+    """The routes of the admin calls; all but health and the page itself ask for a token."""
+    guarded = [
+        web.route(method, PREFIX + path, _answering(cloud, handler, check_operator))
+        for method, path, handler in _CALLS
+    ]
+    return [
+        web.get("/", console.to_the_page),
+        web.get(console.PATH, console.page),
+        web.get(f"{PREFIX}/health", _answering(cloud, _health, check_peer)),
+        *guarded,
+    ]
 
 
-def _bound(cloud: Cloud, handler: AdminHandler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _answering(
+    cloud: Cloud, handler: AdminHandler, check: Callable[[web.Request, CloudConfig], None]
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
-            check_peer(request)
-            result = await handler(cloud, request)
+            check(request, cloud.config)
+            return _json(await handler(cloud, request))
         except ApiError as error:
-            reply = error_reply(error)
-            return _json(reply.body, reply.status)
-        return result if isinstance(result, web.StreamResponse) else _json(result)
+            return refusal(error)
 
     return answer
 
 
-def check_peer(request: web.Request) -> None:
-    """Refuse calls of machines, which reach the API on a socket of their own.
-
-    Raises:
-        ApiError: ``forbidden``; the caller is not on loopback.
-    """
-    try:
-        allowed = ip_address(request.remote or "").is_loopback
-    except ValueError:
-        allowed = request.remote is None  # a UNIX socket has no address
-    if not allowed:
-        raise ApiError("forbidden", "admin calls are answered on loopback only")
-
-
-def _json(value: Any, status: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
+def _json(value: Any) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
 
 
 async def _fields(request: web.Request) -> Fields:
@@ -69,7 +62,7 @@ async def _fields(request: web.Request) -> Fields:
 async def _body(request: web.Request) -> Any:
     try:
         return msgspec.json.decode(await request.read())
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ApiError("json_error", f"invalid JSON input: {error}") from error
 
 
@@ -95,9 +88,12 @@ async def _reset(cloud: Cloud, _request: web.Request) -> Any:
 
 def _number(request: web.Request, name: str, default: float) -> float:
     try:
-        return float(request.query.get(name, default))
+        number = float(request.query.get(name, default))
     except ValueError as error:
         raise InvalidInput({name: ["must be a number"]}) from error
+    if not 0 <= number < 2**53:
+        raise InvalidInput({name: ["must be a number that is not negative"]})
+    return number
 
 
 def _wanted(request: web.Request) -> Callable[[Request], bool]:
@@ -214,11 +210,13 @@ async def _robot_servers(cloud: Cloud, _request: web.Request) -> Any:
 
 
 async def _add_robot_server(cloud: Cloud, request: web.Request) -> Any:
-    values = await _body(request)
-    number = values.pop("number", None) if isinstance(values, dict) else None
+    fields = await _fields(request)
+    number = fields.number("number", least=1)
+    fields.check()
+    values = {name: value for name, value in fields.body.items() if name != "number"}
     try:
         server = msgspec.convert({"id": 0, "project": "", **values}, RobotServer, strict=True)
-    except (msgspec.ValidationError, TypeError) as error:
+    except msgspec.ValidationError as error:
         raise InvalidInput({"body": [str(error)]}) from error
     server.id = number or cloud.store.new_id(RobotServer)
     cloud.store.put(server)
@@ -239,12 +237,7 @@ async def _overview(cloud: Cloud, _request: web.Request) -> Any:
     return overview(cloud)
 
 
-async def _console(_cloud: Cloud, _request: web.Request) -> Any:
-    return web.Response(body=CONSOLE, content_type="text/html", charset="utf-8")
-
-
 _CALLS: list[tuple[str, str, AdminHandler]] = [
-    ("GET", "/health", _health),
     ("GET", "/state", _state),
     ("POST", "/reset", _reset),
     ("GET", "/requests", _requests),
@@ -253,15 +246,14 @@ _CALLS: list[tuple[str, str, AdminHandler]] = [
     ("GET", "/faults", _faults),
     ("POST", "/faults", _add_fault),
     ("DELETE", "/faults", _remove_faults),
-    ("DELETE", r"/faults/{id:\d+}", _remove_faults),
+    ("DELETE", r"/faults/{id:[0-9]{1,18}}", _remove_faults),
     ("PUT", "/tokens", _put_token),
     ("DELETE", "/tokens", _revoke_token),
     ("GET", "/settings", _settings),
     ("PUT", "/settings", _change_settings),
-    ("POST", r"/servers/{id:\d+}/events/{state}", _guest_event),
+    ("POST", r"/servers/{id:[0-9]{1,18}}/events/{state}", _guest_event),
     ("GET", "/robot/servers", _robot_servers),
     ("POST", "/robot/servers", _add_robot_server),
-    ("DELETE", r"/robot/servers/{id:\d+}", _remove_robot_server),
+    ("DELETE", r"/robot/servers/{id:[0-9]{1,18}}", _remove_robot_server),
     ("GET", "/overview", _overview),
-    ("GET", "/console", _console),
 ]

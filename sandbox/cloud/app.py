@@ -7,18 +7,35 @@ from collections.abc import AsyncIterator, Callable
 from random import Random, SystemRandom
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
-from sandbox.cloud import admin, metadata
+from sandbox.cloud import admin, console, metadata
+from sandbox.cloud.access import own_names_only, refusal
 from sandbox.cloud.backend import Backend
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.dispatch import PREFIX, Dispatcher
+from sandbox.cloud.errors import ApiError
 from sandbox.cloud.registry import discover
 
 CLOUD = web.AppKey("cloud", Cloud)
 # Hetzner accepts 32 KiB of user data; certificates and zone files are larger than aiohttp's default of 1 MiB
 # only by mistake.
 _LARGEST_BODY = 2 * 1024 * 1024
+
+
+@web.middleware
+async def in_one_form(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer what belongs to no part of the application as the API answers its errors."""
+    try:
+        return await handler(request)
+    except web.HTTPNotFound:
+        text = f"nothing is here: the API is below {PREFIX}, the console at {console.PATH}"
+        return refusal(ApiError("not_found", text))
+    except web.HTTPMethodNotAllowed:
+        return refusal(ApiError("method_not_allowed", "the request method is not allowed"))
+    except web.HTTPRequestEntityTooLarge:
+        return refusal(ApiError("invalid_input", "the body is too large", status=413))
 
 
 def create_app(
@@ -40,7 +57,7 @@ def create_app(
     """
     discover()
     cloud = Cloud(config, backend, clock, randomness or SystemRandom())
-    app = web.Application(client_max_size=_LARGEST_BODY)
+    app = web.Application(client_max_size=_LARGEST_BODY, middlewares=[own_names_only, in_one_form])
     app[CLOUD] = cloud
     app.router.add_route("*", PREFIX + "/{path:.*}", Dispatcher(cloud).handle)
     app.add_routes(metadata.routes(cloud))

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from sandbox.cloud.access import bearer_token
 from sandbox.cloud.call import Call, Reply
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, StateFileError
@@ -95,19 +96,14 @@ class Dispatcher:
         return await self._perform(exchange, operation, match.parameters)
 
     def _authorise(self, request: web.Request) -> str:
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not token:
-            raise ApiError("unauthorized", "token is required")
-        project = self._cloud.tokens.get(token.strip())
+        project = self._cloud.tokens.get(bearer_token(request))
         if project is None:
             raise ApiError("unauthorized", "the token you have provided is invalid")
         return project
 
     def _check_writable(self, request: web.Request) -> None:
-        if request.method != "GET" and self._cloud.read_only_tokens:
-            token = request.headers["Authorization"].partition(" ")[2].strip()
-            if token in self._cloud.read_only_tokens:
-                raise ApiError("token_readonly", "the token is only allowed to perform GET requests")
+        if request.method != "GET" and bearer_token(request) in self._cloud.read_only_tokens:
+            raise ApiError("token_readonly", "the token is only allowed to perform GET requests")
 
     async def _perform(
         self, exchange: _Exchange, operation: Operation, parameters: Mapping[str, str]
@@ -188,8 +184,7 @@ class Dispatcher:
 
 def error_reply(error: ApiError) -> Reply:
     """The error in Hetzner's envelope."""
-    body = {"error": {"code": error.code, "message": error.message, "details": error.details}}
-    return Reply(error.status, body)
+    return Reply(error.status, error.wire())
 
 
 def _faulty(exchange: _Exchange, fault: FaultRule) -> Reply:

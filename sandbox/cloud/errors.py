@@ -67,6 +67,10 @@ class ApiError(Exception):
         self.details = details
         self.status = status if status is not None else STATUSES.get(code, 422)
 
+    def wire(self) -> dict[str, Any]:
+        """The body that answers the request: Hetzner's envelope."""
+        return {"error": {"code": self.code, "message": self.message, "details": self.details}}
+
 
 class NotFound(ApiError):
     """The entity is not in this project."""

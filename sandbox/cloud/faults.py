@@ -96,6 +96,10 @@ def read_rule(body: Any, identity: int) -> FaultRule:
             problems[name] = [f"must be of type {known[name]}"]
     if values.get("drop", "") not in DROPS:
         problems["drop"] = ["must be 'before' or 'after'"]
+    numbers = {name: v for name, v in values.items() if isinstance(v, (int, float)) and name != "seed"}
+    problems |= {name: ["must not be negative"] for name, value in numbers.items() if value < 0}
+    if not problems and values.get("status") and not 400 <= values["status"] <= 599:
+        problems["status"] = ["must be that of an error, 400 to 599"]
     if not isinstance(body, dict) or problems:
         raise InvalidInput(problems or {"body": ["must be an object"]})
     return dataclasses.replace(FaultRule(**values), id=identity)

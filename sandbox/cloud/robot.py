@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from sandbox.cloud.access import own_names_only
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.resources.robot_servers import RobotServer
 
@@ -71,7 +72,7 @@ def create_robot_app(cloud: Cloud, users: Mapping[str, str], limit: int = DEFAUL
         except web.HTTPNotFound:
             return _json(RobotError(404, "NOT_FOUND", "page not found").body, 404)
 
-    app = web.Application(middlewares=[guard])
+    app = web.Application(middlewares=[own_names_only, guard])
     app.add_routes(_routes(cloud))
     return app
 

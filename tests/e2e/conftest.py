@@ -76,11 +76,13 @@ class Clone:
 
     def api(self, path: str, body: object = None, method: str | None = None) -> dict:
         """Call the clone's cloud."""
-        site = self.site
+        return self._ask(self.site.endpoint + path, body, method)
+
+    def _ask(self, url: str, body: object = None, method: str | None = None) -> dict:
         request = urllib.request.Request(
-            site.endpoint + path,
+            url,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {site.token}", "Content-Type": "application/json"},
+            headers={"Authorization": f"Bearer {self.site.token}", "Content-Type": "application/json"},
             method=method,
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -88,9 +90,7 @@ class Clone:
 
     def writes(self) -> dict[str, int]:
         """How often each operation that changes something was called."""
-        url = f"http://127.0.0.1:{self.site.port}/_sandbox/requests/counts"
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            operations = json.load(answer)["operations"]
+        operations = self._ask(f"http://127.0.0.1:{self.site.port}/_sandbox/requests/counts")["operations"]
         return {name: number for name, number in operations.items() if not name.startswith("GET ")}
 
     def kubectl(self, *arguments: str) -> dict:

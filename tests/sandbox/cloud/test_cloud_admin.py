@@ -1,11 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from aiohttp.test_utils import make_mocked_request
 from cloud_emulator import Emulator, Start
-
-from sandbox.cloud import admin
-from sandbox.cloud.errors import ApiError
 
 
 async def test_health(emulator: Emulator):
@@ -64,7 +60,7 @@ async def test_wrong_settings(emulator: Emulator, body):
 
 
 async def test_wrong_queries_are_clear_errors(emulator: Emulator):
-    for query in ("limit=x", "since=yesterday"):
+    for query in ("limit=x", "since=yesterday", "limit=inf", "limit=-1", "since=nan"):
         assert (await emulator.refused("GET", f"/_sandbox/requests?{query}"))["code"] == "invalid_input"
 
 
@@ -90,16 +86,6 @@ async def test_the_console_shows_everything(emulator: Emulator):
     assert shown["load_balancers"][0]["name"] == "lb"
     assert shown["requests"]
     assert shown["actions"]
-
-
-@pytest.mark.parametrize(("peer", "allowed"), [("127.0.0.1", True), ("::1", True), ("203.0.113.4", False)])
-def test_machines_can_not_make_admin_calls(peer, allowed):
-    request = make_mocked_request("GET", "/_sandbox/health").clone(remote=peer)
-    if allowed:
-        admin.check_peer(request)
-        return
-    with pytest.raises(ApiError, match="forbidden"):
-        admin.check_peer(request)
 
 
 async def test_tokens_come_and_go_at_run_time(emulator: Emulator):

@@ -115,7 +115,19 @@ async def test_an_action_that_fails(emulator: Emulator):
     await emulator.ok("POST", path, body)
 
 
-@pytest.mark.parametrize("rule", [{"color": 1}, {"times": "x"}, {"drop": "now"}, {"id": 1}, [], {"after": 1}])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"color": 1},
+        {"times": "x"},
+        {"drop": "now"},
+        {"id": 1},
+        [],
+        {"after": 1},
+        {"status": 99},
+        {"latency": -1},
+    ],
+)
 async def test_rules_that_are_none(emulator: Emulator, rule):
     error = await emulator.refused("POST", "/_sandbox/faults", rule)
     assert error["code"] == "invalid_input"

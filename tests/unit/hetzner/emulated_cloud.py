@@ -19,6 +19,7 @@ from sandbox.cloud.config import CloudConfig
 
 TOKEN = "t" * 64
 OTHER_TOKEN = "o" * 64
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @dataclass
@@ -54,9 +55,8 @@ class EmulatedCloud:
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """A call to the API beside the code under test."""
-        headers = {"Authorization": f"Bearer {TOKEN}"}
         async with self.session.request(
-            method, f"{self.endpoint}{path}", json=body, headers=headers
+            method, f"{self.endpoint}{path}", json=body, headers=BEARER
         ) as answer:
             text = await answer.text()
             assert answer.status < 300, text
@@ -64,7 +64,7 @@ class EmulatedCloud:
 
     async def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         url = self.server.make_url(f"/_sandbox{path}")
-        async with self.session.request(method, url, json=body) as answer:
+        async with self.session.request(method, url, json=body, headers=BEARER) as answer:
             assert answer.status < 300, await answer.text()
             return await answer.json()
 
