@@ -157,14 +157,21 @@ class ServiceController:
             self._known.pop(key, None)
 
     async def reconcile_node(self, _key: str) -> None:
-        """A Node changed: look at every load balancer whose Nodes are not these any more."""
+        """A Node changed: look at every load balancer whose Nodes are not these any more.
+
+        A Service that fails does not wait for its next try: what it fails for may concern one port, and
+        traffic to a Node that is gone concerns all. Only a deletion has no use for other Nodes.
+        """
         hosts = self._hosts.all
         now = asyncio.get_running_loop().time()
         for key, known in self._known.items():
-            if known.hosts != hosts:  # also while the first look lasts: it may be at older Nodes
+            service = self._services.get(key)
+            going = service is None or not wants_load_balancer(service)
+            if (
+                known.hosts != hosts and not going
+            ):  # also while the first look lasts: it may be at older Nodes
                 known.due = known.due or now
-                if not self._is_failing(key):
-                    self.queue.add(key)
+                self.queue.add(key)
 
     def resync(self) -> None:
         """Look at all load balancers for drift, except those that are tried again anyway."""

@@ -502,6 +502,29 @@ class TestNodes:
             await cluster.settle(6)
             assert cluster.targets("web") == ("a", "b")
 
+    @pytest.mark.parametrize("waits", [0, 700])
+    async def test_other_nodes_reach_a_failing_service_at_once(self, waits: float) -> None:
+        async with running(ServiceOptions(resync_period=0)) as cluster:
+            await cluster.put_node("a")
+            await cluster.put("web")
+            cluster.cloud.script.fail("ensure", CloudUnavailable("no answer"))
+            await cluster.put_node("b")
+            await cluster.settle(waits)
+            assert cluster.targets("web") == ("a",)
+            cluster.cloud.script.heal("ensure")
+            await cluster.put_node("a", labels={EXCLUDE_FROM_LOAD_BALANCERS: ""})
+            assert cluster.targets("web") == ("b",)
+
+    async def test_nodes_do_not_hurry_a_deletion_that_fails(self) -> None:
+        async with running() as cluster:
+            await cluster.put("web")
+            cluster.cloud.script.fail("delete-load-balancer", CloudUnavailable("no answer"))
+            cluster.transport.remove(f"{SHOP}/web")
+            await cluster.settle()
+            for number in range(5):
+                await cluster.put_node(f"n{number}")
+            assert len(cluster.calls("delete-load-balancer")) == 1
+
     async def test_a_slow_update_never_overwrites_a_newer_one(self) -> None:
         async with running() as cluster:
             await cluster.put_node("a")
