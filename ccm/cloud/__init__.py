@@ -24,6 +24,7 @@ from ccm.cloud.errors import (
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, Instances, NodeView
 from ccm.cloud.load_balancers import (
     Ingress,
+    KnowsOthers,
     LoadBalancerResult,
     LoadBalancers,
     Orphan,
@@ -49,6 +50,7 @@ __all__ = [
     "Instance",
     "InstanceNotFound",
     "Instances",
+    "KnowsOthers",
     "LoadBalancerResult",
     "LoadBalancers",
     "Machine",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ccm.cloud.instances import NodeView
 from ccm.cloud.notice import Notice
@@ -47,6 +47,7 @@ class ServiceView:
     load_balancer_ip: str = ""
     ip_families: tuple[str, ...] = ()
     session_affinity: str = "None"
+    load_balancer_class: str = ""
     addresses: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -100,6 +101,28 @@ class Orphan:
     name: str
     uid: str
     what: str
+
+
+@runtime_checkable
+class KnowsOthers(Protocol):
+    """Load balancers may also know what another cloud-controller-manager would make of a Service."""
+
+    @property
+    def others(self) -> Collection[str]:
+        """The names of those that it knows."""
+        ...
+
+    async def differences(self, service: ServiceView, other: str) -> Sequence[str]:
+        """Say what another could not read, or would act on otherwise, each with what to do about it.
+
+        Args:
+            service: The Service.
+            other: One of ``others``.
+
+        Raises:
+            CloudError: not known.
+        """
+        ...
 
 
 class LoadBalancers(Protocol):

@@ -6,6 +6,7 @@ The same reader is used as in the cluster, so what passes here is understood the
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +18,24 @@ import yaml
 
 from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner import environment
+from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import read
 from ccm.hetzner.load_balancers.listeners import wanted_listeners
+from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.kube.objects import Service, decode_object
 
 OK, FOUND, MISUSED = 0, 1, 2
-_USAGE = "Usage: python -m ccm lint FILE [FILE ...]     (- reads standard input)"
+_USAGE = """Checks the annotations of Services in manifests, offline.
+
+Usage:
+  python -m ccm lint [--for=official] FILE [FILE ...]     (- reads standard input)
+
+  --for=official   also name what the official Hetzner CCM (v1.35.0) can't read or would act on otherwise
+
+To check what is in a cluster: kubectl get services -A -o yaml | python -m ccm lint -
+It ends with 0 if nothing was found, with 1 if something was, with 2 if a file can't be read.
+"""
+_FOR = "--for="
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +58,13 @@ class Unreadable(Exception):
     """A file is no manifest."""
 
 
-def lint(name: str, text: str) -> tuple[int, list[Finding]]:
+def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list[Finding]]:
     """Check one file.
 
     Args:
         name: Of the file.
         text: Its content: YAML or JSON, one or more objects.
+        for_official: Also say what the official CCM would make of it.
 
     Returns:
         How many Services of type LoadBalancer it has, and what is wrong with them.
@@ -61,27 +75,56 @@ def lint(name: str, text: str) -> tuple[int, list[Finding]]:
     try:
         documents = list(yaml.safe_load_all(text))
     except (yaml.YAMLError, ValueError) as error:
-        raise Unreadable(f"{name}: this is no YAML: {' '.join(str(error).split())}") from error
+        # The parser's own words have the line, with a caret below the place.
+        where = str(error).replace('"<unicode string>"', f'"{name}"')
+        raise Unreadable(f"{name}: this is no YAML: {where}") from error
     number, findings = 0, list[Finding]()
     for item in _objects(documents):
         if item.get("kind") != "Service":
             continue
-        metadata = cast(
-            "Mapping[str, Any]", item.get("metadata") if isinstance(item.get("metadata"), dict) else {}
-        )
-        place = f"{name}: service {metadata.get('name', '?')}"
-        try:
-            service = decode_object(dict(item), Service)
-        except msgspec.ValidationError as error:
-            findings.append(Finding(place, f"{error}; annotations must be texts: put them in quotes"))
-            continue
-        if service.spec.type == "LoadBalancer":
-            number += 1
-            findings += [Finding(place, problem) for problem in _problems(service)]
+        place = f"{name}: service {_part(item, 'metadata').get('name', '?')}"
+        service, mistakes = _decode(item)
+        if service.spec.type == "LoadBalancer" or mistakes:
+            number += service.spec.type == "LoadBalancer"
+            found = [*mistakes, *_problems(service, for_official=for_official)]
+            findings += [Finding(place, one) for one in found]
     return number, findings
 
 
-def _problems(service: Service) -> Iterator[str]:
+def _decode(item: Mapping[str, Any]) -> tuple[Service, list[str]]:
+    """The Service, as far as it can be read, and what can't be."""
+    annotations, mistakes = _texts(_part(item, "metadata").get("annotations"))
+    whole = {**item, "metadata": {**_part(item, "metadata"), "annotations": annotations}}
+    try:
+        return decode_object(whole, Service), mistakes
+    except msgspec.ValidationError as error:
+        mistakes.append(str(error))
+    # What is wrong elsewhere keeps nobody from reading the annotations.
+    spec = {"type": "LoadBalancer" if _part(item, "spec").get("type") == "LoadBalancer" else "ClusterIP"}
+    return decode_object({"metadata": {"annotations": annotations}, "spec": spec}, Service), mistakes
+
+
+def _texts(annotations: object) -> tuple[dict[str, str], list[str]]:
+    """Annotations as the texts that their owner meant; names those that the API server would refuse."""
+    texts, mistakes = dict[str, str](), list[str]()
+    if not isinstance(annotations, dict):
+        return texts, mistakes if annotations is None else ["metadata.annotations is not a table of texts"]
+    for key, value in cast("dict[object, object]", annotations).items():
+        if value is not None and not isinstance(value, str):
+            shown = str(value).lower() if isinstance(value, bool) else str(value)
+            mistakes.append(f"{key}: {shown} is not a text: put it in quotes, {shown[:80]!r}")
+            texts[str(key)] = shown
+        else:
+            texts[str(key)] = value or ""
+    return texts, mistakes
+
+
+def _part(item: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = item.get(name)
+    return cast("Mapping[str, Any]", part) if isinstance(part, dict) else {}
+
+
+def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
     # In a file, ports have no node ports yet; the cluster gives them out.
     ports = tuple(ServicePort(one.port, one.node_port or 1, one.protocol) for one in service.spec.ports)
     view = ServiceView(
@@ -90,11 +133,17 @@ def _problems(service: Service) -> Iterator[str]:
         service.metadata.uid,
         service.metadata.annotations,
         ports,
+        external_traffic_policy=service.spec.external_traffic_policy or "Cluster",
+        health_check_node_port=service.spec.health_check_node_port,
         source_ranges=service.spec.load_balancer_source_ranges,
         load_balancer_ip=service.spec.load_balancer_ip,
         ip_families=service.spec.ip_families,
         session_affinity=service.spec.session_affinity or "None",
+        load_balancer_class=service.spec.load_balancer_class or "",
     )
+    yield from _strangers(view.annotations)
+    if service.spec.type != "LoadBalancer":
+        return
     wishes = read(view, _NO_DEFAULTS, network=True)
     yield from wishes.problems.values()
     yield from wishes.remarks.values()
@@ -108,6 +157,22 @@ def _problems(service: Service) -> Iterator[str]:
             and not (asked.certificates.uploaded or asked.certificates.domains)
         ):
             yield f"port {port.port} has protocol https and no certificate: name some in http-certificates"
+    if for_official:
+        judged = official.judge(view, _NO_DEFAULTS, network=True)
+        yield from (f"under the official CCM: {one}" for one in judged)
+
+
+def _strangers(annotations: Iterable[str]) -> Iterator[str]:
+    """Prefixes that are meant to be ours and are not."""
+    for name in annotations:
+        prefix, slash, key = name.partition("/")
+        # As alike as load-balancer.hetzner.com or loadbalancer.hetzner.cloud; cloud providers' own are less.
+        alike = difflib.SequenceMatcher(None, prefix.lower() + "/", PREFIX).ratio() > _ALIKE
+        if slash and alike and prefix + "/" != PREFIX:
+            yield f"{name}: nobody reads the prefix {prefix + slash!r}; did you mean {PREFIX + key!r}?"
+
+
+_ALIKE = 0.85
 
 
 def _objects(documents: Iterable[object]) -> Iterator[Mapping[str, Any]]:
@@ -130,27 +195,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code.
 
     Args:
-        arguments: Names of files.
+        arguments: Names of files, and options.
     """
-    files = list(sys.argv[2:] if arguments is None else arguments)
-    if not files or any(name in ("-h", "--help") for name in files):
-        print(_USAGE, file=sys.stderr if not files else sys.stdout)
-        return MISUSED if not files else OK
-    services, findings = 0, list[Finding]()
-    for name in files:
-        try:
-            text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-            number, found = lint(name, text)
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not text"
-            print(f"Error: {name}: can't be read: {why}", file=sys.stderr)
-            return MISUSED
-        except Unreadable as error:
-            print(f"Error: {error}", file=sys.stderr)
-            return MISUSED
-        services += number
-        findings += found
+    given = list(sys.argv[2:] if arguments is None else arguments)
+    if any(word in ("-h", "--help") for word in given):
+        print(_USAGE, end="")
+        return OK
+    options = [word for word in given if word.startswith("-") and word != "-"]
+    files = [word for word in given if word not in options]
+    wrong = [word for word in options if word != _FOR + official.NAME]
+    if wrong:
+        print(f"Error: lint: {wrong[0]!r} is not {_FOR}{official.NAME}", file=sys.stderr)
+        return MISUSED
+    if not files:
+        print(_USAGE, end="", file=sys.stderr)
+        return MISUSED
+    try:
+        checked = [lint(name, _content(name), for_official=bool(options)) for name in files]
+    except Unreadable as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return MISUSED
+    findings = [finding for _, found in checked for finding in found]
     for finding in findings:
         print(finding)
-    print(f"{services} Services of type LoadBalancer, {len(findings)} findings")
+    services = sum(number for number, _ in checked)
+    print(f"{_counted(services, 'Service')} of type LoadBalancer, {_counted(len(findings), 'finding')}")
     return FOUND if findings else OK
+
+
+def _content(name: str) -> str:
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise Unreadable(f"{name}: can't be read: {why}") from error
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -79,6 +79,7 @@ def view_of(service: Service) -> ServiceView:
         load_balancer_ip=spec.load_balancer_ip,
         ip_families=spec.ip_families,
         session_affinity=spec.session_affinity or "None",
+        load_balancer_class=spec.load_balancer_class or "",
         addresses=tuple(one.ip or one.hostname for one in service.status.load_balancer.ingress),
     )
 

@@ -13,6 +13,7 @@ from ccm.hetzner.api import HetznerApi
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.environment import LoadBalancerSettings
 from ccm.hetzner.errors import Refused, unavailable
+from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.certificates import Certificates, Swept
 from ccm.hetzner.load_balancers.changes import Sleep
 from ccm.hetzner.load_balancers.creation import PATH, Site, create
@@ -99,6 +100,19 @@ class HetznerLoadBalancers:
                 steps += (await self._sweep(case, balancer, None)).steps
             others = self._others(service, balancer)
             return [*steps, *(f"leave load balancer {one.name} ({one.id})" for one in others)]
+
+    @property
+    def others(self) -> Collection[str]:
+        """See :class:`ccm.cloud.KnowsOthers`."""
+        return (official.NAME,)
+
+    async def differences(self, service: ServiceView, other: str) -> Sequence[str]:  # noqa: ARG002 - one
+        """See :meth:`ccm.cloud.KnowsOthers.differences`."""
+        found = placed_on(service, await self.inventory.all(service))
+        return [
+            *self._examiner.read(service).problems.values(),
+            *self._examiner.judge_for_official(service, found[0] if found else None),
+        ]
 
     async def ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         """See :meth:`ccm.cloud.LoadBalancers.ensure`."""

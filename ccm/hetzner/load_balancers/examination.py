@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ccm.cloud import NodeView, Notice, ServiceView
 from ccm.hetzner.environment import LoadBalancerSettings
+from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import Wishes, read
 from ccm.hetzner.load_balancers.certificates import Certificates, Resolution
 from ccm.hetzner.load_balancers.creation import Site
@@ -96,6 +97,11 @@ class Examiner:
     def read(self, service: ServiceView) -> Wishes:
         """The Service's annotations."""
         return read(service, self.settings, network=self.network() is not None)
+
+    def judge_for_official(self, service: ServiceView, balancer: LoadBalancer | None) -> tuple[str, ...]:
+        """See :func:`ccm.hetzner.load_balancers.official.judge`."""
+        network = self.network() is not None
+        return official.judge(service, self.settings, network=network, balancer=balancer)
 
     async def locate(self, service: ServiceView, wishes: Wishes, age: float = VIEW_AGE) -> Place:
         """The Service's load balancer, in a list at most ``age`` seconds old.

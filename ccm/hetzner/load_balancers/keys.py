@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ccm.hetzner.load_balancers.readings import Reading
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -17,8 +19,8 @@ class Key:
         meaning: One sentence.
         variable: The environment variable that stands in for it in all Services, without its prefix.
         port: Whether it can be given for one port alone, as ``port.<n>.<key>``.
-        ours: Whether the official CCM lacks it.
         inert: Whether it has no effect.
+        official: How the official CCM reads its value; not at all, if the key is ours.
     """
 
     name: str
@@ -28,8 +30,13 @@ class Key:
     meaning: str
     variable: str = ""
     port: bool = False
-    ours: bool = False
     inert: bool = False
+    official: Reading = Reading.UNKNOWN
+
+    @property
+    def ours(self) -> bool:
+        """Whether the official CCM lacks it."""
+        return self.official is Reading.UNKNOWN
 
 
 BOOLEAN = "true or false"
@@ -48,7 +55,14 @@ def _number(lowest: int, highest: int) -> str:
 
 
 _WHOLE = (
-    Key("name", NAME, "", "shop", "Its name; without it, `a` and the Service's UID. A change renames it."),
+    Key(
+        "name",
+        NAME,
+        "",
+        "shop",
+        "Its name; without it, `a` and the Service's UID. A change renames it.",
+        official=Reading.TEXT,
+    ),
     Key(
         "location",
         PLACE,
@@ -57,6 +71,7 @@ _WHOLE = (
         "Where it is made. Without location and zone: in the network zone of most of its servers. A later "
         "change gets an Event, nothing moves.",
         "LOCATION",
+        official=Reading.TEXT,
     ),
     Key(
         "network-zone",
@@ -65,6 +80,7 @@ _WHOLE = (
         "us-east",
         "Made anywhere in this zone; loses against `location`. A later change gets an Event.",
         "NETWORK_ZONE",
+        official=Reading.TEXT,
     ),
     Key(
         "type",
@@ -74,6 +90,7 @@ _WHOLE = (
         "Its type. Never annotated: a new one is `lb11`, others keep theirs; taken away: `lb11` again, "
         "unless that is too small for its ports or nodes.",
         "TYPE",
+        official=Reading.LOWER,
     ),
     Key(
         "algorithm-type",
@@ -82,6 +99,7 @@ _WHOLE = (
         "least_connections",
         "How a target is chosen.",
         "ALGORITHM_TYPE",
+        official=Reading.WORD,
     ),
     Key(
         "disable-public-network",
@@ -90,6 +108,7 @@ _WHOLE = (
         "true",
         "Reachable in the private network only. Never annotated: left as it is; taken away: public again.",
         "DISABLE_PUBLIC_NETWORK",
+        official=Reading.BOOLEAN,
     ),
     Key(
         "use-private-ip",
@@ -99,6 +118,7 @@ _WHOLE = (
         "Send traffic to the private addresses of servers; needs HCLOUD_NETWORK. Servers change over one by "
         "one.",
         "USE_PRIVATE_IP",
+        official=Reading.BOOLEAN,
     ),
     Key(
         "private-ipv4",
@@ -106,6 +126,7 @@ _WHOLE = (
         "",
         "10.0.0.9",
         "Its own address in the private network; without it, any. A change attaches it anew.",
+        official=Reading.TEXT,
     ),
     Key(
         "private-subnet-ip-range",
@@ -114,6 +135,7 @@ _WHOLE = (
         "10.0.1.0/24",
         "The subnet in which it gets its address; counts when it is attached. A later change gets an Event.",
         "PRIVATE_SUBNET_IP_RANGE",
+        official=Reading.NETWORK,
     ),
     Key(
         "disable-private-ingress",
@@ -122,6 +144,7 @@ _WHOLE = (
         "true",
         "Leave its private address out of the Service's status.",
         "DISABLE_PRIVATE_INGRESS",
+        official=Reading.BOOLEAN,
     ),
     Key(
         "ipv6-disabled",
@@ -130,14 +153,23 @@ _WHOLE = (
         "true",
         "Leave its IPv6 address out of the Service's status; Hetzner has no switch for the address itself.",
         "DISABLE_IPV6",
+        official=Reading.BOOLEAN,
     ),
-    Key("hostname", DOMAIN, "", "shop.example.com", "The Service's status has this name and no addresses."),
+    Key(
+        "hostname",
+        DOMAIN,
+        "",
+        "shop.example.com",
+        "The Service's status has this name and no addresses.",
+        official=Reading.DOMAIN,
+    ),
     Key(
         "ipv4-rdns",
         DOMAIN,
         "",
         "four.example.com",
         "Reverse DNS name of its IPv4 address; taken away, the default comes back.",
+        official=Reading.DOMAIN,
     ),
     Key(
         "ipv6-rdns",
@@ -145,6 +177,7 @@ _WHOLE = (
         "",
         "six.example.com",
         "Reverse DNS name of its IPv6 address; taken away, the default comes back.",
+        official=Reading.DOMAIN,
     ),
     Key(
         "node-selector",
@@ -152,17 +185,41 @@ _WHOLE = (
         "",
         "pool=edge",
         "Which nodes get traffic; without it, all. Follows the nodes' labels. No effect with `share`.",
+        official=Reading.SELECTOR,
     ),
-    Key("ipv4", ANY, "", "203.0.113.9", "Accepted for the official CCM's sake; no effect.", inert=True),
-    Key("ipv6", ANY, "", "2001:db8::9", "Accepted for the official CCM's sake; no effect.", inert=True),
-    Key("id", ANY, "", "7", "Accepted for the official CCM's sake; no effect.", inert=True),
+    Key(
+        "ipv4",
+        ANY,
+        "",
+        "203.0.113.9",
+        "Accepted for the official CCM's sake; no effect.",
+        inert=True,
+        official=Reading.UNUSED,
+    ),
+    Key(
+        "ipv6",
+        ANY,
+        "",
+        "2001:db8::9",
+        "Accepted for the official CCM's sake; no effect.",
+        inert=True,
+        official=Reading.UNUSED,
+    ),
+    Key(
+        "id",
+        ANY,
+        "",
+        "7",
+        "Accepted for the official CCM's sake; no effect.",
+        inert=True,
+        official=Reading.UNUSED,
+    ),
     Key(
         "adopt",
         NAME,
         "",
         "4711",
         "Id or name of a load balancer that becomes the Service's. When the Service goes, it stays.",
-        ours=True,
     ),
     Key(
         "share",
@@ -171,7 +228,6 @@ _WHOLE = (
         "edge",
         "Services of the cluster with the same word share one load balancer. The first decides about all but "
         "ports. A port that is taken gets an Event.",
-        ours=True,
     ),
     Key(
         "preserve-foreign",
@@ -179,7 +235,6 @@ _WHOLE = (
         "false",
         "true",
         "Leave ports and targets alone that somebody else added.",
-        ours=True,
     ),
     Key(
         "labels",
@@ -187,7 +242,6 @@ _WHOLE = (
         "",
         "team=shop",
         "Labels of the load balancer at Hetzner; they go with the annotation.",
-        ours=True,
     ),
     Key(
         "delete-protection",
@@ -196,12 +250,13 @@ _WHOLE = (
         "true",
         "Protect it against deletion. Never annotated: left as it is; taken away: lifted. A protected one "
         "stays when its Service goes, with an Event.",
-        ours=True,
     ),
 )
 
 _PORT = (
-    Key("protocol", "tcp or http or https", "tcp", "http", "What it speaks.", port=True),
+    Key(
+        "protocol", "tcp or http or https", "tcp", "http", "What it speaks.", port=True, official=Reading.WORD
+    ),
     Key(
         "uses-proxyprotocol",
         BOOLEAN,
@@ -210,6 +265,7 @@ _PORT = (
         "Send the PROXY protocol's header; the Service's status then says `ipMode: Proxy`.",
         "USES_PROXYPROTOCOL",
         port=True,
+        official=Reading.BOOLEAN,
     ),
     Key(
         "http-cookie-name",
@@ -218,9 +274,26 @@ _PORT = (
         "MINE",
         "Name of the sticky session's cookie.",
         port=True,
+        official=Reading.TEXT,
     ),
-    Key("http-cookie-lifetime", _seconds(30, 86400), "300", "10m", "Its lifetime.", port=True),
-    Key("http-timeout-idle", _seconds(30, 300), "50", "60", "When an idle connection is closed.", port=True),
+    Key(
+        "http-cookie-lifetime",
+        _seconds(30, 86400),
+        "300",
+        "10m",
+        "Its lifetime.",
+        port=True,
+        official=Reading.DURATION,
+    ),
+    Key(
+        "http-timeout-idle",
+        _seconds(30, 300),
+        "50",
+        "60",
+        "When an idle connection is closed.",
+        port=True,
+        official=Reading.DURATION,
+    ),
     Key(
         "http-sticky-sessions",
         BOOLEAN,
@@ -228,6 +301,7 @@ _PORT = (
         "true",
         "A client gets the same target each time.",
         port=True,
+        official=Reading.BOOLEAN,
     ),
     Key(
         "http-redirect-http",
@@ -236,6 +310,7 @@ _PORT = (
         "true",
         "Redirect from port 80; needs protocol `https`, and port 80 to be free.",
         port=True,
+        official=Reading.BOOLEAN,
     ),
     Key(
         "http-certificates",
@@ -244,6 +319,7 @@ _PORT = (
         "shop,4711",
         "Ids or names of uploaded certificates; for protocol `https`.",
         port=True,
+        official=Reading.LIST,
     ),
     Key(
         "certificate-type",
@@ -252,6 +328,7 @@ _PORT = (
         "managed",
         "Whether certificates are uploaded or issued by Hetzner.",
         port=True,
+        official=Reading.LOWER,
     ),
     Key(
         "http-managed-certificate-name",
@@ -260,6 +337,7 @@ _PORT = (
         "shop",
         "Name of a managed certificate when it is requested; or `ccm-managed-certificate-` and the UID.",
         port=True,
+        official=Reading.TEXT,
     ),
     Key(
         "http-managed-certificate-domains",
@@ -268,6 +346,7 @@ _PORT = (
         "shop.example.com",
         "Its domains, needed. When they change, a new one takes the old one's place.",
         port=True,
+        official=Reading.LIST,
     ),
     Key(
         "http-managed-certificate-acme-staging",
@@ -276,6 +355,7 @@ _PORT = (
         "true",
         "Have it issued by the authority's test system.",
         port=True,
+        official=Reading.STAGING,
     ),
     Key(
         "health-check-protocol",
@@ -284,8 +364,17 @@ _PORT = (
         "https",
         "How targets are checked; without it, as the port's protocol, `http` for https.",
         port=True,
+        official=Reading.WORD,
     ),
-    Key("health-check-port", _number(1, 65535), "", "8080", "Where; without it, the node port.", port=True),
+    Key(
+        "health-check-port",
+        _number(1, 65535),
+        "",
+        "8080",
+        "Where; without it, the node port.",
+        port=True,
+        official=Reading.INTEGER,
+    ),
     Key(
         "health-check-interval",
         _seconds(3, 60),
@@ -294,6 +383,7 @@ _PORT = (
         "Time from check to check.",
         "HEALTH_CHECK_INTERVAL",
         port=True,
+        official=Reading.DURATION,
     ),
     Key(
         "health-check-timeout",
@@ -303,6 +393,7 @@ _PORT = (
         "How long an answer may take; not longer than the interval.",
         "HEALTH_CHECK_TIMEOUT",
         port=True,
+        official=Reading.DURATION,
     ),
     Key(
         "health-check-retries",
@@ -312,9 +403,20 @@ _PORT = (
         "Failures until a target is unhealthy.",
         "HEALTH_CHECK_RETRIES",
         port=True,
+        official=Reading.INTEGER,
     ),
-    Key("health-check-http-domain", NAME, "", "shop.example.com", "Host that is asked for.", port=True),
-    Key("health-check-http-path", ANY, "/", "/up", "Path that is asked for.", port=True),
+    Key(
+        "health-check-http-domain",
+        NAME,
+        "",
+        "shop.example.com",
+        "Host that is asked for.",
+        port=True,
+        official=Reading.TEXT,
+    ),
+    Key(
+        "health-check-http-path", ANY, "/", "/up", "Path that is asked for.", port=True, official=Reading.TEXT
+    ),
     Key(
         "health-check-http-validate-certificate",
         BOOLEAN,
@@ -322,6 +424,7 @@ _PORT = (
         "true",
         "Check by TLS; `https` as health-check-protocol means the same.",
         port=True,
+        official=Reading.BOOLEAN,
     ),
     Key(
         "http-status-codes",
@@ -330,6 +433,7 @@ _PORT = (
         "204",
         "Answers that count as healthy.",
         port=True,
+        official=Reading.LIST,
     ),
 )
 

@@ -17,7 +17,9 @@ are texts, so `true` and numbers need quotes in YAML; white space around them an
 list is dropped, an empty value counts as none, and words may be in upper or lower case. Durations are
 seconds (`15`) or written like `15s` or `1m30s`. Taking an annotation away takes its effect away. A
 default in the column *environment* counts for all Services; its name stands below
-`HCLOUD_LOAD_BALANCERS_`.
+`HCLOUD_LOAD_BALANCERS_`. The last column says how the official CCM reads a value, where a Service should work
+under both: it drops no white space, takes no bare seconds and no words like `TRUE ` for `true`.
+`python -m ccm lint --for=official FILE` finds what it would read otherwise; it knows no keys of single ports.
 
 Everything that is wrong with a Service is told in one Event, `InvalidLoadBalancerAnnotation`, with key,
 value and what is allowed. Until it is put right, a load balancer that exists keeps its settings and
@@ -42,13 +44,13 @@ def reference() -> str:
 
 
 def _rows(keys: Iterable[Key]) -> Iterator[str]:
-    yield "| annotation | value | default | environment | meaning |"
-    yield "|---|---|---|---|---|"
+    yield "| annotation | value | default | environment | meaning | official |"
+    yield "|---|---|---|---|---|---|"
     for key in keys:
         name = f"`{key.name}`" + (" *ours*" if key.ours else "")
         default = f"`{key.default}`" if key.default else ""
         variable = f"`{key.variable}`" if key.variable else ""
-        yield f"| {name} | {key.allowed} | {default} | {variable} | {key.meaning} |"
+        yield f"| {name} | {key.allowed} | {default} | {variable} | {key.meaning} | {key.official.value} |"
 
 
 if __name__ == "__main__":

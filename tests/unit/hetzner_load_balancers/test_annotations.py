@@ -123,14 +123,20 @@ def test_a_timeout_longer_than_the_interval() -> None:
     assert wishes({"health-check-interval": "5"}).problems == {}
 
 
+def test_only_so_many_guesses_are_made_as_cost_nothing() -> None:
+    found = wishes({f"helth-check-port{number}": "x" for number in range(2000)})
+    assert len(found.remarks) == 2000
+    assert sum("did you mean" in text for text in found.remarks.values()) == 5
+
+
 def test_a_misspelt_key_and_a_port_that_is_not_there_are_remarks_only() -> None:
     found = wishes(
         {"algorithm": "x", "port.81.protocol": "http", "port.80.location": "fsn1", "port.x.protocol": "tcp"}
     )
     assert found.problems == {}
     assert sorted(found.remarks.values()) == [
-        f"{PREFIX}algorithm: there is no such annotation",
-        f"{PREFIX}port.80.location: there is no such annotation",
+        f"{PREFIX}algorithm: there is no such annotation; did you mean {PREFIX}algorithm-type?",
+        f"{PREFIX}port.80.location: counts for the whole load balancer only: write {PREFIX}location",
         f"{PREFIX}port.81.protocol: the Service has no port 81, it has 80",
         f"{PREFIX}port.x.protocol: the Service has no port x, it has 80",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from ccm.__main__ import main
 from ccm.hetzner.lint import Unreadable, lint
+from ccm.hetzner.load_balancers.reader import PREFIX
 
 BAD = """
 apiVersion: v1
@@ -38,18 +40,81 @@ def texts(text: str) -> list[str]:
 def test_everything_that_is_wrong_is_found() -> None:
     assert texts(BAD) == [
         "load-balancer.hetzner.cloud/algorithm-type: 'random' is not round_robin or least_connections",
-        "load-balancer.hetzner.cloud/typ: there is no such annotation",
+        f"{PREFIX}typ: there is no such annotation; did you mean {PREFIX}type?",
         "Hetzner load balancers only know TCP; these ports are left out: 53/UDP",
         "Hetzner load balancers can't do this, so it has no effect: loadBalancerSourceRanges (10.0.0.0/8)",
         "port 443 has protocol https and no certificate: name some in http-certificates",
     ]
 
 
-def test_an_annotation_without_quotes() -> None:
-    annotations = "{load-balancer.hetzner.cloud/use-private-ip: true}"
-    text = f"kind: Service\nmetadata: {{name: web, annotations: {annotations}}}\n"
-    [finding] = texts(text)
-    assert "put them in quotes" in finding
+def test_values_without_quotes_hide_nothing_else() -> None:
+    text = """
+kind: Service
+metadata:
+  name: web
+  annotations:
+    load-balancer.hetzner.cloud/use-private-ip: true
+    load-balancer.hetzner.cloud/health-check-retries: 9
+    load-balancer.hetzner.cloud/algorithm-type: random
+    load-balancer.hetzner.cloud/name:
+spec: {type: LoadBalancer, ports: [{port: 80}]}
+"""
+    assert texts(text) == [
+        "load-balancer.hetzner.cloud/use-private-ip: true is not a text: put it in quotes, 'true'",
+        "load-balancer.hetzner.cloud/health-check-retries: 9 is not a text: put it in quotes, '9'",
+        "load-balancer.hetzner.cloud/health-check-retries: '9' is not a whole number from 1 to 5",
+        "load-balancer.hetzner.cloud/algorithm-type: 'random' is not round_robin or least_connections",
+    ]
+
+
+def test_what_is_wrong_elsewhere_hides_no_annotation() -> None:
+    annotations = "{load-balancer.hetzner.cloud/algorithm-type: random}"
+    spec = "{type: LoadBalancer, ports: [{port: http}]}"
+    first, second = texts(f"kind: Service\nmetadata: {{annotations: {annotations}}}\nspec: {spec}\n")
+    assert "ports" in first
+    assert "random" in second
+    assert texts("kind: Service\nmetadata: {annotations: [a]}") == [
+        "metadata.annotations is not a table of texts"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("load-balancer.hetzner.com/type", "load-balancer.hetzner.cloud/type"),
+        ("loadbalancer.hetzner.cloud/type", "load-balancer.hetzner.cloud/type"),
+        ("Load-Balancer.hetzner.cloud/name", "load-balancer.hetzner.cloud/name"),
+    ],
+)
+def test_a_prefix_that_is_nearly_ours_is_named(name: str, meant: str) -> None:
+    spec = "{type: LoadBalancer, ports: [{port: 80}]}"
+    [finding] = texts(f"kind: Service\nmetadata: {{annotations: {{{name}: lb11}}}}\nspec: {spec}")
+    assert finding.endswith(f"did you mean {meant!r}?")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "service.beta.kubernetes.io/load-balancer-source-ranges",
+        "metallb.universe.tf/address-pool",
+        "load-balancer.example.com/type",
+        "instance.hetzner.cloud/provided-by",
+        "note",
+    ],
+)
+def test_prefixes_of_others_are_theirs(name: str) -> None:
+    spec = "{type: LoadBalancer, ports: [{port: 80}]}"
+    found = texts(f"kind: Service\nmetadata: {{annotations: {{{name}: lb11}}}}\nspec: {spec}")
+    assert not any("did you mean" in one for one in found)
+
+
+def test_what_the_official_ccm_would_make_of_it_is_told_when_asked_for() -> None:
+    text = BAD.replace("typ: lb11", "health-check-interval: '20'")
+    assert not any("official" in one for one in texts(text))
+    told = [one.text for one in lint("file", text, for_official=True)[1]]
+    assert [one for one in told if one.startswith("under the official CCM: ")] == told[-2:]
+    assert "port.443.protocol" in told[-2]
+    assert told[-1].endswith("write '20s'")
 
 
 def test_services_inside_of_lists_and_other_objects() -> None:
@@ -68,9 +133,20 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["lint", str(tmp_path / "nothing.yaml")]) == 2
     bad.write_text("a: [")
     assert main(["lint", str(bad)]) == 2
-    assert "this is no YAML" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "this is no YAML" in said
+    assert f'in "{bad}", line 1, column 5' in said
+    assert "\n    a: [\n        ^" in said
     assert main(["lint"]) == 2
     assert main(["lint", "--help"]) == 0
+    assert main(["lint", "--for=nobody", str(bad)]) == 2
+    assert "'--for=nobody' is not --for=official" in capsys.readouterr().err
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(BAD))
+    assert main(["lint", "--for=official", "-"]) == 1
+    assert "-: service web: under the official CCM: " in capsys.readouterr().out
 
 
 @settings(max_examples=100, deadline=None)

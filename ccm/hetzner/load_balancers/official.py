@@ -1,0 +1,213 @@
+"""What the official CCM would make of a Service that ours serves: for the way back. Pure.
+
+Each sentence names what it is about, what the official CCM (v1.35.0) would do, and what to write instead.
+What it does was seen with its binary or read in its sources; ``keys.py`` has how it reads each value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ccm.cloud import ServiceView
+from ccm.hetzner.environment import LoadBalancerSettings
+from ccm.hetzner.load_balancers.annotations import Wishes, read
+from ccm.hetzner.load_balancers.keys import PORT_KEYS, TABLE
+from ccm.hetzner.load_balancers.ownership import ADOPTED
+from ccm.hetzner.load_balancers.reader import LONGEST_SHOWN, PREFIX
+from ccm.hetzner.load_balancers.readings import Reading, spelling
+from ccm.hetzner.wire import LoadBalancer
+
+_PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")
+_BY_NAME = {key.name: key for key in TABLE}
+# It asks for these before it deletes too, to tell whether there is a load balancer.
+_READ_AT_DELETION = frozenset({"uses-proxyprotocol", "ipv6-disabled", "disable-private-ingress"})
+# An empty value is none there as well.
+_EMPTY_IS_NONE = frozenset({"http-managed-certificate-name", "certificate-type", "node-selector"})
+_ANY = frozenset({Reading.UNKNOWN, Reading.UNUSED})
+_LITERAL = frozenset({Reading.TEXT, Reading.DOMAIN, Reading.LOWER})
+# Any of them makes the official CCM set a health check; its protocol then is the port's.
+_CHECKS = ("health-check-port", "health-check-interval", "health-check-timeout", "health-check-retries")
+
+NAME = "official"
+OURS: Mapping[str, str] = {
+    "adopt": "it does not know the key, and deletes the load balancer together with the Service; annotate "
+    "delete-protection: 'true' while ours still runs: it leaves a protected one",
+    "share": "it does not know the key: the load balancer stays with one of the Services and loses the "
+    "others' ports, and the others get load balancers of their own with new addresses; take the key away "
+    "while ours still runs, from one Service after the other, and move clients to the new addresses",
+    "preserve-foreign": "it does not know the key, and removes ports and targets that somebody else added; "
+    "move those to a load balancer of their own before",
+    "labels": "it does not know the key: labels that are there stay, changes of the annotation do nothing",
+    "delete-protection": "it does not know the key: a load balancer that is protected stays so, and stays "
+    "when its Service goes; lift the protection at Hetzner before you delete the Service",
+}
+"""For each key that the official CCM does not know, what it would do and what to do before."""
+
+
+def judge(
+    service: ServiceView,
+    defaults: LoadBalancerSettings,
+    *,
+    network: bool,
+    balancer: LoadBalancer | None = None,
+) -> tuple[str, ...]:
+    """Say what the official CCM can't read, or would act on otherwise than ours.
+
+    What our own reader refuses is not named again.
+
+    Args:
+        service: The Service.
+        defaults: What the environment says; the official CCM has the same variables.
+        network: Whether there is a private network.
+        balancer: The Service's load balancer; None = it has none, or nobody looked.
+    """
+    wishes = read(service, defaults, network=network)
+    known = {
+        name: value
+        for name, value in service.annotations.items()
+        if not _PORT_KEY.fullmatch(name.removeprefix(PREFIX))
+    }
+    theirs = read(replace(service, annotations=known), defaults, network=network)
+    sentences = [
+        *_class(service.load_balancer_class),
+        *_adopted(service, balancer),
+        *_unknown(service, wishes, balancer),
+        *_of_ports(service, wishes, theirs),
+        *_unreadable(service, wishes),
+        *_check_by_https(service, theirs, defaults),
+        *_local(service, wishes),
+        *_no_tcp(service),
+    ]
+    return tuple(dict.fromkeys(sentences))
+
+
+def _class(name: str) -> Iterator[str]:
+    if name:
+        yield (
+            f"spec.loadBalancerClass: {name!r}: it leaves Services with a class alone: nobody follows the "
+            "nodes, and the load balancer stays when the Service goes; make the Service anew without a class"
+        )
+
+
+def _adopted(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[str]:
+    """The label stays when the annotation is taken away: ours releases it still, the official one deletes."""
+    if balancer is None or ADOPTED not in balancer.labels or balancer.protection.delete:
+        return
+    if not service.annotations.get(PREFIX + "adopt", "").strip():
+        yield f"load balancer {balancer.name} ({balancer.id}) was adopted: {OURS['adopt']}"
+
+
+def _unknown(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | None) -> Iterator[str]:
+    is_protected = wishes.protection or (balancer is not None and balancer.protection.delete)
+    for name, value in service.annotations.items():
+        key = name.removeprefix(PREFIX)
+        if name == key or not value.strip() or name in wishes.problems:
+            continue
+        if key == "preserve-foreign" and not wishes.preserve_foreign:
+            continue
+        if key == "adopt" and is_protected:
+            continue
+        if key in OURS:
+            yield f"{name}: {OURS[key]}"
+
+
+def _of_ports(service: ServiceView, wishes: Wishes, theirs: Wishes) -> Iterator[str]:
+    """Keys of single ports, where that makes a difference."""
+    for number, asked in wishes.ports.items():
+        if asked == theirs.ports[number]:
+            continue
+        start = f"{PREFIX}port.{number}."
+        for name, value in service.annotations.items():
+            key = name.removeprefix(start)
+            if key == name or key not in PORT_KEYS or not value.strip() or name in wishes.problems:
+                continue
+            general = service.annotations.get(PREFIX + key, "").strip()
+            says = f"{key} says {_shown(general)}" if general else f"{key} is not set"
+            text = f"{name}: it does not know keys of single ports: {says}"
+            if key == "protocol":
+                became = theirs.ports[number].protocol
+                lost = " without certificates" if asked.protocol == "https" != became else ""
+                text += f", so port {number} becomes {became}{lost}, without an Event"
+            yield f"{text}; annotate {key} for all ports, or give the port a Service of its own"
+
+
+def _unreadable(service: ServiceView, wishes: Wishes) -> Iterator[str]:
+    for name, value in service.annotations.items():
+        key = _BY_NAME.get(name.removeprefix(PREFIX))
+        if not name.startswith(PREFIX) or key is None or name in wishes.problems:
+            continue
+        if key.official in _ANY or (not value.strip() and key.name in _EMPTY_IS_NONE):
+            continue
+        better = spelling(key.official, value)
+        if better == value and better:
+            continue
+        instead = f"write {better!r}" if better else "leave the annotation out"
+        if better is None:
+            instead = "no label can be so: it selects no node here; take that condition away"
+        yield f"{name}: {_shown(value)}: {_consequence(key.name, key.official)}; {instead}"
+
+
+def _consequence(name: str, reading: Reading) -> str:
+    if name in _READ_AT_DELETION:
+        return "it can't read this, and repeats the error; it can't delete the Service's load balancer either"
+    if name == "certificate-type":
+        return "it only knows the exact word, and takes the certificate for an uploaded one"
+    if reading is Reading.LIST:
+        return "it takes blanks and empty items as part of the list, and finds or gets nothing for them"
+    if reading is Reading.STAGING:
+        return "it can't read this, and takes it for false"
+    if reading in _LITERAL:
+        return "it takes this as it is written"
+    return "it can't read this, and repeats the error"
+
+
+def _check_by_https(service: ServiceView, theirs: Wishes, defaults: LoadBalancerSettings) -> Iterator[str]:
+    """It asks the API for a health check by https, which the API does not have."""
+    annotations = {name: value.strip() for name, value in service.annotations.items() if value.strip()}
+    chosen = annotations.get(PREFIX + "health-check-protocol", "").lower()
+    error = "it asks the API for a health check by https, which there is none of, and repeats the error"
+    if chosen == "https":
+        yield (
+            f"{PREFIX}health-check-protocol: 'https': {error}; write 'http', and "
+            "health-check-http-validate-certificate: 'true'"
+        )
+    if chosen or not any(port.protocol == "https" for port in theirs.ports.values()):
+        return
+    set_here = [key for key in _CHECKS if PREFIX + key in annotations]
+    by_environment = [
+        f"HCLOUD_LOAD_BALANCERS_{_BY_NAME[key].variable}"
+        for key, value in (
+            ("health-check-interval", defaults.health_check_interval),
+            ("health-check-timeout", defaults.health_check_timeout),
+            ("health-check-retries", defaults.health_check_retries),
+        )
+        if value
+    ]
+    if set_here or by_environment:
+        why = ", ".join([*set_here, *by_environment])
+        yield (f"{PREFIX}protocol: 'https' together with {why}: {error}; write health-check-protocol: 'http'")
+
+
+def _local(service: ServiceView, wishes: Wishes) -> Iterator[str]:
+    """Ours asks kube-proxy whether the node has a Pod, where the owner chose no check."""
+    if service.external_traffic_policy != "Local":
+        return
+    checks = [wishes.ports[port.port].check for port in service.ports if port.protocol == "TCP"]
+    if any(check is None or not check.chosen for check in checks):
+        number = service.health_check_node_port or "<spec.healthCheckNodePort>"
+        yield (
+            "spec.externalTrafficPolicy: 'Local': it checks node ports by tcp, where ours asks kube-proxy; "
+            f"to keep that, annotate health-check-protocol: 'http', health-check-port: '{number}', "
+            "health-check-http-path: '/healthz' and http-status-codes: '200'"
+        )
+
+
+def _no_tcp(service: ServiceView) -> Iterator[str]:
+    if service.ports and all(port.protocol != "TCP" for port in service.ports):
+        yield "spec.ports: none is TCP: it makes a load balancer without ports, which costs money"
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "…")

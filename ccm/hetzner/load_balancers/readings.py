@@ -1,0 +1,99 @@
+"""How the official CCM reads the values of annotations, where ours is more lenient. Pure.
+
+Ours drops white space, takes an empty value for none, words in any case and bare numbers of seconds. The
+official one (read in its sources up to v1.35.0, and tried with its binary) hands values as they are to Go's
+strconv.ParseBool, strconv.Atoi, time.ParseDuration, net.ParseCIDR and labels.Parse, or to the API.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from enum import Enum
+from ipaddress import ip_network
+
+from ccm.hetzner.load_balancers import selector
+from ccm.hetzner.variables import parse_bool, parse_duration
+
+
+class Reading(Enum):
+    """How a value is read; the member's value stands in the reference."""
+
+    UNKNOWN = "not known"
+    UNUSED = "no effect"
+    TEXT = "as it is"
+    DOMAIN = "as it is, with a dot at the end too"
+    LOWER = "as it is, so in lower case"
+    BOOLEAN = "strict: `true`, `false` and Go's other spellings"
+    STAGING = "strict: `true` and Go's other spellings; anything else is false"
+    INTEGER = "strict: digits"
+    DURATION = "strict: needs a unit, like `20s`"
+    WORD = "in any case, without blanks"
+    LIST = "commas without blanks"
+    NETWORK = "strict: `10.0.0.0/24`"
+    SELECTOR = "strict: keys and values as labels may be"
+
+
+# Only Go's own digits and notation, all of the text.
+_GO_DURATION = re.compile(r"(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
+_GO_NETWORK = re.compile(r"[0-9.]+/[0-9]{1,2}")
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_LABEL_KEY = re.compile(
+    r"(?:(?=[^/]{1,253}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+
+
+def spelling(reading: Reading, text: str) -> str | None:
+    """The spelling of a value that both read as ours reads the given one.
+
+    Args:
+        reading: How the official one reads it; it does read it.
+        text: A value that our reader accepts.
+
+    Returns:
+        The text itself if it is such a spelling; empty if the annotation should be left out; None if there is
+        no such spelling.
+    """
+    if not text.strip():
+        return ""
+    return _selector(text) if reading is Reading.SELECTOR else _SPELLINGS[reading](text.strip())
+
+
+def _boolean(text: str) -> str:
+    return text if parse_bool(text) is not None else str(parse_bool(text.lower())).lower()
+
+
+def _duration(text: str) -> str:
+    return text if _GO_DURATION.fullmatch(text) else f"{parse_duration(text) or 0:.0f}s"
+
+
+def _network(text: str) -> str:
+    return text if _GO_NETWORK.fullmatch(text) else str(ip_network(text, strict=False))
+
+
+def _list(text: str) -> str:
+    return ",".join(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _selector(text: str) -> str | None:
+    """Go drops white space too, but takes only what labels may be; ours selects nothing then."""
+    for one in selector.parse(text).requirements:
+        empty_set = one.operator in ("in", "notin") and one.values == frozenset({""})
+        if empty_set or not _LABEL_KEY.fullmatch(one.key) or not all(map(_LABEL_VALUE.fullmatch, one.values)):
+            return None
+    return text
+
+
+_SPELLINGS: Mapping[Reading, Callable[[str], str]] = {
+    Reading.TEXT: str,
+    Reading.DOMAIN: lambda text: text.rstrip("."),
+    Reading.LOWER: str.lower,
+    Reading.BOOLEAN: _boolean,
+    Reading.STAGING: _boolean,
+    Reading.INTEGER: str,
+    Reading.DURATION: _duration,
+    Reading.WORD: str,
+    Reading.LIST: _list,
+    Reading.NETWORK: _network,
+}

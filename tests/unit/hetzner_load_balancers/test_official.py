@@ -1,0 +1,250 @@
+"""What the official CCM would make of Services: every row of what was seen with its binary, and the class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from balancer_site import BalancerSite, view
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ccm.cloud import ServicePort
+from ccm.hetzner import environment
+from ccm.hetzner.load_balancers.annotations import read
+from ccm.hetzner.load_balancers.keys import TABLE, Key
+from ccm.hetzner.load_balancers.official import OURS, judge
+from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.readings import Reading, spelling
+
+PLAIN = {"HCLOUD_TOKEN": "t" * 64, "HCLOUD_NETWORK": "net"}
+
+
+def judged(annotations: dict[str, str], *ports: int | ServicePort, **more: Any) -> list[str]:
+    variables = PLAIN | {key: value for key, value in more.items() if key.isupper()}
+    fields = {key: value for key, value in more.items() if not key.isupper()}
+    service = view("web", *(ports or (80, 443)), annotations=annotations, **fields)
+    defaults = environment.read(variables).load_balancers
+    return list(judge(service, defaults, network=True))
+
+
+def test_what_both_understand_is_not_named() -> None:
+    assert judged({}) == []
+    everything = {
+        "name": "shop",
+        "location": "fsn1",
+        "algorithm-type": "Least_Connections",
+        "use-private-ip": "T",
+        "ipv6-disabled": "0",
+        "protocol": "HTTPS",
+        "http-certificates": "a,b",
+        "http-redirect-http": "true",
+        "health-check-protocol": "http",
+        "health-check-interval": "20s",
+        "health-check-timeout": "2s",
+        "health-check-port": "8080",
+        "http-status-codes": "200,3??",
+        "node-selector": " pool in (edge, web) , !spot",
+        "private-subnet-ip-range": "10.0.1.7/24",
+        "certificate-type": "uploaded",
+        "id": " 7 ",
+    }
+    assert judged(everything, 443) == []
+
+
+@pytest.mark.parametrize("key", [key.name for key in TABLE if key.ours])
+def test_every_key_of_ours_says_what_would_happen_and_what_to_do(key: str) -> None:
+    example = next(one.example for one in TABLE if one.name == key)
+    [sentence] = judged({key: example})
+    assert sentence == f"{PREFIX}{key}: {OURS[key]}"
+    assert ";" in sentence or key == "labels"
+
+
+def test_the_texts_about_our_keys_are_about_keys() -> None:
+    assert {key.name for key in TABLE if key.ours} == OURS.keys()
+
+
+def test_a_protected_one_is_not_deleted_by_the_official_one() -> None:
+    told = judged({"adopt": "4711", "delete-protection": "true"})
+    assert not any("deletes the load balancer" in one for one in told)
+    assert judged({"preserve-foreign": "false"}) == []
+
+
+def test_keys_of_single_ports() -> None:
+    protocol, certificates = judged({"port.443.protocol": "https", "port.443.http-certificates": "shop"})
+    assert protocol == (
+        f"{PREFIX}port.443.protocol: it does not know keys of single ports: protocol is not set, so port 443 "
+        "becomes tcp without certificates, without an Event; "
+        "annotate protocol for all ports, or give the port a Service of its own"
+    )
+    assert certificates.startswith(
+        f"{PREFIX}port.443.http-certificates: it does not know keys of single ports"
+    )
+    assert judged({"protocol": "http", "port.443.protocol": "http", "port.80.protocol": " HTTP "}) == []
+
+
+UNREADABLE = [
+    ("health-check-interval", "20", "20s"),
+    ("health-check-protocol", " http ", "http"),
+    ("http-cookie-lifetime", "600", "600s"),
+    ("use-private-ip", " true ", "true"),
+    ("use-private-ip", "tRUE", "true"),
+    ("use-private-ip", "", None),
+    ("disable-private-ingress", " true ", "true"),
+    ("health-check-port", " 8080 ", "8080"),
+    ("http-certificates", "a, b,", "a,b"),
+    ("name", " shop ", "shop"),
+    ("name", "", None),
+    ("type", "LB21", "lb21"),
+    ("certificate-type", "Managed", "managed"),
+    ("hostname", "shop.example.com.", "shop.example.com"),
+    ("private-subnet-ip-range", "10.0.1.0/255.255.255.0", "10.0.1.0/24"),
+    ("http-managed-certificate-acme-staging", "tRue", "true"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "better"), UNREADABLE)
+def test_values_that_only_ours_reads(key: str, value: str, better: str | None) -> None:
+    context = {
+        "protocol": "https",
+        "http-certificates": "a",
+        "health-check-protocol": "http",
+        "http-managed-certificate-domains": "a.example.com",
+    }
+    [sentence] = judged(context | {key: value}, 443)
+    assert sentence.startswith(f"{PREFIX}{key}: {value!r}: it ")
+    assert sentence.endswith("leave the annotation out" if better is None else f"write {better!r}")
+
+
+def test_what_is_read_at_deletion_blocks_deletion() -> None:
+    keys = [key.name for key in TABLE if key.official is Reading.BOOLEAN and not key.name.startswith("http-")]
+    blocking = {key for key in keys if "can't delete" in judged({key: " true "})[0]}
+    assert blocking == {"ipv6-disabled", "disable-private-ingress", "uses-proxyprotocol"}
+
+
+def test_what_ours_refuses_is_not_named_again() -> None:
+    assert judged({"health-check-interval": " soon ", "use-private-ip": "yes"}) == []
+
+
+@pytest.mark.parametrize("selector", ["pool in ()", "pool=-edge-", "a..b/pool=edge", "pool=" + "x" * 64])
+def test_selectors_that_go_refuses(selector: str) -> None:
+    assert all("node-selector" in one for one in judged({"node-selector": selector}))
+
+
+def test_https_with_a_health_check() -> None:
+    [sentence] = judged({"protocol": "https", "http-certificates": "a", "health-check-interval": "20s"}, 443)
+    assert "together with health-check-interval" in sentence
+    assert sentence.endswith("write health-check-protocol: 'http'")
+    [sentence] = judged({"health-check-protocol": "HTTPS"}, 80)
+    assert "'http', and health-check-http-validate-certificate: 'true'" in sentence
+    [sentence] = judged(
+        {"protocol": "https", "http-certificates": "a"}, 443, HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES="2"
+    )
+    assert "together with HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES" in sentence
+    assert judged({"protocol": "https", "http-certificates": "a"}, 443) == []
+    # Its keys of single ports don't reach the official one at all.
+    told = judged({"port.443.protocol": "https", "port.443.health-check-interval": "20s"})
+    assert not any("asks the API" in one for one in told)
+
+
+def test_local_traffic() -> None:
+    local: dict[str, Any] = {"external_traffic_policy": "Local", "health_check_node_port": 31234}
+    [sentence] = judged({}, **local)
+    assert "health-check-port: '31234'" in sentence
+    instead = {
+        "health-check-protocol": "http",
+        "health-check-port": "31234",
+        "health-check-http-path": "/healthz",
+        "http-status-codes": "200",
+    }
+    assert judged(instead, **local) == []
+
+
+def test_fields_besides_annotations() -> None:
+    [sentence] = judged({}, load_balancer_class="ours")
+    assert "leaves Services with a class alone" in sentence
+    [sentence] = judged({}, ServicePort(53, 30053, "UDP"))
+    assert "without ports" in sentence
+
+
+# Go's own parsers, in other words than ours.
+_BOOLEANS = {"1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"}
+_DURATION = r"[-+]?(0|([0-9]*\.?[0-9]*(?<=[0-9.])(ns|us|µs|μs|ms|s|m|h))+)"
+GO: dict[Reading, Callable[[str], bool]] = {
+    Reading.BOOLEAN: lambda text: (
+        text in ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"]
+    ),
+    Reading.INTEGER: lambda text: re.fullmatch(r"[-+]?[0-9]+", text) is not None,
+    Reading.DURATION: lambda text: re.fullmatch(_DURATION, text) is not None,
+    Reading.WORD: lambda text: re.fullmatch(r"[a-z_]+", text.lower()) is not None,
+    Reading.LOWER: lambda text: text == text.lower().strip(),
+    Reading.TEXT: lambda text: text == text.strip(),
+    Reading.DOMAIN: lambda text: text == text.strip().rstrip("."),
+    Reading.LIST: lambda text: all(part and part == part.strip() for part in text.split(",")),
+    Reading.NETWORK: lambda text: re.fullmatch(r"[0-9]+(\.[0-9]+){3}/[0-9]+", text) is not None,
+}
+GO[Reading.STAGING] = GO[Reading.BOOLEAN]
+
+
+def wishes_of(key: Key, value: str) -> Any:
+    annotations = {
+        "protocol": "https",
+        "certificate-type": "managed",
+        "http-managed-certificate-domains": "a.example.com",
+        "health-check-protocol": "http",
+        key.name: value,
+    }
+    defaults = environment.read(PLAIN).load_balancers
+    return read(view("web", 443, annotations=annotations), defaults, network=True)
+
+
+@given(
+    st.sampled_from([key for key in TABLE if key.official in GO]),
+    st.data(),
+    st.sampled_from(["{}", " {}", "{} ", "\t{}\n", "{},", " , {}", "{}."]),
+)
+def test_the_better_spelling_means_the_same_to_ours_and_can_be_read_by_go(
+    key: Key, data: st.DataObject, frame: str
+) -> None:
+    usual = [
+        key.example,
+        key.example.upper(),
+        "tRue",
+        "F",
+        "20",
+        "1m",
+        "0.5m",
+        "٣s",
+        "10.0.0.0/255.0.0.0",
+        "x",
+    ]
+    value = frame.format(data.draw(st.sampled_from(usual) | st.text(max_size=12)))
+    wished = wishes_of(key, value)
+    assume(PREFIX + key.name not in wished.problems)
+    better = spelling(key.official, value)
+    assert better is not None
+    assert spelling(key.official, better) == better
+    if not better:
+        assert not value.replace(",", " ").strip()
+        return
+    assert GO[key.official](better), better
+    again = wishes_of(key, better)
+    assert (again.ports, again.name, again.type, again.ip_range) == (
+        wished.ports,
+        wished.name,
+        wished.type,
+        wished.ip_range,
+    )
+
+
+async def test_an_adopted_one_is_named_after_its_annotation_has_gone(site: BalancerSite) -> None:
+    theirs = await site.make("theirs")
+    await site.ensure(view(annotations={"adopt": "theirs"}))
+    without = view()
+    await site.ensure(without)
+    [sentence] = await site.balancers.differences(without, "official")
+    assert f"({theirs['id']}) was adopted: it does not know the key" in sentence
+    await site.ensure(view(annotations={"delete-protection": "true"}))
+    assert await site.balancers.differences(without, "official") == []
