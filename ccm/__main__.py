@@ -9,7 +9,7 @@ from typing import cast
 
 # Imported only when they are called: each needs half of the program.
 COMMANDS = {
-    "plan": "ccm.manager.plan:main",
+    "plan": "ccm.manager.plan_command:main",
     "lint": "ccm.hetzner.lint:main",
 }
 DEFAULT = "ccm.manager.command:main"

@@ -1,18 +1,16 @@
-"""`python -m ccm plan`: what would be done to the cloud and the cluster now, without doing it.
+"""What would be done to the cloud and the cluster now, without doing it.
 
-It takes the manager's flags and environment, and asks the same pure functions that the controllers follow.
+It asks the same pure functions that the controllers follow.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from ccm.cloud import Cloud, CloudError, Instance, InstanceNotFound, LoadBalancers, NotOurs
+from ccm.cloud import CloudError, Instance, InstanceNotFound, KnowsOthers, LoadBalancers, NotOurs
 from ccm.controllers.addresses import wanted_addresses
 from ccm.controllers.node import introduction
 from ccm.controllers.nodes import addresses_of, is_ready
@@ -26,29 +24,10 @@ from ccm.controllers.service.policy import (
     wants_load_balancer,
 )
 from ccm.errors import CcmError, ConfigurationError
-from ccm.kube.events import EventRecorder
 from ccm.kube.objects import Node, Service
-from ccm.kube.transport import KubernetesTransport
-from ccm.manager.clouds import open_chosen
 from ccm.manager.controllers import Workshop, build_route
-from ccm.manager.flag_table import FLAGS
-from ccm.manager.flags import parse_flags
-from ccm.manager.logs import secrets_in, set_up_logs
-from ccm.manager.metrics import Metrics
-from ccm.manager.options import Options, problems_of
-from ccm.version import VERSION
 
-OK, FAILED, MISUSED = 0, 1, 2
 SYNC_TIMEOUT = 60.0
-_USAGE = """What would be done now, without doing it.
-
-Usage:
-  python -m ccm plan [SUBJECT] [manager's flags]
-
-SUBJECT is service/NAME, service/NAMESPACE/NAME, services, node/NAME, nodes or routes; without it, all.
-Flags and environment must be those of the running manager. Without --kubeconfig the file that KUBECONFIG
-names is taken, or, without that too, the Pod's service account.
-"""
 
 
 @dataclass
@@ -95,22 +74,66 @@ async def examine(subject: str, shop: Workshop) -> Findings:
     async with _synced(shop):
         for work in [known[kind]] if kind else [_nodes, _services, _routes]:
             await work(name, shop, findings)
-    if name and not findings.steps and not findings.errors:
+    return _named(subject, findings)
+
+
+async def compare(subject: str, shop: Workshop, other: str) -> Findings:
+    """Say what another cloud-controller-manager would make of Services otherwise.
+
+    Args:
+        subject: As on the command line; empty = all Services.
+        shop: Cloud (started), API server, flags.
+        other: Its name.
+
+    Raises:
+        ConfigurationError: there is no such subject, or the cloud does not know the other.
+        CcmError: cluster or cloud can't be read.
+    """
+    kind, _, name = subject.partition("/")
+    balancers = shop.cloud.load_balancers
+    if kind not in ("", "service", "services"):
+        raise ConfigurationError(
+            [f"plan: --for is about Services: {subject!r} is not service/NAME or services"]
+        )
+    if not isinstance(balancers, KnowsOthers) or other not in balancers.others:
+        known = ", ".join(balancers.others) if isinstance(balancers, KnowsOthers) else "none"
+        raise ConfigurationError([f"plan: --for: {other!r} is not known to this cloud; known: {known}"])
+    findings = Findings()
+    async with _synced(shop):
+        for service in _chosen(name, shop):
+            key = f"service {service.metadata.key}"
+            if not wants_load_balancer(service):
+                continue
+            try:
+                findings.steps[key] = list(await balancers.differences(view_of(service), other))
+            except CloudError as error:
+                findings.errors[key] = str(error)
+    return _named(subject, findings)
+
+
+def _named(subject: str, findings: Findings) -> Findings:
+    if "/" in subject and not findings.steps and not findings.errors:
         raise ConfigurationError([f"plan: the cluster has no {subject}"])
     return findings
 
 
+def _chosen(name: str, shop: Workshop) -> list[Service]:
+    """The Services that are ours to serve, and that a name means; empty = all."""
+    flags = shop.options.flags
+    classes = Classes(frozenset(flags["load-balancer-classes"]), flags["services-without-class"])
+    services = sorted(shop.services.items(), key=lambda one: one.metadata.key)
+    return [
+        one for one in services if name in ("", one.metadata.key, one.metadata.name) and classes.contain(one)
+    ]
+
+
 async def _services(name: str, shop: Workshop, findings: Findings) -> None:
-    balancers, flags = shop.cloud.load_balancers, shop.options.flags
+    balancers = shop.cloud.load_balancers
     if balancers is None:
         return
-    classes = Classes(frozenset(flags["load-balancer-classes"]), flags["services-without-class"])
-    services, nodes = shop.services.items(), hosts_among(shop.nodes.items())
-    views = [node_view(node) for node in nodes]
-    for service in sorted(services, key=lambda one: one.metadata.key):
+    views = [node_view(node) for node in hosts_among(shop.nodes.items())]
+    for service in _chosen(name, shop):
         key = service.metadata.key
-        if name not in ("", key, service.metadata.name) or not classes.contain(service):
-            continue
         try:
             if wants_load_balancer(service):
                 steps = list(await balancers.plan(view_of(service), views))
@@ -225,64 +248,3 @@ async def _synced(shop: Workshop) -> AsyncGenerator[None, None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
-    """The command; returns the exit code.
-
-    Args:
-        arguments: What stands after ``plan``.
-        environment: Variables; this process' by default.
-    """
-    given = list(sys.argv[2:] if arguments is None else arguments)
-    variables = os.environ if environment is None else environment
-    subject = given.pop(0) if given and not given[0].startswith("-") else ""
-    flags = parse_flags(FLAGS, given)
-    if flags["help"]:
-        print(_USAGE)
-        return OK
-    problems = problems_of(flags)
-    metrics = Metrics(VERSION)
-    cloud = open_chosen(flags, variables, metrics.registry, problems, dry_run=True)
-    if problems or cloud is None:
-        return _complain(problems)
-    set_up_logs(form="text", verbosity=0, secrets=secrets_in(variables))
-    try:
-        return asyncio.run(_run(subject, Options(flags), cloud, metrics, variables))
-    except ConfigurationError as error:
-        return _complain(error.problems)
-    except CcmError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return FAILED
-
-
-def _complain(problems: Iterable[str]) -> int:
-    for problem in problems:
-        print(f"Error: {problem}", file=sys.stderr)
-    return MISUSED
-
-
-async def _run(
-    subject: str, options: Options, cloud: Cloud, metrics: Metrics, environment: Mapping[str, str]
-) -> int:
-    flags = options.flags
-    try:
-        await cloud.start()
-        transport = await KubernetesTransport.connect(
-            environment=environment,
-            # As kubectl, since a person types this; the manager itself takes nothing from KUBECONFIG.
-            kubeconfig=flags["kubeconfig"] or environment.get("KUBECONFIG", ""),
-            master=flags["master"],
-            user_agent=f"cloud-controller-manager/v{VERSION}",
-        )
-        try:
-            recorder = EventRecorder(transport, "plan")  # it never sends: nobody runs it
-            findings = await examine(subject, Workshop(cloud, transport, recorder, options, metrics))
-        finally:
-            await transport.close()
-    finally:
-        await cloud.close()
-    print(findings)
-    for name, why in findings.errors.items():
-        print(f"Error: {name}: {why}", file=sys.stderr)
-    return FAILED if findings.errors else OK

@@ -11,7 +11,7 @@ import pytest
 
 from ccm.__main__ import main
 from ccm.errors import ConfigurationError
-from ccm.manager import clouds, command, plan
+from ccm.manager import clouds, command, plan_command
 
 TOKEN = "t" * 64
 
@@ -57,7 +57,7 @@ def test_no_cloud_provider(capsys):
     assert "--cloud-provider cannot be empty" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("run", "dry"), [(command.run_manager, "false"), (plan.main, "true")])
+@pytest.mark.parametrize(("run", "dry"), [(command.run_manager, "false"), (plan_command.main, "true")])
 @pytest.mark.parametrize(("arguments", "told"), [([], "true"), (["--mass-deletion-breaker=false"], "false")])
 def test_the_cloud_is_told_what_concerns_it(monkeypatch, run, dry, arguments, told):
     seen = []

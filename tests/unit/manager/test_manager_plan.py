@@ -10,15 +10,15 @@ from manager_flags import options
 
 from ccm.__main__ import main
 from ccm.cloud import Address, CloudUnavailable, Instance, ServiceView
-from ccm.cloud.fake import FakeCloud
+from ccm.cloud.fake import FakeCloud, FakeLoadBalancers
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.errors import ConfigurationError
 from ccm.kube.events import EventRecorder
 from ccm.kube.memory import MemoryTransport
-from ccm.manager import plan
+from ccm.manager import plan_command as plan
 from ccm.manager.controllers import Workshop
 from ccm.manager.metrics import Metrics
-from ccm.manager.plan import Findings, examine
+from ccm.manager.plan import Findings, compare, examine
 
 
 @pytest.fixture
@@ -130,6 +130,32 @@ async def test_one_that_cannot_be_told_keeps_the_others(shop: Workshop) -> None:
 async def test_unknown_subjects(shop: Workshop, subject: str) -> None:
     with pytest.raises(ConfigurationError, match="plan: "):
         await examine(subject, shop)
+
+
+class Comparing(FakeLoadBalancers):
+    """Load balancers that know another cloud-controller-manager."""
+
+    others = ("official",)
+
+    async def differences(self, service: ServiceView, other: str) -> list[str]:
+        return [f"{other} deletes {service.key}"] if service.name == "web" else []
+
+
+async def test_what_another_would_make_of_it(shop: Workshop) -> None:
+    put_service(shop, "web")
+    put_service(shop, "plain")
+    put_service(shop, "inner", type="ClusterIP")
+    cloud = shop.cloud
+    assert isinstance(cloud, FakeCloud)
+    with pytest.raises(ConfigurationError, match="'official' is not known to this cloud; known: none"):
+        await compare("", shop, "official")
+    cloud.load_balancers = Comparing(cloud.script)
+    found = await compare("", shop, "official")
+    assert found.steps == {"service shop/web": ["official deletes shop/web"], "service shop/plain": []}
+    with pytest.raises(ConfigurationError, match="the cluster has no service/no"):
+        await compare("service/no", shop, "official")
+    with pytest.raises(ConfigurationError, match="'routes' is not service/NAME"):
+        await compare("routes", shop, "official")
 
 
 def test_findings_in_words() -> None:

@@ -1,0 +1,320 @@
+"""The settings of a manager that runs in a cluster: its flags and variables, read from its Deployment.
+
+The official Hetzner CCM's Deployment or DaemonSet can be read as well as ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ccm.errors import ConfigurationError
+from ccm.kube.errors import NotFound
+from ccm.kube.objects import Part
+from ccm.kube.protocol import Transport
+
+_PATHS = {"deployment": "deployments", "daemonset": "daemonsets"}
+_REFERENCE = re.compile(r"\$\(([-._A-Za-z0-9]+)\)")
+_FILE = "_FILE"
+Content = Mapping[str, str]
+Source = tuple[str, str]
+"""A Secret or ConfigMap: ``secrets`` or ``configmaps``, and its name."""
+
+
+class KeyReference(Part, frozen=True):
+    """A key of a Secret or ConfigMap; without a key, all of it."""
+
+    name: str = ""
+    key: str = ""
+
+
+class ValueFrom(Part, frozen=True):
+    """Where a variable's value comes from; other origins are known to the Pod only."""
+
+    secret_key_ref: KeyReference | None = None
+    config_map_key_ref: KeyReference | None = None
+
+
+class Variable(Part, frozen=True):
+    """One variable of a container."""
+
+    name: str = ""
+    value: str = ""
+    value_from: ValueFrom | None = None
+
+
+class AllOf(Part, frozen=True):
+    """Variables from all of a Secret or ConfigMap."""
+
+    prefix: str = ""
+    secret_ref: KeyReference | None = None
+    config_map_ref: KeyReference | None = None
+
+
+class Mount(Part, frozen=True):
+    """Where a container has a volume."""
+
+    name: str = ""
+    mount_path: str = ""
+    sub_path: str = ""
+
+
+class File(Part, frozen=True):
+    """Which file a key becomes."""
+
+    key: str = ""
+    path: str = ""
+
+
+class Files(Part, frozen=True):
+    """A Secret or ConfigMap as files; each names it in a field of its own."""
+
+    secret_name: str = ""
+    name: str = ""
+    items: tuple[File, ...] = ()
+
+
+class Projection(Part, frozen=True):
+    """Files of one origin."""
+
+    secret: Files | None = None
+    config_map: Files | None = None
+
+
+class Projected(Part, frozen=True):
+    """Files of several origins."""
+
+    sources: tuple[Projection, ...] = ()
+
+
+class Volume(Part, frozen=True):
+    """A volume; of kinds that have no settings only the name is read."""
+
+    name: str = ""
+    secret: Files | None = None
+    config_map: Files | None = None
+    projected: Projected = Projected()
+
+
+class Container(Part, frozen=True):
+    """One container."""
+
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[Variable, ...] = ()
+    env_from: tuple[AllOf, ...] = ()
+    volume_mounts: tuple[Mount, ...] = ()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What follows the program; charts write it into the command as well as into the arguments."""
+        words = self.command + self.args
+        first = next((place for place, word in enumerate(words) if word.startswith("--")), len(words))
+        return words[first:]
+
+
+class PodSpec(Part, frozen=True):
+    """A Pod, as far as it says with which settings its program runs."""
+
+    containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+
+    @property
+    def manager(self) -> Container:
+        """The container with a cloud provider's flags, or the first."""
+        chosen = [one for one in self.containers if any("--cloud-provider" in word for word in one.flags)]
+        return [*chosen, *self.containers, Container()][0]
+
+
+class Template(Part, frozen=True):
+    """What Pods are made from."""
+
+    spec: PodSpec = PodSpec()
+
+
+class WorkloadSpec(Part, frozen=True):
+    """Of a Deployment or DaemonSet."""
+
+    template: Template = Template()
+
+
+class Workload(Part, frozen=True):
+    """A Deployment or DaemonSet."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class Data(Part, frozen=True):
+    """A Secret (in base64) or a ConfigMap."""
+
+    data: dict[str, str] = {}  # noqa: RUF012 - msgspec gives each its own
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What was found.
+
+    Attributes:
+        flags: The command line's words.
+        variables: The environment, without what the caller has himself.
+        own: Names of variables that the Deployment sets and that the caller has himself.
+    """
+
+    flags: tuple[str, ...]
+    variables: Mapping[str, str]
+    own: tuple[str, ...] = ()
+
+    def describe(self, name: str) -> str:
+        """For people; no values, since some are secret."""
+        shell = f"; those of this shell win: {', '.join(self.own)}" if self.own else ""
+        return f"• settings of {name}{shell}"
+
+
+async def settings_from(name: str, transport: Transport, own: Mapping[str, str]) -> Deployed:
+    """Read the settings.
+
+    Args:
+        name: ``deployment/NAMESPACE/NAME`` or ``daemonset/NAMESPACE/NAME``; without a namespace, kube-system.
+        transport: The API server.
+        own: The caller's environment; for what it has, no Secret is read.
+
+    Raises:
+        ConfigurationError: the name is wrong, or there is no such object.
+        KubernetesError: the API server does not give it, or not a Secret that it names.
+    """
+    kind, *rest = name.split("/")
+    if kind not in _PATHS or not 1 <= len(rest) <= 2 or not all(rest):
+        raise ConfigurationError(
+            [f"plan: --settings-from: {name!r} is not deployment/NAMESPACE/NAME or daemonset/NAMESPACE/NAME"]
+        )
+    namespace = rest[0] if len(rest) == 2 else "kube-system"
+    path = f"/apis/apps/v1/namespaces/{namespace}/{_PATHS[kind]}/{rest[-1]}"
+    try:
+        pod = (await transport.get(path, Workload)).spec.template.spec
+    except NotFound:
+        raise ConfigurationError(
+            [f"plan: --settings-from: there is no {kind} {rest[-1]} in namespace {namespace}"]
+        ) from None
+    contents = {one: await _content(transport, namespace, one) for one in sources(pod, own)}
+    return settings(pod, contents, own)
+
+
+async def _content(transport: Transport, namespace: str, source: Source) -> Content:
+    kind, name = source
+    try:
+        found = await transport.get(f"/api/v1/namespaces/{namespace}/{kind}/{name}", Data)
+    except NotFound:
+        return {}  # it is optional; otherwise the Pod would not run either
+    if kind == "configmaps":
+        return found.data
+    return {key: base64.b64decode(value).decode(errors="replace") for key, value in found.data.items()}
+
+
+def sources(pod: PodSpec, own: Mapping[str, str]) -> list[Source]:
+    """The Secrets and ConfigMaps whose content is needed.
+
+    Args:
+        pod: The Pod.
+        own: The caller's environment.
+    """
+    needed = [source for one in pod.manager.env_from if (source := _all_of(one))]
+    for variable in pod.manager.env:
+        if variable.name in own or variable.name.removesuffix(_FILE) in own:
+            continue
+        if reference := _key_of(variable):
+            needed.append(reference[0])
+        elif variable.name.endswith(_FILE):
+            needed += [source for source, _ in _files(pod, variable.value)]
+    return list(dict.fromkeys(needed))
+
+
+def settings(pod: PodSpec, contents: Mapping[Source, Content], own: Mapping[str, str]) -> Deployed:
+    """Put flags and variables together.
+
+    Args:
+        pod: The Pod.
+        contents: Of :func:`sources`.
+        own: The caller's environment.
+    """
+    variables: dict[str, str] = {}
+    for one in pod.manager.env_from:
+        content = contents.get(_all_of(one) or ("", ""), {})
+        variables |= {one.prefix + key: value for key, value in content.items()}
+    for one in pod.manager.env:
+        value = _value(one, contents)
+        if value is not None:
+            variables[one.name] = _expanded(value, variables)
+    flags = tuple(_expanded(word, {**variables, **own}) for word in pod.manager.flags)
+    found = _without_files(pod, variables, contents)
+    mine = {
+        name: value
+        for name, value in found.items()
+        if not {name, name.removesuffix(_FILE), name + _FILE} & own.keys()
+    }
+    both = {one.name for one in pod.manager.env} | variables.keys()
+    shared = {name.removesuffix(_FILE) for name in both} & own.keys()
+    return Deployed(flags, mine, tuple(sorted(shared)))
+
+
+def _without_files(
+    pod: PodSpec, variables: Mapping[str, str], contents: Mapping[Source, Content]
+) -> dict[str, str]:
+    """``X_FILE`` names a file in the Pod; here it is ``X`` with the file's content."""
+    result: dict[str, str] = {}
+    for name, value in variables.items():
+        files = list(_files(pod, value)) if name.endswith(_FILE) else []
+        found = [contents[source][key] for source, key in files if key in contents.get(source, {})]
+        if found:
+            result[name.removesuffix(_FILE)] = found[0].strip()
+        else:
+            result[name] = value
+    return result
+
+
+def _key_of(variable: Variable) -> tuple[Source, str] | None:
+    """Which key of what a variable's value comes from."""
+    origin = variable.value_from or ValueFrom()
+    if origin.secret_key_ref:
+        return ("secrets", origin.secret_key_ref.name), origin.secret_key_ref.key
+    if origin.config_map_key_ref:
+        return ("configmaps", origin.config_map_key_ref.name), origin.config_map_key_ref.key
+    return None
+
+
+def _all_of(entry: AllOf) -> Source | None:
+    if entry.secret_ref:
+        return "secrets", entry.secret_ref.name
+    return ("configmaps", entry.config_map_ref.name) if entry.config_map_ref else None
+
+
+def _value(variable: Variable, contents: Mapping[Source, Content]) -> str | None:
+    """None: an optional key that is not there, or something that only the Pod knows, like its node."""
+    if reference := _key_of(variable):
+        source, key = reference
+        return contents.get(source, {}).get(key)
+    return None if variable.value_from else variable.value
+
+
+def _files(pod: PodSpec, path: str) -> Iterator[tuple[Source, str]]:
+    """Which keys of which Secrets or ConfigMaps a file in the container may be."""
+    for mount in pod.manager.volume_mounts:
+        folder = mount.mount_path.rstrip("/") + "/"
+        if not path.startswith(folder) or mount.sub_path:
+            continue
+        relative = path.removeprefix(folder)
+        for volume in pod.volumes:
+            if volume.name != mount.name:
+                continue
+            parts = [Projection(volume.secret, volume.config_map), *volume.projected.sources]
+            for part in parts:
+                for kind, files in (("secrets", part.secret), ("configmaps", part.config_map)):
+                    if files:
+                        keys = {one.path: one.key for one in files.items}
+                        yield (kind, files.secret_name or files.name), keys.get(relative, relative)
+
+
+def _expanded(text: str, variables: Mapping[str, str]) -> str:
+    """``$(NAME)`` as the kubelet replaces it."""
+    return _REFERENCE.sub(lambda found: variables.get(found[1], found[0]), text)

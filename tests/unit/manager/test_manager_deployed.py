@@ -1,0 +1,112 @@
+"""The settings of a manager that runs, from its Deployment."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ccm.errors import ConfigurationError
+from ccm.kube.memory import MemoryTransport
+from ccm.manager.deployed import settings_from
+from ccm.manager.plan_command import read_command_line
+
+MANIFEST = Path(__file__).parents[3] / "manifests" / "deployment.yaml"
+
+
+def cluster(one: dict[str, Any], kind: str = "deployments", **secrets: dict[str, str]) -> MemoryTransport:
+    transport = MemoryTransport()
+    namespace = one["metadata"]["namespace"]
+    transport.put(f"/apis/apps/v1/namespaces/{namespace}/{kind}", one)
+    for name, values in secrets.items():
+        data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+        transport.put(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": name}, "data": data})
+    return transport
+
+
+def workload(container: dict[str, Any], **pod: Any) -> dict[str, Any]:
+    spec = {"template": {"spec": {"containers": [container], **pod}}}
+    return {"metadata": {"name": "ccm", "namespace": "kube-system"}, "spec": spec}
+
+
+async def test_our_own_manifest_with_the_token_from_its_mounted_file() -> None:
+    manifest = next(one for one in yaml.safe_load_all(MANIFEST.read_text()) if one["kind"] == "Deployment")
+    transport = cluster(manifest, hcloud={"token": "secret\n", "network": "net"})
+    found = await settings_from("deployment/kube-system/ccm-from-scratch", transport, {})
+    assert found.variables == {"HCLOUD_TOKEN": "secret", "HCLOUD_NETWORK": "net"}
+    assert "--cluster-cidr=10.244.0.0/16" in found.flags
+    assert "secret" not in found.describe("deployment/x")
+
+
+async def test_what_the_caller_has_himself_wins_and_no_secret_is_read_for_it() -> None:
+    manifest = next(one for one in yaml.safe_load_all(MANIFEST.read_text()) if one["kind"] == "Deployment")
+    transport = cluster(manifest)
+    own = {"HCLOUD_TOKEN": "mine", "HCLOUD_NETWORK": "other", "HOME": "/"}
+    found = await settings_from("deployment/ccm-from-scratch", transport, own)
+    assert found.variables == {}
+    assert found.own == ("HCLOUD_NETWORK", "HCLOUD_TOKEN")
+    assert "those of this shell win: HCLOUD_NETWORK, HCLOUD_TOKEN" in found.describe("x")
+    assert not [one for one in transport.requests if "/secrets/" in one.path]
+
+
+async def test_the_official_chart_has_flags_in_the_command_and_optional_keys() -> None:
+    def key(name: str, **more: Any) -> dict[str, Any]:
+        return {"secretKeyRef": {"name": "hcloud", "key": name, **more}}
+
+    container = {
+        "command": [
+            "/bin/hcloud-cloud-controller-manager",
+            "--allow-untagged-cloud",
+            "--cloud-provider=hcloud",
+        ],
+        "env": [
+            {"name": "HCLOUD_TOKEN", "valueFrom": key("token")},
+            {"name": "ROBOT_USER", "valueFrom": key("robot-user", optional=True)},
+            {"name": "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP", "value": "true"},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        ],
+    }
+    transport = cluster(workload(container), "daemonsets", hcloud={"token": "t"})
+    found = await settings_from("daemonset/kube-system/ccm", transport, {})
+    assert found.flags == ("--allow-untagged-cloud", "--cloud-provider=hcloud")
+    assert found.variables == {"HCLOUD_TOKEN": "t", "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP": "true"}
+
+
+async def test_the_manager_among_sidecars_whole_secrets_projections_and_references() -> None:
+    manager = {
+        "args": ["--cloud-provider=hcloud", "--cluster-cidr=$(CIDR)", "--v=$(NOBODY)"],
+        "env": [{"name": "CIDR", "value": "10.0.0.0/16"}, {"name": "ROBOT_USER_FILE", "value": "/run/all/u"}],
+        "envFrom": [{"prefix": "HCLOUD_", "secretRef": {"name": "all"}}],
+        "volumeMounts": [
+            {"name": "sub", "mountPath": "/run/all/u", "subPath": "u"},
+            {"name": "all", "mountPath": "/run/all"},
+        ],
+    }
+    sources = [
+        {"configMap": {"name": "none"}},
+        {"secret": {"name": "robot", "items": [{"key": "user", "path": "u"}]}},
+    ]
+    pod = workload(manager, volumes=[{"name": "all", "projected": {"sources": sources}}])
+    pod["spec"]["template"]["spec"]["containers"].insert(0, {"args": ["--sidecar"]})
+    transport = cluster(pod, all={"TOKEN": "t"}, robot={"user": "me"})
+    found = await settings_from("deployment/kube-system/ccm", transport, {})
+    assert found.flags == ("--cloud-provider=hcloud", "--cluster-cidr=10.0.0.0/16", "--v=$(NOBODY)")
+    assert found.variables == {"HCLOUD_TOKEN": "t", "CIDR": "10.0.0.0/16", "ROBOT_USER": "me"}
+
+
+@pytest.mark.parametrize(
+    "name", ["ccm", "pod/a/b", "deployment/", "deployment/a/b/c", "deployment/kube-system/no"]
+)
+async def test_wrong_names_are_named(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="--settings-from: "):
+        await settings_from(name, MemoryTransport(), {})
+
+
+def test_the_command_line() -> None:
+    asked = read_command_line(["services", "--for", "official", "--settings-from=deployment/a/b", "--v=2"])
+    assert (asked.subject, asked.other, asked.settings_from) == ("services", "official", "deployment/a/b")
+    assert asked.flags == ("--v=2",)
+    assert read_command_line([]).subject == ""
