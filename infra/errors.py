@@ -66,7 +66,8 @@ class UnreachableError(InfraError):
         self.reason = reason
         super().__init__(
             f"no SSH connection to {address} within {seconds:.0f} s: {reason}. "
-            "Is the server running, and does a firewall let port 22 through?"
+            "Is the server running, and does a firewall let port 22 through "
+            "(ccm-from-scratch:sshAllowedCidrs names who may)?"
         )
 
 

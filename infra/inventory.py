@@ -11,10 +11,11 @@ from infra.k3s import API_PORT
 from infra.keys import KeyPair
 from infra.network import Network
 from infra.server import Server, ServerArgs
-from infra.settings import Settings
+from infra.settings import EVERYBODY, Settings
 
 GROUP_SIZE = 10
 """More servers than that don't fit into a placement group."""
+NODE_PORTS = "30000-32767"
 
 
 class Servers(pulumi.ComponentResource):
@@ -68,13 +69,11 @@ class Servers(pulumi.ComponentResource):
         )
 
     def _firewall(self, name: str) -> list[pulumi.Input[int]]:
-        if not self._settings.ssh_allowed_cidrs:
-            return []
         firewall = hcloud.Firewall(
             name,
             name=self._settings.cluster_name,
             labels=dict(self._labels),
-            rules=firewall_rules(self._settings.ssh_allowed_cidrs),
+            rules=firewall_rules(self._settings),
             opts=self._mine,
         )
         return [firewall.id.apply(int)]
@@ -101,12 +100,21 @@ def groups_needed(servers: int) -> int:
     return -(-servers // GROUP_SIZE)
 
 
-def firewall_rules(allowed: tuple[str, ...]) -> list[hcloud.FirewallRuleArgs]:
-    """SSH and the API for some, node ports and ping for everybody; private networks are never filtered."""
-    everybody = ["0.0.0.0/0", "::/0"]
-    rules = [("tcp", "22", list(allowed)), ("tcp", str(API_PORT), list(allowed))]
-    rules += [("tcp", "30000-32767", everybody), ("udp", "30000-32767", everybody), ("icmp", None, everybody)]
+def firewall_rules(settings: Settings) -> list[hcloud.FirewallRuleArgs]:
+    """What the Internet may reach; everything else is dropped, and private networks are never filtered.
+
+    - SSH and the Kubernetes API, for whom the settings name: Pulumi and kubectl come this way. The API
+      insists on a certificate, but what it lets everybody read (its version, for one) is nobody's business.
+    - ping, and the messages without which large packets get lost, for everybody
+    - node ports for nobody, unless the settings say so: load balancers use the private network
+
+    So the kubelet (10250), the CCM (10258) and its metrics (8233) are never reached from outside.
+    """
+    rules = [("tcp", "22", settings.ssh_allowed_cidrs), ("tcp", str(API_PORT), settings.ssh_allowed_cidrs)]
+    if settings.node_port_allowed_cidrs:
+        rules += [(protocol, NODE_PORTS, settings.node_port_allowed_cidrs) for protocol in ("tcp", "udp")]
+    rules.append(("icmp", None, EVERYBODY))
     return [
-        hcloud.FirewallRuleArgs(direction="in", protocol=protocol, port=port, source_ips=sources)
+        hcloud.FirewallRuleArgs(direction="in", protocol=protocol, port=port, source_ips=list(sources))
         for protocol, port, sources in rules
     ]

@@ -11,7 +11,7 @@ from pulumi.runtime.config import CONFIG, get_config_env
 
 from infra.api import Cloud, cloud_of, fetcher
 from infra.catalogue import catalogue_problems, read_catalogue
-from infra.errors import ConfigurationError
+from infra.errors import CloudError, ConfigurationError
 from infra.settings import Settings, parse_settings
 
 
@@ -37,6 +37,9 @@ def check_everything(
         problems += [found for found in catalogue_problems(settings, catalogue) if found.key not in known]
     except ConfigurationError as error:
         problems += error.problems
+    except CloudError:
+        if not problems:
+            raise
     if problems or not cloud:
         raise ConfigurationError(problems)
     return settings, cloud

@@ -21,6 +21,13 @@ NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 MOST_WORKERS = 99
 """A Hetzner network takes 100 servers, and one of them is the control server."""
+EVERYBODY = ("0.0.0.0/0", "::/0")
+_ADDRESS_FIELDS = ("network_cidr", "subnet_cidr", "cluster_cidr", "service_cidr", "worker_count")
+MOST_SOURCES = 100
+"""A rule of a Hetzner firewall takes no more ranges."""
+WHO_MAY_REACH_IT = """say who may reach SSH and the Kubernetes API of the servers, which stand on the Internet
+      pulumi config set --path 'sshAllowedCidrs[0]' 198.51.100.7    with your address for this one, or a range
+      pulumi config set --path 'sshAllowedCidrs[0]' any             for everybody"""
 
 T = TypeVar("T")
 
@@ -51,6 +58,7 @@ class Settings:
     hcloud_endpoint: str
     kubeconfig_path: str
     ssh_allowed_cidrs: tuple[str, ...]
+    node_port_allowed_cidrs: tuple[str, ...]
 
 
 def key_of(field: str) -> str:
@@ -114,10 +122,12 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
         cloud_provider_name=reader.choice("cloud_provider_name", PROVIDERS),
         hcloud_endpoint=reader.url("hcloud_endpoint", required=False),
         kubeconfig_path=reader.file("kubeconfig_path"),
-        ssh_allowed_cidrs=reader.cidrs("ssh_allowed_cidrs"),
+        ssh_allowed_cidrs=reader.sources("ssh_allowed_cidrs", unsaid=WHO_MAY_REACH_IT),
+        node_port_allowed_cidrs=reader.sources("node_port_allowed_cidrs"),
     )
     problems = [*reader.problems, *_unknown_keys(raw)]
-    if not reader.problems:
+    unread = {problem.key for problem in reader.problems}
+    if not unread & set(map(key_of, _ADDRESS_FIELDS)):
         problems += address_problems(settings)
     return settings, problems
 
@@ -192,11 +202,14 @@ class _Reader:
         allowed = "give an IPv4 range whose host bits are zero, such as 10.0.0.0/24"
         return self._take(field, _range, allowed, ipaddress.IPv4Network("0.0.0.0/0"))
 
-    def cidrs(self, field: str) -> tuple[str, ...]:
-        def parse(value: Any) -> tuple[str, ...]:
-            return tuple(str(ipaddress.ip_network(_sized(item))) for item in _json(value, list))
-
-        return self._take(field, parse, 'give a JSON list of ranges, such as ["198.51.100.7/32"], or []', ())
+    def sources(self, field: str, *, unsaid: str = "") -> tuple[str, ...]:
+        """Ranges for a firewall. `unsaid` is the problem when there are none, if that is one."""
+        examples = '["198.51.100.7", "2001:db8::/48"], or ["any"]'
+        allowed = f"give a list of at most {MOST_SOURCES} addresses and ranges, such as {examples}"
+        ranges = self._take(field, _sources, allowed, None)
+        if ranges == () and unsaid:
+            self.problems.append(Problem(key_of(field), None, unsaid))
+        return ranges or ()
 
     def labels(self, field: str) -> Mapping[str, str]:
         def parse(value: Any) -> Mapping[str, str]:
@@ -271,8 +284,27 @@ def _range(value: Any) -> ipaddress.IPv4Network:
     return ipaddress.IPv4Network(_sized(value))
 
 
+def _sources(value: Any) -> tuple[str, ...]:
+    ranges = [part for item in _json(value, list) for part in _source(item)]
+    if len(ranges) > MOST_SOURCES:
+        raise ValueError
+    return tuple(dict.fromkeys(ranges))
+
+
+def _source(item: Any) -> tuple[str, ...]:
+    """A range with its length: the hcloud plugin crashes on an address without."""
+    if item == "any":
+        return EVERYBODY
+    if not isinstance(item, str):
+        raise TypeError
+    network = ipaddress.ip_network(item)
+    # 0.0.0.0 alone is no address that anybody has, and an interface's name means nothing elsewhere
+    if "%" in item or ("/" not in item and network.network_address.is_unspecified):
+        raise ValueError
+    return (str(network),)
+
+
 def _sized(value: Any) -> str:
-    # the hcloud plugin crashes on an address without its prefix length
     if not isinstance(value, str) or "/" not in value:
         raise ValueError
     return value

@@ -84,10 +84,11 @@ class Cloud(pulumi.runtime.Mocks):
 
 @pytest.fixture(scope="session")
 def defaults() -> dict[str, str]:
-    """The configuration of a stack that sets nothing, as Pulumi hands it to a program."""
+    """The configuration of a stack that says only who may reach it, as Pulumi hands it to a program."""
     schema = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
     values = {key: entry["default"] for key, entry in schema.items()}
-    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+    return {**texts, "ccm-from-scratch:sshAllowedCidrs": '["any"]'}
 
 
 @pytest.fixture(scope="session")

@@ -176,6 +176,14 @@ def test_settings_and_what_the_cloud_has_are_checked_together(api, defaults):
     assert keys == ["location", "workerCuont", "controlServerType", "workerServerType", "image"]
 
 
+def test_settings_are_told_although_the_cloud_does_not_answer(defaults):
+    environment = {"HCLOUD_ENDPOINT": "http://127.0.0.1:1/v1", "HCLOUD_TOKEN": TOKEN}
+    with pytest.raises(CloudError):
+        check_everything(defaults, environment)
+    with pytest.raises(ConfigurationError, match="sshAllowedCidrs: is not set: say who"):
+        check_everything({**defaults, "ccm-from-scratch:sshAllowedCidrs": "[]"}, environment)
+
+
 def test_what_is_good_is_returned(api, defaults):
     configuration = {**defaults, "hcloud:endpoint": api, "hcloud:token": TOKEN}
     changes = {"location": "locations-1", "image": "images-1", "workerServerType": "server_types-2"}

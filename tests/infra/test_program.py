@@ -67,6 +67,7 @@ def test_everything_in_the_cloud_is_labelled(declared):
     program = declared(labels='{"team": "shop"}', clusterName="blue")
     labelled = [item for item in program.all if item.type.startswith("hcloud:") and "labels" in item.inputs]
     assert {item.type.rpartition(":")[2] for item in labelled} == {
+        "Firewall",
         "Network",
         "PlacementGroup",
         "Server",
@@ -209,16 +210,27 @@ def test_a_workers_name_is_free_before_it_joins(declared):
     assert any("Membership::worker-1" in urn for urn in agent.options.dependencies)
 
 
-def test_no_firewall_unless_asked_for(declared):
-    assert not declared().of("hcloud:index/firewall:Firewall")
+def firewall_of(program):
+    rules = program.one("hcloud:index/firewall:Firewall").inputs["rules"]
+    return {(rule["protocol"], rule.get("port")): rule["sourceIps"] for rule in rules}
 
 
-def test_firewall(declared):
-    program = declared(sshAllowedCidrs='["198.51.100.0/24"]', workerCount="0")
-    rules = {rule.get("port"): rule for rule in program.one("hcloud:index/firewall:Firewall").inputs["rules"]}
-    assert rules["22"]["sourceIps"] == rules["6443"]["sourceIps"] == ["198.51.100.0/24"]
-    assert rules["30000-32767"]["sourceIps"] == ["0.0.0.0/0", "::/0"]
-    assert len(program.one(SERVER).inputs["firewallIds"]) == 1
+@pytest.mark.parametrize("existing_cluster", ["", "Pulumi.yaml"])
+def test_every_server_is_behind_a_firewall(declared, existing_cluster):
+    program = declared(sshAllowedCidrs='["198.51.100.7", "2001:db8::/48"]', kubeconfigPath=existing_cluster)
+    some = ["198.51.100.7/32", "2001:db8::/48"]
+    # nothing else: not the kubelet on 10250, not the CCM on 10258 and 8233, no node port
+    assert firewall_of(program) == {
+        ("tcp", "22"): some,
+        ("tcp", "6443"): some,
+        ("icmp", None): ["0.0.0.0/0", "::/0"],
+    }
+    assert all(len(server.inputs["firewallIds"]) == 1 for server in program.of(SERVER))
+
+
+def test_node_ports_are_open_to_whom_the_settings_name(declared):
+    rules = firewall_of(declared(nodePortAllowedCidrs='["any"]'))
+    assert rules["tcp", "30000-32767"] == rules["udp", "30000-32767"] == ["0.0.0.0/0", "::/0"]
 
 
 def test_cilium_only_when_chosen(declared):

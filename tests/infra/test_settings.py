@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from infra.errors import ConfigurationError
 from infra.files import ROOT
-from infra.settings import MOST_WORKERS, Settings, address_problems, key_of, read_settings
+from infra.settings import MOST_WORKERS, Settings, address_problems, key_of, parse_settings, read_settings
 
 
 def problems_of(configuration) -> dict[str, str]:
@@ -156,9 +156,51 @@ def test_labels_that_the_cloud_takes(defaults):
     assert read_settings(changed(defaults, labels=json.dumps(labels))).labels == labels
 
 
-@pytest.mark.parametrize("ranges", ['["198.51.100.7"]', '["::"]', '"198.51.100.7/32"', "{}", '["x/1"]'])
-def test_firewall_ranges_without_a_length_are_refused(defaults, ranges):
-    assert set(problems_of(changed(defaults, sshAllowedCidrs=ranges))) == {"sshAllowedCidrs"}
+SOURCES = ("sshAllowedCidrs", "nodePortAllowedCidrs")
+
+
+@pytest.mark.parametrize("key", SOURCES)
+@pytest.mark.parametrize(
+    "ranges",
+    ['"198.51.100.7/32"', "any", "{}", "[7]", '["Any"]', '["x/1"]', '["198.51.100.7/24"]', '["0.0.0.0"]'],
+)
+def test_what_names_nobody_in_a_firewall(defaults, key, ranges):
+    found = problems_of(changed(defaults, **{key: ranges}))
+    assert set(found) == {key}
+    assert '["198.51.100.7", "2001:db8::/48"], or ["any"]' in found[key]
+
+
+def test_more_ranges_than_a_rule_takes(defaults):
+    ranges = [f"198.51.100.{number}" for number in range(101)]
+    assert set(problems_of(changed(defaults, sshAllowedCidrs=json.dumps(ranges)))) == {"sshAllowedCidrs"}
+    assert (
+        len(read_settings(changed(defaults, sshAllowedCidrs=json.dumps(ranges[:100]))).ssh_allowed_cidrs)
+        == 100
+    )
+
+
+@pytest.mark.parametrize("left_out", [True, False])
+def test_who_may_reach_the_servers_has_to_be_said(defaults, left_out):
+    """Also of stacks from before this was asked: the line to type stands in the message."""
+    stack = changed(defaults, sshAllowedCidrs="[]")
+    if left_out:
+        del stack["ccm-from-scratch:sshAllowedCidrs"]
+    said = problems_of({**stack, "ccm-from-scratch:subnetCidr": "192.168.0.0/24"})
+    assert set(said) == {"sshAllowedCidrs", "subnetCidr"}
+    assert "is not set" in said["sshAllowedCidrs"]
+    if not left_out:
+        assert "pulumi config set --path 'sshAllowedCidrs[0]' any " in said["sshAllowedCidrs"]
+
+
+@given(st.lists(st.one_of(st.just("any"), st.ip_addresses().map(str), st.text(max_size=20)), max_size=5))
+def test_a_firewall_gets_ranges_with_their_length_or_nothing(defaults, items):
+    settings, problems = parse_settings(changed(defaults, nodePortAllowedCidrs=json.dumps(items)))
+    for text in settings.node_port_allowed_cidrs:
+        assert "/" in text
+        assert str(ipaddress.ip_network(text)) == text
+    if "any" in items and not problems:
+        assert set(settings.node_port_allowed_cidrs) >= {"0.0.0.0/0", "::/0"}
+    assert bool(settings.node_port_allowed_cidrs) == bool(items and not problems)
 
 
 @pytest.mark.parametrize("url", ["", "ftp://x", "https://", "https://a b", "http://x'; rm -rf /'"])
