@@ -40,7 +40,7 @@ PACKAGES: tuple[Package, ...] = (
     Package("pkg-config", "pkg-config", "builds runc"),
     Package("mmdebstrap", "mmdebstrap", "builds the machine image and the CCM's image"),
     Package("iproute2", "ip", "makes networks"),
-    Package("util-linux", "unshare", "makes machines and the machine image"),
+    Package("util-linux", "nsenter", "load balancers"),
     Package("haproxy", "haproxy", "load balancers"),
     Package("openssh-client", "ssh", "./dev ssh"),
     Package("openssl", "openssl", "certificates of a control plane on loopback", (MACHINES, HOLLOW)),

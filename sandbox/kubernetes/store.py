@@ -6,17 +6,20 @@ second in a mount namespace of its own, without the Kubernetes plugin, on socket
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import IO
 
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.kubernetes.errors import CommandError, ImageError
 from sandbox.kubernetes.k3s.versions import COREDNS_IMAGE, PAUSE_IMAGE
 from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.machines import libc, mounts, namespaces
 
 FORMAT = f"2 {PAUSE_IMAGE} {COREDNS_IMAGE}"
 """Changes when the store's content changes without the toolchain's."""
@@ -75,13 +78,7 @@ def build_store(target: Path, toolchain: Toolchain, progress: Progress) -> None:
         config = work / "config.toml"
         config.write_text(containerd_config(target, work / "state"))
         with (work / "log").open("wb") as log:
-            containerd = subprocess.Popen(
-                ["unshare", "--mount", str(toolchain.bin / "containerd"), "--config", str(config)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={"PATH": f"{toolchain.bin}:/usr/sbin:/usr/bin:/sbin:/bin"},
-            )
+            containerd = namespaces.in_thread(lambda: _containerd(toolchain, config, log))
             try:
                 ctr = (str(toolchain.bin / "ctr"), "-a", str(work / "state/containerd.sock"), "-n", "k8s.io")
                 _wait_for(containerd, ctr, work / "log")
@@ -91,6 +88,21 @@ def build_store(target: Path, toolchain: Toolchain, progress: Progress) -> None:
                 containerd.wait(timeout=20)
     for leftover in target.glob("io.containerd.*/**/ingest/*"):
         shutil.rmtree(leftover)
+
+
+def _containerd(toolchain: Toolchain, config: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start it in a mount namespace of its own; in a thread that ends, whose namespace it keeps."""
+    libc.unshare(libc.CLONE_NEWNS)
+    if root := mounts.leave_the_hosts():
+        os.chroot(root)
+    return subprocess.Popen(
+        [str(toolchain.bin / "containerd"), "--config", str(config)],
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env={"PATH": f"{toolchain.bin}:/usr/sbin:/usr/bin:/sbin:/bin"},
+    )
 
 
 def _wait_for(containerd: subprocess.Popen[bytes], ctr: tuple[str, ...], log: Path) -> None:

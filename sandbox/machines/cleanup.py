@@ -12,7 +12,7 @@ from sandbox.machines import cgroups, libc, namespaces
 from sandbox.machines.errors import CommandFailed, StillThere
 from sandbox.machines.names import Names
 from sandbox.machines.occupants import kill_inside
-from sandbox.machines.runner import run_blocking
+from sandbox.machines.runner import ip, run_blocking
 
 FOLDERS = ("machines", "load-balancers")
 DEADLINE = 15.0
@@ -71,15 +71,9 @@ def _namespaces(names: Names) -> Iterator[tuple[str, bool]]:
     for name in _own_namespaces(names):
         # Interfaces go at once with one end deleted; with the namespace they would go some time later.
         if namespaces.exists(name):
-            links = json.loads(
-                run_blocking(["ip", "-n", name, "-json", "link", "show", "type", "veth"]) or "[]"
-            )
+            links = json.loads(run_blocking(ip(name, "-json", "link", "show", "type", "veth")) or "[]")
             batch = "".join(f"link del {link['ifname']}\n" for link in links)
-            _tried(
-                lambda name=name, batch=batch: run_blocking(
-                    ["ip", "-n", name, "-force", "-batch", "-"], batch
-                )
-            )
+            _tried(lambda name=name, batch=batch: run_blocking(ip(name, "-force", "-batch", "-"), batch))
         yield f"namespace {name}", _tried(lambda name=name: namespaces.delete(name))
 
 

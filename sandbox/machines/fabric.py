@@ -15,7 +15,7 @@ from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.machines import namespaces, topology
 from sandbox.machines.errors import AddressesInUse, CommandFailed, NotPermitted
 from sandbox.machines.names import Names
-from sandbox.machines.runner import Runner
+from sandbox.machines.runner import Runner, ip
 
 BACKLOG = 256
 
@@ -208,8 +208,7 @@ class Fabric:
 
     async def _ip(self, namespace: str | None, lines: Sequence[str]) -> None:
         if lines:
-            where = ["-n", namespace] if namespace else []
-            await self._run(["ip", *where, "-batch", "-"], "\n".join(lines) + "\n")
+            await self._run(ip(namespace, "-batch", "-"), "\n".join(lines) + "\n")
 
     async def _try(self, namespace: str | None, lines: Sequence[str]) -> None:
         """Run commands whose objects may be gone already: each is tried, none may stop the others."""
@@ -223,8 +222,7 @@ class Fabric:
                     raise
 
     async def _show(self, namespace: str | None, what: str) -> list[dict[str, Any]]:
-        where = ["-n", namespace] if namespace else []
-        return json.loads(await self._run(["ip", *where, "-json", *what.split()], "") or "[]")
+        return json.loads(await self._run(ip(namespace, "-json", *what.split()), "") or "[]")
 
     async def has_link(self, namespace: str | None, link: str) -> bool:
         """Whether there is an interface of that name."""

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sandbox.machines import cgroups, libc, namespaces
+from sandbox.machines import cgroups, libc, mounts, namespaces
 
 ARCHITECTURES = ("x86_64", "aarch64")
 
@@ -37,7 +37,7 @@ def _attempt(folder: str) -> str:
     kinds = libc.CLONE_NEWNS | libc.CLONE_NEWUTS | libc.CLONE_NEWIPC | libc.CLONE_NEWCGROUP
     try:
         libc.unshare(kinds | libc.CLONE_NEWPID | libc.CLONE_NEWNET)
-        libc.mount("none", Path("/"), flags=libc.MS_REC | libc.MS_PRIVATE)
+        folder = mounts.leave_the_hosts() + folder
     except OSError as error:
         return f"machines need to make Linux namespaces: {error.strerror} (a container needs --privileged)"
     try:

@@ -7,9 +7,10 @@ import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 
 from sandbox.machines.errors import CommandFailed, Unavailable
+from sandbox.machines.names import NAMESPACES
 
 DEADLINE = 30.0
-PACKAGES = {"ip": "iproute2", "haproxy": "haproxy", "cp": "coreutils"}
+PACKAGES = {"ip": "iproute2", "haproxy": "haproxy", "cp": "coreutils", "nsenter": "util-linux"}
 
 Runner = Callable[[Sequence[str], str], Awaitable[str]]
 """Runs a program with a text on its standard input and returns what it prints."""
@@ -42,6 +43,19 @@ def run_blocking(command: Sequence[str], text: str = "") -> str:
 async def run(command: Sequence[str], text: str = "") -> str:
     """Like :func:`run_blocking` without holding up the event loop."""
     return await asyncio.to_thread(run_blocking, command, text)
+
+
+def ip(namespace: str | None, *arguments: str) -> list[str]:
+    """The command that runs iproute2's ip in a network namespace.
+
+    Not ``ip -n``: that makes a mount namespace, too, which it can't in a chroot whose root is no mount.
+
+    Args:
+        namespace: its name; None: the host's.
+        arguments: for ip.
+    """
+    inside = [] if namespace is None else ["nsenter", f"--net={NAMESPACES / namespace}"]
+    return [*inside, "ip", *arguments]
 
 
 def missing(program: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox.machines import libc
+from sandbox.machines import libc, mounts
 from sandbox.machines.records import Boot
 
 # Settings on which the kubelet insists; the guest sees these files, the host's own values stay as they are.
@@ -134,7 +134,9 @@ def build(boot: Boot) -> None:
         OSError: a step failed; its file name tells which.
     """
     os.umask(0o022)
-    libc.mount("none", Path("/"), flags=libc.MS_REC | libc.MS_PRIVATE)
+    lower = str(Path(boot.lower).resolve())
+    prefix = mounts.leave_the_hosts()
+    boot = replace(boot, directory=prefix + boot.directory, lower=prefix + lower)
     os.chdir(Path(boot.directory, "disk"))
     libc.mount("overlay", Path("root"), "overlay", options=overlay_options(boot.lower))
     os.chdir("root")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from sandbox.cloud.backend import BackendError, MachineSpec
-from sandbox.machines import capacity, errors, libc, namespaces
+from sandbox.machines import capacity, errors, libc, mounts, namespaces
 
 pytestmark = pytest.mark.machines
 
@@ -47,9 +49,7 @@ async def test_a_full_disk_is_one_clear_error_and_leaves_no_half_machine(world):
 
 async def test_more_machines_than_the_kernel_allows_name_the_setting(world, backend, monkeypatch):
     await backend.create_machine(world.machine(1, private=False))
-    used = capacity.inotify_used(())
-    monkeypatch.setattr(capacity, "PER_MACHINE", 20)
-    monkeypatch.setattr(capacity, "inotify_limit", lambda: used + capacity.PER_MACHINE - 10)
+    monkeypatch.setattr(capacity, "INSTANCES_OF_A_MACHINE", capacity.instances_allowed() + 1)
     with pytest.raises(errors.InotifyExhausted, match=r"fs\.inotify\.max_user_instances"):
         await backend.power_on(1)
     assert f"ccmfs-{world.site}-srv-1" not in namespaces.listing()
@@ -82,3 +82,24 @@ async def test_one_machine_that_can_not_start_does_not_hold_up_the_others(world,
     assert "m2 is off: could not make the cgroups of server m2" in caplog.text
     assert await world.ssh(1, "hostname") == "m1"
     await second.stop()
+
+
+def test_mounts_are_cut_off_from_the_hosts_in_a_chroot_whose_root_is_no_mount(tmp_path):
+    # As in a build chroot; there the kernel refuses to change the root's propagation, and to pivot it.
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "inside").mkdir()
+
+    def in_chroot() -> tuple[str, list[str], str]:
+        libc.unshare(libc.CLONE_NEWNS)
+        assert mounts.leave_the_hosts() == ""
+        libc.mount("/proc", tmp_path / "proc", flags=libc.MS_BIND | libc.MS_REC)
+        os.chroot(tmp_path)
+        libc.unshare(libc.CLONE_NEWNS)
+        prefix = mounts.leave_the_hosts()
+        propagation = Path("/proc/thread-self/mountinfo").read_text()
+        return prefix, [entry.name for entry in Path(prefix).iterdir()], propagation
+
+    prefix, entries, mountinfo = namespaces.in_thread(in_chroot)
+    assert prefix == str(tmp_path)
+    assert sorted(entries) == ["inside", "proc"]
+    assert "shared:" not in mountinfo
