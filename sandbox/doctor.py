@@ -11,17 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sandbox import daemon, packages
+from sandbox import daemon, limits, packages
 from sandbox.environment import MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import AUTO, Choice, decide, look
 from sandbox.kubernetes import image, toolchain
 from sandbox.site import Site
-
-GIB = 1 << 30
-FREE_DISK_GIB = 12
-FREE_MEMORY_GIB = 4
-KIB = 1024
 
 Verdict = Literal["ok", "missing", "note"]
 
@@ -54,9 +49,7 @@ def examine(site: Site) -> Iterator[Check]:
     yield _servers(choice)
     yield _packages(choice)
     yield _go()
-    yield _space("disk for state", site.state, FREE_DISK_GIB)
-    yield _space("disk for the cache", site.cache, FREE_DISK_GIB)
-    yield _memory()
+    yield from _limits(site, choice)
     yield _kept("Kubernetes toolchain", toolchain.find(site.cache, choice.components) is not None, "≈ 10 min")
     if choice.kind == MACHINES:
         yield _kept("machine image", image.find(site.cache) is not None, "≈ 1 min")
@@ -88,21 +81,10 @@ def _go() -> Check:
     return Check("note", "Go", "not on PATH", "./dev up installs it into the cache with pip")
 
 
-def _space(what: str, folder: Path, needed: int) -> Check:
-    free = shutil.disk_usage(folder).free / GIB
-    if free >= needed:
-        return Check("ok", what, f"{free:.0f} GiB free")
-    return Check("missing", what, f"{free:.1f} GiB free", f"make {needed} GiB free on the disk of {folder}")
-
-
-def _memory() -> Check:
-    lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-    available = int(lines["MemAvailable"].split()[0]) * KIB / GIB
-    if available >= FREE_MEMORY_GIB:
-        return Check("ok", "memory", f"{available:.0f} GiB available")
-    return Check(
-        "note", "memory", f"{available:.1f} GiB available", f"three machines want {FREE_MEMORY_GIB} GiB"
-    )
+def _limits(site: Site, choice: Choice) -> Iterator[Check]:
+    verdicts: dict[limits.Severity, Verdict] = {"ok": "ok", "note": "note", "stop": "missing"}
+    for finding in limits.look(site, choice):
+        yield Check(verdicts[finding.severity], finding.what, finding.found, finding.remedy)
 
 
 def _kept(what: str, there: bool, takes: str) -> Check:  # noqa: FBT001 - two states of one thing

@@ -19,6 +19,7 @@ from sandbox.errors import SandboxError
 from sandbox.site import Site, passphrase
 
 TEMPLATES = Path(__file__).with_name("stacks")
+_WORKERS = "ccm-from-scratch:workerCount"
 _SALT = re.compile(r"^encryptionsalt:.*\n?", re.MULTILINE)
 
 
@@ -63,6 +64,26 @@ def ensure_all(site: Site) -> None:
     """Make the settings files of all of the sandbox's stacks."""
     for stack in STACKS.values():
         ensure(site, stack)
+
+
+def workers(site: Site, stack: str) -> int:
+    """How many workers a stack has by its settings, or would have with those of its template.
+
+    Args:
+        site: this clone's.
+        stack: one of ``STACKS``.
+
+    Raises:
+        SandboxError: the file can't be read.
+    """
+    path = file_of(site, stack)
+    try:
+        settings = load_yaml(path if path.exists() else TEMPLATES / f"{stack}.yaml")
+        said = (settings.get("config") or {}).get(_WORKERS)
+        said = load_yaml(site.root / "Pulumi.yaml")["config"][_WORKERS]["default"] if said is None else said
+    except EngineError as error:
+        raise SandboxError(str(error)) from error
+    return said if isinstance(said, int) and said > 0 else 0  # the program says what is wrong with others
 
 
 def remove(site: Site) -> None:

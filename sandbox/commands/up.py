@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, pulumi, stack_settings
+from sandbox import cluster, daemon, limits, pulumi, stack_settings
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
 from sandbox.errors import SandboxError
@@ -53,6 +53,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     choice = choose(site, arguments.backend)
     kind = choice.kind
     announce(choice, steps)
+    check_limits(site, choice, arguments.workers, steps)
     prepared = prepare(site, steps, choice)
     with steps.step("Sandbox cloud") as progress:
         daemon.start(site, kind, arguments.actions or "instant", progress, arguments.k3s)
@@ -73,6 +74,19 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         _start_ccm(site, steps)
     _await(site, prepared, steps)
     return 0
+
+
+def check_limits(site: Site, choice: Choice, workers: int | None, steps: Steps) -> None:
+    """Look at the limits of the host before anything is made.
+
+    Raises:
+        MissingRequirement: what is wanted would certainly fail.
+    """
+    found = limits.look(site, choice, workers)
+    limits.refuse(found)
+    for finding in found:
+        if finding.severity == "note":
+            steps.note(f"• {finding.what}: {finding.found} → {finding.remedy}")
 
 
 def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: Path | None) -> None:

@@ -42,6 +42,8 @@ _MASKED = (
     "sys-kernel-config.mount",
     "sys-kernel-debug.mount",
     "sys-kernel-tracing.mount",
+    "systemd-ask-password-console.path",
+    "systemd-ask-password-wall.path",
     "systemd-binfmt.service",
     "systemd-logind.service",
     "systemd-modules-load.service",
@@ -56,7 +58,8 @@ _MASKED = (
     "systemd-udevd-kernel.socket",
     "systemd-udevd.service",
 )
-"""Units for hardware, consoles and upkeep that a machine of the sandbox has not."""
+"""Units for hardware, consoles and upkeep that a machine of the sandbox has not; a path unit costs an inotify
+instance of the host each."""
 
 
 @dataclass(frozen=True)

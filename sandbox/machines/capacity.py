@@ -1,31 +1,71 @@
-"""How many machines the kernel's limits allow; the limits themselves are the administrator's."""
+"""Inotify instances: the kernel allows one user few of them, and every machine needs some.
+
+How many a machine needs was counted in /proc/PID/fd on a running environment of three machines: systemd has
+3, containerd 2, kube-proxy 1, kubelet 6; on the control server the API server and the controller manager have
+6 each. cloud-init and Pods have some for a while.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 from collections.abc import Collection
 from pathlib import Path
 
-PER_MACHINE = 20  # inotify instances of systemd, cloud-init, containerd, kubelet and a few Pods
+from sandbox.machines import libc
+
+INSTANCES_OF_A_MACHINE = 14
+INSTANCES_OF_A_CONTROL_PLANE = 12
 INOTIFY = "anon_inode:inotify"
 LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+SETTING = "fs.inotify.max_user_instances"
+_SPARE_DESCRIPTORS = 64
 
 
-def inotify_needed(machines: int, others: int) -> int:
-    """Inotify instances with so many machines of this site, and so many instances in use elsewhere."""
-    return machines * PER_MACHINE + others
+def instances_needed(machines: int) -> int:
+    """Inotify instances that machines need, one of which is a control server.
+
+    Args:
+        machines: how many.
+    """
+    return machines * INSTANCES_OF_A_MACHINE + INSTANCES_OF_A_CONTROL_PLANE if machines else 0
 
 
-def inotify_limit() -> int:
+def instances_allowed() -> int:
     """How many inotify instances the host allows one user."""
     return int(LIMIT.read_text())
 
 
-def inotify_used(except_in: Collection[int], proc: Path = Path("/proc")) -> int:
-    """Inotify instances that our user has in use on the host, besides those of some process namespaces.
+def instances_free(wanted: int) -> int:
+    """Of the inotify instances that are wanted, how many our user can have now; by having them for a moment.
+
+    Counting in /proc would miss those of containers, whose processes can't be seen but whose user is ours.
 
     Args:
-        except_in: numbers of process namespaces, as in /proc/PID/ns/pid.
+        wanted: no more than these are tried.
+    """
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    tried = max(0, min(wanted, descriptors - _SPARE_DESCRIPTORS))
+    held: list[int] = []
+    try:
+        while len(held) < tried:
+            held.append(libc.inotify())
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        return len(held)
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    return wanted  # more than our own descriptors reach is not known, and nothing speaks against it
+
+
+def instances_inside(namespaces: Collection[int], proc: Path = Path("/proc")) -> int:
+    """Inotify instances in use in some process namespaces.
+
+    Args:
+        namespaces: their numbers, as in /proc/PID/ns/pid.
         proc: where to look.
     """
     used = 0
@@ -33,7 +73,7 @@ def inotify_used(except_in: Collection[int], proc: Path = Path("/proc")) -> int:
         if not process.name.isdigit():
             continue
         try:
-            if process.stat().st_uid != os.geteuid() or _namespace(process) in except_in:
+            if _namespace(process) not in namespaces:
                 continue
             fds = process / "fd"
             used += sum(os.readlink(fds / fd) == INOTIFY for fd in os.listdir(fds))  # noqa: PTH115, PTH208
@@ -48,6 +88,16 @@ def process_namespace(pid: int, proc: Path = Path("/proc")) -> int | None:
         return _namespace(proc / str(pid))
     except OSError:
         return None
+
+
+def remedy(allowed: int, needed: int) -> str:
+    """The command that allows more.
+
+    Args:
+        allowed: how many instances the host allows now.
+        needed: how many more than the present ones there have to be.
+    """
+    return f"sudo sysctl -w {SETTING}={max(1024, 2 * (allowed + needed))}"
 
 
 def _namespace(process: Path) -> int:

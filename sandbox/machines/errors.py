@@ -85,16 +85,16 @@ class InotifyExhausted(BackendError):
     """The kernel's limit doesn't allow one more machine.
 
     Attributes:
-        limit: of inotify instances of one user.
-        needed: how many there would be.
+        needed: how many inotify instances one more machine needs, with what others will still take.
+        free: how many of them our user can have now.
+        remedy: the command that allows more.
     """
 
-    def __init__(self, limit: int, needed: int) -> None:
-        self.limit, self.needed = limit, needed
+    def __init__(self, needed: int, free: int, remedy: str) -> None:
+        self.needed, self.free, self.remedy = needed, free, remedy
         super().__init__(
-            f"one more machine needs about {needed} inotify instances, the host allows {limit} "
-            "(fs.inotify.max_user_instances); delete a server, or allow more with: "
-            f"sudo sysctl -w fs.inotify.max_user_instances={max(1024, 2 * needed)}"
+            f"one more machine needs {needed} inotify instances and the host has {free} left for this user; "
+            f"delete a server, or allow more with: {remedy}"
         )
 
 

@@ -81,6 +81,13 @@ def set_hostname(name: str) -> None:
     _check(_libc.sethostname(raw, len(raw)), "sethostname", name)
 
 
+def inotify() -> int:
+    """A new inotify instance as a file descriptor, for the caller to close."""
+    descriptor = _libc.inotify_init1(os.O_CLOEXEC)
+    _check(min(descriptor, 0), "inotify_init1", "")
+    return descriptor
+
+
 def die_with_parent(signal: int) -> None:
     """Let the kernel send ``signal`` to this process when the thread that forked it ends."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "prctl", "PR_SET_PDEATHSIG")

@@ -134,7 +134,8 @@ def world(tmp_path, image, monkeypatch):
     # The range for benchmarks (RFC 2544): a running environment has a documentation range.
     public_range = IPv4Network(f"198.18.{os.getpid() % 256}.0/26")
     # These machines run no cluster; with the usual reserve they would not fit beside an environment.
-    monkeypatch.setattr(capacity, "PER_MACHINE", 6)
+    monkeypatch.setattr(capacity, "INSTANCES_OF_A_MACHINE", 6)
+    monkeypatch.setattr(capacity, "INSTANCES_OF_A_CONTROL_PLANE", 0)
     site = secrets.token_hex(3)
     state = tmp_path / "it's a state, of: signs"  # whoever clones into such a folder
     state.mkdir()

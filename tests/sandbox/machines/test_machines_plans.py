@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -246,7 +247,7 @@ def test_a_machine_comes_back_from_its_folder(tmp_path, small_image):
     assert machine.load(tmp_path / "7") is None
 
 
-def test_inotify_instances_are_counted_where_they_are_not_ours(tmp_path):
+def test_inotify_instances_are_counted_inside_our_machines(tmp_path):
     for pid, targets in {"10": ["anon_inode:inotify", "/dev/null"], "11": ["anon_inode:inotify"] * 2}.items():
         (tmp_path / pid / "ns").mkdir(parents=True)
         (tmp_path / pid / "fd").mkdir()
@@ -254,15 +255,32 @@ def test_inotify_instances_are_counted_where_they_are_not_ours(tmp_path):
         for number, target in enumerate(targets):
             (tmp_path / pid / "fd" / str(number)).symlink_to(target)
     (tmp_path / "meminfo").write_text("")
-    assert capacity.inotify_used((), tmp_path) == 3
     ours = capacity.process_namespace(11, tmp_path)
-    assert capacity.inotify_used({ours}, tmp_path) == 1
+    assert capacity.instances_inside({ours}, tmp_path) == 2
+    assert capacity.instances_inside((), tmp_path) == 0
     assert capacity.process_namespace(99, tmp_path) is None
 
 
-def test_the_limit_of_inotify_names_setting_and_command():
-    error = errors.InotifyExhausted(128, capacity.inotify_needed(7, 9))
-    assert error.needed == 149
+def test_free_inotify_instances_are_found_out_and_given_back():
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    assert capacity.instances_free(0) == 0
+    assert capacity.instances_free(2) in {0, 1, 2}
+    allowed = capacity.instances_allowed()
+    free = capacity.instances_free(allowed + 1)
+    assert free <= allowed or allowed >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - descriptors - 64
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+
+
+def test_machines_need_inotify_instances_each_and_one_control_plane():
+    one, three = capacity.instances_needed(1), capacity.instances_needed(3)
+    assert capacity.instances_needed(0) == 0
+    assert three - one == 2 * capacity.INSTANCES_OF_A_MACHINE
+    assert one == capacity.INSTANCES_OF_A_MACHINE + capacity.INSTANCES_OF_A_CONTROL_PLANE
+
+
+def test_the_limit_of_inotify_names_what_is_needed_and_the_command():
+    error = errors.InotifyExhausted(26, 9, capacity.remedy(128, 26))
+    assert "needs 26 inotify instances and the host has 9 left" in str(error)
     assert "sudo sysctl -w fs.inotify.max_user_instances=1024" in str(error)
 
 

@@ -1,0 +1,289 @@
+"""Limits of the host: whether what an environment needs is there, looked at before anything is made.
+
+What the host has is read once (:func:`read`); what is missing, and the one command that lifts each limit, is
+a pure function of that (:func:`findings`). ``./dev up`` refuses to begin what would certainly fail;
+``./dev doctor`` shows everything.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sandbox import stack_settings
+from sandbox.environment import MACHINES, STACKS
+from sandbox.errors import MissingRequirement
+from sandbox.kinds import Choice
+from sandbox.kubernetes import image, toolchain
+from sandbox.machines import capacity, machine
+from sandbox.site import Site
+
+GIB = 1 << 30
+MIB = 1 << 20
+KIB = 1 << 10
+
+# Measured on a running environment: what processes have resident, and what machines write in an hour.
+MEMORY_OF_A_MACHINE = 256 * MIB
+MEMORY_OF_A_CONTROL_PLANE = 1 * GIB
+DISK_OF_A_MACHINE = 512 * MIB
+WATCHES_OF_A_MACHINE = 256
+# The modules of Go, what it keeps of a build, and the programs; then Debian and the container store.
+DISK_OF_A_TOOLCHAIN = 8 * GIB
+DISK_OF_AN_IMAGE = 2 * GIB
+
+WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
+
+Severity = Literal["ok", "note", "stop"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be made that is not there yet.
+
+    Attributes:
+        machines: servers that are Linux machines.
+        control_planes: on a machine or on loopback.
+        toolchain: whether Kubernetes is to be built.
+        image: whether the machine image is.
+    """
+
+    machines: int = 0
+    control_planes: int = 0
+    toolchain: bool = False
+    image: bool = False
+
+    @property
+    def instances(self) -> int:
+        """Inotify instances that it takes."""
+        per_machine = self.machines * capacity.INSTANCES_OF_A_MACHINE
+        return per_machine + self.control_planes * capacity.INSTANCES_OF_A_CONTROL_PLANE
+
+    @property
+    def watches(self) -> int:
+        """Inotify watches that it takes."""
+        return self.machines * WATCHES_OF_A_MACHINE
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that it takes."""
+        return self.machines * MEMORY_OF_A_MACHINE + self.control_planes * MEMORY_OF_A_CONTROL_PLANE
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is to be written below a folder.
+
+    Attributes:
+        folder: where.
+        device: number of its file system; what shares one shares its space.
+        free: bytes that we can write there.
+        needed: bytes that will be written.
+    """
+
+    folder: Path
+    device: int
+    free: int
+    needed: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the host has left.
+
+    Attributes:
+        instances_free: inotify instances that our user can still have, counted up to what is wanted.
+        instances_allowed: in all.
+        watches_used: inotify watches that our user's processes have, as far as they can be seen.
+        watches_allowed: in all.
+        memory: bytes that programs can have without swapping.
+        spaces: where something will be written.
+    """
+
+    instances_free: int
+    instances_allowed: int
+    watches_used: int
+    watches_allowed: int
+    memory: int
+    spaces: Sequence[Space] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One limit that was looked at.
+
+    Attributes:
+        severity: ``stop``: what is wanted would certainly fail; ``note``: it may.
+        what: the limit.
+        found: what there is, and what is needed.
+        remedy: the one command that lifts it, or what to do.
+    """
+
+    severity: Severity
+    what: str
+    found: str
+    remedy: str = ""
+
+
+def findings(facts: Facts, wanted: Wanted) -> list[Finding]:
+    """Whether what is wanted fits into what there is.
+
+    Args:
+        facts: what the host has left.
+        wanted: what is to be made.
+    """
+    return [
+        _instances(facts, wanted.instances),
+        _watches(facts, wanted.watches),
+        _memory(facts, wanted.memory),
+        *_spaces(facts.spaces),
+    ]
+
+
+def _instances(facts: Facts, needed: int) -> Finding:
+    what = "inotify instances"
+    if facts.instances_free >= needed:
+        return Finding("ok", what, f"{needed} more are needed and free, of {facts.instances_allowed}")
+    found = f"{needed} more are needed, {facts.instances_free} of {facts.instances_allowed} are free"
+    return Finding("stop", what, found, capacity.remedy(facts.instances_allowed, needed))
+
+
+def _watches(facts: Facts, needed: int) -> Finding:
+    free = max(0, facts.watches_allowed - facts.watches_used)
+    found = f"{needed} more are needed, {free} of {facts.watches_allowed} are free"
+    if free >= needed:
+        return Finding("ok", "inotify watches", found)
+    more = max(1 << 16, 2 * (facts.watches_used + needed))
+    return Finding("stop", "inotify watches", found, f"sudo sysctl -w fs.inotify.max_user_watches={more}")
+
+
+def _memory(facts: Facts, needed: int) -> Finding:
+    found = f"{_size(needed)} more are needed, {_size(facts.memory)} are available"
+    if facts.memory >= needed:
+        return Finding("ok", "memory", found)
+    return Finding("note", "memory", found, "fewer machines: ./dev up --workers 0")
+
+
+def _spaces(spaces: Sequence[Space]) -> list[Finding]:
+    """One finding for each file system."""
+    found = []
+    for device in dict.fromkeys(space.device for space in spaces):
+        shared = [space for space in spaces if space.device == device]
+        folders = " and ".join(str(space.folder) for space in shared)
+        free, needed = min(space.free for space in shared), sum(space.needed for space in shared)
+        text = f"{_size(needed)} more are needed, {_size(free)} are free on the disk of {folders}"
+        remedy = f"make {_size(needed - free)} free there; XDG_CACHE_HOME moves the cache"
+        enough = free >= needed
+        found.append(Finding("ok" if enough else "stop", "disk", text, "" if enough else remedy))
+    return found
+
+
+def _size(number: int) -> str:
+    return f"{number / GIB:.1f} GiB" if number >= GIB else f"{number / MIB:.0f} MiB"
+
+
+def refuse(found: Sequence[Finding]) -> None:
+    """Make sure that nothing is begun that would certainly fail.
+
+    Raises:
+        MissingRequirement: something would; names every such limit with what lifts it.
+    """
+    stops = [finding for finding in found if finding.severity == "stop"]
+    if stops:
+        lines = [f"{finding.what}: {finding.found} → {finding.remedy}" for finding in stops]
+        raise MissingRequirement(
+            "\n  ".join(["the limits of this host don't allow it; nothing was made:", *lines])
+        )
+
+
+def wanted(site: Site, choice: Choice, servers: int) -> Wanted:
+    """What is not there yet of an environment.
+
+    Args:
+        site: this clone's.
+        choice: what servers are.
+        servers: how many there will be.
+    """
+    unbuilt = toolchain.find(site.cache, choice.components) is None
+    if choice.kind != MACHINES:
+        return Wanted(control_planes=1, toolchain=unbuilt)
+    running = running_machines(site.state)
+    return Wanted(
+        machines=max(0, servers - running),
+        control_planes=int(not running),
+        toolchain=unbuilt,
+        image=image.find(site.cache) is None,
+    )
+
+
+def running_machines(state: Path) -> int:
+    """How many machines of a site run.
+
+    Args:
+        state: the site's folder.
+    """
+    known = [machine.load(folder) for folder in (state / "machines").glob("[0-9]*")]
+    return sum(1 for one in known if one and one.keeper)
+
+
+def read(site: Site, wanted: Wanted, proc: Path = Path("/proc")) -> Facts:
+    """Look at the host; changes nothing.
+
+    Args:
+        site: this clone's.
+        wanted: what is to be made.
+        proc: where to look.
+    """
+    build = wanted.toolchain * DISK_OF_A_TOOLCHAIN + wanted.image * DISK_OF_AN_IMAGE
+    return Facts(
+        instances_free=capacity.instances_free(wanted.instances),
+        instances_allowed=capacity.instances_allowed(),
+        watches_used=watches_used(proc),
+        watches_allowed=int(WATCHES.read_text()),
+        memory=available_memory(proc),
+        spaces=(
+            _space(site.state, wanted.machines * DISK_OF_A_MACHINE),
+            _space(site.cache, build),
+        ),
+    )
+
+
+def available_memory(proc: Path = Path("/proc")) -> int:
+    """Bytes that programs can have without swapping."""
+    lines = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
+    return int(lines["MemAvailable"].split()[0]) * KIB
+
+
+def watches_used(proc: Path = Path("/proc")) -> int:
+    """Inotify watches of our user's processes, as far as they can be seen."""
+    return sum(_watches_of(process) for process in proc.iterdir() if process.name.isdigit())
+
+
+def _watches_of(process: Path) -> int:
+    try:
+        if process.stat().st_uid != os.geteuid():
+            return 0
+        fds = [fd.name for fd in (process / "fd").iterdir() if os.readlink(fd) == capacity.INOTIFY]  # noqa: PTH115
+        return sum((process / "fdinfo" / fd).read_text().count("inotify wd:") for fd in fds)
+    except OSError:  # ended meanwhile
+        return 0
+
+
+def _space(folder: Path, needed: int) -> Space:
+    return Space(folder, folder.stat().st_dev, shutil.disk_usage(folder).free, needed)
+
+
+def look(site: Site, choice: Choice, workers: int | None = None) -> list[Finding]:
+    """Whether an environment fits on this host; changes nothing.
+
+    Args:
+        site: this clone's.
+        choice: what servers are.
+        workers: how many; None: as many as the stack's settings say.
+    """
+    count = stack_settings.workers(site, STACKS[choice.kind]) if workers is None else workers
+    missing = wanted(site, choice, 1 + count)
+    return findings(read(site, missing), missing)

@@ -1,0 +1,112 @@
+"""Limits of the host: what would certainly fail is refused before anything is made, with what lifts it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox import host, limits, stack_settings
+from sandbox.environment import HOLLOW, MACHINES
+from sandbox.errors import MissingRequirement
+from sandbox.kinds import Choice
+from sandbox.limits import GIB, Facts, Finding, Space, Wanted, findings, refuse
+from sandbox.site import open_site
+
+STATE, CACHE = Path("/clone/.sandbox"), Path("/home/.cache")
+THREE = Wanted(machines=3, control_planes=1)
+ROOMY = Facts(1 << 20, 1 << 20, 0, 1 << 20, 64 * GIB, (Space(STATE, 1, 99 * GIB, 2 * GIB),))
+numbers = st.integers(0, 1 << 21)
+wanteds = st.builds(Wanted, machines=st.integers(0, 99), control_planes=st.integers(0, 1))
+
+
+def named(found: list[Finding]) -> dict[str, Finding]:
+    return {finding.what: finding for finding in found}
+
+
+def test_a_host_with_room_has_no_finding_but_ok():
+    assert {finding.severity for finding in findings(ROOMY, THREE)} == {"ok"}
+    refuse(findings(ROOMY, THREE))
+
+
+def test_what_others_left_of_the_inotify_instances_is_too_little():
+    facts = replace(ROOMY, instances_free=20, instances_allowed=128)
+    finding = named(findings(facts, THREE))["inotify instances"]
+    assert (finding.severity, finding.found) == (
+        "stop",
+        f"{THREE.instances} more are needed, 20 of 128 are free",
+    )
+    assert finding.remedy == "sudo sysctl -w fs.inotify.max_user_instances=1024"
+    with pytest.raises(MissingRequirement, match=r"nothing was made:\n  inotify instances: .* → sudo sysctl"):
+        refuse(findings(facts, THREE))
+
+
+@given(facts=st.builds(Facts, numbers, numbers, numbers, numbers, numbers), wanted=wanteds)
+def test_a_limit_stops_exactly_when_it_is_too_low_and_its_remedy_is_enough(facts, wanted):
+    found = named(findings(facts, wanted))
+    instances, watches = found["inotify instances"], found["inotify watches"]
+    assert (instances.severity == "stop") == (facts.instances_free < wanted.instances)
+    free = max(0, facts.watches_allowed - facts.watches_used)
+    assert (watches.severity == "stop") == (free < wanted.watches)
+    for finding, used, needed in (
+        (instances, facts.instances_allowed, wanted.instances),  # at the worst, all are in use
+        (watches, facts.watches_used, wanted.watches),
+    ):
+        if finding.severity == "stop":
+            assert int(re.search(r"=(\d+)$", finding.remedy)[1]) >= used + needed
+
+
+def test_little_memory_is_told_but_no_reason_to_refuse():
+    found = findings(replace(ROOMY, memory=GIB), THREE)
+    assert named(found)["memory"].severity == "note"
+    assert "--workers" in named(found)["memory"].remedy
+    refuse(found)
+
+
+@given(free=st.integers(0, 20 * GIB), needs=st.lists(st.integers(0, 9 * GIB), min_size=1, max_size=3))
+def test_what_lies_on_one_disk_is_added_up(free, needs):
+    spaces = tuple(Space(CACHE / str(number), 7, free, need) for number, need in enumerate(needs))
+    disk = named(findings(replace(ROOMY, spaces=spaces), THREE))["disk"]
+    assert (disk.severity == "stop") == (sum(needs) > free)
+
+
+def test_disks_are_looked_at_one_by_one():
+    spaces = (Space(STATE, 1, GIB, 2 * GIB), Space(CACHE, 2, 99 * GIB, 8 * GIB))
+    disks = [finding for finding in findings(replace(ROOMY, spaces=spaces), THREE) if finding.what == "disk"]
+    assert [disk.severity for disk in disks] == ["stop", "ok"]
+    assert str(STATE) in disks[0].found
+    assert disks[0].remedy.startswith("make 1.0 GiB free")
+
+
+@pytest.fixture
+def clone(tmp_path):
+    (tmp_path / "Pulumi.yaml").write_text(
+        "name: p\nruntime: python\nconfig:\n  ccm-from-scratch:workerCount: {type: integer, default: 2}\n"
+    )
+    return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, host.port_is_free)
+
+
+def test_the_number_of_workers_is_the_stacks(clone):
+    assert stack_settings.workers(clone, "local") == 2
+    settings = stack_settings.file_of(clone, "local")
+    settings.write_text("config:\n  ccm-from-scratch:workerCount: 5\n")
+    assert stack_settings.workers(clone, "local") == 5
+    settings.write_text("config:\n  ccm-from-scratch:workerCount: many\n")
+    assert stack_settings.workers(clone, "local") == 0
+
+
+def test_what_is_not_there_yet_is_wanted(clone):
+    machines = limits.wanted(clone, Choice(MACHINES), 3)
+    assert machines == Wanted(machines=3, control_planes=1, toolchain=True, image=True)
+    assert limits.wanted(clone, Choice(HOLLOW), 3) == Wanted(control_planes=1, toolchain=True)
+
+
+def test_this_host_can_be_read(clone):
+    facts = limits.read(clone, Wanted(machines=1, toolchain=True))
+    assert facts.memory > 0
+    assert facts.watches_allowed >= facts.watches_used >= 0
+    assert {space.folder for space in facts.spaces} == {clone.state, clone.cache}
