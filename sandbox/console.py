@@ -62,3 +62,11 @@ class Steps:
 
     def _line(self, mark: str, text: str, started: float) -> None:
         self.note(f"{mark} {text} ({self._clock() - started:.1f} s)")
+
+
+def question(text: str) -> bool:
+    """Ask a person at the terminal; only yes is yes."""
+    try:
+        return input(f"{text} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sandbox.site import Site
 
@@ -22,6 +24,32 @@ CLOUD_LISTS = (
     "certificates",
 )
 CGROUPS = Path("/sys/fs/cgroup")
+MANAGED_BY = ("managed-by", "ccm-from-scratch")
+"""The label that the Pulumi program puts on what it makes (infra/labels.py)."""
+SERVICE_UID = "hcloud-ccm/service-uid"
+ADOPTED = "ccm-from-scratch/adopted"
+"""Labels of a CCM (infra/ownership.py)."""
+
+
+@dataclass(frozen=True)
+class CloudObject:
+    """Something that the cloud's API lists.
+
+    Attributes:
+        kind: as in the API's paths.
+        id: of the cloud.
+        name: as its maker called it.
+        ours: whether it goes with the environment: the Pulumi program or the CCM made it. What the CCM only
+            adopted is its maker's, and what is protected against deletion stays.
+    """
+
+    kind: str
+    id: int
+    name: str
+    ours: bool
+
+    def __str__(self) -> str:
+        return f"{self.kind.replace('_', ' ').removesuffix('s')} {self.name}"
 
 
 def remove(site: Site) -> None:
@@ -48,16 +76,46 @@ def find(site: Site) -> list[str]:
     return found
 
 
-def in_cloud(site: Site) -> list[str]:
-    """What the cloud's API still lists, as ``kind name``."""
-    found = []
-    for kind in CLOUD_LISTS:
+def in_cloud(site: Site) -> list[CloudObject]:
+    """What the cloud's API lists; without addresses that come and go with their server."""
+    return [
+        cloud_object(kind, item)
+        for kind in CLOUD_LISTS
+        for item in _listed(site, kind)
+        if not goes_with_its_server(item)
+    ]
+
+
+def _listed(site: Site, kind: str) -> Iterable[Mapping[str, Any]]:
+    page: int | None = 1
+    while page:
         request = urllib.request.Request(  # noqa: S310 - our own address
-            f"{site.endpoint}/{kind}", headers={"Authorization": f"Bearer {site.token}"}
+            f"{site.endpoint}/{kind}?per_page=50&page={page}",
+            headers={"Authorization": f"Bearer {site.token}"},
         )
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
-            found += [f"{kind} {item.get('name', item['id'])}" for item in json.load(answer)[kind]]
-    return found
+            content = json.load(answer)
+        yield from content[kind]
+        page = content["meta"]["pagination"]["next_page"]
+
+
+def cloud_object(kind: str, item: Mapping[str, Any]) -> CloudObject:
+    """What an item of a list is, and whose.
+
+    Args:
+        kind: of the list.
+        item: as the API gives it.
+    """
+    labels = item["labels"]
+    by_ccm = SERVICE_UID in labels and ADOPTED not in labels
+    protected = item.get("protection", {}).get("delete", False)
+    ours = labels.get(MANAGED_BY[0]) == MANAGED_BY[1] or (by_ccm and not protected)
+    return CloudObject(kind, item["id"], item["name"] or str(item["id"]), ours)
+
+
+def goes_with_its_server(item: Mapping[str, Any]) -> bool:
+    """Whether it is a primary IP that is deleted with the server that it is assigned to."""
+    return bool(item.get("auto_delete") and item.get("assignee_id"))
 
 
 def _state(folder: Path) -> Iterable[Path]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, leftovers, pulumi, stack_settings
+from sandbox import cluster, console, daemon, leftovers, pulumi, stack_settings
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, STACKS, kinds_there
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.kubernetes import toolchain
+from sandbox.leftovers import CloudObject
 from sandbox.site import Site, release_site
 
 HELP = "remove everything with 'pulumi destroy', end the sandbox, and show that nothing is left"
@@ -25,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="ask neither Pulumi nor the cloud: remove what carries this clone's id",
     )
+    parser.add_argument(
+        "--yes", action="store_true", help="don't ask before what you made in the cloud yourself goes, too"
+    )
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
@@ -34,7 +40,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     pulumi.refuse_to_lose(site, variables)
     if not arguments.force:
         for kind in kinds_there(site):
-            _destroy(site, kind, steps)
+            _destroy(site, kind, steps, ask=not arguments.yes)
     with steps.step("Sandbox ended"):
         ccm.stop(site)
         daemon.kill(site) if arguments.force else daemon.stop(site)
@@ -51,9 +57,11 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _destroy(site: Site, kind: str, steps: Steps) -> None:
+def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
     with steps.step("Sandbox cloud") as progress:
         daemon.start(site, kind, "instant", progress)
+    not_ours = [item for item in leftovers.in_cloud(site) if not item.ours]
+    agree_to_lose(not_ours, steps, question=console.question if ask and sys.stdin.isatty() else None)
     built = toolchain.find_control_plane(site.cache)
     if kind == HOLLOW and built and ccm.find(site):
         with steps.step("Services of type LoadBalancer deleted"):
@@ -65,12 +73,40 @@ def _destroy(site: Site, kind: str, steps: Steps) -> None:
         ["destroy", "--stack", STACKS[kind], "--yes", "--skip-preview"],
         "Try again, or './dev down --force', which asks neither Pulumi nor the cloud",
     )
-    with steps.step("The cloud's API lists nothing"):
-        remaining = leftovers.in_cloud(site)
-        if remaining:
-            raise SandboxError(
-                f"the cloud still has: {', '.join(remaining)}. './dev down --force' removes it all"
-            )
+    with steps.step("Nothing of the environment is left in the cloud"):
+        refuse_leftovers(leftovers.in_cloud(site), not_ours)
+
+
+def agree_to_lose(
+    not_ours: Sequence[CloudObject], steps: Steps, question: Callable[[str], bool] | None
+) -> None:
+    """Tell what goes although 'pulumi destroy' does not know it, since its cloud ends; and ask.
+
+    Args:
+        not_ours: what somebody else made in the cloud.
+        steps: prints.
+        question: asks, or None where nobody is there who could answer.
+
+    Raises:
+        SandboxError: the answer is no.
+    """
+    if not not_ours:
+        return
+    steps.note(f"• with its cloud goes what you made there yourself: {', '.join(map(str, not_ours))}")
+    if question is not None and not question("Remove that, too?"):
+        raise SandboxError("nothing was removed: you said no")
+
+
+def refuse_leftovers(remaining: Sequence[CloudObject], not_ours: Sequence[CloudObject]) -> None:
+    """Make sure that the environment left nothing behind.
+
+    Raises:
+        SandboxError: it did.
+    """
+    known = {(item.kind, item.id) for item in not_ours}
+    left = [str(item) for item in remaining if (item.kind, item.id) not in known]
+    if left:
+        raise SandboxError(f"the cloud still has: {', '.join(left)}. './dev down --force' removes it all")
 
 
 def _remove_files(site: Site) -> None:

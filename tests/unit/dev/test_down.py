@@ -1,0 +1,113 @@
+"""What `./dev down` says of the cloud before and after, against an emulated one."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import TestServer
+from rich.console import Console
+
+from infra import labels, ownership
+from sandbox import console, host, leftovers
+from sandbox.cloud.app import create_app
+from sandbox.cloud.backend import RecordsBackend
+from sandbox.cloud.config import CloudConfig
+from sandbox.commands.down import agree_to_lose, refuse_leftovers
+from sandbox.errors import SandboxError
+from sandbox.leftovers import CloudObject, cloud_object
+from sandbox.site import open_site
+
+MINE = [CloudObject("load_balancers", 1, "web", ours=False), CloudObject("servers", 2, "box", ours=False)]
+OURS = {labels.MANAGED_BY: labels.MANAGER}
+BY_CCM = {ownership.SERVICE_UID: "u1"}
+
+
+@pytest.fixture
+def steps():
+    return console.Steps(Console(file=io.StringIO(), width=200))
+
+
+def said(steps):
+    return steps._console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("marks", "protected", "ours"),
+    [
+        (OURS, False, True),
+        (OURS, True, True),
+        (BY_CCM, False, True),
+        # 'pulumi destroy' leaves these two, and the CCM does
+        (BY_CCM, True, False),
+        ({**BY_CCM, ownership.ADOPTED: "true"}, False, False),
+        ({}, False, False),
+        ({labels.MANAGED_BY: "terraform"}, False, False),
+    ],
+)
+def test_what_goes_with_the_environment(marks, protected, ours):
+    item = {"id": 7, "name": "lb", "labels": marks, "protection": {"delete": protected}}
+    assert cloud_object("load_balancers", item) == CloudObject("load_balancers", 7, "lb", ours)
+
+
+def test_the_labels_are_those_of_the_program():
+    assert leftovers.MANAGED_BY == (labels.MANAGED_BY, labels.MANAGER)
+    assert leftovers.SERVICE_UID == ownership.SERVICE_UID
+    assert leftovers.ADOPTED == ownership.ADOPTED
+
+
+def test_nobody_is_asked_for_nothing(steps):
+    agree_to_lose([], steps, question=lambda _: pytest.fail("asked"))
+    assert said(steps) == ""
+
+
+def test_what_somebody_made_is_named_and_asked_about(steps):
+    agree_to_lose(MINE, steps, question=lambda _: True)
+    assert "what you made there yourself: load balancer web, server box" in said(steps)
+    with pytest.raises(SandboxError, match="nothing was removed"):
+        agree_to_lose(MINE, steps, question=lambda _: False)
+
+
+def test_without_a_terminal_it_is_told_and_goes(steps):
+    agree_to_lose(MINE, steps, question=None)
+    assert "load balancer web" in said(steps)
+
+
+@pytest.mark.parametrize(
+    ("typed", "yes"), [("y\n", True), ("YES\n", True), ("\n", False), ("ja\n", False), ("", False)]
+)
+def test_only_yes_is_yes(monkeypatch, typed, yes):
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    assert console.question("Remove that, too?") is yes
+
+
+def test_what_the_environment_left_is_a_failure_and_the_rest_is_not():
+    refuse_leftovers(MINE, MINE)
+    left = CloudObject("networks", 1, "dev", ours=True)
+    with pytest.raises(SandboxError, match=r"the cloud still has: network dev\. "):
+        refuse_leftovers([*MINE, left], MINE)
+
+
+async def test_the_cloud_is_asked_for_all_of_it(tmp_path):
+    """Beyond a page, and without the addresses that servers bring along."""
+    site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, host.port_is_free)
+    app = create_app(
+        CloudConfig(tokens={site.token: "default"}, rate_limit=0, limits={"placement_groups": 51}),
+        RecordsBackend(),
+    )
+    async with TestServer(app, port=site.port) as server:
+        headers = {"Authorization": f"Bearer {site.token}"}
+        async with aiohttp.ClientSession(headers=headers, raise_for_status=True) as session:
+
+            async def make(kind, **body):
+                await session.post(server.make_url(f"/v1/{kind}"), json=body)
+
+            await make("servers", name="box", server_type="cpx22", image="ubuntu-24.04", location="fsn1")
+            await make("primary_ips", name="kept", type="ipv4", location="fsn1", auto_delete=False)
+            for number in range(51):
+                await make("placement_groups", name=f"group-{number}", type="spread", labels=OURS)
+        found = await asyncio.to_thread(leftovers.in_cloud, site)
+    assert [str(item) for item in found if not item.ours] == ["server box", "primary ip kept"]
+    assert sum(item.ours for item in found) == 51
