@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from ccm.output import quietly
+
 # Imported only when they are called: each needs half of the program.
 COMMANDS = {
     "plan": "ccm.manager.plan_command:main",
@@ -33,4 +35,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(quietly(main))

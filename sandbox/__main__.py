@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from ccm.output import READER_LEFT, quietly, reader_has_left
 from sandbox import host
 from sandbox.environment import past_proxies
 from sandbox.errors import SandboxError
@@ -24,6 +25,7 @@ COMMANDS = (
     "ssh",
     "logs",
     "deploy",
+    "plan",
     "doctor",
     "setup",
     "serve",
@@ -31,7 +33,7 @@ COMMANDS = (
     "bench",
 )
 # Everything after these belongs to another program, options included.
-WRAPPERS = ("kubectl", "test", "bench")
+WRAPPERS = ("kubectl", "plan", "test", "bench")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -45,6 +47,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"✗ {error}", file=sys.stderr)
         return 1
     except OSError as error:
+        if reader_has_left(error):
+            return READER_LEFT
         # A full disk, a missing permission, a sandbox that has ended: the system names what it is about.
         print(f"✗ {error}", file=sys.stderr)
         return 1
@@ -74,4 +78,4 @@ def _module(name: str) -> ModuleType:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(quietly(main))

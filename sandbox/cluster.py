@@ -14,6 +14,8 @@ from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
 UNINITIALIZED_TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
+CCM = "ccm-from-scratch"
+"""The name of our Deployment in kube-system, and the value of its Pods' label ``app.kubernetes.io/name``."""
 POLL_SECONDS = 0.2
 CALL_SECONDS = 20
 DELETE_SECONDS = 60
@@ -78,6 +80,20 @@ def get(site: Site, toolchain: Toolchain, *what: str) -> list[dict[str, Any]]:
     if done.returncode:
         raise NotRunning(f"the cluster does not answer: {done.stderr.strip()}")
     return json.loads(done.stdout)["items"]
+
+
+def deployment(site: Site, toolchain: Toolchain) -> dict[str, Any]:
+    """The CCM's Deployment.
+
+    Raises:
+        NotRunning: the API server does not answer, or has none.
+    """
+    found = get(
+        site, toolchain, "deployments", "--namespace=kube-system", f"--field-selector=metadata.name={CCM}"
+    )
+    if not found:
+        raise NotRunning(f"the cluster has no deployment/{CCM} in kube-system; './dev up' makes it")
+    return found[0]
 
 
 def await_nodes(

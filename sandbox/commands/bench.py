@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import os
+import re
 import sys
 
 from sandbox.errors import SandboxError
@@ -18,14 +20,25 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, arguments: argparse.Namespace) -> int:  # noqa: RET503 - it becomes the comparison
     """Run or list."""
-    known = sorted(path.stem for path in (site.root / "bench").glob("[a-z]*.py"))
-    if not arguments.arguments:
-        print("\n".join(known))
+    known = {path.stem: path for path in sorted((site.root / "bench").glob("[a-z]*.py"))}
+    if not arguments.arguments or arguments.arguments[0] in ("-h", "--help"):
+        width = max(map(len, known))
+        print("\n".join(f"{name:<{width}}  {headline(path.read_text())}" for name, path in known.items()))
+        print("\n./dev bench NAME runs one; ./dev bench NAME --help says how it is measured")
         return 0
     name, *rest = arguments.arguments
     if name not in known:
         raise SandboxError(f"there is no comparison {name!r}; there are: {', '.join(known)}")
-    script = site.root / "bench" / f"{name}.py"
     os.chdir(site.root)
     # In our place, not below us: Ctrl-C is then the comparison's alone, which ends what it started.
-    os.execv(sys.executable, [sys.executable, str(script), *rest])  # noqa: S606 - no shell is wanted
+    os.execv(sys.executable, [sys.executable, str(known[name]), *rest])  # noqa: S606 - no shell is wanted
+
+
+def headline(source: str) -> str:
+    """What a comparison is about: its docstring's first line, without how it is called.
+
+    Args:
+        source: Python.
+    """
+    first = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
+    return re.sub(r"``[^`]*``", "", first).strip(" :.")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, pulumi, stack_settings
+from sandbox import cluster, daemon, pulumi
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
+from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
@@ -24,14 +26,41 @@ def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Roll out what the tree holds now."""
     steps = Steps(Console())
     built = built_toolchain(site)
-    if daemon.require(site).backend == HOLLOW:
+    hollow = daemon.require(site).backend == HOLLOW
+    check_source(site.root)
+    if hollow:
         with steps.step("The CCM restarted from this tree"):
             ccm.stop(site)
             ccm.start(site)
+        steps.note("✓ './dev logs' follows it")
+        return 0
+    before = cluster.deployment(site, built)["metadata"]["generation"]
+    up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]
+    hint = "Correct what it names and run './dev deploy' again; './dev logs' follows the CCM that runs"
+    pulumi.run(site, pulumi.environment(site, built), up, hint)
+    if cluster.deployment(site, built)["metadata"]["generation"] == before:
+        steps.note("✓ nothing to roll out: the CCM that runs was made from what this tree holds")
     else:
-        cluster.get(site, built, "nodes")
-        stack_settings.ensure(site, STACKS[MACHINES])
-        up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]
-        pulumi.run(site, pulumi.environment(site, built), up, "Follow './dev logs'")
-    steps.note("✓ rolled out; './dev logs' follows it")
+        steps.note("✓ rolled out; './dev logs' follows it")
     return 0
+
+
+def check_source(root: Path) -> None:
+    """Make sure that Python can read the CCM, before what runs is touched.
+
+    Args:
+        root: The clone.
+
+    Raises:
+        SandboxError: names the file, the line and what is wrong there.
+    """
+    for path in sorted((root / "ccm").rglob("*.py")):
+        try:
+            compile(path.read_bytes(), path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+            what = error.msg if isinstance(error, SyntaxError) else str(error)
+            raise SandboxError(
+                f"{path.relative_to(root)}{line}: {what}. Nothing was changed, the CCM that runs goes on; "
+                "correct it and run './dev deploy' again"
+            ) from None

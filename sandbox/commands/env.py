@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sandbox import stack_settings
+from sandbox import daemon, stack_settings
 from sandbox.environment import exports, shell_lines
 from sandbox.kubernetes import toolchain
 from sandbox.site import Site
@@ -18,6 +18,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Print the exports; who then types ``pulumi`` finds the settings of the stacks."""
+    daemon.require(site)  # a shell evaluates what is printed: nothing, while there is nothing to reach
     stack_settings.ensure_all(site)
     built = toolchain.find_control_plane(site.cache)
     print("\n".join(shell_lines(exports(site, built.bin if built else None))))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from sandbox import cluster, daemon
 from sandbox.environment import HOLLOW
@@ -12,6 +14,7 @@ from sandbox.hollow import ccm
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
+LABEL = "app.kubernetes.io/name"
 HELP = "follow what the CCM logs"
 
 
@@ -30,15 +33,34 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         if not file.exists():
             raise NotRunning(f"there is no {file.name} yet; start with './dev up'")
         os.execvp("tail", ["tail", "-n", "200", *(["-F"] if follow else []), str(file)])  # noqa: S606
+    built = built_toolchain(site)
+    pods = cluster.get(site, built, "pods", "--namespace=kube-system", f"--selector={LABEL}={cluster.CCM}")
+    if not pods:
+        raise NotRunning(why_no_pod(cluster.deployment(site, built)))
     command = cluster.kubectl(
         site,
-        built_toolchain(site),
+        built,
         [
             "--namespace=kube-system",
             "logs",
-            "deployment/ccm-from-scratch",
+            f"deployment/{cluster.CCM}",
             "--tail=200",
             f"--follow={str(follow).lower()}",
         ],
     )
     os.execv(command[0], command)  # noqa: S606
+
+
+def why_no_pod(deployment: Mapping[str, Any]) -> str:
+    """Why no Pod of the CCM is there, and what to do about it.
+
+    Args:
+        deployment: As the API server gives it.
+    """
+    name = f"deployment/{cluster.CCM}"
+    if deployment.get("spec", {}).get("replicas") == 0:
+        return (
+            f"no Pod of the CCM runs: {name} has 0 replicas; "
+            f"'./dev kubectl -n kube-system scale {name} --replicas=1' starts one"
+        )
+    return f"no Pod of the CCM is there: './dev kubectl -n kube-system describe {name}' says why"

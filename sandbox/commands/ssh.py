@@ -23,10 +23,10 @@ HELP = "a shell or a command on a machine, by the server's name or the end of it
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The machine and an optional command."""
-    parser.add_argument("name", help="e.g. control, worker-1")
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="COMMAND", help="run this instead of a shell"
-    )
+    parser.usage = "./dev ssh [-h] NAME [COMMAND ...]"
+    # Both in one: argparse would call the command required, because of what it is told to leave alone.
+    parser.add_argument("words", nargs=argparse.PARSER, metavar="NAME", help="e.g. control, worker-1")
+    parser.epilog = "COMMAND is run there instead of a shell; everything after NAME belongs to it."
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
@@ -36,9 +36,10 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         raise NotRunning(
             f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
         )
-    address = choose(_servers(site), arguments.name)
+    name, *command = arguments.words
+    address = choose(_servers(site), name)
     options = [word for option in SSH_OPTIONS for word in ("-o", option)]
-    os.execvp("ssh", ["ssh", "-i", str(site.ssh_key), *options, f"root@{address}", *arguments.arguments])  # noqa: S606
+    os.execvp("ssh", ["ssh", "-i", str(site.ssh_key), *options, f"root@{address}", *command])  # noqa: S606
 
 
 def require_machines(running: daemon.Running) -> None:
@@ -66,7 +67,9 @@ def choose(servers: dict[str, str | None], name: str) -> str:
     fitting = [name] if name in servers else [s for s in servers if s.endswith(f"-{name}")]
     if len(fitting) != 1:
         known = ", ".join(sorted(servers)) or "none"
-        raise NotRunning(f"{name!r} fits {len(fitting) or 'no'} server(s); there are: {known}")
+        raise NotRunning(
+            f"{'several servers' if fitting else 'no server'} can be meant by {name!r}; there are: {known}"
+        )
     address = servers[fitting[0]]
     if address is None:
         raise NotRunning(f"server {fitting[0]} has no public IPv4 address")

@@ -17,6 +17,15 @@ from sandbox.prepare import announce, prepare
 from sandbox.site import Site
 
 HELP = "every check and test; 'unit': the fast ones; 'lint': no test; anything more goes to pytest"
+USAGE = """usage: ./dev test [unit | lint] [pytest's arguments]
+
+  ./dev test        the linters, then all tests: fast ones, slow ones, those with machines and a cluster
+  ./dev test unit   the linters and the fast tests, which need neither root nor machines
+  ./dev test lint   the linters alone
+
+Everything more goes to pytest: ./dev test unit -k NAME, ./dev test unit tests/unit/cloud.
+One test alone, without the linters: .venv/bin/pytest tests/unit/cloud -n 0
+What pytest takes: .venv/bin/pytest --help"""
 LINTERS: Sequence[tuple[str, Sequence[str]]] = (
     ("ruff check", ("ruff", "check", "--quiet")),
     ("ruff format", ("ruff", "format", "--check", "--quiet")),
@@ -35,6 +44,9 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Run what was asked for; stops at the first layer that fails."""
+    if {"-h", "--help"} & set(arguments.arguments):
+        print(USAGE)
+        return 0
     given = list(arguments.arguments)
     layer = "all" if not given or given[0].startswith("-") else given.pop(0)
     if layer not in {"all", "unit", "lint"}:

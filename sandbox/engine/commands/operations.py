@@ -58,7 +58,7 @@ def _agreed(arguments: argparse.Namespace, workspace: Workspace, stack: str) -> 
         count = len(workspace.deployment(stack).get("resources") or [])
         print(f"This deletes all {count} resources of the stack '{stack}'.")
     answer = input(f"Do you want to perform this {arguments.command} on '{stack}'? Type yes: ")
-    return answer.strip().lower() in ("yes", "y")
+    return answer.strip().lower() == "yes"
 
 
 def _operate(arguments: argparse.Namespace, workspace: Workspace, stack: str, command: str) -> int:

@@ -15,6 +15,7 @@ from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.variable_table import VARIABLES
 from ccm.manager.flag_table import FLAGS
 from ccm.manager.flags import parse_flags
+from ccm.manager.plan_command import read_command_line
 from infra.k3s import Addresses, server_flags
 from sandbox.__main__ import parse
 from sandbox.cloud.admin import _CALLS
@@ -91,6 +92,8 @@ def test_command_lines_of_the_ccm_are_understood(page: Path) -> None:
         given = after(words, "-m", "ccm") or []
         if given[:1] == ["lint"]:
             continue
+        if given[:1] == ["plan"]:
+            given = list(read_command_line(given[1:]).flags)
         flags = [word for word in given if word.startswith("-")]
         assert not parse_flags(FLAGS, flags).problems, words
 
@@ -100,12 +103,14 @@ def test_what_is_typed_to_the_ccm_names_a_cloud(page: Path) -> None:
     for words in typed(page):
         given = after(words, "-m", "ccm")
         if given and given[0] not in {"--help", "lint"}:
-            assert any(word.startswith("--cloud-provider=") for word in given), words
+            named = ("--cloud-provider=", "--settings-from=")
+            assert any(word.startswith(named) for word in given), words
 
 
 @pages
 def test_flags_exist(page: Path) -> None:
     known = {flag.name for flag in FLAGS} | {flag[2:].partition("=")[0] for flag in K3S_FLAGS}
+    known |= {"for", "settings-from"}  # of plan and lint
     for word in words_in_code(page):
         flag = re.match(r"--([a-z][a-z0-9-]*)", word)
         if flag and page.name != "benchmarks.md" and word not in {"--name=value", "--name value"}:

@@ -1,0 +1,48 @@
+"""Ends quietly when nobody reads what is printed any more, as with ``| head``."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable
+
+READER_LEFT = 141  # as a shell reports a program that SIGPIPE ended
+_STANDARD_OUTPUT = 1  # its file descriptor
+
+
+def reader_has_left(error: OSError) -> bool:
+    """Whether an error means that the other end of our standard output was closed.
+
+    If so, what is still to be printed goes nowhere, so that nothing complains at the end of the process.
+
+    Args:
+        error: What was raised; a broken pipe may also be a connection's.
+    """
+    if not isinstance(error, BrokenPipeError):
+        return False
+    output = select.poll()
+    output.register(_STANDARD_OUTPUT, select.POLLOUT)
+    if not any(event & select.POLLERR for _, event in output.poll(0)):
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, _STANDARD_OUTPUT)
+    os.close(nowhere)
+    return True
+
+
+def quietly(run: Callable[[], int]) -> int:
+    """Run a command; returns its exit code, or READER_LEFT.
+
+    Args:
+        run: The command.
+    """
+    try:
+        try:
+            return run()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError as error:
+        if reader_has_left(error):
+            return READER_LEFT
+        raise

@@ -1,0 +1,45 @@
+"""``./dev plan``: what the CCM would do now, in its own settings."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from sandbox import cluster, daemon
+from sandbox.environment import HOLLOW, exports, merged
+from sandbox.hollow import ccm
+from sandbox.prepare import built_toolchain
+from sandbox.site import Site
+
+HELP = "what the CCM would do now, without doing it"
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Everything is the plan's."""
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
+    """Become ``python -m ccm plan``."""
+    hollow = daemon.require(site).backend == HOLLOW
+    cluster.kubectl(site, built_toolchain(site), ())  # says so if there is no cluster
+    command, variables = _in_process(site) if hollow else _in_pod(site, os.environ)
+    words = [*arguments.arguments, *command]
+    os.execve(sys.executable, [sys.executable, "-m", "ccm", "plan", *words], variables)  # noqa: S606 - no shell
+
+
+def _in_process(site: Site) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Settings of the CCM that is a process of this machine."""
+    command = ccm.command(site.kubeconfig)
+    return command[command.index("ccm") + 1 :], ccm.variables(site)
+
+
+def _in_pod(site: Site, environment: Mapping[str, str]) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Settings of the CCM in the cluster; how to reach cloud and cluster from here.
+
+    What a shell was told of another CCM must not win over the Deployment's.
+    """
+    kept = {name: value for name, value in environment.items() if not name.startswith(ccm.SETTINGS)}
+    variables = merged(kept, exports(site, None))
+    return [f"--settings-from=deployment/kube-system/{cluster.CCM}"], variables

@@ -1,0 +1,135 @@
+"""What a person meets who types a command at the wrong time, or pipes it into another."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pretended import pretended_sandbox
+
+from sandbox import __main__ as dev
+from sandbox.__main__ import parse
+from sandbox.commands import bench, deploy, env, logs, plan, test
+from sandbox.commands import ssh as ssh_command
+from sandbox.errors import NotRunning, SandboxError
+from sandbox.site import Site, open_site
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Site:
+    return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-m", "sandbox", "--help"],
+        ["-m", "sandbox", "bench"],
+        ["-m", "sandbox", "test", "--help"],
+        ["-m", "ccm", "--help"],
+        ["-m", "ccm", "lint", "--help"],
+        ["-m", "ccm", "lint", "--for=official", "manifests/examples/service.yaml"],
+    ],
+)
+def test_a_reader_that_leaves_ends_a_command_quietly(words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, *words], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert done.stderr == ""
+    assert done.returncode in {0, 141}  # argparse swallows it
+
+
+def test_a_connection_that_breaks_is_told(monkeypatch, capsys):
+    def broken(_site, _arguments):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(dev.importlib.import_module("sandbox.commands.status"), "run", broken)
+    assert dev.main(["status"]) == 1
+    assert "Broken pipe" in capsys.readouterr().err
+
+
+def test_help_of_the_tests_runs_neither_linters_nor_tests(clone, capsys):
+    for words in (["--help"], ["unit", "--help"], ["lint", "-h"]):
+        assert test.run(clone, parse(["test", *words])[1]) == 0
+        assert "usage: ./dev test [unit | lint]" in capsys.readouterr().out
+
+
+def test_comparisons_are_listed_with_what_they_are_about(clone, capsys):
+    (clone.root / "bench").symlink_to(ROOT / "bench")
+    assert bench.run(clone, parse(["bench"])[1]) == 0
+    listed = capsys.readouterr().out.split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in listed] == sorted(path.stem for path in (ROOT / "bench").glob("*.py"))
+    for line in listed:
+        _, _, about = line.partition("  ")
+        assert len(about.split()) >= 3, line
+        assert "dev bench" not in about, line
+    assert bench.headline('"""``x``: What it costs.\n\nMore."""') == "What it costs"
+
+
+def test_without_an_environment_a_shell_gets_nothing_to_evaluate(clone, capsys):
+    with pytest.raises(NotRunning, match="does not run; start it with"):
+        env.run(clone, parse(["env"])[1])
+    assert capsys.readouterr().out == ""
+    with pytest.raises(NotRunning, match="does not run; start it with"):
+        plan.run(clone, parse(["plan", "services"])[1])
+
+
+def test_the_words_of_ssh(capsys):
+    assert parse(["ssh", "control"])[1].words == ["control"]
+    words = ["worker-1", "ls", "-l", "--", "/"]
+    assert parse(["ssh", *words])[1].words == words
+    with pytest.raises(SystemExit, match="2"):
+        parse(["ssh"])
+    said = capsys.readouterr().err
+    assert "usage: ./dev ssh [-h] NAME [COMMAND ...]" in said
+    assert "required: NAME" in said
+    with pytest.raises(NotRunning, match="no server can be meant by 'x'; there are: a-1, b-1"):
+        ssh_command.choose({"a-1": None, "b-1": None}, "x")
+    with pytest.raises(NotRunning, match="several servers can be meant by '1'"):
+        ssh_command.choose({"a-1": None, "b-1": None}, "1")
+
+
+def test_no_pod_to_follow():
+    assert "has 0 replicas; './dev kubectl -n kube-system scale" in logs.why_no_pod({"spec": {"replicas": 0}})
+    assert "describe deployment/ccm-from-scratch" in logs.why_no_pod({"spec": {"replicas": 1}})
+
+
+def test_what_python_cannot_read_is_not_rolled_out(clone):
+    (clone.root / "ccm" / "x").mkdir(parents=True)
+    (clone.root / "ccm" / "good.py").write_text("a = 1\n")
+    deploy.check_source(clone.root)
+    (clone.root / "ccm" / "x" / "bad.py").write_text("a = 1\nb = )\n")
+    with pytest.raises(
+        SandboxError, match=r"^ccm/x/bad.py, line 2: .*Nothing was changed.*'./dev deploy' again"
+    ):
+        deploy.check_source(clone.root)
+    (clone.root / "ccm" / "x" / "bad.py").write_bytes(b"a = \xff\n")
+    with pytest.raises(SandboxError, match=r"^ccm/x/bad.py"):
+        deploy.check_source(clone.root)
+
+
+def test_a_shells_settings_of_another_ccm_do_not_win_over_the_deployments(clone):
+    shell = {"HCLOUD_NETWORK": "other", "ROBOT_ENABLED": "true", "HOME": "/h", "PATH": "/bin"}
+    flags, variables = plan._in_pod(clone, shell)
+    assert flags == ["--settings-from=deployment/kube-system/ccm-from-scratch"]
+    assert "HCLOUD_NETWORK" not in variables
+    assert "ROBOT_ENABLED" not in variables
+    assert variables["HCLOUD_ENDPOINT"] == clone.endpoint
+    assert variables["KUBECONFIG"] == str(clone.kubeconfig)
+    assert variables["HOME"] == "/h"
+    flags, variables = plan._in_process(clone)
+    assert f"--kubeconfig={clone.kubeconfig}" in flags
+    assert flags[0].startswith("--")
+
+
+def test_a_plan_needs_a_cluster(clone):
+    with pretended_sandbox(clone, "machines"), pytest.raises(NotRunning):
+        plan.run(clone, parse(["plan"])[1])
