@@ -15,7 +15,14 @@ INSTALL_SECONDS = 420.0
 
 @dataclass(frozen=True)
 class Release:
-    """Which k3s: from where the installer comes, and which version it shall install."""
+    """Which k3s: from where the installer comes, and which version it shall install.
+
+    Attributes:
+        install_url: of the installer; may end with `#sha256=` and its hash, without which any is run. It
+            checks the k3s that it fetches against the checksums of that release by itself.
+        channel: of releases, followed where there is no version.
+        version: an exact one.
+    """
 
     install_url: str
     channel: str
@@ -150,10 +157,19 @@ done"""
 
 
 def _fetch_installer(url: str) -> str:
-    address = shlex.quote(url)
-    return f"""installer=$(mktemp)
+    bare, _, digest = url.partition("#sha256=")
+    address = shlex.quote(bare)
+    fetch = f"""installer=$(mktemp)
 trap 'rm -f "$installer"' EXIT
 curl -sSfL --connect-timeout 10 --max-time 60 --retry 5 -o "$installer" {address}"""
+    if not digest:
+        return fetch
+    return f"""{fetch}
+found=$(sha256sum < "$installer" | cut -c 1-64)
+[ "$found" = {digest} ] || {{
+  echo {address} "has the SHA-256 $found, and ccm-from-scratch:k3sInstallUrl asks for" {digest} >&2
+  exit 1
+}}"""
 
 
 def _run_installer(environment: Mapping[str, str], arguments: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ INGRESSES = ("none", "traefik")
 PROVIDERS = ("ccm-from-scratch", "hcloud")
 NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+_URL = r"https?://[^\s/'\"#]+[^\s'\"#]*"
 MOST_WORKERS = 99
 """A Hetzner network takes 100 servers, and one of them is the control server."""
 EVERYBODY = ("0.0.0.0/0", "::/0")
@@ -113,19 +114,32 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
         k3s_version=reader.matching(
             "k3s_version", r"(v\d+\.\d+\.\d+[-+.\w]*)?", "give a k3s version such as v1.36.3+k3s1, or nothing"
         ),
-        k3s_install_url=reader.url("k3s_install_url", required=True),
+        k3s_install_url=reader.matching(
+            "k3s_install_url",
+            _URL + r"(#sha256=[0-9a-f]{64})?",
+            "give an address that begins with https:// or http://, and after it, if the installer is to be "
+            "checked, #sha256= and 64 hexadecimal digits",
+        ),
         cni=reader.choice("cni", CNIS),
         ingress=reader.choice("ingress", INGRESSES),
         ccm_image=reader.matching(
             "ccm_image", r"(\S+)?", "give an image reference without blanks, or nothing"
         ),
         cloud_provider_name=reader.choice("cloud_provider_name", PROVIDERS),
-        hcloud_endpoint=reader.url("hcloud_endpoint", required=False),
+        hcloud_endpoint=reader.matching(
+            "hcloud_endpoint",
+            f"({_URL})?",
+            "give an address that begins with https:// or http://, or nothing",
+        ),
         kubeconfig_path=reader.file("kubeconfig_path"),
         ssh_allowed_cidrs=reader.sources("ssh_allowed_cidrs", unsaid=WHO_MAY_REACH_IT),
         node_port_allowed_cidrs=reader.sources("node_port_allowed_cidrs"),
     )
     problems = [*reader.problems, *_unknown_keys(raw)]
+    if settings.k3s_channel and settings.k3s_version:
+        version = f"{key_of('k3s_version')} {settings.k3s_version}"
+        one = f"{version} is exact; to follow a channel, type: pulumi config set k3sVersion ''"
+        problems.append(Problem(key_of("k3s_channel"), settings.k3s_channel, one))
     unread = {problem.key for problem in reader.problems}
     if not unread & set(map(key_of, _ADDRESS_FIELDS)):
         problems += address_problems(settings)
@@ -220,13 +234,6 @@ class _Reader:
 
         allowed = 'give a JSON object of texts with the syntax of Kubernetes labels, such as {"team": "shop"}'
         return self._take(field, parse, allowed, {})
-
-    def url(self, field: str, *, required: bool) -> str:
-        pattern = r"https?://[^\s/'\"]+[^\s'\"]*"
-        allowed = "give an address that begins with https:// or http://" + (
-            "" if required else ", or nothing"
-        )
-        return self.matching(field, pattern if required else f"({pattern})?", allowed)
 
     def file(self, field: str) -> str:
         def parse(value: Any) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import shlex
 import subprocess
 
@@ -129,6 +130,33 @@ def test_the_identity_of_a_cluster_hides_its_token():
 def test_nothing_is_left_of_the_installer(machine, tmp_path):
     machine.run(k3s.server_script(RELEASE, AT, [], "t", cluster=None))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "log"]
+
+
+def pinned(digest):
+    return k3s.Release(f"https://example.com/install.sh#sha256={digest}", "", "v1.36.3+k3s1")
+
+
+def test_the_installer_that_is_named_by_its_hash_is_run(machine):
+    machine._program(
+        "curl", f'echo "curl $*" >> {machine.log}; while [ "$1" != -o ]; do shift; done; echo : > "$2"'
+    )
+    script = k3s.server_script(pinned(hashlib.sha256(b":\n").hexdigest()), AT, [], "secret", cluster=None)
+    assert machine.run(script).returncode == 0
+    assert machine.log.read_text().endswith(" https://example.com/install.sh\n")
+
+
+@pytest.mark.parametrize("role", ["server", "agent"])
+def test_another_installer_is_not_run(machine, role):
+    release = pinned("0" * 64)
+    if role == "server":
+        script = k3s.server_script(release, AT, [], "secret", cluster=None)
+    else:
+        script = k3s.agent_script(release, AT, "10.0.0.3", "secret", anew=False)
+    done = machine.run(script)
+    assert done.returncode == 1
+    assert "https://example.com/install.sh has the SHA-256 " in done.stderr
+    assert f"k3sInstallUrl asks for {'0' * 64}" in done.stderr
+    assert "installer" not in machine.log.read_text()
 
 
 def test_a_failing_installer_fails(machine):

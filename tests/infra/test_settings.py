@@ -203,9 +203,39 @@ def test_a_firewall_gets_ranges_with_their_length_or_nothing(defaults, items):
     assert bool(settings.node_port_allowed_cidrs) == bool(items and not problems)
 
 
-@pytest.mark.parametrize("url", ["", "ftp://x", "https://", "https://a b", "http://x'; rm -rf /'"])
+DIGEST = "#sha256=" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ftp://x",
+        "https://",
+        "https://a b",
+        "http://x'; rm -rf /'",
+        "https://x/#y",
+        "https://x" + DIGEST[:-1],
+    ],
+)
 def test_installer_addresses_that_are_none(defaults, url):
     assert set(problems_of(changed(defaults, k3sInstallUrl=url))) == {"k3sInstallUrl"}
+
+
+def test_by_default_one_version_of_k3s_and_of_its_installer_is_run(defaults):
+    settings = read_settings(defaults)
+    address, _, digest = settings.k3s_install_url.partition("#sha256=")
+    assert len(digest) == 64
+    assert settings.k3s_version.replace("+", "%2B") in address
+    assert settings.k3s_channel == ""
+
+
+def test_a_channel_or_a_version(defaults):
+    said = problems_of(changed(defaults, k3sChannel="stable"))
+    assert "pulumi config set k3sVersion ''" in said["k3sChannel"]
+    assert read_settings(changed(defaults, k3sChannel="stable", k3sVersion="")).k3s_channel == "stable"
+    own = changed(defaults, k3sInstallUrl="https://get.k3s.io" + DIGEST)
+    assert read_settings(own).k3s_install_url.endswith("0")
 
 
 @pytest.mark.parametrize(
