@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from sandbox.engine import graph
 from sandbox.engine.errors import (
@@ -73,10 +73,11 @@ def delete_one(
     if resource.protect and op is not Op.DELETE_REPLACED:
         raise ProtectedError(resource.urn, "deleted")
     run.check()
-    # what waits for its replacement is gone already
-    kept = resource.retain_on_delete or resource.pending_replacement or resource.deleted_with in going
-    if not resource.is_managed or kept:
-        run.unchanged(resource.urn, Op.DISCARD if kept or resource.external else op)
+    left = resource.retain_on_delete or resource.external
+    # what waits for its replacement is gone already; what goes with another needs no deletion of its own
+    goes_by_itself = resource.pending_replacement or resource.deleted_with in going
+    if not resource.is_managed or left or goes_by_itself:
+        run.unchanged(resource.urn, Op.DISCARD if left else op)
     else:
         with run.operation(op, resource):
             if not run.preview:
@@ -98,21 +99,21 @@ def _provider_delete(run: Run, resource: Resource, provider: Provider) -> None:
         if not getattr(provider, "delete_unreachable", False):
             raise
         run.listener.diagnostic(
-            "warning", f"removed from the state only: {error.args[0].split('. ')[0]}", resource.urn
+            "warning", f"forgotten, not deleted: {error.args[0].split('. ')[0]}", resource.urn
         )
 
 
 def delete_all(
     run: Run, resources: Sequence[Resource], provider_of: Providers, hooks: Hooks | None = None
 ) -> None:
-    """Delete resources in parallel, dependents first; a failure stops new deletions.
+    """Delete resources, dependents first; after a failure nothing more is begun.
 
     The failure is in `run.failed` afterwards.
+
+    Raises:
+        EngineError: They depend on each other in a circle.
     """
     going = {resource.urn for resource in resources if not resource.delete}
-    left = {id(resource): resource for resource in resources}
-    running: set[int] = set()
-    changed = threading.Condition()
 
     def work(resource: Resource) -> None:
         op = Op.DELETE_REPLACED if resource.delete else Op.DELETE
@@ -124,22 +125,9 @@ def delete_all(
             run.fail(str(error), resource.urn)
         except Exception as error:  # noqa: BLE001  a bug must not hang the others
             run.fail_internally(error, resource.urn)
-        finally:
-            with changed:
-                left.pop(id(resource))
-                running.discard(id(resource))
-                changed.notify_all()
 
-    with changed:
-        while left and not (run.failed and not running):
-            ready = [] if run.failed else graph.deletable(left.values(), running)
-            for resource in ready:
-                running.add(id(resource))
-                threading.Thread(target=work, args=(resource,), daemon=True).start()
-            if not running:
-                run.fail(
-                    "the resources of the state depend on each other in a circle: "
-                    + next(iter(left.values())).urn
-                )
-                return
-            changed.wait()
+    for batch in graph.deletion_batches(resources):
+        if run.failed:
+            return
+        with ThreadPoolExecutor(max_workers=len(batch)) as pool:
+            list(pool.map(work, batch))

@@ -1,8 +1,9 @@
-"""Shows a run as the Pulumi CLI does: plain lines, or on a terminal a live tree."""
+"""Shows a run as the Pulumi CLI does: plain lines, or on a terminal a live table."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import threading
 import time
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from sandbox.engine import graph
+from sandbox.engine.outputs import output_lines
 from sandbox.engine.steps import Op
 from sandbox.engine.values import UNKNOWN, is_secret
 
@@ -21,6 +23,7 @@ SYMBOLS = {
     Op.REPLACE: "+-",
     Op.DELETE: "- ",
     Op.DELETE_REPLACED: "--",
+    Op.GONE: "- ",
     Op.DISCARD: "< ",
     Op.READ: "> ",
     Op.IMPORT: "= ",
@@ -32,22 +35,24 @@ _VERBS = {
     Op.REPLACE: ("replacing", "replaced"),
     Op.DELETE: ("deleting", "deleted"),
     Op.DELETE_REPLACED: ("deleting original", "deleted original"),
-    Op.DISCARD: ("discarding", "discarded"),
+    Op.GONE: ("missing", "missing"),
+    Op.DISCARD: ("leaving as it is", "left as it is"),
     Op.READ: ("reading", "read"),
     Op.IMPORT: ("importing", "imported"),
     Op.REFRESH: ("refreshing", "refreshed"),
     Op.SAME: ("", "unchanged"),
 }
+# What the summary counts, in the genuine CLI's order. What a run finds changed before it begins is no work of
+# its own: only 'refresh' counts that.
 _SUMMARY = (
     (Op.CREATE, "created", "to create"),
-    (Op.IMPORT, "imported", "to import"),
     (Op.UPDATE, "updated", "to update"),
-    (Op.REPLACE, "replaced", "to replace"),
     (Op.DELETE, "deleted", "to delete"),
-    (Op.READ, "read", "to read"),
-    (Op.REFRESH, "changed by others", "changed by others"),
-    (Op.DISCARD, "removed from the state", "to remove from the state"),
+    (Op.REPLACE, "replaced", "to replace"),
+    (Op.IMPORT, "imported", "to import"),
+    (Op.DISCARD, "left as they are", "to leave as they are"),
 )
+_REFRESHED = ((Op.REFRESH, "updated", "to update"), (Op.GONE, "missing", "missing"))
 
 
 @dataclass
@@ -63,6 +68,11 @@ class Row:
     failed: bool = False
     note: str = ""
 
+    @property
+    def is_change(self) -> bool:
+        """Tell whether a person wants to see it."""
+        return self.op is not Op.SAME or self.failed
+
 
 @dataclass
 class Record:
@@ -71,6 +81,7 @@ class Record:
     rows: dict[str, Row] = field(default_factory=dict)
     counts: dict[Op, int] = field(default_factory=dict)
     diagnostics: list[tuple[str, str, str]] = field(default_factory=list)
+    phase: str = "Starting"
 
     def status(self, row: Row, now: float, *, preview: bool) -> str:
         """A row's status as text."""
@@ -78,7 +89,7 @@ class Record:
         if preview:
             text = "" if row.op is Op.SAME else str(row.op)
         elif row.failed:
-            text = f"{verb[0]} failed"
+            text = f"**{verb[0]} failed**"
         elif row.ended is None:
             text = f"{verb[0]} ({now - row.began:.0f}s)"
         elif row.op is Op.SAME:
@@ -86,9 +97,21 @@ class Record:
         elif row.instant:
             text = verb[1]
         else:
-            text = f"{verb[1]} ({row.ended - row.began:.2f}s)"
+            text = f"{verb[1]} ({elapsed(row.ended - row.began)})"
         shown = f"[diff: {','.join(_mark(row.op) + key for key in row.keys)}]" if row.keys else ""
         return " ".join(part for part in (text, shown, row.note) if part)
+
+
+def elapsed(seconds: float) -> str:
+    """How long an operation took, as the CLI shows it: `0.36s`, `5s`."""
+    return f"{seconds:.2f}s" if seconds < 1 else f"{seconds:.0f}s"
+
+
+def duration(seconds: float) -> str:
+    """How long a run took, as the CLI shows it: rounded up, `21s`, `1m5s`."""
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest}s"
 
 
 def _mark(op: Op) -> str:
@@ -110,50 +133,71 @@ class Display:
     Args:
         out: Where to print.
         preview: Nothing is really done.
-        live: Redraw a tree on the terminal instead of printing lines.
+        live: Redraw a table on the terminal instead of printing lines.
         verbose: Show debug messages.
+        refresh: The run is nothing but a refresh.
     """
 
     def __init__(
-        self, out: TextIO = sys.stdout, *, preview: bool = False, live: bool = False, verbose: bool = False
+        self,
+        out: TextIO = sys.stdout,
+        *,
+        preview: bool = False,
+        live: bool = False,
+        verbose: bool = False,
+        refresh: bool = False,
     ) -> None:
         self._out = out
         self._preview = preview
         self._verbose = verbose
+        self._counted = _SUMMARY + (_REFRESHED if refresh else ())
         self._lock = threading.RLock()
         self._start = time.monotonic()
         self.record = Record()
-        self._tree: Any = None
+        self._table: Any = None
         if live:
-            from sandbox.engine.display_live import LiveTree  # noqa: PLC0415  rich is slow to load
+            from sandbox.engine.display_live import LiveTable  # noqa: PLC0415  rich is slow to load
 
-            self._tree = LiveTree(self.record, preview=preview)
+            self._table = LiveTable(self.record, preview=preview)
 
     # --- Listener
 
     def started(self, urn: str, op: Op, keys: Sequence[str] = (), *, instant: bool = False) -> None:
         """An operation begins."""
+        if graph.is_default_provider(urn):
+            return
         with self._lock:
             row = Row(urn, op, tuple(keys), instant=instant, began=time.monotonic())
-            self.record.rows[urn if op is not Op.DELETE_REPLACED else urn + " (original)"] = row
-            if not instant and not self._preview:
+            self.record.rows[_key(urn, op)] = row
+            if row.is_change and not instant and not self._preview:
                 self._line(row, "0s")
 
     def finished(self, urn: str, op: Op) -> None:
         """An operation is done."""
+        if graph.is_default_provider(urn):
+            return
         with self._lock:
-            row = self._row(urn, op)
+            row = self.record.rows[_key(urn, op)]
             row.ended = time.monotonic()
             self.record.counts[op] = self.record.counts.get(op, 0) + 1
-            if op is not Op.SAME:
+            if row.is_change:
                 self._line(row)
 
     def failed(self, urn: str, op: Op) -> None:
         """An operation failed."""
         with self._lock:
-            row = self._row(urn, op)
+            row = self.record.rows[_key(urn, op)]
             row.ended, row.failed = time.monotonic(), True
             self._line(row)
+
+    def phase(self, text: str) -> None:
+        """Show which part of the run is going on."""
+        self.record.phase = text
+
+    def notice(self, text: str) -> None:
+        """Print a message at once, above everything that is still going on."""
+        with self._lock:
+            self._table.say(text) if self._table is not None else self._print(text)
 
     def diagnostic(self, severity: str, message: str, urn: str = "") -> None:
         """Print a message at once, and keep it for the end."""
@@ -161,7 +205,7 @@ class Display:
             return
         with self._lock:
             self.record.diagnostics.append((severity, message, urn))
-            if self._tree is None and severity != "error":
+            if self._table is None and severity != "error":
                 label = "" if severity == "info" else f"{severity}: "
                 self._print(f"    {_who(urn)}{label}{message}")
 
@@ -172,27 +216,53 @@ class Display:
             if row is None or row.note == message:
                 return
             row.note = message
-            if self._tree is None and message:
+            if self._table is None and message:
                 self._print(f"    {_who(urn)}{message}")
 
     # --- the end
 
     def close(
-        self, outputs: Mapping[str, Any], *, failed: bool, show_secrets: bool, changed: bool = True
+        self,
+        before: Mapping[str, Any],
+        after: Mapping[str, Any],
+        *,
+        failed: bool,
+        show_secrets: bool,
+        outputs: bool = True,
     ) -> None:
-        """Print diagnostics, outputs and the summary."""
+        """Print diagnostics, outputs and the summary; what went wrong is the last thing.
+
+        Args:
+            before: The stack's outputs before the run.
+            after: Its outputs now.
+            failed: The run failed.
+            show_secrets: Show secret outputs.
+            outputs: Show outputs at all.
+        """
         with self._lock:
-            if self._tree is not None:
-                self._tree.stop()
+            if self._table is not None:
+                self._table.stop()
+            if failed:
+                self._failure()
+                return
             self._diagnostics()
-            if outputs and changed:
+            lines = output_lines(before, after, show_secrets=show_secrets) if outputs else []
+            if lines:
                 self._print("\nOutputs:")
-                for key in sorted(outputs):
-                    self._print(f"    {key}: {format_value(outputs[key], show_secrets=show_secrets)}")
-            self._summary(failed=failed)
+                self._print("\n".join(lines))
+            self._summary()
+
+    def _failure(self) -> None:
+        """What was done all the same, then why it went no further."""
+        if not self._preview and any(self.record.counts.get(op) for op, *_ in self._counted):
+            self._summary()
+            self._print("What was done is saved, and the next run goes on from here.")
+        elif self._preview:
+            self._print("\nThe preview failed; nothing was changed.")
+        self._diagnostics()
 
     def _diagnostics(self) -> None:
-        shown = [item for item in self.record.diagnostics if item[0] == "error" or self._tree is not None]
+        shown = [item for item in self.record.diagnostics if item[0] == "error" or self._table is not None]
         if not shown:
             return
         self._print("\nDiagnostics:")
@@ -203,35 +273,29 @@ class Display:
             for number, line in enumerate(message.splitlines() or [""]):
                 self._print(f"    {label if number == 0 else '  '}{line}")
 
-    def _summary(self, *, failed: bool) -> None:
+    def _summary(self) -> None:
         counts = self.record.counts
+        done = [(op, counts[op], words) for op, *words in self._counted if counts.get(op)]
         self._print("\nResources:")
-        changes = 0
-        for op, done, planned in _SUMMARY:
-            if counts.get(op):
-                changes += counts[op]
-                self._print(f"    {SYMBOLS[op].strip()} {counts[op]} {planned if self._preview else done}")
+        for op, count, (past, planned) in done:
+            self._print(f"    {SYMBOLS[op]}{count} {planned if self._preview else past}")
+        changes = [f"{sum(count for _, count, _ in done)} changes"] if len(done) > 1 else []
         unchanged = counts.get(Op.SAME, 0)
-        if unchanged or not changes:
-            self._print(f"    {unchanged} unchanged")
-        if failed and self._preview:
-            self._print("    the preview failed; nothing was changed")
-        elif failed:
-            self._print("    the run failed; what it did is saved, and the next run goes on from here")
-        self._print(f"\nDuration: {time.monotonic() - self._start:.1f}s")
+        pieces = changes + ([f"{unchanged} unchanged"] if unchanged or not done else [])
+        if pieces:
+            self._print("    " + ". ".join(pieces))
+        if not self._preview:
+            self._print(f"\nDuration: {duration(time.monotonic() - self._start)}")
 
     def abort(self) -> None:
         """Leave the terminal in order when a run could not start."""
-        if self._tree is not None:
-            self._tree.stop()
+        if self._table is not None:
+            self._table.stop()
 
     # --- inside
 
-    def _row(self, urn: str, op: Op) -> Row:
-        return self.record.rows[urn if op is not Op.DELETE_REPLACED else urn + " (original)"]
-
     def _line(self, row: Row, age: str | None = None) -> None:
-        if self._tree is not None:
+        if self._table is not None:
             return
         status = self.record.status(row, time.monotonic(), preview=self._preview)
         if age is not None:
@@ -243,6 +307,11 @@ class Display:
 
     def _print(self, text: str) -> None:
         print(text, file=self._out, flush=True)
+
+
+def _key(urn: str, op: Op) -> str:
+    """Of a row: what goes and what replaces it are two."""
+    return urn if op is not Op.DELETE_REPLACED else urn + " (original)"
 
 
 def _who(urn: str) -> str:

@@ -33,6 +33,12 @@ class Listener(Protocol):
     def status(self, urn: str, message: str) -> None:
         """Tell what a running operation waits for."""
 
+    def phase(self, text: str) -> None:
+        """Tell which part of the run begins."""
+
+    def notice(self, text: str) -> None:
+        """Tell the person who watches something that can't wait."""
+
 
 class Silence:
     """A listener that hears nothing."""
@@ -50,4 +56,10 @@ class Silence:
         """Ignore it."""
 
     def status(self, urn: str, message: str) -> None:
+        """Ignore it."""
+
+    def phase(self, text: str) -> None:
+        """Ignore it."""
+
+    def notice(self, text: str) -> None:
         """Ignore it."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sandbox.engine.resource import STACK_TYPE, Resource, provider_urn
+from sandbox.engine.errors import EngineError
+from sandbox.engine.resource import PROVIDER_PREFIX, STACK_TYPE, Resource, provider_urn
 
 
 def urn_of(stack: str, project: str, kind: str, name: str, parent: str = "") -> str:
@@ -29,6 +30,11 @@ def type_of(urn: str) -> str:
 def name_of(urn: str) -> str:
     """The resource's name in a URN."""
     return urn.split("::", 3)[3]
+
+
+def is_default_provider(urn: str) -> bool:
+    """Tell whether the engine made this provider by itself; the CLI neither shows nor counts those."""
+    return type_of(urn).startswith(PROVIDER_PREFIX) and name_of(urn).startswith("default")
 
 
 @dataclass(frozen=True)
@@ -117,19 +123,28 @@ def needs(resource: Resource) -> set[str]:
     return urns - {"", resource.urn}
 
 
-def deletable(resources: Iterable[Resource], running: Collection[int] = ()) -> list[Resource]:
-    """Those resources which nothing else of the given ones needs.
+def deletion_batches(resources: Collection[Resource]) -> list[list[Resource]]:
+    """What can be deleted at once, in the order of the genuine engine: the reverse of that of creation.
+
+    A resource goes with those that could have been made at the same time, not as soon as nothing needs it.
 
     Args:
-        resources: What is still to be deleted, those being deleted included.
-        running: `id()` of those that are being deleted at the moment; they are not returned.
+        resources: What is to be deleted.
+
+    Raises:
+        EngineError: They depend on each other in a circle.
     """
+    batches: list[list[Resource]] = []
     left = list(resources)
-    needed: dict[str, int] = {}
-    for resource in left:
-        for urn in needs(resource):
-            needed[urn] = needed.get(urn, 0) + 1
-    return [resource for resource in left if id(resource) not in running and not needed.get(resource.urn)]
+    while left:
+        urns = {resource.urn for resource in left}
+        batch = [resource for resource in left if not needs(resource) & urns]
+        if not batch:
+            raise EngineError(f"the resources of the state depend on each other in a circle: {left[0].urn}")
+        batches.append(batch)
+        done = {id(resource) for resource in batch}
+        left = [resource for resource in left if id(resource) not in done]
+    return batches[::-1]
 
 
 def without_dangling(resource: Resource, known: Collection[str]) -> bool:

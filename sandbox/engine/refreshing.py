@@ -63,8 +63,8 @@ def _refresh_one(run: Run, registry: Registry, resource: Resource, *, quiet: boo
 
 
 def _forget(run: Run, resource: Resource, reason: str) -> None:
-    run.unchanged(resource.urn, Op.DISCARD)
-    run.listener.diagnostic("info", f"removed from the state: {reason}", resource.urn)
+    run.unchanged(resource.urn, Op.GONE)
+    run.listener.diagnostic("info", f"forgotten: {reason}", resource.urn)
     run.snapshot.lose(resource)
 
 

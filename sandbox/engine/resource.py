@@ -8,7 +8,7 @@ from typing import Any
 
 from sandbox.engine.values import Properties
 
-_PROVIDER_PREFIX = "pulumi:providers:"
+PROVIDER_PREFIX = "pulumi:providers:"
 STACK_TYPE = "pulumi:pulumi:Stack"
 DYNAMIC_PROVIDER = "pulumi:providers:pulumi-python"
 
@@ -94,12 +94,12 @@ class Resource:
     @property
     def is_provider(self) -> bool:
         """Tell whether this is the configuration of a provider."""
-        return self.type.startswith(_PROVIDER_PREFIX)
+        return self.type.startswith(PROVIDER_PREFIX)
 
     @property
     def package(self) -> str:
         """The provider package that manages the resource, or that this provider is."""
-        return self.type.removeprefix(_PROVIDER_PREFIX) if self.is_provider else self.type.split(":", 1)[0]
+        return self.type.removeprefix(PROVIDER_PREFIX) if self.is_provider else self.type.split(":", 1)[0]
 
     @property
     def is_managed(self) -> bool:

@@ -24,6 +24,7 @@ from sandbox.engine.run import Run
 from sandbox.engine.secrets import Crypter
 from sandbox.engine.snapshot import Snapshot
 
+_LOOKING = "Looking at what is there"
 _SERVER_THREADS = 256  # the SDK blocks one of its threads for every resource that is being registered
 
 
@@ -104,6 +105,7 @@ class Session:
             resume.resume(self.run, self.registry)
             self._refresh_if_wanted()
             self.run.check()
+            self.run.listener.phase("Deleting")
             resources = self.snapshot.remaining()
             deletion.check_protected(resources)
             deletion.check_hooks(resources)
@@ -116,6 +118,7 @@ class Session:
 
         def work() -> None:
             resume.resume(self.run, self.registry)
+            self.run.listener.phase(_LOOKING)
             refreshing.refresh(self.run, self.registry)
 
         self._guarded(work)
@@ -127,9 +130,10 @@ class Session:
 
     def interrupt(self) -> None:
         """Start nothing new; the operations that run are finished and saved."""
-        self.run.fail(
-            "update canceled: running operations are finished first (interrupt again to leave at once)"
+        self.run.listener.notice(
+            "Interrupted: what has begun is finished and saved first. Press Ctrl-C again to leave at once."
         )
+        self.run.fail("update canceled")
         if self._host is not None:
             self._host.kill()
 
@@ -153,6 +157,7 @@ class Session:
     def _refresh_if_wanted(self) -> None:
         asked = self._options.refresh
         if self._project.refresh_always if asked is None else asked:
+            self.run.listener.phase(_LOOKING)
             refreshing.refresh(self.run, self.registry, quiet=True)
 
     def _provider_of(self, resource: Resource) -> Any:
@@ -169,6 +174,7 @@ class Session:
         from sandbox.engine.registration import Registrar  # noqa: PLC0415
 
         self._host = host
+        self.run.listener.phase("Loading")
         self._check_replace()
         resume.resume(self.run, self.registry)
         self._refresh_if_wanted()
@@ -178,6 +184,7 @@ class Session:
 
         def finish() -> None:
             self.run.check()
+            self.run.listener.phase("Deleting what is no longer wanted")
             leftover = registrar.unregistered()
             deletion.check_protected(leftover)
             deletion.delete_all(self.run, leftover, self._provider_of, hooks.run)
@@ -191,6 +198,7 @@ class Session:
         address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
         server.start()
         try:
+            self.run.listener.phase("Running the program")
             host.start(self._settings(address))
             self._wait(host)
             self.run.wait_idle()

@@ -16,7 +16,7 @@ from sandbox.engine.values import Properties, plain
 
 
 class Op(StrEnum):
-    """What is done to a resource."""
+    """What is done to a resource, or found; as previews show it."""
 
     SAME = "same"
     CREATE = "create"
@@ -24,7 +24,8 @@ class Op(StrEnum):
     REPLACE = "replace"
     DELETE = "delete"
     DELETE_REPLACED = "delete-replaced"
-    DISCARD = "discard"
+    GONE = "missing"
+    DISCARD = "leave as it is"
     READ = "read"
     IMPORT = "import"
     REFRESH = "refresh"

@@ -28,6 +28,10 @@ _TITLES = {
 _UP = ("up", "update", "preview", "pre")
 _PREVIEW = ("preview", "pre")
 _REFRESH = ("refresh", "ref")
+_DESTROY = ("destroy", "down")
+_STACK_STAYS = """
+The resources in the stack have been deleted, but its configuration is still kept.
+If you want to remove the stack completely, run `pulumi stack rm {stack}`."""
 
 
 def run(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, str]) -> int:
@@ -54,7 +58,7 @@ def _agreed(arguments: argparse.Namespace, workspace: Workspace, stack: str) -> 
         )
     if arguments.command in _UP and _operate(arguments, workspace, stack, "preview"):
         return False
-    if arguments.command in ("destroy", "down"):
+    if arguments.command in _DESTROY:
         count = len(workspace.deployment(stack).get("resources") or [])
         print(f"This deletes all {count} resources of the stack '{stack}'.")
     answer = input(f"Do you want to perform this {arguments.command} on '{stack}'? Type yes: ")
@@ -63,13 +67,16 @@ def _agreed(arguments: argparse.Namespace, workspace: Workspace, stack: str) -> 
 
 def _operate(arguments: argparse.Namespace, workspace: Workspace, stack: str, command: str) -> int:
     preview = command in _PREVIEW
-    print(f"{BANNER}. {_TITLES[command]} ({workspace.project.name}/{stack}):", flush=True)
+    print(f"{BANNER}\n{_TITLES[command]} ({stack}):", flush=True)
     live = sys.stdout.isatty() and not arguments.non_interactive
-    display = Display(preview=preview, live=live, verbose=bool(arguments.verbose))
+    display = Display(
+        preview=preview, live=live, verbose=bool(arguments.verbose), refresh=command in _REFRESH
+    )
     host = _program(workspace, display) if command in _UP else None
     try:
         with workspace.backend.locked(stack):
             session = _session(arguments, workspace, stack, display, preview=preview)
+            before = session.outputs()
             if not preview:
                 workspace.backend.keep_backup(stack)
             _start(session, command, host)
@@ -82,8 +89,15 @@ def _operate(arguments: argparse.Namespace, workspace: Workspace, stack: str, co
     finally:
         if host is not None:
             host.kill()
-    outputs = {} if arguments.suppress_outputs or command not in _UP else session.outputs()
-    display.close(outputs, failed=failed, show_secrets=arguments.show_secrets)
+    display.close(
+        before,
+        session.outputs(),
+        failed=failed,
+        show_secrets=arguments.show_secrets,
+        outputs=not arguments.suppress_outputs,
+    )
+    if command in _DESTROY and not failed and not arguments.remove:
+        print(_STACK_STAYS.format(stack=stack))
     return 1 if failed else 0
 
 

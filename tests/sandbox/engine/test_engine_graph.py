@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.engine import graph
+from sandbox.engine.errors import EngineError
 from sandbox.engine.graph import Alias
 from sandbox.engine.resource import Resource
 
@@ -33,13 +35,19 @@ def stacks(draw: st.DrawFn) -> list[Resource]:
 
 @given(stacks())
 def test_everything_can_be_deleted_and_nothing_before_what_needs_it(resources: list[Resource]) -> None:
-    left = list(resources)
-    while left:
-        ready = graph.deletable(left)
-        assert ready
-        for resource in ready:
-            assert not any(resource.urn in graph.needs(other) for other in left)
-        left = [item for item in left if item not in ready]
+    batches = graph.deletion_batches(resources)
+    assert sorted(item.urn for batch in batches for item in batch) == sorted(item.urn for item in resources)
+    for number, batch in enumerate(batches):
+        still_there = [item for later in batches[number:] for item in later]
+        for resource in batch:
+            assert not any(resource.urn in graph.needs(other) for other in still_there)
+
+
+def test_what_needs_each_other_in_a_circle_is_told() -> None:
+    first, second = Resource("urn:a", "t:i:T", custom=True), Resource("urn:b", "t:i:T", custom=True)
+    first.dependencies, second.dependencies = [second.urn], [first.urn]
+    with pytest.raises(EngineError, match="circle: urn:a"):
+        graph.deletion_batches([first, second])
 
 
 @given(stacks(), st.data())

@@ -106,7 +106,7 @@ def test_objects_come_change_and_go(kube: Lab, cluster: Running) -> None:
 
     out = kube.up(A="2", N="3", SA="1")
     assert "~ 1 updated" in out
-    assert "+- 2 replaced" in out
+    assert "+-2 replaced" in out
     assert cluster.get("/api/v1/namespaces/demo/configmaps/c")["data"] == {"a": "2"}
     deployment = cluster.get("/apis/apps/v1/namespaces/demo/deployments/d")
     assert deployment["spec"]["replicas"] == 3
@@ -165,7 +165,7 @@ def test_drift_is_found_and_set_right(kube: Lab, cluster: Running) -> None:
     kube.up()
     assert cluster.get(path)["metadata"]["labels"] == {"a": "1"}
     admin.delete(path, "Background")
-    assert "removed from the state" in kube.run("refresh", "--yes").out
+    assert "forgotten: " in kube.run("refresh", "--yes").out
     kube.up()
     assert cluster.get(path) is not None
 
@@ -223,7 +223,7 @@ def test_a_cluster_that_is_gone_is_one_error_or_forgotten(
     started = time.monotonic()
     done = kube.run("destroy", "--yes")
     assert done.status == 0
-    assert "removed from the state only" in done.out
+    assert "forgotten, not deleted: " in done.out
     assert time.monotonic() - started < 30
     from sandbox.engine.providers.kubernetes.cluster import Cluster
 
@@ -237,7 +237,7 @@ def test_another_cluster_means_other_objects(kube: Lab) -> None:
     program = body('k.core.v1.ConfigMap("a", metadata={"name": "moving"}, opts=o)')
     kube.up(program, PROVIDER='{"cluster_identifier": "1"}')
     out = kube.run("preview", PROVIDER='{"cluster_identifier": "2"}').out
-    assert "+- 2 to replace" in out
+    assert "+-2 to replace" in out
 
 
 def test_a_setting_that_it_does_not_have_is_named(kube: Lab) -> None:
