@@ -6,9 +6,13 @@ second says so and works without it.
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
 import structlog
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from ccm.serving import serving
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -19,41 +23,35 @@ class MetricsServer:
     Args:
         registry: What to serve.
         address: ``host:port``; an empty host means all.
+
+    Attributes:
+        port: Where it listens; 0 = nowhere.
     """
 
     def __init__(self, registry: CollectorRegistry, address: str) -> None:
+        self.port = 0
         self._registry = registry
         self._host, _, port = address.rpartition(":")
-        self._port = int(port)
-        self._runner: web.AppRunner | None = None
-
-    @property
-    def ports(self) -> list[int]:
-        """Where it listens."""
-        return [address[1] for address in self._runner.addresses] if self._runner else []
+        self._wanted_port = int(port)
+        self._stack = AsyncExitStack()
 
     async def start(self) -> None:
         """Listen; does nothing if it does already."""
-        if self._runner is not None:
+        if self.port:
             return
-        app = web.Application()
-        app.router.add_get("/metrics", self._answer)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
+        application = web.Application()
+        application.router.add_get("/metrics", self._answer)
+        server = serving(application, address=self._host.strip("[]"), port=self._wanted_port)
         try:
-            await web.TCPSite(runner, self._host.strip("[]") or None, self._port).start()
+            self.port = await self._stack.enter_async_context(server)
         except OSError as error:
-            await runner.cleanup()
             why = error.strerror or str(error)
-            _log.warning("metrics_not_served", port=self._port, why=why, hint="HCLOUD_METRICS_ADDRESS")
-            return
-        self._runner = runner
+            _log.warning("metrics_not_served", port=self._wanted_port, why=why, hint="HCLOUD_METRICS_ADDRESS")
 
     async def close(self) -> None:
         """Stop listening."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._stack.aclose()
+        self.port = 0
 
     async def _answer(self, _: web.Request) -> web.Response:
         body = generate_latest(self._registry)

@@ -51,6 +51,7 @@ class EventRecorder:
         component: who reports.
         host: the node or Pod on which we run; may be empty.
         now: wall clock.
+        redact: takes secrets out of messages.
         outbox: send through another recorder's queue; see `for_component`.
     """
 
@@ -61,16 +62,20 @@ class EventRecorder:
         *,
         host: str = "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        redact: Callable[[str], str] = str,
         outbox: Outbox | None = None,
     ) -> None:
         self._component = component
         self._now = now
+        self._redact = redact
         self._outbox = outbox or Outbox(transport, host)
         self._transport = transport
 
     def for_component(self, component: str) -> EventRecorder:
         """A recorder for another component; it shares this one's queue, and this one's `run` sends."""
-        return EventRecorder(self._transport, component, now=self._now, outbox=self._outbox)
+        return EventRecorder(
+            self._transport, component, now=self._now, redact=self._redact, outbox=self._outbox
+        )
 
     def event(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
         """Report that something happened to an object; never waits, never raises.
@@ -79,9 +84,9 @@ class EventRecorder:
             reference: the object.
             type: Normal or Warning.
             reason: one word in CamelCase.
-            message: a sentence for people, without secrets; cut at 1024 characters.
+            message: a sentence for people; cut at 1024 characters.
         """
-        text = message[:_MESSAGE_LIMIT]
+        text = self._redact(message)[:_MESSAGE_LIMIT]
         log.info("event", object=reference.name, kind=reference.kind, type=type, reason=reason, message=text)
         self._outbox.put(Note(self._component, reference, type, reason, text, self._now()))
 

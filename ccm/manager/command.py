@@ -13,8 +13,9 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
 import structlog
 
@@ -27,7 +28,7 @@ from ccm.manager.clouds import open_chosen
 from ccm.manager.endpoint import Connections
 from ccm.manager.flag_table import FLAGS
 from ccm.manager.flags import ParsedFlags, parse_flags, usage
-from ccm.manager.logs import secrets_in, set_up_logs
+from ccm.manager.logs import Redactor, set_up_logs
 from ccm.manager.manager import Manager
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of
@@ -68,19 +69,18 @@ def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int
             print(f"Error: {problem}", file=sys.stderr)
         print(f"run {NAME} --help for all flags", file=sys.stderr)
         return MISUSED
-    set_up_logs(form=flags["logging-format"], verbosity=flags["v"], secrets=secrets_in(environment))
+    redactor = Redactor.of(environment)
+    set_up_logs(form=flags["logging-format"], verbosity=flags["v"], redactor=redactor)
     options = Options(flags)
     log.info("starting", version=VERSION, flags={name: flags[name] for name in sorted(flags.given)})
     for name in options.without_effect(FLAGS):
         log.warning("flag_without_effect", flag=name)
-    return asyncio.run(_until_signalled(options, cloud, environment, metrics))
+    return asyncio.run(_until_signalled(_run(options, cloud, environment, metrics, redactor)))
 
 
-async def _until_signalled(
-    options: Options, cloud: Cloud, environment: Mapping[str, str], metrics: Metrics
-) -> int:
+async def _until_signalled(manager: Coroutine[Any, Any, None]) -> int:
     """Run; SIGTERM and SIGINT end it in order."""
-    running = asyncio.create_task(_run(options, cloud, environment, metrics), name="manager")
+    running = asyncio.create_task(manager, name="manager")
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _stop, running, number.name)
@@ -106,7 +106,9 @@ def _stop(running: asyncio.Task[None], signal_name: str) -> None:
     running.cancel()
 
 
-async def _run(options: Options, cloud: Cloud, environment: Mapping[str, str], metrics: Metrics) -> None:
+async def _run(
+    options: Options, cloud: Cloud, environment: Mapping[str, str], metrics: Metrics, redactor: Redactor
+) -> None:
     async with AsyncExitStack() as stack:
         connections = await _connect(options.flags, environment, metrics, stack)
         manager = Manager(
@@ -116,6 +118,7 @@ async def _run(options: Options, cloud: Cloud, environment: Mapping[str, str], m
             metrics,
             identity=f"{socket.gethostname()}_{uuid.uuid4()}",
             clock=boot_time,
+            redact=redactor.clean,
         )
         await manager.run()
 

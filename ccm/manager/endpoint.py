@@ -13,15 +13,16 @@ from typing import Self
 import structlog
 from prometheus_client import CollectorRegistry
 
-from ccm.errors import CcmError
+from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.objects import ConfigMap
 from ccm.kube.protocol import Transport
 from ccm.manager.configz import configuration
 from ccm.manager.flags import ParsedFlags
 from ccm.manager.health import Health
 from ccm.manager.reviews import AccessReviewer, TokenReviewer
-from ccm.manager.server import Guard, build_application, serving
+from ccm.manager.server import Guard, build_application
 from ccm.manager.tls import TLS_VERSIONS, ServerTls, TlsOptions
+from ccm.serving import serving
 
 _AUTHORITIES = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 _LOOK_AGAIN = 60.0
@@ -84,14 +85,21 @@ class Endpoint:
         flags = self._flags
         tls = await asyncio.to_thread(ServerTls, tls_options(flags))
         application = build_application(self._health, self._registry, configuration(flags), self._guard())
-        async with serving(
-            application,
-            tls.context,
-            address=flags["bind-address"],
-            port=flags["secure-port"],
-            reuse_port=flags["permit-port-sharing"],
-            reuse_address=flags["permit-address-sharing"],
-        ) as self.port:
+        address, port = flags["bind-address"], flags["secure-port"]
+        async with AsyncExitStack() as stack:
+            server = serving(
+                application,
+                address=address,
+                port=port,
+                context=lambda: tls.context,
+                reuse_port=flags["permit-port-sharing"],
+            )
+            try:
+                self.port = await stack.enter_async_context(server)
+            except OSError as error:
+                problem = f"--secure-port: can't listen on {address} port {port}: {error.strerror or error}"
+                raise ConfigurationError([problem]) from error
+            log.info("serving", address=address, port=self.port)
             self.started.set()
             tending = asyncio.create_task(self._tend(tls), name="tls")
             try:
@@ -113,15 +121,12 @@ class Endpoint:
 
     async def _tend(self, tls: ServerTls) -> None:
         """Keep certificate and client authorities current, for ever."""
-        trusted = ""
         while True:
             try:
                 if tls.reload():
                     log.info("certificate_reloaded")
-                authorities = await self._authorities()
-                if authorities and authorities != trusted:
-                    tls.trust_clients(authorities)
-                    trusted = authorities
+                if tls.trust_clients(await self._authorities()):
+                    log.info("client_authorities_changed")
             except (CcmError, OSError) as error:
                 # Without them clients can still show a token; nobody may do more than otherwise.
                 log.warning("client_authorities_unknown", error=str(error))

@@ -128,7 +128,7 @@ _SERVING = (
         ("http2-max-streams-per-connection", INT, 0, NO_EFFECT),
         ("disable-http2-serving", BOOL, False, NO_EFFECT),
         ("permit-port-sharing", BOOL, False, "Listen with SO_REUSEPORT."),
-        ("permit-address-sharing", BOOL, False, "Listen with SO_REUSEADDR."),
+        ("permit-address-sharing", BOOL, False, "SO_REUSEADDR is always set here, as Go does."),
     ),
     *_group(
         "Authentication",

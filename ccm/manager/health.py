@@ -3,16 +3,25 @@
 - live: the process can go on; otherwise the kubelet restarts it. A cloud that is away is no reason for that.
 - ready: it does what it should; the cloud answers, the caches are complete, no queue is stuck.
 - healthz: upstream's older endpoint, everything that is checked.
+
+Everybody may ask, so the answer says only which check failed, in upstream's words. Why stands in the log,
+once for each change, and is told at ``/readyz/NAME`` to whoever the cluster allows to get that path.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 
+import structlog
+
 Check = Callable[[], str | None]
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,7 @@ class Health:
     def __init__(self) -> None:
         self._checks: list[_Named] = [_Named("ping", lambda: None, live=True)]
         self.counts: Counter[tuple[str, str, str]] = Counter()
+        self._told: dict[str, str] = {}
 
     def add(self, name: str, check: Check, *, live: bool = False) -> None:
         """Add a check.
@@ -48,6 +58,7 @@ class Health:
     def remove(self, name: str) -> None:
         """Forget a check."""
         self._checks = [named for named in self._checks if named.name != name]
+        self._told.pop(name, None)
 
     def names(self) -> list[str]:
         """All checks, in order."""
@@ -68,6 +79,7 @@ class Health:
         results = self.results(endpoint)
         for name, problem in results.items():
             self.counts[name, endpoint, "error" if problem else "success"] += 1
+            self._log_change(name, problem)
         lines: list[str] = []
         failed = False
         for name, problem in results.items():
@@ -77,7 +89,7 @@ class Health:
                 lines.append(f"[+]{name} ok")
             else:
                 failed = True
-                lines.append(f"[-]{name} failed: {problem}")
+                lines.append(f"[-]{name} failed: reason withheld")
         unknown = [name for name in exclude if name not in results]
         if unknown:
             names = ",".join(f'"{name}"' for name in unknown)
@@ -97,6 +109,17 @@ class Health:
         if problem is None:
             return HTTPStatus.OK, "ok"
         return HTTPStatus.INTERNAL_SERVER_ERROR, f"{problem}\n"
+
+    def _log_change(self, name: str, problem: str | None) -> None:
+        """Log what a check says, unless it was the last that was logged; that time goes on is no change."""
+        kind = _NUMBER.sub("#", problem or "")
+        if kind == self._told.get(name, ""):
+            return
+        self._told[name] = kind
+        if problem:
+            log.warning("check_failed", check=name, why=problem)
+        else:
+            log.info("check_passed_again", check=name)
 
 
 def _run(check: Check) -> str | None:

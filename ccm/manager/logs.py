@@ -28,59 +28,83 @@ EventDict = MutableMapping[str, Any]
 
 
 class Redactor:
-    """Takes secrets out of everything that is logged, as a last line of defence.
+    """Takes secrets out of everything that is logged or told in Events, as a last line of defence.
 
     Args:
         secrets: texts that must never appear.
+        files: have such texts; read again when they change. What they had before stays a secret.
     """
 
-    def __init__(self, secrets: Iterable[str]) -> None:
-        known = sorted({secret for secret in secrets if len(secret) >= _LONG_ENOUGH}, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+    def __init__(self, secrets: Iterable[str] = (), files: Iterable[Path] = ()) -> None:
+        self._secrets = set(secrets)
+        self._versions: dict[Path, tuple[int, int] | None] = dict.fromkeys(files)
+        self._known: re.Pattern[str] | None = None
+        self._learn()
+        self._compile()
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Redactor:
+        """One that knows the values of variables whose names say that they are secret, and the files that
+        such variables name.
+        """
+        secret = {name: value for name, value in environment.items() if _SECRET_NAME.search(name) and value}
+        return cls(
+            (value for name, value in secret.items() if not name.endswith("_FILE")),
+            (Path(value) for name, value in secret.items() if name.endswith("_FILE")),
+        )
 
     def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:
         """Structlog's processor."""
+        self._follow()
         for name, value in event.items():
             if isinstance(value, str):
-                event[name] = self.clean(value)
+                event[name] = self._clean(value)
             elif not isinstance(value, int | float | bool | type(None)) and name[:1] != "_":
-                event[name] = self.clean(str(value))
+                event[name] = self._clean(str(value))
         return event
 
     def clean(self, text: str) -> str:
         """The text without secrets."""
+        self._follow()
+        return self._clean(text)
+
+    def _follow(self) -> None:
+        """Learn what the files have now; asking whether they changed costs a microsecond."""
+        if self._learn():
+            self._compile()
+
+    def _learn(self) -> bool:
+        learned = False
+        for path, known in self._versions.items():
+            try:
+                state = path.stat()
+                version = state.st_mtime_ns, state.st_ino
+                if version != known:
+                    self._secrets.add(path.read_text(encoding="utf-8").strip())
+                    self._versions[path] = version
+                    learned = True
+            except (OSError, UnicodeDecodeError):
+                continue  # whoever needs the file tells what is wrong with it
+        return learned
+
+    def _compile(self) -> None:
+        known = sorted((one for one in self._secrets if len(one) >= _LONG_ENOUGH), key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def _clean(self, text: str) -> str:
         text = _BEARER.sub(rf"\1 {_MASK}", text)
         return self._known.sub(_MASK, text) if self._known else text
 
 
-def secrets_in(environment: Mapping[str, str]) -> list[str]:
-    """Values of variables whose names say that they are secret, and what is in the files that they name."""
-    secrets: list[str] = []
-    for name, value in environment.items():
-        if not _SECRET_NAME.search(name):
-            continue
-        if name.endswith("_FILE"):
-            value = _content(value)  # noqa: PLW2901 - the secret is what the file has
-        secrets.append(value)
-    return [secret for secret in secrets if secret]
-
-
-def _content(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""  # whoever needs the file tells what is wrong with it
-
-
 def set_up_logs(
-    *, form: str, verbosity: int, secrets: Iterable[str] = (), stream: TextIO | None = None
+    *, form: str, verbosity: int, redactor: Redactor | None = None, stream: TextIO | None = None
 ) -> None:
     """Have everything logged to one stream.
 
     Args:
         form: `text` or `json`.
         verbosity: `-v`; from 4 on also what is only of interest for debugging.
-        secrets: texts that must never appear.
+        redactor: takes secrets out.
         stream: standard error by default.
     """
     level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO
@@ -89,7 +113,7 @@ def set_up_logs(
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.format_exc_info,
-        Redactor(secrets),
+        redactor or Redactor(),
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

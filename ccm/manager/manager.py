@@ -49,6 +49,7 @@ class Manager:
         identity: who we are in the lease; unique.
         clock: for the lease; None for the event loop's.
         table: which controllers there are.
+        redact: takes secrets out of the messages of Events.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Manager:
         identity: str,
         clock: Callable[[], float] | None = None,
         table: Sequence[Entry] = TABLE,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self.health = Health()
         self.endpoint = Endpoint(options.flags, self.health, metrics.registry, connections)
@@ -72,7 +74,10 @@ class Manager:
         self._clock = clock
         self._table = table
         self._recorder = EventRecorder(
-            connections.work, "cloud-controller-manager", host=identity.split("_", maxsplit=1)[0]
+            connections.work,
+            "cloud-controller-manager",
+            host=identity.split("_", maxsplit=1)[0],
+            redact=redact,
         )
 
     async def run(self) -> None:

@@ -17,7 +17,7 @@ from ccm.manager.controllers import Workshop
 from ccm.manager.deployed import Deployed, settings_from
 from ccm.manager.flag_table import FLAGS
 from ccm.manager.flags import ParsedFlags, parse_flags
-from ccm.manager.logs import secrets_in, set_up_logs
+from ccm.manager.logs import Redactor, set_up_logs
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of
 from ccm.manager.plan import compare, examine
@@ -128,7 +128,7 @@ def _plan(asked: Asked, flags: ParsedFlags, variables: Mapping[str, str]) -> int
     cloud = open_chosen(flags, variables, metrics.registry, problems, dry_run=True)
     if problems or cloud is None:
         return _complain(problems)
-    set_up_logs(form="text", verbosity=0, secrets=secrets_in(variables))
+    set_up_logs(form="text", verbosity=0, redactor=Redactor.of(variables))
     return asyncio.run(_run(asked, Options(flags), cloud, metrics, variables))
 
 

@@ -1,12 +1,9 @@
-"""The HTTPS server for probes and Prometheus. It runs in followers too, before leader election."""
+"""What the HTTPS server tells probes and Prometheus. It runs in followers too, before leader election."""
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -16,13 +13,11 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from ccm.errors import ConfigurationError
 from ccm.kube.errors import KubernetesError
 from ccm.manager.health import Health
 from ccm.manager.reviews import ANONYMOUS, AccessReviewer, TokenReviewer, User, user_of_certificate
 
 _ENDPOINTS = ("healthz", "livez", "readyz")
-_SHUTDOWN = 1.0
 
 log = structlog.stdlib.get_logger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -120,8 +115,6 @@ def _health_handler(health: Health, endpoint: str) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         exclude = request.query.getall("exclude", [])
         status, text = health.answer(endpoint, verbose="verbose" in request.query, exclude=exclude)
-        if status != HTTPStatus.OK:
-            log.warning("unhealthy", endpoint=endpoint, problems=text.strip())
         return web.Response(status=status, text=text)
 
     return handle
@@ -163,49 +156,3 @@ def _status(code: HTTPStatus, reason: str, message: str) -> web.Response:
         "code": code,
     }
     return web.Response(status=code, text=json.dumps(body), content_type="application/json")
-
-
-@asynccontextmanager
-async def serving(
-    application: web.Application,
-    context: ssl.SSLContext,
-    *,
-    address: str,
-    port: int,
-    reuse_port: bool = False,
-    reuse_address: bool = False,
-) -> AsyncGenerator[int]:
-    """Serve while the block runs; yields the port.
-
-    Args:
-        application: what answers.
-        context: TLS.
-        address: to listen on; `0.0.0.0` and `::` mean everywhere, IPv4 and IPv6, as in Go.
-        port: 0 for any free one.
-        reuse_port: `--permit-port-sharing`.
-        reuse_address: `--permit-address-sharing`.
-
-    Raises:
-        ConfigurationError: the port is in use or not allowed.
-    """
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN)
-    await runner.setup()
-    try:
-        site = web.TCPSite(
-            runner,
-            None if ipaddress.ip_address(address).is_unspecified else address,
-            port,
-            ssl_context=context,
-            reuse_port=reuse_port or None,
-            reuse_address=reuse_address or None,
-        )
-        try:
-            await site.start()
-        except OSError as error:
-            problem = f"--secure-port: can't listen on {address} port {port}: {error.strerror or error}"
-            raise ConfigurationError([problem]) from error
-        bound: int = runner.addresses[0][1]
-        log.info("serving", address=address, port=bound)
-        yield bound
-    finally:
-        await runner.cleanup()

@@ -67,27 +67,28 @@ class TlsOptions:
 
 
 class ServerTls:
-    """An SSL context whose certificate follows its files.
+    """An SSL context that follows the certificate's files and the authorities of clients.
+
+    Each change makes a new context: OpenSSL's can only be taught to trust one authority more, and would let
+    clients of one that is not trusted any more resume their sessions.
 
     Args:
         options: see `TlsOptions`.
+
+    Attributes:
+        context: for the next connection.
 
     Raises:
         ConfigurationError: certificate and key don't fit, or none could be made.
     """
 
     def __init__(self, options: TlsOptions) -> None:
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = options.minimum
-        suites = [_CIPHERS[name] for name in options.cipher_suites if _CIPHERS[name]]
-        if suites:
-            self.context.set_ciphers(":".join(suites))
+        self._options = options
         self._files = _files(options)
-        self._stamp: tuple[int, ...] = ()
-        if self._files is None:
-            load_from_memory(self.context, make_certificate())
-        else:
-            self.reload()
+        self._made = make_certificate() if self._files is None else None
+        self._stamp = self._read_stamp()
+        self._authorities = ""
+        self.context = self._new_context("")
 
     def reload(self) -> bool:
         """Read the files again if they changed; whether that was so.
@@ -95,23 +96,57 @@ class ServerTls:
         Raises:
             ConfigurationError: they don't fit together; the certificate in use stays.
         """
-        if self._files is None:
+        stamp = self._read_stamp()
+        if stamp == self._stamp:
             return False
-        try:
-            stamp = tuple(file.stat().st_mtime_ns for file in self._files)
-            if stamp == self._stamp:
-                return False
-            self.context.load_cert_chain(*self._files)
-        except OSError as error:  # ssl.SSLError is one
-            names = " and ".join(str(file) for file in self._files)
-            raise ConfigurationError([f"the certificate in {names} can't be used: {error}"]) from error
+        self.context = self._new_context(self._authorities)
         self._stamp = stamp
         return True
 
-    def trust_clients(self, authorities: str) -> None:
-        """Ask clients for a certificate of these authorities (PEM); those without one may still connect."""
-        self.context.load_verify_locations(cadata=authorities)
-        self.context.verify_mode = ssl.CERT_OPTIONAL
+    def trust_clients(self, authorities: str) -> bool:
+        """Ask clients for a certificate of these authorities (PEM) and no others; whether that is new.
+
+        Clients without a certificate may still connect.
+
+        Raises:
+            OSError: they make no sense; those in use stay.
+        """
+        if authorities == self._authorities:
+            return False
+        self.context = self._new_context(authorities)
+        self._authorities = authorities
+        return True
+
+    def _new_context(self, authorities: str) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = self._options.minimum
+        suites = [_CIPHERS[name] for name in self._options.cipher_suites if _CIPHERS[name]]
+        if suites:
+            context.set_ciphers(":".join(suites))
+        if self._made is not None:
+            load_from_memory(context, self._made)
+        if self._files is not None:
+            try:
+                context.load_cert_chain(*self._files)
+            except OSError as error:  # ssl.SSLError is one
+                raise _unusable(self._files, error) from error
+        if authorities:
+            context.load_verify_locations(cadata=authorities)
+            context.verify_mode = ssl.CERT_OPTIONAL
+        return context
+
+    def _read_stamp(self) -> tuple[int, ...]:
+        if self._files is None:
+            return ()
+        try:
+            return tuple(file.stat().st_mtime_ns for file in self._files)
+        except OSError as error:
+            raise _unusable(self._files, error) from error
+
+
+def _unusable(files: tuple[Path, Path], error: OSError) -> ConfigurationError:
+    names = " and ".join(str(file) for file in files)
+    return ConfigurationError([f"the certificate in {names} can't be used: {error}"])
 
 
 def _files(options: TlsOptions) -> tuple[Path, Path] | None:

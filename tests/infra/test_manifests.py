@@ -8,6 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccm.manager.flag_table import FLAGS
+from ccm.manager.flags import parse_flags
 from infra.manifests import FOLDER, fitted, identity, merged_arguments, read_manifests
 
 MANIFESTS = read_manifests()
@@ -105,6 +107,15 @@ def test_it_starts_on_a_node_that_it_has_to_initialise(pod):
 def test_probes(container, probe, path):
     action = container[f"{probe}Probe"]["httpGet"]
     assert (action["scheme"], action["port"], action["path"]) == ("HTTPS", 10258, path)
+    assert f"--bind-address={action['host']}" in container["args"]
+
+
+def test_nothing_listens_for_the_world(container):
+    """The Pod is in the host's network, and on Hetzner Cloud that is the public one."""
+    flags = parse_flags(FLAGS, container["args"])
+    environment = {variable["name"]: variable.get("value", "") for variable in container["env"]}
+    assert flags["bind-address"] == "127.0.0.1"
+    assert environment["HCLOUD_METRICS_ADDRESS"].startswith("127.0.0.1:")
 
 
 def test_the_token_is_read_from_a_file(container):

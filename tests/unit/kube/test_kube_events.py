@@ -39,6 +39,17 @@ async def recorder(server):
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_secrets_are_taken_out_before_a_message_is_cut(server):
+    token = "t0ps3cret" * 7
+    recorder = EventRecorder(server, "c", redact=lambda text: text.replace(token, "[secret]"))
+    sending = asyncio.create_task(recorder.run())
+    recorder.for_component("d").event(NODE, "Warning", "Failed", "x" * 1000 + token)
+    assert await recorder.flush(1)
+    sending.cancel()
+    (event,) = server.all("/api/v1/namespaces/default/events")
+    assert event["message"] == "x" * 1000 + "[secret]"
+
+
 async def test_event_is_complete(server, recorder):
     recorder.event(SERVICE, "Warning", "SyncFailed", "it did not work")
     assert await recorder.flush(1)

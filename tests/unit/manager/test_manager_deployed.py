@@ -15,6 +15,7 @@ from ccm.manager.deployed import settings_from
 from ccm.manager.plan_command import read_command_line
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "deployment.yaml"
+METRICS = {"HCLOUD_METRICS_ADDRESS": "127.0.0.1:8233"}  # said by the manifest itself
 
 
 def cluster(one: dict[str, Any], kind: str = "deployments", **secrets: dict[str, str]) -> MemoryTransport:
@@ -36,7 +37,7 @@ async def test_our_own_manifest_with_the_token_from_its_mounted_file() -> None:
     manifest = next(one for one in yaml.safe_load_all(MANIFEST.read_text()) if one["kind"] == "Deployment")
     transport = cluster(manifest, hcloud={"token": "secret\n", "network": "net"})
     found = await settings_from("deployment/kube-system/ccm-from-scratch", transport, {})
-    assert found.variables == {"HCLOUD_TOKEN": "secret", "HCLOUD_NETWORK": "net"}
+    assert found.variables == METRICS | {"HCLOUD_TOKEN": "secret", "HCLOUD_NETWORK": "net"}
     assert "--cluster-cidr=10.244.0.0/16" in found.flags
     assert "secret" not in found.describe("deployment/x")
 
@@ -46,7 +47,7 @@ async def test_what_the_caller_has_himself_wins_and_no_secret_is_read_for_it() -
     transport = cluster(manifest)
     own = {"HCLOUD_TOKEN": "mine", "HCLOUD_NETWORK": "other", "HOME": "/"}
     found = await settings_from("deployment/ccm-from-scratch", transport, own)
-    assert found.variables == {}
+    assert found.variables == METRICS
     assert found.own == ("HCLOUD_NETWORK", "HCLOUD_TOKEN")
     assert "those of this shell win: HCLOUD_NETWORK, HCLOUD_TOKEN" in found.describe("x")
     assert not [one for one in transport.requests if "/secrets/" in one.path]

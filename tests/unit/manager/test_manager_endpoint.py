@@ -97,7 +97,7 @@ async def served(server, authority, certificate):
 async def test_probes_need_no_token(served):
     assert await _get(*_at(served, "/livez")) == (200, "ok")
     status, text = await _get(*_at(served, "/readyz"))
-    assert (status, text) == (500, "[+]ping ok\n[-]node failed: not yet\nreadyz check failed\n")
+    assert (status, text) == (500, "[+]ping ok\n[-]node failed: reason withheld\nreadyz check failed\n")
     status, text = await _get(*_at(served, "/healthz?verbose&exclude=node"))
     assert status == 200
     assert "[+]node excluded: ok" in text
@@ -126,6 +126,7 @@ async def test_metrics_and_configuration(served):
     status, text = await _get(*_at(served, "/metrics/slis"), token="prometheus")
     assert 'kubernetes_healthcheck{name="node",type="readyz"} 0' in text
     assert await _get(*_at(served, "/healthz/ping"), token="prometheus") == (200, "ok")
+    assert await _get(*_at(served, "/readyz/node"), token="prometheus") == (500, "not yet\n")
     assert (await _get(*_at(served, "/nowhere"), token="prometheus"))[0] == 404
 
 
@@ -156,6 +157,51 @@ async def test_client_certificates_of_the_cluster_count(server, authority, certi
         stranger.load_cert_chain(*_issue(trustme.CA(), tmp_path, "stranger", common_name="me"))
         with pytest.raises(aiohttp.ClientError):
             await _get(endpoint, "/metrics", stranger)
+
+
+async def test_a_client_authority_that_is_rotated_out_is_trusted_no_more(
+    server, authority, certificate, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("ccm.manager.endpoint._LOOK_AGAIN", 0.02)
+    old, new = trustme.CA(), trustme.CA()
+    trusted = tmp_path / "clients.pem"
+    trusted.write_bytes(old.cert_pem.bytes() + new.cert_pem.bytes())
+    server.answer(ACCESS_REVIEWS, lambda body: {"status": {"allowed": body["spec"]["user"] == "me"}})
+    arguments = f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"
+    before, after = _trusting(authority), _trusting(authority)
+    before.load_cert_chain(*_issue(old, tmp_path, "before", common_name="me"))
+    after.load_cert_chain(*_issue(new, tmp_path, "after", common_name="me"))
+
+    async def status(context: ssl.SSLContext) -> int | None:
+        try:
+            return (await _get(endpoint, "/metrics", context))[0]
+        except aiohttp.ClientError:
+            return None
+
+    async with (
+        _endpoint(server, None, *arguments, f"--client-ca-file={trusted}") as endpoint,
+        asyncio.timeout(10),
+    ):
+        while await status(before) != 200:  # noqa: ASYNC110 - it learns by itself
+            await asyncio.sleep(0.01)
+        trusted.write_bytes(new.cert_pem.bytes())
+        while await status(before) is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert await status(after) == 200
+        trusted.write_text("")
+        while await status(after) == 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert await status(_trusting(authority)) == 403
+
+
+def test_authorities_that_make_no_sense_leave_those_in_use(authority, certificate):
+    tls = ServerTls(TlsOptions(*certificate))
+    assert tls.trust_clients(authority.cert_pem.bytes().decode())
+    context = tls.context
+    with pytest.raises(OSError):
+        tls.trust_clients("nonsense")
+    assert tls.context is context
+    assert not tls.trust_clients(authority.cert_pem.bytes().decode())
 
 
 async def test_without_a_certificate_one_is_made_for_localhost(server):

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+import structlog
+
 from ccm.manager.health import Health
 from ccm.manager.server import health_metrics
 
@@ -18,12 +21,32 @@ def test_all_is_well():
     )  # fmt: skip
 
 
-def test_problem_is_told():
-    status, text = _health("no answer").answer("readyz", verbose=False)
+@pytest.mark.parametrize("verbose", [False, True])
+def test_which_check_failed_is_told_to_everybody_and_why_to_nobody(verbose):
+    """The whole text is upstream's, byte for byte."""
+    status, text = _health("no answer").answer("readyz", verbose=verbose)
     assert status == 500
     assert text == (
-        "[+]ping ok\n[+]leaderElection ok\n[-]cloud-node-controller failed: no answer\nreadyz check failed\n"
+        "[+]ping ok\n[+]leaderElection ok\n[-]cloud-node-controller failed: reason withheld\n"
+        "readyz check failed\n"
     )
+
+
+def test_the_log_has_one_line_for_each_change():
+    says: list[str | None] = []
+    health = Health()
+    health.add("node", lambda: says[-1])
+    with structlog.testing.capture_logs() as logged:
+        for one in (None, "silent for 61 s", "silent for 71 s", "no answer", "no answer", None, None):
+            says.append(one)
+            for endpoint in ("readyz", "healthz"):
+                health.answer(endpoint, verbose=False)
+    told = [(line["event"], line["check"], line.get("why")) for line in logged]
+    assert told == [
+        ("check_failed", "node", "silent for 61 s"),
+        ("check_failed", "node", "no answer"),
+        ("check_passed_again", "node", None),
+    ]
 
 
 def test_cloud_that_is_away_is_no_reason_to_restart():
@@ -54,7 +77,8 @@ def test_one_check_alone():
 def test_check_that_fails_is_a_failed_check():
     health = Health()
     health.add("broken", lambda: 1 / 0)
-    assert "[-]broken failed: ZeroDivisionError" in health.answer("healthz", verbose=False)[1]
+    assert "[-]broken failed: reason withheld" in health.answer("healthz", verbose=False)[1]
+    assert health.answer_one("healthz", "broken") == (500, "ZeroDivisionError: division by zero\n")
 
 
 def test_removed_check():

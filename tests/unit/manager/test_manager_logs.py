@@ -8,7 +8,7 @@ import re
 import pytest
 import structlog
 
-from ccm.manager.logs import Redactor, secrets_in, set_up_logs
+from ccm.manager.logs import Redactor, set_up_logs
 
 TOKEN = "t0ps3cret" * 7
 
@@ -50,7 +50,7 @@ def test_json(stream):
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_secrets_never_appear(stream, form):
-    set_up_logs(form=form, verbosity=9, secrets=[TOKEN], stream=stream)
+    set_up_logs(form=form, verbosity=9, redactor=Redactor([TOKEN]), stream=stream)
     _log().info("call", url=f"http://x?token={TOKEN}", error=ValueError(TOKEN), headers={"a": TOKEN})
     _log().info(f"direct {TOKEN}")
     logging.getLogger("other").warning("header %s", f"Authorization: Bearer abcdef{TOKEN[:5]}")
@@ -72,12 +72,35 @@ def test_other_libraries_log_in_the_same_form(stream):
 
 
 def test_which_variables_are_secret(tmp_path):
-    (tmp_path / "token").write_text("c\n")
+    (tmp_path / "token").write_text("third-secret\n")
     environment = {
-        "HCLOUD_TOKEN": "a", "ROBOT_PASSWORD": "b", "HCLOUD_TOKEN_FILE": str(tmp_path / "token"),
-        "ROBOT_PASSWORD_FILE": "/none", "HOME": "/root",
+        "HCLOUD_TOKEN": "first-secret", "ROBOT_PASSWORD": "second-secret", "HOME": "/root-of-all",
+        "HCLOUD_TOKEN_FILE": str(tmp_path / "token"), "ROBOT_PASSWORD_FILE": "/no/such/file",
     }  # fmt: skip
-    assert secrets_in(environment) == ["a", "b", "c"]
+    redactor = Redactor.of(environment)
+    cleaned = redactor.clean("first-secret second-secret third-secret /root-of-all /no/such/file")
+    assert cleaned == "[secret] [secret] [secret] /root-of-all /no/such/file"
+
+
+def test_a_secret_that_is_rotated_stays_one_and_so_does_its_predecessor(tmp_path, stream):
+    """As the kubelet renews it: another file behind the same link."""
+    link = tmp_path / "token"
+    (tmp_path / "first").write_text("the-first-token")
+    link.symlink_to("first")
+    set_up_logs(
+        form="text",
+        verbosity=0,
+        redactor=Redactor.of({"HCLOUD_TOKEN_FILE": str(link)}),
+        stream=stream,
+    )
+    (tmp_path / "second").write_text("the-second-token")
+    (tmp_path / "new").symlink_to("second")
+    (tmp_path / "new").rename(link)
+    _log().info("answer", said="the-second-token follows the-first-token")
+    link.unlink()
+    _log().info("answer", said="the-second-token")
+    assert "the-" not in stream.getvalue()
+    assert stream.getvalue().count("[secret]") == 3
 
 
 def test_short_texts_are_not_masked():

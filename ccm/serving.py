@@ -1,0 +1,286 @@
+"""Serves HTTP to whoever reaches the port, so that no stranger can exhaust us.
+
+Whoever may connect can hold connections open, send half a request or not read the answer; each costs memory,
+with TLS about 280 KiB (asyncio's buffer of 256 KiB is most of it). So
+
+- a connection serves one request, and is closed whatever happens after some seconds;
+- there are so many connections at most, and so many of one peer. A newcomer is always let in: the oldest
+  connection of its peer, or of the peer that has most, has to go. So probes get through in any case;
+- what a connection may send is limited, too: nobody's request has a body that we read.
+
+Probes and Prometheus need no more: the kubelet opens a connection for each probe anyway, and a scrape comes
+every half a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+import structlog
+from aiohttp import web
+
+_BACKLOG = 128
+_SHUTDOWN = 1.0
+_PAUSE = 1.0
+
+log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What strangers may use.
+
+    Attributes:
+        connections: At once.
+        of_one_peer: At once from one address; with IPv6 from one network of 64 bits, since each of these is
+            one machine's to use.
+        request: Seconds until a connection must have told all of its request, and before that until TLS is
+            agreed on.
+        whole: Seconds that a connection lives at most.
+        received: Bytes that a connection may send, without TLS around them.
+    """
+
+    connections: int = 64
+    of_one_peer: int = 16
+    request: float = 10.0
+    whole: float = 30.0
+    received: int = 65536
+
+
+@asynccontextmanager
+async def serving(
+    application: web.Application,
+    *,
+    address: str,
+    port: int,
+    context: Callable[[], ssl.SSLContext] | None = None,
+    reuse_port: bool = False,
+    limits: Limits | None = None,
+) -> AsyncGenerator[int]:
+    """Serve while the block runs; yields the port.
+
+    Args:
+        application: What answers.
+        address: Address or name of the host to listen on; empty, ``0.0.0.0`` and ``::`` mean everywhere, IPv4
+            and IPv6, as in Go.
+        port: 0 for any free one.
+        context: TLS as it is to be for the next connection; None = without TLS.
+        reuse_port: Let other processes listen on the same port.
+        limits: What strangers may use.
+
+    Raises:
+        OSError: the address can't be listened on.
+    """
+    chosen = limits or Limits()
+    application.middlewares.insert(0, _once)
+    runner = web.AppRunner(
+        application,
+        access_log=None,
+        keepalive_timeout=chosen.request,
+        handler_cancellation=True,
+        shutdown_timeout=_SHUTDOWN,
+    )
+    await runner.setup()
+    try:
+        sockets = await _listen(address, port, reuse_port=reuse_port)
+        door = _Door(cast("Callable[[], asyncio.Protocol]", runner.server), context, chosen)
+        tasks = [asyncio.create_task(door.attend(one), name="serving") for one in sockets]
+        try:
+            yield sockets[0].getsockname()[1]
+        finally:
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for one in sockets:
+                one.close()
+            await door.close()
+    finally:
+        await runner.cleanup()
+
+
+@web.middleware
+async def _once(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Have every answer, also a refusal, end its connection."""
+    try:
+        response = await handler(request)
+    except web.HTTPException as refusal:
+        refusal.force_close()
+        raise
+    response.force_close()
+    return response
+
+
+async def _listen(address: str, port: int, *, reuse_port: bool) -> list[socket.socket]:
+    if is_everywhere(address):
+        both = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if both else socket.AF_INET
+        places: list[tuple[int, Any]] = [(family, ("", port))]
+    else:
+        both = False
+        found = await asyncio.get_running_loop().getaddrinfo(address, port, type=socket.SOCK_STREAM)
+        places = list(dict.fromkeys((family, place) for family, _, _, _, place in found))
+    sockets: list[socket.socket] = []
+    try:
+        for family, place in places:
+            one = socket.create_server(
+                place, family=family, backlog=_BACKLOG, reuse_port=reuse_port, dualstack_ipv6=both
+            )
+            one.setblocking(False)
+            sockets.append(one)
+    except OSError:
+        for one in sockets:
+            one.close()
+        raise
+    return sockets
+
+
+def is_everywhere(address: str) -> bool:
+    """Whether an address stands for all that the host has."""
+    with suppress(ValueError):
+        return ipaddress.ip_address(address).is_unspecified
+    return not address
+
+
+def peer_of(address: str) -> str:
+    """Who connections of an address are counted for; see :class:`Limits`."""
+    parsed = ipaddress.ip_address(address)
+    if parsed.version == 4:
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
+
+
+class _Door:
+    """Lets connections in, and out again.
+
+    Args:
+        protocols: Makes what speaks HTTP on one connection.
+        context: See :func:`serving`.
+        limits: See :func:`serving`.
+    """
+
+    def __init__(
+        self,
+        protocols: Callable[[], asyncio.Protocol],
+        context: Callable[[], ssl.SSLContext] | None,
+        limits: Limits,
+    ) -> None:
+        self._protocols = protocols
+        self._context = context
+        self._limits = limits
+        self._inside: dict[asyncio.Task[None], str] = {}  # with their peers, the oldest first
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def attend(self, listening: socket.socket) -> None:
+        """Let connections in until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(listening)
+                peer = peer_of(address[0])
+            except OSError as error:
+                log.warning("connection_not_accepted", why=str(error))
+                await asyncio.sleep(_PAUSE)
+                continue
+            self._make_room(peer)
+            task = asyncio.create_task(self._serve(connection))
+            self._inside[task] = peer
+            task.add_done_callback(self._forget)
+
+    async def close(self) -> None:
+        """Have everybody leave."""
+        for task in list(self._inside):
+            self._dismiss(task)
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+
+    def _make_room(self, peer: str) -> None:
+        counts = Counter(self._inside.values())
+        if counts[peer] >= self._limits.of_one_peer:
+            greedy = peer
+        elif len(self._inside) >= self._limits.connections:
+            greedy = counts.most_common(1)[0][0]
+        else:
+            return
+        self._dismiss(next(task for task, whose in self._inside.items() if whose == greedy))
+
+    def _dismiss(self, task: asyncio.Task[None]) -> None:
+        del self._inside[task]
+        self._leaving.add(task)
+        task.cancel()
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._inside.pop(task, None)
+        self._leaving.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("connection_failed", error=repr(error))
+
+    async def _serve(self, connection: socket.socket) -> None:
+        """One connection, from its first byte until it is closed."""
+        loop = asyncio.get_running_loop()
+        protocol = _Bounded(self._protocols(), self._limits.received)
+        context = self._context() if self._context is not None else None
+        times: dict[str, float] = {}
+        if context is not None:
+            times = {"ssl_handshake_timeout": self._limits.request, "ssl_shutdown_timeout": _SHUTDOWN}
+        transport: asyncio.BaseTransport | None = None
+        try:
+            async with asyncio.timeout(self._limits.whole):
+                transport, _ = await loop.connect_accepted_socket(
+                    lambda: protocol, connection, ssl=context, **times
+                )
+                await protocol.closed.wait()
+        except (OSError, TimeoutError) as error:  # TLS that was not agreed on is an OSError
+            log.debug("connection_ended", why=repr(error))
+        finally:
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+            connection.close()
+
+
+class _Bounded(asyncio.Protocol):
+    """Passes everything on to a protocol, up to so many bytes, and tells when the connection is closed.
+
+    Attributes:
+        closed: Set when it is.
+    """
+
+    def __init__(self, protocol: asyncio.Protocol, most: int) -> None:
+        self.closed = asyncio.Event()
+        self._protocol = protocol
+        self._left = most
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._protocol.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
+        self._protocol.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._left -= len(data)
+        if self._left >= 0:
+            self._protocol.data_received(data)
+        elif self._transport is not None:
+            self._transport.abort()
+
+    def eof_received(self) -> bool | None:
+        return self._protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()

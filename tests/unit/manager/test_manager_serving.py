@@ -1,0 +1,198 @@
+"""Strangers who connect get what they ask for, and no more of us than that."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trustme
+from aiohttp import web
+
+from ccm.serving import Limits, peer_of, serving
+
+QUICK = Limits(connections=6, of_one_peer=3, request=0.2, whole=0.4, received=4096)
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@pytest.fixture(params=["plain", "tls"])
+def contexts(request) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """The server's and its clients'."""
+    if request.param == "plain":
+        return None, None
+    authority = trustme.CA()
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.configure_trust(client)
+    return server, client
+
+
+class Site:
+    def __init__(self, port: int, client: ssl.SSLContext | None) -> None:
+        self.port = port
+        self.client = client
+        self.opened: list[asyncio.StreamWriter] = []
+
+    async def connect(self, source: str = "127.0.0.1") -> Streams:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=self.client, local_addr=(source, 0)
+        )
+        self.opened.append(writer)
+        return reader, writer
+
+    async def ask(self, source: str = "127.0.0.1") -> bytes:
+        reader, writer = await self.connect(source)
+        writer.write(GET)
+        return await self.rest(reader)
+
+    @staticmethod
+    async def rest(reader: asyncio.StreamReader) -> bytes:
+        """What comes until the other side closes, which it must do."""
+        async with asyncio.timeout(10):
+            try:
+                return await reader.read()
+            except ConnectionError:
+                return b""
+
+
+@asynccontextmanager
+async def opened(
+    contexts: tuple[ssl.SSLContext | None, ssl.SSLContext | None],
+    limits: Limits,
+    answer: str = "here",
+    seconds: float = 0.0,
+) -> AsyncIterator[Site]:
+    async def handle(_: web.Request) -> web.Response:
+        await asyncio.sleep(seconds)
+        return web.Response(text=answer)
+
+    application = web.Application()
+    application.router.add_get("/", handle)
+    server, client = contexts
+    context = None if server is None else lambda: server
+    async with serving(application, address="127.0.0.1", port=0, context=context, limits=limits) as port:
+        site = Site(port, client)
+        yield site
+        for writer in site.opened:
+            writer.transport.abort()
+        await asyncio.sleep(0.01)  # for the clients' ends to be closed
+
+
+async def test_one_request_is_answered_and_the_connection_ends(contexts) -> None:
+    async with opened(contexts, QUICK) as site:
+        answer = await site.ask()
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert answer.endswith(b"here")
+        assert b"Connection: close" in answer
+        reader, writer = await site.connect()
+        writer.write(GET.replace(b"/ ", b"/nowhere "))
+        assert b"Connection: close" in await site.rest(reader)
+
+
+@pytest.mark.parametrize("sent", [b"", GET[:20]], ids=["nothing", "half a request"])
+async def test_a_connection_that_does_not_ask_is_closed(contexts, sent: bytes) -> None:
+    async with opened(contexts, QUICK) as site:
+        reader, writer = await site.connect()
+        writer.write(sent)
+        assert not (await site.rest(reader)).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_request_that_comes_drop_by_drop_is_not_waited_for(contexts) -> None:
+    async with opened(contexts, QUICK) as site:
+        reader, writer = await site.connect()
+
+        async def drip() -> None:
+            for byte in b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1000:
+                writer.write(bytes([byte]))
+                await asyncio.sleep(0.01)
+
+        dripping = asyncio.create_task(drip())
+        assert b"200" not in await site.rest(reader)
+        dripping.cancel()
+
+
+async def test_whoever_does_not_read_the_answer_is_not_waited_for(contexts) -> None:
+    async with opened(contexts, QUICK, answer="x" * 50_000_000) as site:
+        reader, writer = await site.connect()
+        writer.transport.pause_reading()
+        writer.write(GET)
+        while len(asyncio.all_tasks()) > 3:  # noqa: ASYNC110 - the server's own tasks end by themselves
+            await asyncio.sleep(0.05)
+        writer.transport.resume_reading()
+        assert len(await site.rest(reader)) < 50_000_000
+
+
+async def test_whoever_never_agrees_on_tls_is_not_waited_for() -> None:
+    authority = trustme.CA()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    async with opened((server, None), QUICK) as site:
+        reader, _ = await site.connect()
+        assert await site.rest(reader) == b""
+
+
+async def test_who_sends_too_much_is_cut_off(contexts) -> None:
+    async with opened(contexts, Limits(received=4096), seconds=5) as site:
+        reader, writer = await site.connect()
+        writer.write(GET * 1000)
+        assert await site.rest(reader) == b""
+
+
+async def test_one_peer_loses_its_oldest_connection_for_its_newest(contexts) -> None:
+    async with opened(contexts, Limits(connections=6, of_one_peer=3)) as site:
+        (first, _), *_ = [await site.connect() for _ in range(3)]
+        other, _ = await site.connect("127.0.0.2")
+        assert (await site.ask()).endswith(b"here")
+        assert await site.rest(first) == b""
+        assert not other.at_eof()
+
+
+async def test_the_greediest_peer_makes_room_for_all_others(contexts) -> None:
+    async with opened(contexts, Limits(connections=6, of_one_peer=5)) as site:
+        greedy = [await site.connect("127.0.0.9") for _ in range(5)]
+        for number in range(2, 7):
+            await site.connect(f"127.0.0.{number}")
+            assert (await site.ask("127.0.0.1")).endswith(b"here")
+        assert await site.rest(greedy[0][0]) == b""
+
+
+async def test_a_flood_leaves_room_for_probes(contexts) -> None:
+    """Hundreds of idle connections, of which the newest few live, and nothing is kept of the others."""
+    async with opened(contexts, Limits(connections=8, of_one_peer=4, request=5, whole=5)) as site:
+        before = len(asyncio.all_tasks())
+        for number in range(200):
+            await site.connect(f"127.0.0.{2 + number % 20}")
+        assert (await site.ask()).endswith(b"here")
+        assert len(asyncio.all_tasks()) - before <= 2 * 8
+
+
+@pytest.mark.parametrize(
+    ("address", "peer"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)
+def test_who_a_peer_is(address: str, peer: str) -> None:
+    assert peer_of(address) == peer
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", ""])
+async def test_everywhere_is_both_families(address: str) -> None:
+    async with serving(web.Application(), address=address, port=0, limits=QUICK) as port:
+        for host in ("127.0.0.1", "::1"):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.close()
+            await writer.wait_closed()
+
+
+async def test_an_address_in_use_is_an_error() -> None:
+    async with serving(web.Application(), address="127.0.0.1", port=0) as port:
+        with pytest.raises(OSError, match=r"[Aa]ddress already in use"):
+            async with serving(web.Application(), address="127.0.0.1", port=port):
+                pass
