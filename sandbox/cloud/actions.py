@@ -141,6 +141,31 @@ class Actions:
         self._launch(action)
         return action
 
+    def note_failure(self, command: str, project: str, resources: Sequence[Reference], message: str) -> None:
+        """Put on record what was tried without a request, and failed.
+
+        Args:
+            command: its name in the API.
+            project: whose it is.
+            resources: what it concerns.
+            message: why it failed.
+        """
+        now = self._cloud.now()
+        self._cloud.store.put(
+            Action(
+                id=self._cloud.store.new_id(Action),
+                project=project,
+                command=command,
+                resources=list(resources),
+                created=now,
+                status="error",
+                started=now,
+                finished=now,
+                due=now,
+                error=("action_failed", message),
+            )
+        )
+
     def resume(self) -> None:
         """Go on with the actions that were running when the process ended."""
         for action in list(self._cloud.store.all(Action)):

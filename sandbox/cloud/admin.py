@@ -197,10 +197,10 @@ async def _revoke_token(cloud: Cloud, request: web.Request) -> Any:
 
 
 async def _guest_event(cloud: Cloud, request: web.Request) -> Any:
-    """Lets a recorded guest power off by itself, which real machines do anyway."""
+    """Lets a recorded guest power off by itself or fail to start, which real machines do anyway."""
     state = request.match_info["state"]
-    if state not in {"off", "running"}:
-        raise InvalidInput({"state": ["must be off or running"]})
+    if state not in {"off", "running", "failed"}:
+        raise InvalidInput({"state": ["must be off, running or failed"]})
     cloud.guest_event(int(request.match_info["id"]), state)
     return {"status": "ok"}
 

@@ -9,7 +9,11 @@ from typing import Literal, Protocol
 from sandbox.errors import SandboxError
 
 GuestEvent = Callable[[int, str], None]
-"""Called with a server id and ``"off"`` or ``"running"`` when a guest changes its power by itself."""
+"""Called with a server id when its power changes by itself.
+
+``"off"``: the guest powered off or died; ``"running"``: it started again; ``"failed"``: it is off, because it
+was to start and could not.
+"""
 
 
 class BackendError(SandboxError):
@@ -142,7 +146,7 @@ class Backend(Protocol):
         Args:
             networks: All networks that exist.
             machines: All servers that exist; True means powered on.
-            events: Told when a guest powers off or comes up by itself.
+            events: Told when the power of a server changes by itself.
         """
         ...
 

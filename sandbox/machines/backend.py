@@ -111,7 +111,7 @@ class MachinesBackend:
             await self._heal(spec, powered_on)
         except BackendError as error:
             log.error("server %s is off: %s", spec.name, error)  # noqa: TRY400  a message, no stack trace
-            self._events(spec.id, "off")
+            self._events(spec.id, "failed")
 
     async def _heal(self, spec: MachineSpec, powered_on: bool) -> None:  # noqa: FBT001  as in the contract
         async with self._lock(spec.id):
@@ -333,8 +333,8 @@ class MachinesBackend:
                     await self._boot(known)
             except BackendError as error:
                 log.error("server %s ended (%s) and is off: %s", known.spec.name, end, error)  # noqa: TRY400
-                end = records.KILLED
-        self._events(server_id, "running" if end == records.REBOOT else "off")
+                end = "failed"
+        self._events(server_id, {records.REBOOT: "running", "failed": "failed"}.get(end, "off"))
         self._restarts.setdefault(server_id, asyncio.Event()).set()
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:

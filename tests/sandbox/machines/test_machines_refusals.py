@@ -78,7 +78,7 @@ async def test_one_machine_that_can_not_start_does_not_hold_up_the_others(world,
     good = world.machine(1, private=False)
     second = world.backend()
     await second.start([], {bad: True, good: True}, world.event)
-    assert await world.next_event() == (2, "off")
+    assert await world.next_event() == (2, "failed")
     assert "m2 is off: could not make the cgroups of server m2" in caplog.text
     assert await world.ssh(1, "hostname") == "m1"
     await second.stop()

@@ -6,6 +6,7 @@ import logging
 
 from sandbox.cloud.actions import Action
 from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import reaction
 from sandbox.cloud.resources.networks.state import Network, network_spec
 from sandbox.cloud.resources.servers.power import set_status
@@ -39,11 +40,15 @@ async def start(cloud: Cloud, _subject: None) -> None:
 
 
 def guest_event(cloud: Cloud, server_id: int, state: str) -> None:
-    """A guest went off or came up by itself."""
+    """A guest went off, came up by itself, or could not be started: that is on record as an action."""
     server = cloud.store.find(Server, server_id)
     if server is None or server.status in _UNFINISHED:
         return
     logger.info("server %d %s: %s by itself", server_id, server.name, state)
+    if state == "failed":
+        reason = "the server could not be started; the sandbox's log says why"
+        cloud.actions.note_failure("start_server", server.project, [Reference("server", server.id)], reason)
+        state = "off"
     if (state == "off" and server.status == "running") or (state == "running" and server.status == "off"):
         set_status(cloud, server, state)
 

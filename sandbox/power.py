@@ -1,0 +1,113 @@
+"""Servers that are off when ``./dev up`` begins: started if they failed to start, else told.
+
+Without this, the program would wait minutes for SSH to a server that nobody is going to start.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from sandbox.errors import SandboxError
+from sandbox.site import Site
+
+# Commands of the API's actions, docs.hetzner.cloud: which of them leave a server on, which off.
+STARTS = frozenset({"create_server", "start_server", "reset_server", "reboot_server", "rebuild_server"})
+STOPS = frozenset({"stop_server", "shutdown_server"})
+OURS = "managed-by=ccm-from-scratch"
+"""The label that the Pulumi program puts on its servers."""
+
+PAGE = 50
+CALL_SECONDS = 30
+START_SECONDS = 60
+POLL_SECONDS = 0.2
+
+
+class Api(Protocol):
+    """A call of the cloud's API."""
+
+    def __call__(self, method: str, path: str) -> Mapping[str, Any]:
+        """Send a request and return the answer's JSON."""
+        ...
+
+
+def start_failed(actions: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a server is off because it could not be started, not because somebody wanted it off.
+
+    Args:
+        actions: of the server as the API lists them, the newest first.
+    """
+    for action in actions:
+        if action["command"] in STOPS and action["status"] == "success":
+            return False
+        if action["command"] in STARTS:
+            return action["status"] == "error"
+    return False
+
+
+def ensure_on(api: Api, say: Callable[[str], None]) -> None:
+    """Start the environment's servers that failed to start.
+
+    Args:
+        api: the cloud of this clone.
+        say: told what is started.
+
+    Raises:
+        SandboxError: one does not start, or somebody has powered one off.
+    """
+    stopped = []
+    for server in _off(api):
+        newest = urlencode({"sort": "id:desc", "per_page": PAGE})
+        if start_failed(api("GET", f"/servers/{server['id']}/actions?{newest}")["actions"]):
+            say(f"• server {server['name']} failed to start; trying again")
+            _start(api, server)
+        else:
+            stopped.append(server)
+    if stopped:
+        names = ", ".join(server["name"] for server in stopped)
+        raise SandboxError(
+            f"powered off, and left so: {names}. Nothing can be installed on a server that is off, and its "
+            "node never gets Ready. Power it on or delete it, then './dev up': "
+            'eval "$(./dev env)"; curl -X POST -H "Authorization: Bearer $HCLOUD_TOKEN" '
+            f'"$HCLOUD_ENDPOINT/servers/{stopped[0]["id"]}/actions/poweron"'
+        )
+
+
+def _off(api: Api) -> list[Mapping[str, Any]]:
+    """The environment's servers that are off; what a person made beside it is not our business."""
+    servers: list[Mapping[str, Any]] = []
+    page: int | None = 1
+    while page:
+        query = {"label_selector": OURS, "status": "off", "per_page": PAGE, "page": page}
+        answer = api("GET", f"/servers?{urlencode(query)}")
+        servers += answer["servers"]
+        page = answer["meta"]["pagination"]["next_page"]
+    return servers
+
+
+def _start(api: Api, server: Mapping[str, Any]) -> None:
+    action = api("POST", f"/servers/{server['id']}/actions/poweron")["action"]
+    deadline = time.monotonic() + START_SECONDS
+    while action["status"] == "running" and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        action = api("GET", f"/actions/{action['id']}")["action"]
+    if action["status"] != "success":
+        reason = (action["error"] or {}).get("message", f"no end after {START_SECONDS} s")
+        raise SandboxError(f"server {server['name']} is off, and does not start: {reason}")
+
+
+def cloud_api(site: Site) -> Api:
+    """The API of this site's cloud."""
+
+    def call(method: str, path: str) -> Mapping[str, Any]:
+        request = urllib.request.Request(  # noqa: S310 - our own address
+            f"{site.endpoint}{path}", method=method, headers={"Authorization": f"Bearer {site.token}"}
+        )
+        with urllib.request.urlopen(request, timeout=CALL_SECONDS) as answer:  # noqa: S310
+            return json.load(answer)
+
+    return call

@@ -1,0 +1,145 @@
+"""Servers that are off when an environment comes up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import urllib.request
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.labels import cluster_labels
+from sandbox import power
+from sandbox.cloud.app import create_app
+from sandbox.cloud.backend import BackendError, RecordsBackend
+from sandbox.cloud.config import CloudConfig
+from sandbox.errors import SandboxError
+
+TOKEN = "t" * 64
+SERVER = {"server_type": "cx22", "image": "debian-12", "labels": {"managed-by": "ccm-from-scratch"}}
+commands = st.sampled_from([*power.STARTS, *power.STOPS, "attach_to_network", "change_protection"])
+actions = st.lists(
+    st.builds(lambda c, s: {"command": c, "status": s}, commands, st.sampled_from(["success", "error"]))
+)
+
+
+class Crowded(RecordsBackend):
+    """A host with no room for a machine until somebody has made some."""
+
+    room = False
+
+    async def power_on(self, server_id):
+        if not self.room:
+            raise BackendError("one more machine needs 24 inotify instances")
+        await super().power_on(server_id)
+
+
+@contextmanager
+def served(app):
+    """The application on a port of its own, in a thread, for callers that block."""
+    loop, ready = asyncio.new_event_loop(), threading.Event()
+    runner = web.AppRunner(app)
+    sites = []
+
+    async def begin():
+        await runner.setup()
+        sites.append(web.TCPSite(runner, "127.0.0.1", 0))
+        await sites[0].start()
+        ready.set()
+
+    thread = threading.Thread(target=lambda: (loop.run_until_complete(begin()), loop.run_forever()))
+    thread.start()
+    try:
+        assert ready.wait(20)
+        port = sites[0]._server.sockets[0].getsockname()[1]
+        yield SimpleNamespace(endpoint=f"http://127.0.0.1:{port}/v1", token=TOKEN)
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(20)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(20)
+        loop.close()
+
+
+@pytest.fixture
+def host():
+    return Crowded()
+
+
+@pytest.fixture
+def site(host):
+    with served(create_app(CloudConfig(tokens={TOKEN: "p"}), host)) as site:
+        yield site
+
+
+def post(site, path, **body):
+    request = urllib.request.Request(
+        site.endpoint + path, json.dumps(body).encode(), {"Authorization": f"Bearer {TOKEN}"}, method="POST"
+    )
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
+
+
+def status(site, server):
+    return power.cloud_api(site)("GET", f"/servers/{server['id']}")["server"]["status"]
+
+
+def test_a_server_whose_start_failed_is_started_by_the_next_up(site, host):
+    server = post(site, "/servers", name="a", **SERVER)["server"]
+    assert status(site, server) == "off"
+    with pytest.raises(SandboxError, match="a is off, and does not start: one more machine needs 24 inotify"):
+        power.ensure_on(power.cloud_api(site), print)
+    host.room = True
+    told = []
+    power.ensure_on(power.cloud_api(site), told.append)
+    assert status(site, server) == "running"
+    assert told == ["• server a failed to start; trying again"]
+
+
+def test_a_server_that_could_not_be_started_with_the_sandbox_is_started_too(site, host):
+    host.room = True
+    server = post(site, "/servers", name="a", **SERVER)["server"]
+    host._events(server["id"], "failed")
+    assert status(site, server) == "off"
+    power.ensure_on(power.cloud_api(site), print)
+    assert status(site, server) == "running"
+
+
+def test_what_somebody_powered_off_stays_off_and_is_told_at_once(site, host):
+    host.room = True
+    server, other = (post(site, "/servers", name=name, **SERVER)["server"] for name in "ab")
+    post(site, f"/servers/{server['id']}/actions/poweroff")
+    with pytest.raises(SandboxError, match=rf"left so: a\. .*servers/{server['id']}/actions/poweron"):
+        power.ensure_on(power.cloud_api(site), print)
+    assert (status(site, server), status(site, other)) == ("off", "running")
+    post(site, f"/servers/{server['id']}/actions/poweron")
+    power.ensure_on(power.cloud_api(site), print)
+
+
+def test_a_server_that_is_not_the_environments_is_nobodys_business(site):
+    post(site, "/servers", name="a", **SERVER | {"labels": {}})
+    power.ensure_on(power.cloud_api(site), print)
+
+
+def test_the_label_is_the_programs():
+    key, _, value = power.OURS.partition("=")
+    assert cluster_labels("c", "local", {})[key] == value
+
+
+@given(actions)
+def test_the_last_thing_that_was_wanted_of_a_servers_power_decides(history):
+    newest = next(
+        (
+            a
+            for a in history
+            if a["command"] in power.STARTS or (a["command"] in power.STOPS and a["status"] == "success")
+        ),
+        None,
+    )
+    failed = newest is not None and newest["command"] in power.STARTS and newest["status"] == "error"
+    assert power.start_failed(history) == failed
