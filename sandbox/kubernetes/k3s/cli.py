@@ -10,15 +10,16 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from sandbox.kubernetes.k3s import configfile, log, paths
+from sandbox.kubernetes.k3s import configfile, log, nodeconfig, paths
 from sandbox.kubernetes.k3s.api import ApiError
 from sandbox.kubernetes.k3s.certificates import CertificateError
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.errors import K3sError, UsageError
 from sandbox.kubernetes.k3s.flags import Parsed, help_text, parse
-from sandbox.kubernetes.k3s.node import data_folders, run_node
+from sandbox.kubernetes.k3s.node import data_folders, register_node, start_node
 from sandbox.kubernetes.k3s.options import agent_options, node_options, server_options
 from sandbox.kubernetes.k3s.versions import VERSION
 
@@ -36,7 +37,7 @@ k3s - stand-in of the ccm-from-scratch sandbox: k3s's command, with upstream Kub
 _ABSENT = {
     "crictl": "use `k3s ctr` or `k3s kubectl`",
     "etcd-snapshot": "it makes no snapshots",
-    "secrets-encrypt": "it does not encrypt secrets",
+    "secrets-encrypt": "it encrypts with one key from the start (--secrets-encryption) and never rotates it",
     "certificate": "its certificates hold for ten years",
     "completion": "use `kubectl completion`",
 }
@@ -131,7 +132,8 @@ def _serve(command: str, words: Sequence[str]) -> int:
     values = {**parsed.values}
     if values.get("with-node-id"):
         values["node-name"] = f"{node_options(values, socket.gethostname()).node_name}-{_node_id()}"
-    return asyncio.run(_until_stopped(command, Parsed(values, ())))
+    started_with = nodeconfig.annotations([command, *words], os.environ)
+    return asyncio.run(_until_stopped(command, Parsed(values, ()), started_with))
 
 
 def _node_id() -> str:
@@ -143,13 +145,13 @@ def _node_id() -> str:
     return file.read_text().strip()
 
 
-async def _until_stopped(command: str, parsed: Parsed) -> int:
+async def _until_stopped(command: str, parsed: Parsed, started_with: Mapping[str, str]) -> int:
     """Run until systemd says stop (status 0) or a component ends (an error)."""
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     children = Children(paths.PROGRAMS, paths.LOGS, own_session=False)
-    work = asyncio.create_task(_work(command, parsed, children))
+    work = asyncio.create_task(_work(command, parsed, started_with, children))
     waiting = asyncio.create_task(stopped.wait())
     watching = asyncio.create_task(_watch(children))
     try:
@@ -179,7 +181,7 @@ async def _watch(children: Children) -> None:
         await asyncio.sleep(0.5)
 
 
-async def _work(command: str, parsed: Parsed, children: Children) -> None:
+async def _work(command: str, parsed: Parsed, started_with: Mapping[str, str], children: Children) -> None:
     hostname = socket.gethostname()
     if command == "server":
         # An agent never needs these modules, and it shall be small.
@@ -187,12 +189,15 @@ async def _work(command: str, parsed: Parsed, children: Children) -> None:
 
         addresses = own_addresses()
         options = server_options(parsed.values, hostname, addresses[0])
+        options = replace(options, node=replace(options.node, started_with=started_with))
         await run_server(children, options, addresses)
         return
     agent = agent_options(parsed.values, hostname)
-    await run_node(children, agent.node, agent.server, agent.token)
-    log.notify("READY=1")
+    node = replace(agent.node, started_with=started_with)
+    joined = await start_node(children, node, agent.server, agent.token)
     log.info("k3s agent is up and running")
+    log.notify("READY=1")
+    await register_node(children, node, agent.server, joined)
     await asyncio.Event().wait()
 
 

@@ -40,6 +40,7 @@ class ControlPlane:
         cluster_cidr: addresses of Pods.
         service_cidr: addresses of Services.
         ports: where the components listen.
+        encryption: configuration of how Secrets are encrypted at rest; None: they are not.
         extra: flags of the user by component; they win.
     """
 
@@ -50,6 +51,7 @@ class ControlPlane:
     cluster_cidr: str
     service_cidr: str
     ports: Ports = Ports()
+    encryption: Path | None = None
     extra: Mapping[str, Flags] = field(default_factory=dict)
 
     @property
@@ -128,7 +130,9 @@ def etcd(wanted: ControlPlane) -> Flags:
 def api_server(wanted: ControlPlane) -> Flags:
     """Flags of the API server."""
     p = wanted.pki
+    encryption = {"encryption-provider-config": str(wanted.encryption)} if wanted.encryption else {}
     return {
+        **encryption,
         "advertise-address": wanted.advertise_address,
         "bind-address": wanted.bind_address,
         "secure-port": str(wanted.ports.api),

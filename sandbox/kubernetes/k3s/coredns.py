@@ -11,7 +11,7 @@ _META = {"name": "coredns", "namespace": "kube-system"}
 
 
 def corefile(domain: str) -> str:
-    """CoreDNS's configuration.
+    """CoreDNS's configuration, k3s's own: with the Nodes' names, and what a ConfigMap coredns-custom brings.
 
     Args:
         domain: of the cluster.
@@ -24,13 +24,20 @@ def corefile(domain: str) -> str:
       pods insecure
       fallthrough in-addr.arpa ip6.arpa
     }}
+    hosts /etc/coredns/NodeHosts {{
+      ttl 60
+      reload 15s
+      fallthrough
+    }}
     prometheus :9153
     forward . /etc/resolv.conf
     cache 30
     loop
     reload
     loadbalance
+    import /etc/coredns/custom/*.override
 }}
+import /etc/coredns/custom/*.server
 """
 
 
@@ -105,7 +112,10 @@ def _deployment() -> dict[str, Any]:
         ],
         "dnsPolicy": "Default",
         "containers": [_container()],
-        "volumes": [{"name": "config", "configMap": {"name": "coredns"}}],
+        "volumes": [
+            {"name": "config", "configMap": {"name": "coredns"}},
+            {"name": "custom", "configMap": {"name": "coredns-custom", "optional": True}},
+        ],
     }
     selector = {"k8s-app": "kube-dns"}
     template = {"metadata": {"labels": selector}, "spec": pod}
@@ -125,7 +135,10 @@ def _container() -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         "args": ["-conf", "/etc/coredns/Corefile"],
         "resources": {"limits": {"memory": "170Mi"}, "requests": {"cpu": "100m", "memory": "70Mi"}},
-        "volumeMounts": [{"name": "config", "mountPath": "/etc/coredns", "readOnly": True}],
+        "volumeMounts": [
+            {"name": "config", "mountPath": "/etc/coredns", "readOnly": True},
+            {"name": "custom", "mountPath": "/etc/coredns/custom", "readOnly": True},
+        ],
         "ports": [
             {"containerPort": 53, "name": "dns", "protocol": "UDP"},
             {"containerPort": 53, "name": "dns-tcp", "protocol": "TCP"},

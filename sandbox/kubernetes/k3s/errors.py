@@ -2,8 +2,7 @@
 
 K3sError
 ├── UsageError       something that was typed or configured is wrong
-├── ChildEndedError  a component ended by itself
-└── JoinError        the server refuses this agent for good
+└── ChildEndedError  a component ended by itself
 """
 
 from __future__ import annotations
@@ -31,7 +30,3 @@ class ChildEndedError(K3sError):
         self.status = status
         self.tail = tail
         super().__init__(f"{component} ended with {status}; the end of its log:\n{tail}")
-
-
-class JoinError(K3sError):
-    """The server refuses this agent for good, such as for a wrong token."""

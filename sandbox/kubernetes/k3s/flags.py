@@ -80,14 +80,15 @@ _UNDERSTOOD = (
     Flag("disable-helm-controller", "switch"),
     Flag("disable-network-policy", "switch"),
     Flag("protect-kernel-defaults", "switch", _BOTH),
+    Flag("secrets-encryption", "switch"),
 )
 
 _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     "switch": {
         "server": (
             "embedded-registry", "etcd-disable-snapshots", "etcd-expose-metrics", "etcd-snapshot-compress",
-            "flannel-external-ip", "flannel-ipv6-masq", "secrets-encryption", "supervisor-metrics",
-            "tls-san-security", "disable-etcd-learner",
+            "flannel-external-ip", "flannel-ipv6-masq", "supervisor-metrics", "tls-san-security",
+            "disable-etcd-learner",
         ),
         "both": (
             "alsologtostderr", "debug", "disable-apiserver-lb", "disable-default-registry-endpoint",

@@ -35,7 +35,11 @@ set_names() {
   BIN=${INSTALL_K3S_BIN_DIR:-/usr/local/bin}
   UNITS=${INSTALL_K3S_SYSTEMD_DIR:-/etc/systemd/system}
   UNINSTALL=$BIN/$NAME-uninstall.sh
+  BEFORE=$(hashes)
 }
+
+# What decides whether the service is started: the program, the unit, the environment.
+hashes() { sha256sum "$BIN/k3s" "$UNITS/$NAME.service" "$UNITS/$NAME.service.env" 2>&1 || true; }
 
 check_wishes() {
   [ "$(id -u)" = 0 ] || fatal 'root is needed: run this as root'
@@ -72,7 +76,7 @@ link_commands() {
 
 write_environment() {
   umask 077
-  env | grep -E '^(K3S|CONTAINERD)_' | grep -v '^K3S_NODE_NAME=$' > "$UNITS/$NAME.service.env" || true
+  env | grep -E '^(K3S|CONTAINERD)_' | grep -v '^K3S_NODE_NAME=$' | sort > "$UNITS/$NAME.service.env" || true
   env | grep -Ei '^(NO|HTTP|HTTPS)_PROXY=' >> "$UNITS/$NAME.service.env" || true
   umask 022
 }
@@ -102,8 +106,6 @@ TasksMax=infinity
 TimeoutStartSec=0
 Restart=always
 RestartSec=5s
-# A wrong flag does not become right by trying again.
-RestartPreventExitStatus=2
 ExecStart=$BIN/k3s $COMMAND $FLAGS
 UNIT
 }
@@ -124,8 +126,10 @@ for place in $(awk '{print $2}' /proc/self/mounts | grep -E '^(/run/k3s|/var/lib
 done
 rm -rf /run/k3s /run/netns/cni-*
 ip link delete cni0 2>/dev/null
-for table in 'ip k3s-native' 'ip kube-proxy' 'ip6 kube-proxy'; do nft delete table $table 2>/dev/null; done
+nft delete table ip k3s 2>/dev/null
 rm -rf /var/lib/cni
+iptables-save | grep -v KUBE- | grep -v CNI- | iptables-restore
+ip6tables-save | grep -v KUBE- | grep -v CNI- | ip6tables-restore
 exit 0
 KILLALL
   chmod 755 "$BIN/k3s-killall.sh"
@@ -158,9 +162,12 @@ start() {
     systemctl enable -q "$NAME"
   fi
   [ "${INSTALL_K3S_SKIP_START:-}" != true ] && [ "${INSTALL_K3S_SKIP_ENABLE:-}" != true ] || return 0
+  if [ "$BEFORE" = "$(hashes)" ] && [ "${INSTALL_K3S_FORCE_RESTART:-}" != true ]; then
+    info 'No change detected so skipping service start'
+    return 0
+  fi
   info "systemd: Starting $NAME"
-  # A program that was replaced, or flags that changed, take effect by a restart.
-  systemctl restart "$NAME" || { journalctl -u "$NAME" -n 15 --no-pager -o cat >&2 || true; fatal "$NAME did not start"; }
+  systemctl restart "$NAME"
 }
 
 # INSTALL_K3S_EXEC is shell text, as in the original; the arguments come after it.

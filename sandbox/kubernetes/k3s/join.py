@@ -15,14 +15,13 @@ from urllib.parse import urlsplit
 
 from sandbox.kubernetes.k3s import log, paths
 from sandbox.kubernetes.k3s.certificates import new_request, write_secret
-from sandbox.kubernetes.k3s.errors import JoinError
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
 from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, basic
 from sandbox.kubernetes.k3s.token import Token, authority_hash
 
 RETRY_SECONDS = 0.2
 REFUSED_SECONDS = 2.0
-"""Between attempts for a name that belongs to another machine: until its Node is deleted."""
+"""Between attempts after a refusal: until the token is right, or the name's other machine is gone."""
 
 _TIMEOUT_SECONDS = 5
 _REPORT_SECONDS = 10.0
@@ -72,11 +71,7 @@ class Joiner:
     password_file: Path = paths.NODE_PASSWORD
 
     async def join(self) -> Joined:
-        """Join, waiting for the server as long as it takes.
-
-        Raises:
-            JoinError: the token is wrong, or the server is not the one that the token names.
-        """
+        """Join, trying as long as it takes: like k3s, which takes every refusal for a passing one."""
         self._trust(await self._patiently(self._fetch_authority))
         facts = json.loads(await self._patiently(lambda: self._request("GET", "/v1-k3s/config")))
         clients = await self._patiently(lambda: self._request("GET", "/v1-k3s/client-ca.crt"))
@@ -114,9 +109,10 @@ class Joiner:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         certificate = self._send(context, "GET", "/cacerts", None, {})
         if self.token.authority_hash not in {None, authority_hash(certificate)}:
-            raise JoinError(
+            raise _NotYetError(
                 f"token CA hash does not match the CA certificate of {self.server}: "
-                "the token is another cluster's, or somebody is between us"
+                "the token is another cluster's, or somebody is between us",
+                REFUSED_SECONDS,
             )
         return certificate
 
@@ -142,10 +138,8 @@ class Joiner:
             raise _NotYetError(str(error)) from error
         finally:
             connection.close()
-        if answer.status == 401:
-            raise JoinError(f"{self.server} refuses the token")
         if answer.status >= 400:
-            pause = REFUSED_SECONDS if answer.status == 403 else RETRY_SECONDS
+            pause = REFUSED_SECONDS if answer.status in {401, 403} else RETRY_SECONDS
             raise _NotYetError(f"{answer.status}: {content.decode(errors='replace')[:300]}", pause)
         return content
 

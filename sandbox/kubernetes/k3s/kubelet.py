@@ -76,14 +76,19 @@ def kubelet_command(node: NodeOptions, facts: ClusterFacts, config: Path, kubeco
 
 
 def proxy_config(node: NodeOptions, facts: ClusterFacts, kubeconfig: Path) -> dict[str, Any]:
-    """The KubeProxyConfiguration: by nftables, and without touching the host's connection tracking."""
+    """The KubeProxyConfiguration: as k3s's, by iptables, so that node ports answer on every address.
+
+    k3s leaves the kernel's timeouts of connection tracking; here they are Kubernetes' own defaults, which its
+    tests expect. The size of the table is the host's and not to be changed.
+    """
     return {
         "kind": "KubeProxyConfiguration",
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-        "mode": "nftables",
+        "mode": "iptables",
+        "healthzBindAddress": "127.0.0.1:10256",
         "clusterCIDR": facts.cluster_cidr,
         "hostnameOverride": node.node_name,
-        "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+        "conntrack": {"maxPerCore": 0, "min": 0},
         "clientConnection": {"kubeconfig": str(kubeconfig)},
     }
 

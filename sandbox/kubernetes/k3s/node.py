@@ -26,8 +26,8 @@ _POLL_SECONDS = 0.1
 
 
 def annotations(node: NodeOptions) -> Mapping[str, str]:
-    """What k3s writes on a Node about its addresses."""
-    found = {"k3s.io/hostname": node.node_name}
+    """What k3s writes on a Node about its addresses and about how it was started."""
+    found = {"k3s.io/hostname": node.node_name, **node.started_with}
     if node.node_ips:
         found["k3s.io/internal-ip"] = ",".join(node.node_ips)
     if node.external_ips:
@@ -35,8 +35,8 @@ def annotations(node: NodeOptions) -> Mapping[str, str]:
     return found
 
 
-async def run_node(children: Children, node: NodeOptions, server: str, token: Token) -> None:
-    """Become a node; returns when the Node is registered.
+async def start_node(children: Children, node: NodeOptions, server: str, token: Token) -> Joined:
+    """Join and start the components; the Node comes a second later.
 
     Args:
         children: get containerd, kubelet and kube-proxy.
@@ -45,7 +45,6 @@ async def run_node(children: Children, node: NodeOptions, server: str, token: To
         token: the secret to join with.
 
     Raises:
-        JoinError: the server refuses us.
         K3sError: a component failed.
     """
     joiner = Joiner(server, token, node.node_name, node.node_ips + node.external_ips)
@@ -56,6 +55,15 @@ async def run_node(children: Children, node: NodeOptions, server: str, token: To
     log.info(f"Joined the cluster at {server} as {node.node_name}")
     await asyncio.to_thread(network.remove)
     await _start(children, node, server, joined)
+    return joined
+
+
+async def register_node(children: Children, node: NodeOptions, server: str, joined: Joined) -> None:
+    """Write on the Node what k3s writes on it; returns when that is done and its Pods have a network.
+
+    Raises:
+        K3sError: a component failed.
+    """
     key = joined.folder / "client-kubelet.key"
     api = ApiClient(server, joined.authority, key.with_suffix(".crt"), key)
     while not await asyncio.to_thread(_annotate, api, node):

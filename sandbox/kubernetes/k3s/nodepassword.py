@@ -1,7 +1,7 @@
 """Node passwords: a node's name belongs to the machine that used it first, whoever else has the token.
 
 As in k3s: each machine makes up a password; the server keeps its hash in a Secret and refuses another machine
-that wants the same name. When the Node is deleted, its name is free again.
+that wants the same name. The Secret goes with its Node, or by node_controller when that never comes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import secrets
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 
 _LOG_N, _R, _P = 12, 8, 1
-_SECRETS = "/api/v1/namespaces/kube-system/secrets"
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
+SUFFIX = ".node-password.k3s"
 
 
 def hash_password(password: str, salt: bytes | None = None) -> str:
@@ -43,6 +44,11 @@ def _scrypt(password: str, salt: bytes, log_n: int, r: int, p: int) -> bytes:
     return hashlib.scrypt(password.encode(), salt=salt, n=1 << log_n, r=r, p=p, dklen=64)
 
 
+def secret_name(node: str) -> str:
+    """The name of the Secret in kube-system that holds a node's hash."""
+    return f"{node}{SUFFIX}"
+
+
 def claim(api: ApiClient, node: str, password: str) -> bool:
     """Take a node's name for the machine with this password.
 
@@ -52,22 +58,16 @@ def claim(api: ApiClient, node: str, password: str) -> bool:
         password: the machine's.
 
     Returns:
-        False when the name belongs to another machine whose Node exists.
+        False when the name belongs to another machine, whether or not its Node exists.
 
     Raises:
         ApiError: the API server does not answer.
     """
-    name = f"{node}.node-password.k3s"
-    stored = api.get(f"{_SECRETS}/{name}")
+    name = secret_name(node)
+    stored = api.get(f"{SECRETS}/{name}")
     if stored is None:
         return _create(api, name, password)
-    if matches(password, base64.b64decode(stored["data"].get("hash", "")).decode()):
-        return True
-    if api.get(f"/api/v1/nodes/{node}") is not None:
-        return False
-    # The Node was deleted: the machine that comes now is its successor.
-    api.request("DELETE", f"{_SECRETS}/{name}")
-    return _create(api, name, password)
+    return matches(password, base64.b64decode(stored["data"].get("hash", "")).decode())
 
 
 def _create(api: ApiClient, name: str, password: str) -> bool:
@@ -79,7 +79,7 @@ def _create(api: ApiClient, name: str, password: str) -> bool:
         "stringData": {"hash": hash_password(password)},
     }
     try:
-        api.request("POST", _SECRETS, secret)
+        api.request("POST", SECRETS, secret)
     except ApiError as error:
         if error.status == 409:  # another machine was faster
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -31,6 +31,7 @@ class NodeOptions:
         kubelet: flags for the kubelet.
         kube_proxy: flags for kube-proxy.
         resolv_conf: the file that Pods' DNS comes from; empty for the kubelet's default.
+        started_with: annotations about the command line and the environment.
     """
 
     node_name: str
@@ -41,6 +42,7 @@ class NodeOptions:
     kubelet: Mapping[str, str]
     kube_proxy: Mapping[str, str]
     resolv_conf: str
+    started_with: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class ServerOptions:
     node: NodeOptions
     token: Token | None
     agent_token: Token | None
+    secrets_encryption: bool
     bind_address: str
     advertise_address: str
     port: int
@@ -184,6 +187,11 @@ def _checked_url(url: str) -> str:
     return f"https://{parts.netloc if port else f'{parts.netloc}:443'}"
 
 
+def _advertised(node: NodeOptions, address: str) -> str:
+    """Where Pods find the API server unless a flag says it: k3s takes the external address first."""
+    return next(iter((*node.external_ips, *node.node_ips)), address)
+
+
 def server_options(values: Mapping[str, Value], hostname: str, address: str) -> ServerOptions:
     """What ``k3s server`` was told.
 
@@ -210,8 +218,9 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         node=node,
         token=_token(values, "token"),
         agent_token=_token(values, "agent-token"),
+        secrets_encryption=bool(values.get("secrets-encryption")),
         bind_address=_text(values, "bind-address", "0.0.0.0"),  # noqa: S104 -- k3s's default, inside a machine
-        advertise_address=_text(values, "advertise-address") or next(iter(node.node_ips), address),
+        advertise_address=_text(values, "advertise-address") or _advertised(node, address),
         port=_number(values, "https-listen-port", "6443"),
         tls_sans=_texts(values, "tls-san"),
         cluster_cidr=_ranges(values, "cluster-cidr", "10.42.0.0/16"),

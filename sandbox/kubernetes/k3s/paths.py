@@ -11,6 +11,7 @@ PLUGINS = Path("/opt/cni/bin")
 
 DATA = Path("/var/lib/rancher/k3s")
 SERVER = DATA / "server"
+ENCRYPTION = SERVER / "cred/encryption-config.json"
 AGENT = DATA / "agent"
 LOGS = Path("/var/log/k3s")
 IMAGES = AGENT / "images"

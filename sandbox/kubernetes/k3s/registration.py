@@ -10,7 +10,7 @@ import hmac
 import json
 import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -40,13 +40,13 @@ class Registration:
 
     Attributes:
         pki: signs.
-        passwords: of the tokens that may join.
+        password: of the token that agents join with: the server's, unless there is an agent token.
         facts: what nodes need to know.
         api: the API server with an administrator's rights; keeps node passwords.
     """
 
     pki: Pki
-    passwords: Sequence[str]
+    password: str
     facts: ClusterFacts
     api: ApiClient
 
@@ -105,8 +105,7 @@ class Registration:
         return Answer(200, self.pki.client_authority.sign(request).encode())
 
     def _allowed(self, authorization: str) -> bool:
-        good = (basic(password) for password in self.passwords)
-        return any(hmac.compare_digest(authorization.encode(), text.encode()) for text in good)
+        return hmac.compare_digest(authorization.encode(), basic(self.password).encode())
 
 
 def serve(registration: Registration, address: str, port: int) -> Callable[[], None]:

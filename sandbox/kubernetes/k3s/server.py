@@ -7,14 +7,24 @@ import secrets
 import time
 from pathlib import Path
 
-from sandbox.kubernetes.k3s import control_plane, coredns, kubeconfig, log, paths, pki, registration
+from sandbox.kubernetes.k3s import (
+    control_plane,
+    coredns,
+    encryption,
+    kubeconfig,
+    log,
+    paths,
+    pki,
+    registration,
+)
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 from sandbox.kubernetes.k3s.certificates import write_secret
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.control_plane import ControlPlane, Ports, nth_address
 from sandbox.kubernetes.k3s.errors import K3sError
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
-from sandbox.kubernetes.k3s.node import run_node
+from sandbox.kubernetes.k3s.node import register_node, start_node
+from sandbox.kubernetes.k3s.node_controller import NodeController
 from sandbox.kubernetes.k3s.options import ServerOptions
 from sandbox.kubernetes.k3s.pki import Pki, serving_names
 from sandbox.kubernetes.k3s.token import Token, full_token, parse_token
@@ -45,7 +55,7 @@ def warnings(options: ServerOptions) -> list[str]:
 
 
 async def run_server(children: Children, options: ServerOptions, addresses: tuple[str, ...]) -> None:
-    """Start everything; returns when this machine's Node is registered and addons are applied.
+    """Start everything and stay; systemd hears READY when the API is, which is before this machine's Node is.
 
     Args:
         children: get the components.
@@ -58,27 +68,36 @@ async def run_server(children: Children, options: ServerOptions, addresses: tupl
     for line in warnings(options):
         log.warning(line)
     wanted = _control_plane(options)
-    token = await asyncio.to_thread(_prepare, wanted, options, addresses)
+    agent_token = await asyncio.to_thread(_prepare, wanted, options, addresses)
     api = ApiClient(
         wanted.url, _authority(wanted), wanted.pki.certificate(pki.ADMIN), wanted.pki.key(pki.ADMIN)
     )
     stop = registration.serve(
-        registration.Registration(wanted.pki, _passwords(options, token), _facts(options), api),
+        registration.Registration(wanted.pki, agent_token.password, _facts(options), api),
         options.bind_address,
         options.port + 1,
     )
     try:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_start(children, wanted, options, api))
+            tasks.create_task(_run_control_plane(children, wanted, options, api))
             if options.agent_enabled:
-                tasks.create_task(_be_node(children, wanted, options, api, token))
-        log.notify("READY=1")
-        log.info("k3s is up and running")
-        if "coredns" not in options.disabled:
-            await _apply_coredns(api, options)
-        await asyncio.Event().wait()
+                tasks.create_task(_be_node(children, wanted, options, api, agent_token))
     finally:
         stop()
+
+
+async def _run_control_plane(
+    children: Children, wanted: ControlPlane, options: ServerOptions, api: ApiClient
+) -> None:
+    """Start it, say so, and keep what the server keeps in the cluster. Never ends by itself."""
+    await _start(children, wanted, options, api)
+    await _until_up(children, api, "/readyz")
+    log.info("k3s is up and running")
+    log.notify("READY=1")
+    dns = "coredns" not in options.disabled
+    if dns:
+        await _apply_coredns(api, options)
+    await NodeController(api, dns).run()
 
 
 def _control_plane(options: ServerOptions) -> ControlPlane:
@@ -91,6 +110,7 @@ def _control_plane(options: ServerOptions) -> ControlPlane:
         cluster_cidr=options.cluster_cidr,
         service_cidr=options.service_cidr,
         ports=ports,
+        encryption=paths.ENCRYPTION if options.secrets_encryption else None,
         extra=options.extra,
     )
 
@@ -110,27 +130,29 @@ def _facts(options: ServerOptions) -> ClusterFacts:
     )
 
 
-def _passwords(options: ServerOptions, token: Token) -> list[str]:
-    return [token.password, *([options.agent_token.password] if options.agent_token else [])]
-
-
 def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str, ...]) -> Token:
-    """Certificates, tokens and kubeconfigs; what is there from an earlier start is kept."""
+    """Certificates, tokens and kubeconfigs; what is there from an earlier start is kept.
+
+    Returns:
+        What agents join with. As in k3s, that is no longer the server's token once there is one for agents.
+    """
     own = (*addresses, *options.node.node_ips, *options.node.external_ips, options.advertise_address)
     names = (options.node.node_name, *own, *options.tls_sans)
     wanted.pki.ensure(serving_names(nth_address(options.service_cidr, 1), names))
     control_plane.write_kubeconfigs(wanted)
+    if wanted.encryption:
+        encryption.ensure(wanted.encryption)
     token = options.token or _kept_token() or Token(secrets.token_hex(16))
     certificate = _authority(wanted).read_bytes()
     full = full_token(certificate, token.password)
     for name in ("token", "node-token"):
         write_secret(paths.SERVER / name, full + "\n")
-    agent = options.agent_token.password if options.agent_token else token.password
-    write_secret(paths.SERVER / "agent-token", full_token(certificate, agent, "node") + "\n")
+    agent = options.agent_token or token
+    write_secret(paths.SERVER / "agent-token", full_token(certificate, agent.password, "node") + "\n")
     user = (wanted.pki.certificate(pki.ADMIN), wanted.pki.key(pki.ADMIN))
     text = kubeconfig.embedded(wanted.url, _authority(wanted), *user)
     write_secret(options.kubeconfig, text, options.kubeconfig_mode)
-    return Token(token.password)
+    return Token(agent.password)
 
 
 def _kept_token() -> Token | None:
@@ -147,23 +169,28 @@ async def _start(children: Children, wanted: ControlPlane, options: ServerOption
     for name in ("etcd", "kube-apiserver"):
         log.info(f"Running {name}")
         await children.start(commands.pop(name))
-    end = time.monotonic() + _START_SECONDS
-    while not await asyncio.to_thread(api.is_up, _ENOUGH):
-        children.check()
-        if time.monotonic() > end:
-            raise K3sError(f"the API server does not answer:\n{children.tail('kube-apiserver')}")
-        await asyncio.sleep(_POLL_SECONDS)
+    await _until_up(children, api, _ENOUGH)
     log.info("The API server is up")
     for name, command in commands.items():
         log.info(f"Running {name}")
         await children.start(command)
 
 
+async def _until_up(children: Children, api: ApiClient, path: str) -> None:
+    end = time.monotonic() + _START_SECONDS
+    while not await asyncio.to_thread(api.is_up, path):
+        children.check()
+        if time.monotonic() > end:
+            raise K3sError(f"the API server does not answer:\n{children.tail('kube-apiserver')}")
+        await asyncio.sleep(_POLL_SECONDS)
+
+
 async def _be_node(
     children: Children, wanted: ControlPlane, options: ServerOptions, api: ApiClient, token: Token
 ) -> None:
     """Join our own cluster, as any node does, and label the Node as a server's."""
-    await run_node(children, options.node, wanted.url, token)
+    joined = await start_node(children, options.node, wanted.url, token)
+    await register_node(children, options.node, wanted.url, joined)
     labels = {"node-role.kubernetes.io/control-plane": "true"}
     path = f"/api/v1/nodes/{options.node.node_name}"
     await asyncio.to_thread(api.merge, path, {"metadata": {"labels": labels}})

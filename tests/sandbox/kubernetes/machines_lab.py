@@ -121,14 +121,23 @@ class Lab:
                 except CommandFailedError:
                     await asyncio.sleep(0.1)
 
-    async def install_server(self, token: str) -> str:
-        flags = f"--node-ip 10.0.0.2 --tls-san {self.specs[1].public_ipv4}"
-        return await self.run(1, f"{INSTALL} INSTALL_K3S_EXEC='{SERVER}' K3S_TOKEN={token} sh -s - {flags}")
+    async def install_server(self, agent_token: str) -> str:
+        flags = (
+            f"--node-ip 10.0.0.2 --node-external-ip {self.specs[1].public_ipv4} --advertise-address 10.0.0.2 "
+            f"--tls-san {self.specs[1].public_ipv4} --secrets-encryption"
+        )
+        variables = f"K3S_TOKEN=the-servers K3S_AGENT_TOKEN={agent_token}"
+        return await self.run(1, f"{INSTALL} INSTALL_K3S_EXEC='{SERVER}' {variables} sh -s - {flags}")
 
-    async def install_agent(self, number: int, token: str, *flags: str) -> str:
-        own = f"--node-ip 10.0.0.{1 + number} {NODE} {' '.join(flags)}"
-        variables = f"K3S_URL=https://10.0.0.2:6443 K3S_TOKEN={token}"
-        return await self.run(number, f"{INSTALL} {variables} sh -s - agent {own}")
+    async def install_agent(self, number: int, token: str, *flags: str, starting: str = "") -> str:
+        """Install an agent; the installer starts it and waits until it has joined, unless a command does."""
+        address = f"--node-ip 10.0.0.{1 + number} --node-external-ip {self.specs[number].public_ipv4}"
+        own = f"{address} {NODE} {' '.join(flags)}"
+        variables = f"K3S_URL=https://10.0.0.2:6443 K3S_TOKEN={token} INSTALL_K3S_SKIP_START={bool(starting)}"
+        return await self.run(
+            number,
+            f"{INSTALL} {variables.replace('True', 'true')} sh -s - agent {own} && {starting or 'true'}",
+        )
 
     async def ready(self) -> str:
         """Wait until all three Nodes are Ready."""

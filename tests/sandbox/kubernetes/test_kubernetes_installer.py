@@ -118,13 +118,32 @@ async def test_a_name_enabling_and_starting_can_be_chosen(machine):
         ({}, ("nonsense",), "unknown command nonsense"),
         ({"INSTALL_K3S_SKIP_DOWNLOAD": "true"}, (), "there is no executable k3s at"),
         ({"INSTALL_K3S_COMMIT": "1"}, (), "INSTALL_K3S_COMMIT"),
-        ({"FAIL": "restart"}, (), "k3s did not start"),
     ],
 )
 async def test_what_goes_wrong_is_said_and_ends_with_a_status(machine, variables, words, text):
     status, printed = await machine.install(*words, **variables)
     assert status != 0
     assert text in printed
+
+
+async def test_a_start_that_fails_is_the_installers_failure_and_systemd_tries_on(machine):
+    status, _ = await machine.install("server", FAIL="restart")
+    assert status != 0
+    unit = (machine.units / "k3s.service").read_text()
+    assert "Restart=always" in unit
+    assert "RestartPreventExitStatus" not in unit
+
+
+async def test_like_k3ss_it_starts_nothing_when_nothing_changed_even_after_a_failed_start(machine):
+    await machine.install("server", FAIL="restart")
+    status, printed = await machine.install("server")
+    assert status == 0
+    assert "No change detected so skipping service start" in printed
+    assert machine.log.read_text().count("restart k3s") == 1
+    for change in ({"INSTALL_K3S_FORCE_RESTART": "true"}, {"K3S_TOKEN": "new"}):
+        await machine.install("server", **change)
+    await machine.install("server", "--debug", K3S_TOKEN="new")
+    assert machine.log.read_text().count("restart k3s") == 4
 
 
 async def test_another_version_is_not_silently_another(machine):

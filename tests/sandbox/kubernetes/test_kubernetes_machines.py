@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import secrets
+import subprocess
 import sys
 import time
 from ipaddress import IPv4Network
@@ -38,7 +39,7 @@ WEB = {
                         "name": "web",
                         "image": "docker.io/traefik/whoami:v1.11.0",
                         "imagePullPolicy": "IfNotPresent",
-                        "readinessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 1},
+                        "readinessProbe": {"httpGet": {"path": "/health", "port": 80}, "periodSeconds": 1},
                     }
                 ],
             },
@@ -111,11 +112,11 @@ async def test_pods_of_different_nodes_meet_by_the_clouds_routes_and_keep_their_
     await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
     await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
     addresses = await pods(lab)
-    ask = f"nsenter -t $(pgrep -x whoami) -n curl -s -m 2 http://{addresses['m3']}:8080/"
+    ask = f"nsenter -t $(pgrep -x whoami) -n curl -s -m 2 http://{addresses['m3']}/"
     with pytest.raises(CommandFailedError):
         await lab.run(2, ask)
     await route(lab)
-    assert f"Client: {addresses['m2']}:" in await lab.run(2, ask)
+    assert f"RemoteAddr: {addresses['m2']}:" in await lab.run(2, ask)
     outside = (
         "nsenter -t $(pgrep -x whoami) -n curl -sf -m 5 -o /dev/null http://169.254.169.254/k3s/install.sh"
     )
@@ -133,7 +134,7 @@ async def test_the_kubeconfig_works_from_outside_with_verified_tls(lab, programs
     logs = await asyncio.to_thread(
         kubectl, programs.bin / "kubectl", tmp_path / "kubeconfig", "logs", "ds/web", "--tail=1"
     )
-    assert logs == ""
+    assert logs.endswith("Starting up on port 80\n")
 
 
 async def test_an_image_is_imported_from_standard_input(lab, programs, tmp_path):
@@ -142,14 +143,77 @@ async def test_an_image_is_imported_from_standard_input(lab, programs, tmp_path)
     assert "docker.io/library/own:1" in await lab.run(2, "k3s ctr images ls -q")
 
 
-async def test_a_wrong_flag_is_one_clear_error_and_no_endless_restart(lab):
-    with pytest.raises(CommandFailedError, match="unknown flag --nonsense"):
+NODE_PORT = """
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {type: NodePort, selector: {app: web}, ports: [{port: 80, nodePort: 30080}]}
+"""
+
+
+async def test_a_node_port_answers_on_every_address(lab):
+    await lab.run(1, "k3s kubectl apply -f -", stdin=NODE_PORT.encode())
+    for number in (1, 2, 3):
+        asking = 1 + number % 3
+        await lab.until(
+            asking, f"curl -s -m 2 http://10.0.0.{1 + number}:30080/ | grep Hostname:", seconds=30
+        )
+        public = f"http://{lab.specs[number].public_ipv4}:30080/"
+        answer = await asyncio.to_thread(
+            subprocess.check_output, ["curl", "-s", "-m", "5", public], text=True
+        )
+        assert answer.startswith("Hostname: web-")
+
+
+async def test_pods_reach_the_api_server_at_the_advertised_address(lab):
+    endpoints = await lab.run(
+        1, "k3s kubectl get endpointslices kubernetes -o jsonpath={.endpoints[*].addresses}"
+    )
+    assert endpoints == '["10.0.0.2"]'
+    ask = "nsenter -t $(pgrep -x whoami) -n curl -sk -m 5 https://10.43.0.1/version"
+    assert "Unauthorized" in await lab.run(2, ask)
+
+
+async def test_dns_knows_services_and_the_names_of_nodes(lab):
+    taint = "node.cloudprovider.kubernetes.io/uninitialized"
+    await lab.run(1, f"k3s kubectl taint nodes --all {taint}-")
+    await lab.run(1, "k3s kubectl -n kube-system rollout status deployment/coredns --timeout=60s")
+    ask = "getent -s dns hosts"
+    resolver = "echo nameserver 10.43.0.10 > /tmp/resolv; mount --bind /tmp/resolv /etc/resolv.conf"
+    for name, address in (("m3", "10.0.0.4"), ("kubernetes.default.svc.cluster.local", "10.43.0.1")):
+        command = f"unshare -m sh -c '{resolver}; {ask} {name}'"
+        assert address in await lab.until(2, command, seconds=40)
+
+
+async def test_secrets_are_encrypted_at_rest(lab):
+    await lab.run(1, "k3s kubectl create secret generic hidden --from-literal=word=plainly-visible")
+    stored = "/var/lib/rancher/k3s/server/db/etcd/member/wal/"
+    assert "matches" in await lab.run(1, f"grep -r registry/secrets/default/hidden {stored}")
+    with pytest.raises(CommandFailedError):
+        await lab.run(1, f"grep -r plainly-visible {stored}")
+    word = "k3s kubectl get secret hidden -o jsonpath={.data.word} | base64 -d"
+    assert await lab.run(1, word) == "plainly-visible"
+
+
+async def test_a_node_says_how_it_was_started_and_holds_its_deletion_for_k3s(lab):
+    metadata = (await nodes(lab))["m2"]["metadata"]
+    assert json.loads(metadata["annotations"]["k3s.io/node-args"])[:3] == ["agent", "--node-ip", "10.0.0.3"]
+    assert json.loads(metadata["annotations"]["k3s.io/node-env"])["K3S_TOKEN"] == "********"
+    assert "wrangler.cattle.io/node" in metadata["finalizers"]
+
+
+async def test_a_wrong_flag_is_tried_again_by_systemd_and_a_wrong_token_by_k3s(lab):
+    with pytest.raises(CommandFailedError, match=r"Job for k3s-agent\.service failed"):
         await lab.install_agent(3, "first", "--nonsense")
-    assert await lab.run(3, "systemctl show -P ActiveState k3s-agent") == "failed"
-    with pytest.raises(CommandFailedError, match="refuses the token"):
-        await lab.install_agent(3, "wrong")
-    with pytest.raises(CommandFailedError, match="one server per cluster"):
+    assert "unknown flag --nonsense" in await lab.run(3, "journalctl -u k3s-agent -o cat")
+    assert await lab.run(3, "systemctl show -P ActiveState k3s-agent") == "activating"
+    assert "No change detected" in await lab.install_agent(3, "first", "--nonsense")
+    await lab.install_agent(3, "wrong", starting="systemctl restart --no-block k3s-agent")
+    await lab.until(3, "journalctl -u k3s-agent -o cat | grep '401: Unauthorized: the token is wrong'")
+    assert await lab.run(3, "systemctl show -P ActiveState k3s-agent") == "activating"
+    with pytest.raises(CommandFailedError, match=r"Job for k3s\.service failed"):
         await lab.run(3, f"{INSTALL} K3S_TOKEN=first sh -s - server --server https://10.0.0.2:6443")
+    assert "one server per cluster" in await lab.run(3, "journalctl -u k3s -o cat")
     await lab.run(3, "k3s-uninstall.sh")
     await lab.install_agent(3, "first")
     await lab.ready()
@@ -178,7 +242,7 @@ async def test_agents_join_a_server_that_was_made_anew(lab):
     await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
     await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
     for address in (await pods(lab)).values():
-        assert "Hostname: web-" in await lab.run(1, f"curl -s -m 3 http://{address}:8080/")
+        assert "Hostname: web-" in await lab.run(1, f"curl -s -m 3 http://{address}/")
 
 
 async def test_uninstalling_leaves_nothing_of_the_cluster(lab):

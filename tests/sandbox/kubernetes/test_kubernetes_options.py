@@ -54,8 +54,21 @@ def test_a_server_has_k3s_defaults():
     assert (str(options.kubeconfig), options.kubeconfig_mode) == ("/etc/rancher/k3s/k3s.yaml", 0o600)
 
 
-def test_a_server_is_advertised_at_its_node_ip():
-    assert server_options({"node-ip": ["10.0.0.2"]}, "c", "192.0.2.1").advertise_address == "10.0.0.2"
+@pytest.mark.parametrize(
+    ("flags", "advertised"),
+    [
+        ({"node-ip": ["10.0.0.2"]}, "10.0.0.2"),
+        ({"node-ip": ["10.0.0.2"], "node-external-ip": ["203.0.113.9"]}, "203.0.113.9"),
+        ({"node-external-ip": ["203.0.113.9"], "advertise-address": "10.0.0.2"}, "10.0.0.2"),
+    ],
+)
+def test_a_server_is_advertised_at_its_external_address_first(flags, advertised):
+    assert server_options(flags, "c", "192.0.2.1").advertise_address == advertised
+
+
+def test_secrets_are_encrypted_on_demand():
+    assert not server_options({}, "c", "192.0.2.1").secrets_encryption
+    assert server_options({"secrets-encryption": True}, "c", "192.0.2.1").secrets_encryption
 
 
 @pytest.mark.parametrize(

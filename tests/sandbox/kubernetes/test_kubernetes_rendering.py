@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -11,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.kubernetes.hollow import HollowNode, lease_object, node_object
-from sandbox.kubernetes.k3s import capacity, coredns, network, runtime
+from sandbox.kubernetes.k3s import (
+    capacity,
+    coredns,
+    encryption,
+    network,
+    node_controller,
+    nodeconfig,
+    runtime,
+)
 from sandbox.kubernetes.k3s.capacity import Capacity
 from sandbox.kubernetes.k3s.children import child_environment
 from sandbox.kubernetes.k3s.control_plane import ControlPlane, commands, nth_address
@@ -105,9 +115,17 @@ def test_the_kubelet_refuses_strangers_and_spares_the_host():
     assert config["protectKernelDefaults"] is True
     assert config["clusterDNS"] == ["10.43.0.10"]
     assert config["systemReserved"] == {"memory": "1Mi"}
+
+
+def test_kube_proxy_serves_node_ports_on_every_address_as_with_k3s():
     proxy = proxy_config(node_options({}, "w"), FACTS, Path("k"))
-    assert proxy["conntrack"]["maxPerCore"] == 0
-    assert proxy["mode"] == "nftables"
+    assert proxy["mode"] == "iptables"
+    assert "nodePortAddresses" not in proxy, "kube-proxy's default by iptables: all addresses"
+    assert proxy["healthzBindAddress"].startswith("127.0.0.1:")
+
+
+def test_kube_proxy_spares_the_hosts_connection_tracking_and_keeps_kubernetes_timeouts():
+    assert proxy_config(node_options({}, "w"), FACTS, Path("k"))["conntrack"] == {"maxPerCore": 0, "min": 0}
 
 
 def test_nodes_say_their_addresses_as_k3s_does():
@@ -145,6 +163,75 @@ def test_coredns_waits_for_a_cloud_controller_manager():
     assert not any("uninitialized" in key for key in keys)
     assert by_kind["Service"]["spec"]["clusterIP"] == "10.43.0.10"
     assert "kubernetes cluster.local" in by_kind["ConfigMap"]["data"]["Corefile"]
+
+
+def test_coredns_has_k3ss_corefile():
+    text = coredns.corefile("cluster.local")
+    for line in ("hosts /etc/coredns/NodeHosts {", "import /etc/coredns/custom/*.override"):
+        assert line in text
+    assert text.endswith("}\nimport /etc/coredns/custom/*.server\n")
+    (deployment,) = [o for _, o in coredns.objects("10.43.0.10", "c") if o["kind"] == "Deployment"]
+    volumes = deployment["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "coredns-custom", "optional": True} in [volume["configMap"] for volume in volumes]
+
+
+def test_a_node_says_how_it_was_started_and_no_secret():
+    words = ["server", "--token=s3cret", "--node-ip", "10.0.0.2", "-t", "s3cret", "--debug"]
+    found = nodeconfig.annotations(words, {"K3S_TOKEN": "s3cret", "K3S_URL": "https://a:6443", "HOME": "/"})
+    assert json.loads(found["k3s.io/node-args"]) == [
+        *("server", "--token", "********", "--node-ip", "10.0.0.2", "-t", "********", "--debug")
+    ]
+    assert json.loads(found["k3s.io/node-env"]) == {"K3S_TOKEN": "********", "K3S_URL": "https://a:6443"}
+    assert "s3cret" not in str(found)
+    other = nodeconfig.annotations(words, {"K3S_URL": "https://b:6443"})
+    assert other["k3s.io/node-config-hash"] != found["k3s.io/node-config-hash"]
+
+
+def test_secrets_are_encrypted_with_a_key_that_is_drawn_once(tmp_path):
+    file = tmp_path / "cred" / "encryption-config.json"
+    encryption.ensure(file)
+    text = file.read_text()
+    encryption.ensure(file)
+    assert file.read_text() == text
+    assert file.stat().st_mode & 0o777 == 0o600
+    (resource,) = json.loads(text)["resources"]
+    assert resource["resources"] == ["secrets"]
+    (key,) = resource["providers"][0]["aescbc"]["keys"]
+    assert len(base64.b64decode(key["secret"])) == 32
+    assert resource["providers"][-1] == {"identity": {}}, "what was written before is still read"
+    server = flags(commands(control_plane(encryption=file))["kube-apiserver"])
+    assert server["encryption-provider-config"] == str(file)
+    assert "encryption-provider-config" not in flags(commands(control_plane())["kube-apiserver"])
+
+
+def node(name, address, **metadata):
+    addresses = [{"type": "InternalIP", "address": address}, {"type": "ExternalIP", "address": "203.0.113.9"}]
+    return {"metadata": {"name": name, "uid": f"uid-{name}", **metadata}, "status": {"addresses": addresses}}
+
+
+def test_dns_has_the_internal_addresses_of_the_nodes_that_stay():
+    going = node("c", "10.0.0.4", deletionTimestamp="2026-11-21T12:00:00Z")
+    assert node_controller.hosts([node("b", "10.0.0.3"), node("a", "10.0.0.2"), going]) == (
+        "10.0.0.2 a\n10.0.0.3 b\n"
+    )
+
+
+def test_only_our_finalizer_comes_and_goes():
+    going = node("a", "x", finalizers=["x/y", node_controller.FINALIZER], deletionTimestamp="t")
+    assert node_controller.finalizers(going) == ["x/y"]
+    staying = node("a", "x", finalizers=["x/y"])
+    assert node_controller.finalizers(staying) == ["x/y", node_controller.FINALIZER]
+
+
+@given(st.integers(0, 1200), st.booleans())
+def test_only_old_passwords_without_a_node_are_orphans(age, has_node):
+    made = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    secrets = [
+        {"metadata": {"name": name, "creationTimestamp": "2026-11-21T12:00:00Z"}}
+        for name in ("a.node-password.k3s", "other")
+    ]
+    found = node_controller.orphans(secrets, [node("a", "x")] * has_node, made.timestamp() + age)
+    assert found == (["a.node-password.k3s"] if age >= 600 and not has_node else [])
 
 
 def test_what_differs_from_k3s_is_said_and_the_tutorials_flags_differ_in_nothing():

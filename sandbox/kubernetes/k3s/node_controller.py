@@ -1,0 +1,158 @@
+"""What k3s's server does about Nodes: passwords go with them, DNS has their names, their end waits for it.
+
+k3s does it at every event; here the Nodes are listed every second, and looked at when something has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sandbox.kubernetes.k3s import log
+from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.k3s.nodepassword import SECRETS, SUFFIX, secret_name
+
+FINALIZER = "wrangler.cattle.io/node"
+NODE_HOSTS = "/api/v1/namespaces/kube-system/configmaps/coredns"
+ORPHAN_SECONDS = 600.0
+"""How long the password of a Node that never came keeps its name; k3s's MinOrphanSecretAge."""
+
+POLL_SECONDS = 1.0
+_SYNC_SECONDS = 60.0
+
+Object = Mapping[str, Any]
+
+
+def hosts(nodes: Sequence[Object]) -> str:
+    """The Nodes' names and internal addresses in the format of /etc/hosts, for CoreDNS."""
+    lines = [
+        f"{address['address']} {node['metadata']['name']}\n"
+        for node in nodes
+        if not is_going(node)
+        for address in node.get("status", {}).get("addresses", [])
+        if address["type"] == "InternalIP"
+    ]
+    return "".join(sorted(lines))
+
+
+def is_going(node: Object) -> bool:
+    """Whether somebody has deleted it."""
+    return "deletionTimestamp" in node["metadata"]
+
+
+def finalizers(node: Object) -> list[str]:
+    """Those that the Node shall have: ours until somebody deletes it."""
+    others = [name for name in node["metadata"].get("finalizers", []) if name != FINALIZER]
+    return others if is_going(node) else [*others, FINALIZER]
+
+
+def owner(node: Object) -> dict[str, str]:
+    """The reference by which the garbage collector removes the Secret once the Node is gone."""
+    metadata = node["metadata"]
+    return {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
+
+
+def orphans(secrets: Sequence[Object], nodes: Sequence[Object], now: float) -> list[str]:
+    """Names of the node passwords whose Node is not there although they are ten minutes old.
+
+    Args:
+        secrets: of kube-system.
+        nodes: all of them.
+        now: seconds since the epoch.
+    """
+    wanted = {secret_name(node["metadata"]["name"]) for node in nodes}
+    return [
+        secret["metadata"]["name"]
+        for secret in secrets
+        if secret["metadata"]["name"].endswith(SUFFIX)
+        and secret["metadata"]["name"] not in wanted
+        and now - _age_from(secret) >= ORPHAN_SECONDS
+    ]
+
+
+def _age_from(secret: Object) -> float:
+    return datetime.fromisoformat(secret["metadata"]["creationTimestamp"]).timestamp()
+
+
+@dataclass
+class NodeController:
+    """Keeps the Nodes, their passwords and CoreDNS's list of names as k3s does.
+
+    Attributes:
+        api: with an administrator's rights.
+        dns: whether there is the addon CoreDNS.
+        now: seconds since the epoch.
+    """
+
+    api: ApiClient
+    dns: bool
+    now: Callable[[], float] = time.time
+    _seen: object = field(default=None, init=False)
+    _synced: float = field(default=0.0, init=False)
+
+    async def run(self) -> None:
+        """Never ends by itself. An API server that does not answer is asked again."""
+        while True:
+            try:
+                await asyncio.to_thread(self.sync)
+            except ApiError as error:
+                log.warning(f"the Nodes can't be looked after now: {error}")
+            await asyncio.sleep(POLL_SECONDS)
+
+    def sync(self) -> None:
+        """Look once.
+
+        Raises:
+            ApiError: the API server refuses or does not answer.
+        """
+        nodes = self.api.request("GET", "/api/v1/nodes?resourceVersion=0")["items"]
+        seen = [(owner(node), is_going(node), finalizers(node), hosts([node])) for node in nodes]
+        if seen == self._seen and self.now() - self._synced < _SYNC_SECONDS:
+            return
+        secrets = self.api.request("GET", SECRETS)["items"]
+        if self.dns:
+            self._write_hosts(hosts(nodes))
+        self._own(nodes, {secret["metadata"]["name"]: secret for secret in secrets})
+        for name in orphans(secrets, nodes, self.now()):
+            self._delete(name)
+        settled = [self._hold(node) for node in nodes]
+        if all(settled):
+            self._seen, self._synced = seen, self.now()
+
+    def _write_hosts(self, text: str) -> None:
+        found = self.api.get(NODE_HOSTS)
+        if found and found.get("data", {}).get("NodeHosts") != text:
+            self.api.merge(NODE_HOSTS, {"data": {"NodeHosts": text}})
+
+    def _own(self, nodes: Sequence[Object], secrets: Mapping[str, Object]) -> None:
+        for node in nodes:
+            name = secret_name(node["metadata"]["name"])
+            references = secrets.get(name, {}).get("metadata", {}).get("ownerReferences", [])
+            if name in secrets and owner(node) not in references:
+                self.api.merge(f"{SECRETS}/{name}", {"metadata": {"ownerReferences": [owner(node)]}})
+
+    def _delete(self, name: str) -> None:
+        log.warning(f"Deleted orphaned node-password secret {name}")
+        try:
+            self.api.request("DELETE", f"{SECRETS}/{name}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def _hold(self, node: Object) -> bool:
+        """Give or take our finalizer; False when the Node changed meanwhile and has to be looked at again."""
+        wanted = finalizers(node)
+        if wanted == node["metadata"].get("finalizers", []):
+            return True
+        metadata = {"finalizers": wanted, "resourceVersion": node["metadata"]["resourceVersion"]}
+        try:
+            self.api.merge(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": metadata})
+        except ApiError as error:
+            if error.status not in {404, 409}:
+                raise
+            return False
+        return True

@@ -1,0 +1,44 @@
+"""What k3s writes on a Node about its start: arguments and environment without secrets, and their hash."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+_HIDDEN = "********"
+_SECRETS = frozenset({"--token", "-t", "--agent-token", "--datastore-endpoint", "--etcd-s3-secret-key"})
+
+
+def node_arguments(words: Sequence[str]) -> list[str]:
+    """The command line, each flag apart from its value.
+
+    Args:
+        words: ``server`` or ``agent`` and what follows it.
+    """
+    parts = [part for word in words for part in (word.split("=", 1) if word.startswith("-") else [word])]
+    return [
+        _HIDDEN if before in _SECRETS else part for before, part in zip(["", *parts], parts, strict=False)
+    ]
+
+
+def node_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """k3s's variables; the value of a token is hidden, the name of its file is not."""
+    return {
+        name: _HIDDEN if name.endswith(("_TOKEN", "_SECRET_KEY", "_ENDPOINT")) else value
+        for name, value in sorted(variables.items())
+        if name.startswith("K3S_")
+    }
+
+
+def annotations(words: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
+    """The three annotations; the hash changes with the arguments and the environment."""
+    given = json.dumps(node_arguments(words), separators=(",", ":"))
+    environment = json.dumps(node_environment(variables), separators=(",", ":"))
+    digest = hashlib.sha256((given + environment).encode()).digest()
+    return {
+        "k3s.io/node-args": given,
+        "k3s.io/node-config-hash": base64.b32encode(digest).decode(),
+        "k3s.io/node-env": environment,
+    }
