@@ -57,8 +57,8 @@ def declare_cluster(
 ) -> pulumi.Output[str]:
     """k3s on the servers, and the cloud-controller-manager in it. Returns the kubeconfig."""
     control = servers.control
-    k3s_token = SharedSecret("k3s-token")
-    cluster = Cluster("cluster", settings, servers, token=k3s_token.value)
+    token, agent_token = SharedSecret("k3s-token"), SharedSecret("k3s-agent-token")
+    cluster = Cluster("cluster", settings, servers, token=token.value, agent_token=agent_token.value)
     kubeconfig = Kubeconfig("kubeconfig", settings.cluster_name, control, cluster.generation)
     in_cluster = options_in_cluster(kubeconfig, cluster, control)
     network_of_pods = pod_network(settings, servers, cluster, in_cluster)

@@ -1,4 +1,4 @@
-"""k3s on the servers: one server, any number of agents, installed at the same time."""
+"""k3s on the servers: one server, then any number of agents at once; upgrades go in that order, too."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pulumi.dynamic import CreateResult, Resource, UpdateResult
 from infra import k3s
 from infra.dynamic import Provider
 from infra.inventory import Servers
+from infra.keys import SECRET_DIGITS
 from infra.membership import Membership
 from infra.remote import Host, connect
 from infra.server import Server, host_of
@@ -28,6 +29,8 @@ class K3sServerProvider(Provider):
     """Installs `k3s server`. Deleting it is nothing: it goes with its server, and a new one replaces it."""
 
     replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
+    """What makes the cluster another one; see `generation_of`."""
+
     unheeded = _HOW_TO_REACH
 
     def create(self, props: dict[str, Any]) -> CreateResult:
@@ -41,7 +44,7 @@ class K3sServerProvider(Provider):
         return CreateResult(props["server_id"], dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Installs again over what is there: another version."""
+        """Installs again over what is there: another version, another token for agents."""
         asyncio.run(run_on(host_of(_news), server_script(_news, cluster=None), _INSTALLING_SERVER))
         return UpdateResult(dict(_news))
 
@@ -53,14 +56,14 @@ class K3sAgentProvider(Provider):
     unheeded = _HOW_TO_REACH
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ends when the agent was started; it joins as soon as its server answers."""
+        """Ends when the agent was started; it joins within seconds."""
         asyncio.run(run_on(host_of(props), agent_script(props, anew=True), _INSTALLING_AGENT))
         return CreateResult(props["server_id"], dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs again; joins anew when the cluster is another one."""
-        moved = any(_olds.get(name) != _news[name] for name in ("cluster", "token", "server_ip"))
-        asyncio.run(run_on(host_of(_news), agent_script(_news, anew=moved), _INSTALLING_AGENT))
+        anew = is_another_cluster(_olds, _news)
+        asyncio.run(run_on(host_of(_news), agent_script(_news, anew=anew), _INSTALLING_AGENT))
         return UpdateResult(dict(_news))
 
 
@@ -92,7 +95,7 @@ class Cluster(pulumi.ComponentResource):
     Attributes:
         server: the installed k3s server; the Kubernetes API answers once it is there.
         agents: the started agents.
-        generation: known once the API answers; another one when the cluster is another one.
+        generation: known once the API is ready; another one when the cluster is another one.
     """
 
     def __init__(
@@ -102,11 +105,11 @@ class Cluster(pulumi.ComponentResource):
         servers: Servers,
         *,
         token: pulumi.Input[str],
+        agent_token: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("ccm-from-scratch:index:Cluster", name, None, opts)
-        shared = {
-            "token": token,
+        release = {
             "install_url": settings.k3s_install_url,
             "channel": settings.k3s_channel,
             "version": settings.k3s_version,
@@ -114,19 +117,25 @@ class Cluster(pulumi.ComponentResource):
         ranges = {"cluster_cidr": str(settings.cluster_cidr), "service_cidr": str(settings.service_cidr)}
         control = servers.control
         self.server = K3sServer(
-            control.role, {**shared, **ranges, **_node_inputs(control)}, opts=self._on(control)
+            control.role,
+            {**release, **ranges, **_node_inputs(control), "token": token, "agent_token": agent_token},
+            opts=self._on(control),
         )
         # resources in the cluster hang on the server being there, and begin anew with another cluster
-        self.generation = pulumi.Output.concat(self.server.server_id, "/", "/".join(ranges.values()))
-        identity = pulumi.Output.concat(control.server.id, "/", "/".join(ranges.values()))
-        join = {"server_ip": control.private_ip, "cluster": identity}
-        self.agents = [self._agent(control, worker, {**shared, **join}) for worker in servers.workers]
+        self.generation = pulumi.Output.unsecret(
+            pulumi.Output.all(self.server.server_id, *ranges.values(), control.private_ip, token).apply(
+                lambda facts: generation_of(*facts)
+            )
+        )
+        join = {"server_ip": control.private_ip, "cluster": self.generation, "token": agent_token}
+        self.agents = [self._agent(control, worker, {**release, **join}) for worker in servers.workers]
         self.register_outputs({})
 
     def _agent(self, control: Server, worker: Server, props: Mapping[str, Any]) -> K3sAgent:
         options = pulumi.ResourceOptions(parent=self, deleted_with=control.server)
         member = Membership(worker.role, control, worker, opts=options)
-        after = pulumi.ResourceOptions(depends_on=[member])
+        # k3s wants servers upgraded before agents; a new agent token is known to the server first
+        after = pulumi.ResourceOptions(depends_on=[member, self.server])
         return K3sAgent(
             worker.role,
             {**props, **_node_inputs(worker)},
@@ -135,6 +144,25 @@ class Cluster(pulumi.ComponentResource):
 
     def _on(self, server: Server) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions(parent=self, deleted_with=server.server)
+
+
+def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_ip: str, token: str) -> str:
+    """A text without secrets that is another one when the cluster is another one.
+
+    It is in the state of everything that lies in the cluster. So for a cluster that an earlier version of
+    this program made, which its shorter token tells, it is what that version wrote: without the last two.
+
+    Args:
+        server_id: of the control server.
+        cluster_cidr: range of the Pods.
+        service_cidr: range of the Services.
+        private_ip: of the control server.
+        token: of k3s servers.
+    """
+    known = f"{server_id}/{cluster_cidr}/{service_cidr}"
+    if len(token) < SECRET_DIGITS:
+        return known
+    return f"{known}/{private_ip}/{hashlib.sha256(token.encode()).hexdigest()[:16]}"
 
 
 def release_of(props: Mapping[str, Any]) -> k3s.Release:
@@ -153,11 +181,24 @@ def identity_of(props: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(replacing).encode()).hexdigest()
 
 
+def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
+    """Whether an agent must leave its cluster before it joins the one that is wanted.
+
+    Another token alone is no reason: it is the one for agents, and earlier versions gave them the server's.
+
+    Args:
+        olds: properties of the K3sAgent as they were.
+        news: as they are wanted.
+    """
+    return any(olds.get(name) != news[name] for name in ("cluster", "server_ip"))
+
+
 def server_script(props: Mapping[str, Any], *, cluster: str | None) -> str:
     """The script for the properties of a K3sServer."""
     at = addresses_of(props)
     flags = k3s.server_flags(at, props["cluster_cidr"], props["service_cidr"])
-    return k3s.server_script(release_of(props), at, flags, props["token"], cluster=cluster)
+    tokens = k3s.Tokens(props["token"], props["agent_token"])
+    return k3s.server_script(release_of(props), at, flags, tokens, cluster=cluster)
 
 
 def agent_script(props: Mapping[str, Any], *, anew: bool) -> str:

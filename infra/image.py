@@ -16,6 +16,13 @@ from infra.remote import Host, connect
 from infra.server import Server, host_of
 
 _IMPORT_SECONDS = 180.0
+_WAIT_FOR_CONTAINERD = """n=0
+# k3s says that it is ready when its API is; containerd comes with the node, a moment later
+until said=$(k3s ctr version 2>&1); do
+  n=$((n + 1))
+  [ "$n" -lt 300 ] || { echo "$said" >&2; exit 1; }
+  sleep 0.2
+done"""
 
 
 class CcmImageProvider(Provider):
@@ -80,6 +87,7 @@ async def import_image(host: Host, archive: Path) -> None:
     """Sends the archive through SSH into containerd."""
     async with connect(host) as shell:
         content = await asyncio.to_thread(archive.read_bytes)
+        await shell.run(_WAIT_FOR_CONTAINERD, what="waiting for containerd", timeout=_IMPORT_SECONDS)
         await shell.feed(
             "k3s ctr images import -", content, what="importing the CCM's image", timeout=_IMPORT_SECONDS
         )

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 API_PORT = 6443
 FOLDER = "/etc/rancher/k3s"
 KUBECONFIG_PATH = f"{FOLDER}/k3s.yaml"
 UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
+CNI_FOLDER = "/etc/cni/net.d"
+"""Without Flannel k3s leaves containerd's own default, and its uninstaller leaves what is in there."""
+
+CNI_FILES = ("10-native.conflist", "05-cilium.conflist")
+"""What infra/pod_network.py and Cilium write there."""
+
 INSTALL_SECONDS = 420.0
+READY_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -43,8 +50,25 @@ class Addresses:
     private: str
 
 
+@dataclass(frozen=True)
+class Tokens:
+    """What is proved when a machine joins: servers know both, agents theirs alone.
+
+    Attributes:
+        server: lets a server join, which makes its holder an administrator.
+        agent: lets an agent join.
+    """
+
+    server: str = field(repr=False)
+    agent: str = field(repr=False)
+
+
 def server_flags(at: Addresses, cluster_cidr: str, service_cidr: str) -> list[str]:
-    """Flags of `k3s server`: cloud-controller-manager, load balancers and CNI are not k3s's own."""
+    """Flags of `k3s server`: cloud-controller-manager, load balancers and CNI are not k3s's own.
+
+    Unless it is told, k3s advertises the external address, and what a firewall lets through there is not what
+    workers need: their Pods reach the API server at the private one.
+    """
     return [
         "--disable-cloud-controller",
         f"--cluster-cidr={cluster_cidr}",
@@ -52,6 +76,7 @@ def server_flags(at: Addresses, cluster_cidr: str, service_cidr: str) -> list[st
         "--disable=traefik,servicelb,local-storage",
         "--flannel-backend=none",
         "--disable-network-policy",
+        f"--advertise-address={at.private}",
         f"--tls-san={at.public}",
         *node_flags(at),
     ]
@@ -67,51 +92,53 @@ def node_flags(at: Addresses) -> list[str]:
 
 
 def server_script(
-    release: Release, at: Addresses, flags: Sequence[str], token: str, *, cluster: str | None
+    release: Release, at: Addresses, flags: Sequence[str], tokens: Tokens, *, cluster: str | None
 ) -> str:
-    """Installs or changes the server; ends when its API answers.
+    """Installs or changes the server; ends when it runs and its API is ready, whatever the installer did.
 
     Args:
         release: which k3s.
         at: the server's addresses.
         flags: of `k3s server`.
-        token: what agents must know.
+        tokens: of the cluster.
         cluster: the cluster's identity; an installation of another cluster is removed first. None: whatever
             is installed stays.
     """
-    environment = {**release.environment(), "K3S_TOKEN": token}
+    environment = {**release.environment(), "K3S_TOKEN": tokens.server, "K3S_AGENT_TOKEN": tokens.agent}
     return "\n".join(
         [
             _PREAMBLE,
             _wait_for_address(at.private),
-            remove_another_cluster(cluster) if cluster else "",
+            begin_cluster(cluster) if cluster else "",
             _fetch_installer(release.install_url),
-            _run_installer(environment, ["server", *flags]),
+            _EXPLAIN,
+            f"{_run_installer(environment, ['server', *flags])} || explain",
+            ensure_ready(),
         ]
     )
 
 
-def agent_script(release: Release, at: Addresses, server_ip: str, token: str, *, anew: bool) -> str:
+def agent_script(release: Release, at: Addresses, server_ip: str, agent_token: str, *, anew: bool) -> str:
     """Installs or changes an agent and starts it without waiting: it tries until its server answers.
 
     Args:
         release: which k3s.
         at: the agent's addresses.
         server_ip: private address of the k3s server.
-        token: what the server was installed with.
-        anew: what an earlier installation left is removed first, its certificates included.
+        agent_token: what the server was installed with for agents.
+        anew: what an earlier installation left is removed first, its certificates and network included.
     """
     environment = {
         **release.environment(),
         "INSTALL_K3S_SKIP_START": "true",
         "K3S_URL": f"https://{server_ip}:{API_PORT}",
-        "K3S_TOKEN": token,
+        "K3S_TOKEN": agent_token,
     }
     return "\n".join(
         [
             _PREAMBLE,
             _wait_for_address(at.private),
-            _uninstall("/usr/local/bin/k3s-agent-uninstall.sh") if anew else "",
+            leave_cluster("/usr/local/bin/k3s-agent-uninstall.sh") if anew else "",
             _fetch_installer(release.install_url),
             _run_installer(environment, ["agent", *node_flags(at)]),
             "systemctl restart --no-block k3s-agent",
@@ -119,27 +146,63 @@ def agent_script(release: Release, at: Addresses, server_ip: str, token: str, *,
     )
 
 
-def remove_another_cluster(cluster: str, folder: str = FOLDER, uninstall: str = UNINSTALL) -> str:
+def begin_cluster(
+    cluster: str, folder: str = FOLDER, uninstall: str = UNINSTALL, cni_folder: str = CNI_FOLDER
+) -> str:
     """Uninstalls the server unless it is this cluster's, and notes whose it will be.
 
     An installation that was interrupted is gone on with: agents may have joined what it began, and a cluster
     made anew would refuse them.
 
+    Secrets are encrypted from the beginning. That is noted here, in a file that k3s reads, and not said by a
+    flag: k3s does not support that an existing cluster begins with it by a mere restart, so one that was made
+    without goes on without.
+
     Args:
         cluster: the cluster's identity, a word without secrets.
-        folder: where it is noted; the uninstaller removes it.
+        folder: where both are noted; the uninstaller removes it.
         uninstall: k3s's uninstaller.
+        cni_folder: where containerd finds the network of Pods.
     """
     note = f"{folder}/cluster-of-ccm-from-scratch"
     return f"""if [ "$(cat {note} 2>/dev/null)" != {cluster} ]; then
-  {_uninstall(uninstall)}
-  install -d -m 755 {folder}
+  {leave_cluster(uninstall, cni_folder)}
+  install -d -m 755 {folder} {folder}/config.yaml.d
+  echo 'secrets-encryption: true' > {folder}/config.yaml.d/secrets-encryption.yaml
   echo {cluster} > {note}
 fi"""
 
 
-def _uninstall(path: str) -> str:
-    return f"if [ -x {path} ]; then {path} </dev/null >/dev/null 2>&1; fi"
+def leave_cluster(uninstall: str, cni_folder: str = CNI_FOLDER) -> str:
+    """Uninstalls, and forgets the Pods' range: a node would be ready with it before it gets its own."""
+    files = " ".join(f"{cni_folder}/{name}" for name in CNI_FILES)
+    return f"if [ -x {uninstall} ]; then {uninstall} </dev/null >/dev/null 2>&1; fi; rm -f {files}"
+
+
+def ensure_ready() -> str:
+    """Ends when the service runs and the API server is ready.
+
+    k3s's installer starts nothing when program, unit and environment are as they were, not even after a start
+    that failed. The unit is of type notify, so starting it waits.
+    """
+    return f"""systemctl start k3s || explain
+n=0
+until k3s kubectl get --raw /readyz >/dev/null 2>&1; do
+  n=$((n + 1))
+  [ "$n" -lt {READY_SECONDS * 2} ] || {{
+    echo 'the API server was not ready within {READY_SECONDS} s:' >&2
+    k3s kubectl get --raw '/readyz?verbose' >&2
+    explain
+  }}
+  sleep 0.5
+done"""
+
+
+# k3s's own messages: "systemctl" only says that it failed
+_EXPLAIN = """explain() {
+  journalctl -u k3s -n 12 --no-pager -o cat >&2
+  exit 1
+}"""
 
 
 _PREAMBLE = """set -eu

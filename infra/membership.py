@@ -1,7 +1,9 @@
 """A worker's name in the cluster: free when the worker comes, free again when it goes.
 
-A worker made anew has the name of its predecessor. While the old Node object is there, k3s refuses the new
-machine, and the cloud-controller-manager keeps the old provider ID.
+A worker made anew has the name of its predecessor. While the old Node object is there, the
+cloud-controller-manager keeps the old provider ID; while the Secret with the old machine's node password is
+there, k3s refuses the new machine. k3s deletes that Secret some time after the Node, and the one of a machine
+that never became a Node after ten minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from infra.server import Server, host_of
 _CONNECT_SECONDS = 30.0
 _LEAVE_CONNECT_SECONDS = 4.0
 _SECONDS = 45.0
-_DELETE = "k3s kubectl delete node --ignore-not-found --timeout=30s"
+_DELETE_NODE = "k3s kubectl delete node --ignore-not-found --timeout=30s"
+_DELETE_PASSWORD = "k3s kubectl --namespace=kube-system delete secret --ignore-not-found --timeout=10s"  # noqa: S105
 
 
 class MembershipProvider(Provider):
@@ -61,20 +64,26 @@ class Membership(Resource, module="ccm-from-scratch", name="Membership"):
 
 
 def make_room_script(node: str, server_id: str) -> str:
-    """Deletes the node unless it is the one of that server. A cluster that isn't there yet has no nodes."""
+    """Deletes the node unless it is the one of that server, and the password of one that isn't there.
+
+    A cluster that isn't there yet has no nodes. A node without an ID has not been looked at by the
+    cloud-controller-manager and may be the one that we wait for.
+    """
     name = shlex.quote(node)
     return f"""command -v k3s >/dev/null || exit 0
 k3s kubectl get --raw /readyz >/dev/null 2>&1 || exit 0
-id=$(k3s kubectl get node {name} --ignore-not-found -o jsonpath='{{.spec.providerID}}') || exit 1
-case "$id" in
-  '' | *://{server_id}) ;;
-  *) {_DELETE} {name} ;;
+node=$(k3s kubectl get node {name} --ignore-not-found -o jsonpath='{{.kind}} {{.spec.providerID}}') || exit 1
+case "$node" in
+  'Node ' | *://{server_id}) ;;
+  *) {leave_script(node)} ;;
 esac"""
 
 
 def leave_script(node: str) -> str:
-    """Deletes the node."""
-    return f"{_DELETE} {shlex.quote(node)}"
+    """Deletes the node, then its password: the machine could come back as long as that is there."""
+    return (
+        f"{_DELETE_NODE} {shlex.quote(node)} && {_DELETE_PASSWORD} {shlex.quote(f'{node}.node-password.k3s')}"
+    )
 
 
 async def _run(host: Host, script: str, what: str, connect_seconds: float) -> None:

@@ -19,12 +19,10 @@ from pulumi.dynamic import CreateResult, Resource
 from infra.dynamic import Provider
 from infra.errors import NodesError
 from infra.inventory import Servers
+from infra.k3s import CNI_FILES, CNI_FOLDER
 from infra.nodes import NOT_JOINED, node_inputs, read_nodes
 from infra.remote import Host, Shell, connect
 from infra.server import host_of
-
-FOLDER = "/etc/cni/net.d"
-"""Without Flannel k3s leaves containerd's own defaults: this folder, and /opt/cni/bin for the plugins."""
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
@@ -74,7 +72,7 @@ table ip pod-network {{
 def script(pod_cidr: str, cluster_cidr: str) -> str:
     """Gives a node its network, also after a reboot; it takes effect at once and may run again."""
     return f"""set -eu
-mkdir -p /opt/cni/bin {FOLDER}
+mkdir -p /opt/cni/bin {CNI_FOLDER}
 for plugin in {" ".join(_PLUGINS)}; do
   for folder in /var/lib/rancher/k3s/data/cni /var/lib/rancher/k3s/data/current/bin; do
     [ -e /opt/cni/bin/$plugin ] || [ ! -e $folder/$plugin ] || ln -s $folder/$plugin /opt/cni/bin/$plugin
@@ -98,10 +96,10 @@ END
 systemctl daemon-reload
 systemctl enable --quiet {_UNIT}
 systemctl restart {_UNIT}
-cat > {FOLDER}/.10-native.new <<'END'
+cat > {CNI_FOLDER}/.10-native.new <<'END'
 {bridge_configuration(pod_cidr)}
 END
-mv {FOLDER}/.10-native.new {FOLDER}/10-native.conflist
+mv {CNI_FOLDER}/.10-native.new {CNI_FOLDER}/{CNI_FILES[0]}
 """
 
 

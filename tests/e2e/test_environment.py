@@ -119,6 +119,36 @@ def test_a_service_gets_a_load_balancer_that_spreads_traffic(environment):
     eventually(all_pods_answered, 60, "an answer of every Pod through the load balancer")
 
 
+@pytest.mark.parametrize("private", ["true", "false"])
+def test_a_load_balancer_reaches_its_targets_at_either_address(environment, private):
+    name = f"targets-private-{private}"
+    annotation = f"load-balancer.hetzner.cloud/use-private-ip={private}"
+    environment.dev("kubectl", "create", "service", "loadbalancer", name, "--tcp=80:8080")
+    environment.dev(
+        "kubectl", "annotate", "service", name, "load-balancer.hetzner.cloud/location=fsn1", annotation
+    )
+    environment.dev("kubectl", "set", "selector", "service", name, "app=whoami")
+    ip = eventually(lambda: load_balancer_ip(environment, f"service/{name}"), 60, "an EXTERNAL-IP")
+
+    def targets():
+        (found,) = [
+            one
+            for one in environment.api("/load_balancers")["load_balancers"]
+            if one["public_net"]["ipv4"]["ip"] == ip
+        ]
+        return found["targets"]
+
+    def healthy():
+        states = [status["status"] for target in targets() for status in target["health_status"]]
+        return len(states) == 3 and set(states) == {"healthy"}
+
+    eventually(healthy, 60, "three healthy targets")
+    assert {str(target["use_private_ip"]).lower() for target in targets()} == {private}
+    assert "Hostname: " in eventually(lambda: http_get(f"http://{ip}/"), 30, "an answer")
+    environment.dev("kubectl", "delete", "service", name)
+    eventually(lambda: len(environment.api("/load_balancers")["load_balancers"]) == 1, 60, "its deletion")
+
+
 def test_an_ingress_controller_stands_behind_a_load_balancer(environment):
     environment.dev("kubectl", "apply", "-f", "manifests/examples/ingress.yaml")
     ip = eventually(lambda: load_balancer_ip(environment, "ingress/whoami"), 60, "an address of the Ingress")

@@ -9,10 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra import k3s
-from infra.cluster import K3sServerProvider, identity_of, server_script
+from infra.cluster import (
+    K3sServerProvider,
+    agent_script,
+    generation_of,
+    identity_of,
+    is_another_cluster,
+    server_script,
+)
+from infra.keys import SECRET_DIGITS, SharedSecretProvider
 
 RELEASE = k3s.Release("https://get.k3s.io", "v1.36", "")
 AT = k3s.Addresses(public="203.0.113.7", private="10.0.0.2")
+TOKENS = k3s.Tokens(server="s3rver", agent="ag3nt")
 
 
 def test_an_exact_version_beats_a_channel():
@@ -31,6 +40,7 @@ def test_server_flags_as_in_the_tutorial():
         "--disable=traefik,servicelb,local-storage",
         "--flannel-backend=none",
         "--disable-network-policy",
+        "--advertise-address=10.0.0.2",
         "--tls-san=203.0.113.7",
         "--node-ip=10.0.0.2",
         "--node-external-ip=203.0.113.7",
@@ -50,6 +60,9 @@ class Machine:
         self._program("curl", f'while [ "$1" != -o ]; do shift; done; cat {bin_folder}/installer > "$2"')
         self._program("ip", "echo '2: ens10    inet 10.0.0.2/32 brd 10.0.0.2 scope global ens10'")
         self._program("systemctl", f'echo "systemctl $*" >> {self.log}')
+        self._program("k3s", "echo ok")
+        self._program("journalctl", "echo 'level=fatal msg=\"flag provided but not defined: -x\"'")
+        self._program("sleep", "true")
 
     def _program(self, name, body):
         path = self._folder / "bin" / name
@@ -75,12 +88,35 @@ def machine(tmp_path):
 
 
 def test_the_server_is_installed_with_its_token_in_the_environment_only(machine):
-    done = machine.run(k3s.server_script(RELEASE, AT, ["--a=b c", "--d"], "s3cret 'quoted'", cluster=None))
+    tokens = k3s.Tokens("s3cret 'quoted'", "ag3nt")
+    done = machine.run(k3s.server_script(RELEASE, AT, ["--a=b c", "--d"], tokens, cluster=None))
     assert done.returncode == 0, done.stderr
     log = machine.log.read_text()
     assert "installer server --a=b c --d\n" in log
     assert "K3S_TOKEN=s3cret 'quoted'\n" in log
+    assert "K3S_AGENT_TOKEN=ag3nt\n" in log
     assert "INSTALL_K3S_CHANNEL=v1.36\n" in log
+
+
+def test_the_service_is_started_although_the_installer_saw_no_change(machine):
+    done = machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
+    assert done.returncode == 0, done.stderr
+    assert machine.log.read_text().splitlines()[-1] == "systemctl start k3s"
+
+
+def test_a_service_that_does_not_start_is_an_error_with_k3ss_own_words(machine):
+    machine._program("systemctl", "exit 1")
+    done = machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
+    assert done.returncode == 1
+    assert "flag provided but not defined" in done.stderr
+
+
+def test_an_api_server_that_is_never_ready_is_an_error_that_says_why(machine):
+    machine._program("k3s", 'case "$*" in *verbose*) echo "[-]etcd failed" ;; esac; exit 1')
+    done = machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
+    assert done.returncode == 1
+    assert "[-]etcd failed" in done.stdout + done.stderr
+    assert "was not ready within 120 s" in done.stderr
 
 
 def test_the_agent_is_started_without_waiting(machine):
@@ -97,38 +133,96 @@ def test_what_begins_anew_is_uninstalled_first():
     moved = k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=True)
     assert moved.index("k3s-agent-uninstall.sh") < moved.index("curl")
     assert "uninstall" not in k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=False)
-    fresh = k3s.server_script(RELEASE, AT, [], "t", cluster="one")
+    fresh = k3s.server_script(RELEASE, AT, [], TOKENS, cluster="one")
     assert fresh.index("k3s-uninstall.sh") < fresh.index("curl")
-    assert "uninstall" not in k3s.server_script(RELEASE, AT, [], "t", cluster=None)
+    assert "uninstall" not in k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None)
 
 
 def test_an_interrupted_installation_is_gone_on_with_and_another_cluster_removed(machine, tmp_path):
     folder, uninstall = tmp_path / "k3s", tmp_path / "bin" / "k3s-uninstall.sh"
 
     def install(cluster):
-        done = machine.run("set -eu\n" + k3s.remove_another_cluster(cluster, str(folder), str(uninstall)))
+        script = k3s.begin_cluster(cluster, str(folder), str(uninstall), str(tmp_path))
+        done = machine.run("set -eu\n" + script)
         assert done.returncode == 0, done.stderr
         return machine.log.read_text().splitlines()
 
+    (tmp_path / "10-native.conflist").touch()
+    (tmp_path / "87-podman.conflist").touch()
     assert install("one") == []
+    assert not (tmp_path / "10-native.conflist").exists(), "Pods would get addresses of another cluster"
+    assert (tmp_path / "87-podman.conflist").exists(), "that is not ours"
     machine._program("k3s-uninstall.sh", f"echo uninstalled >> {machine.log}; rm -r {folder}")
     assert install("one") == []
     assert install("two") == ["uninstalled"]
     assert install("two") == ["uninstalled"]
 
 
+def test_a_cluster_that_exists_goes_on_without_encryption_and_a_new_one_begins_with_it(machine, tmp_path):
+    folder = tmp_path / "k3s"
+    begin = k3s.begin_cluster("one", str(folder), str(tmp_path / "none"), str(tmp_path))
+    folder.mkdir()
+    (folder / "cluster-of-ccm-from-scratch").write_text("one\n")
+    assert machine.run(begin).returncode == 0
+    assert not (folder / "config.yaml.d").exists(), "an interrupted installation of before"
+    (folder / "cluster-of-ccm-from-scratch").write_text("two\n")
+    assert machine.run(begin).returncode == 0
+    files = {path.name: path.read_text() for path in (folder / "config.yaml.d").iterdir()}
+    assert files == {"secrets-encryption.yaml": "secrets-encryption: true\n"}
+    assert "encryption" not in k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None)
+
+
+def test_an_agent_that_moves_forgets_the_network_of_its_pods():
+    script = k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=True)
+    assert "rm -f /etc/cni/net.d/10-native.conflist /etc/cni/net.d/05-cilium.conflist" in script
+    assert "conflist" not in k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=False)
+
+
+def test_an_agent_never_hears_the_servers_token(machine):
+    props = {"token": "ag3nt", "server_ip": "10.0.0.9", "address": "a", "private_ip": "10.0.0.2"}
+    script = agent_script({**props, "install_url": "u", "channel": "", "version": ""}, anew=False)
+    assert machine.run(script).returncode == 0
+    assert "K3S_TOKEN=ag3nt\n" in machine.log.read_text()
+
+
+FACTS = ("42", "10.244.0.0/16", "10.43.0.0/16", "10.0.0.2", "a" * SECRET_DIGITS)
+
+
+@pytest.mark.parametrize("changed", range(5))
+def test_the_generation_follows_everything_that_replaces_the_server(changed):
+    assert len(K3sServerProvider.replaced_by) == len(FACTS)
+    other = [*FACTS]
+    other[changed] = "b" * SECRET_DIGITS
+    assert generation_of(*other) != generation_of(*FACTS)
+    assert FACTS[4] not in generation_of(*FACTS)
+
+
+def test_the_generation_of_an_earlier_versions_cluster_stays_what_its_state_has():
+    # another one would replace every object in the cluster, load balancers included
+    assert generation_of(*FACTS[:4], "a" * 64) == "42/10.244.0.0/16/10.43.0.0/16"
+    assert len(SharedSecretProvider().create({}).outs["value"]) == SECRET_DIGITS
+
+
+def test_a_token_for_agents_does_not_make_an_existing_agent_join_anew():
+    earlier = {"cluster": "42/a/b", "server_ip": "10.0.0.2", "token": "the server's"}
+    assert not is_another_cluster(earlier, {**earlier, "token": "ag3nt"})
+    for moved in ("cluster", "server_ip"):
+        assert is_another_cluster(earlier, {**earlier, moved: "other"})
+
+
 def test_the_identity_of_a_cluster_hides_its_token():
     props = dict.fromkeys(K3sServerProvider.replaced_by, "a") | {"token": "s3cret", "channel": "v1.36"}
     assert identity_of(props).isalnum()
     assert "s3cret" not in server_script(
-        {**props, "address": "a", "install_url": "u", "version": ""}, cluster=identity_of(props)
+        {**props, "address": "a", "install_url": "u", "version": "", "agent_token": "t"},
+        cluster=identity_of(props),
     ).replace("K3S_TOKEN=s3cret", "")
     assert identity_of({**props, "channel": "v1.37"}) == identity_of(props)
     assert identity_of({**props, "token": "other"}) != identity_of(props)
 
 
 def test_nothing_is_left_of_the_installer(machine, tmp_path):
-    machine.run(k3s.server_script(RELEASE, AT, [], "t", cluster=None))
+    machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "log"]
 
 
@@ -161,7 +255,7 @@ def test_another_installer_is_not_run(machine, role):
 
 def test_a_failing_installer_fails(machine):
     machine._program("curl", "echo 'could not resolve host' >&2; exit 6")
-    done = machine.run(k3s.server_script(RELEASE, AT, [], "t", cluster=None))
+    done = machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
     assert done.returncode == 6
     assert "could not resolve" in done.stderr
     assert machine.log.read_text() == ""

@@ -13,14 +13,14 @@ def k3s(tmp_path):
     log = tmp_path / "deleted"
     log.touch()
 
-    def run(script, *, provider_id="", ready=True):
+    def run(script, *, node="", ready=True):
         program = tmp_path / "k3s"
         program.write_text(
             f"""#!/bin/sh
 case "$*" in
   *"get --raw /readyz"*) {"true" if ready else "false"} ;;
-  *"get node"*) printf %s '{provider_id}' ;;
-  *"delete node"*) echo "$*" >> {log} ;;
+  *"get node"*) printf %s '{node}' ;;
+  *delete*) echo "$*" >> {log} ;;
 esac
 """
         )
@@ -35,16 +35,23 @@ esac
 
 @pytest.mark.parametrize("provider_id", ["", "hcloud://42", "ccm-from-scratch://42"])
 def test_a_node_of_this_server_or_of_none_stays(k3s, provider_id):
-    assert k3s(make_room_script("w-1", "42"), provider_id=provider_id) == ""
+    assert k3s(make_room_script("w-1", "42"), node=f"Node {provider_id}") == ""
 
 
 @pytest.mark.parametrize("provider_id", ["hcloud://41", "ccm-from-scratch://142", "hcloud://421"])
-def test_a_node_of_another_server_goes(k3s, provider_id):
-    assert "w-1" in k3s(make_room_script("w-1", "42"), provider_id=provider_id)
+def test_a_node_of_another_server_goes_with_its_password(k3s, provider_id):
+    node, password = k3s(make_room_script("w-1", "42"), node=f"Node {provider_id}").splitlines()
+    assert node.endswith("delete node --ignore-not-found --timeout=30s w-1")
+    assert "--namespace=kube-system delete secret" in password
+    assert password.endswith(" w-1.node-password.k3s")
+
+
+def test_the_password_of_a_machine_that_never_became_a_node_goes(k3s):
+    assert "w-1.node-password.k3s" in k3s(make_room_script("w-1", "42"), node="")
 
 
 def test_a_cluster_that_does_not_answer_yet_has_no_nodes(k3s):
-    assert k3s(make_room_script("w-1", "42"), provider_id="hcloud://41", ready=False) == ""
+    assert k3s(make_room_script("w-1", "42"), node="Node hcloud://41", ready=False) == ""
 
 
 def test_a_server_without_k3s_has_no_nodes():
@@ -52,8 +59,11 @@ def test_a_server_without_k3s_has_no_nodes():
     assert done.returncode == 0
 
 
-def test_leaving_deletes_the_node(k3s):
-    assert "w-1" in k3s(leave_script("w-1"))
+def test_leaving_deletes_the_node_and_its_password(k3s):
+    assert [line.split()[-1] for line in k3s(leave_script("w-1")).splitlines()] == [
+        "w-1",
+        "w-1.node-password.k3s",
+    ]
 
 
 @pytest.mark.parametrize(

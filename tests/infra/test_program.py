@@ -124,18 +124,19 @@ def test_the_sweep_is_deleted_first_and_never_skipped(declared):
     assert "Deployment::deployment-ccm-from-scratch" in depends
     assert "K3sAgent::worker-2" in depends
     assert TOKEN not in str(sweep.inputs)
-    assert sweep.inputs["generation"].endswith("/10.244.0.0/16/10.43.0.0/16")
+    assert "/10.244.0.0/16/10.43.0.0/16/10.0.0." in sweep.inputs["generation"]
+    assert "generation" not in sweep.secrets
 
 
 def test_an_unreachable_cluster_blocks_nothing(declared):
     provider = declared().one("pulumi:providers:kubernetes")
     assert provider.inputs["deleteUnreachable"] == "true"
-    assert provider.inputs["clusterIdentifier"].endswith("/10.244.0.0/16/10.43.0.0/16")
+    assert "/10.244.0.0/16/10.43.0.0/16/10.0.0." in provider.inputs["clusterIdentifier"]
 
 
 def test_secrets_are_never_plain(declared):
     program = declared(workerCount="1")
-    plain = {"private_key": "P", "token": "S" * 64, "kubeconfig": "K", "stringData": TOKEN}
+    plain = {"private_key": "P", "token": "S" * 80, "kubeconfig": "K", "stringData": TOKEN}
     seen = Counter()
     for item in program.all:
         for name in plain.keys() & item.inputs.keys():
@@ -144,7 +145,7 @@ def test_secrets_are_never_plain(declared):
         for name, value in item.inputs.items():
             if name not in item.secrets and name != "__provider":
                 assert TOKEN not in str(value)
-                assert "S" * 64 not in str(value)
+                assert "S" * 80 not in str(value)
     assert set(seen) == set(plain)
     for kind in ("KeyPair", "SharedSecret", "Kubeconfig"):
         assert program.of(DYNAMIC + kind)[0].options.additionalSecretOutputs
@@ -196,10 +197,18 @@ def test_the_image_is_built_while_servers_boot(declared):
     assert any("K3sServer::control" in urn for urn in needs)
 
 
-def test_agents_do_not_wait_for_the_server(declared):
+def test_agents_are_installed_and_upgraded_after_the_server(declared):
     for agent in declared().of(f"{DYNAMIC}K3sAgent"):
-        needs = {urn for entry in agent.options.propertyDependencies.values() for urn in entry.urns}
-        assert not any("K3sServer" in urn for urn in needs | set(agent.options.dependencies))
+        assert any("K3sServer::control" in urn for urn in agent.options.dependencies)
+
+
+def test_agents_join_with_a_token_that_is_not_the_servers(declared):
+    program = declared(workerCount="1")
+    assert {item.name for item in program.of(f"{DYNAMIC}SharedSecret")} == {"k3s-token", "k3s-agent-token"}
+    needs = program.one(f"{DYNAMIC}K3sAgent").options.propertyDependencies["token"].urns
+    assert [urn.rpartition("::")[2] for urn in needs] == ["k3s-agent-token"]
+    server = program.one(f"{DYNAMIC}K3sServer").options.propertyDependencies
+    assert server["token"].urns != server["agent_token"].urns
 
 
 def test_a_workers_name_is_free_before_it_joins(declared):
