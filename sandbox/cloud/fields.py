@@ -139,9 +139,9 @@ class Fields:
             self.wrong("labels", problem)
         return dict(value)
 
-    def address(self, name: str) -> IPv4Address | None:
+    def address(self, name: str, *, required: bool = False) -> IPv4Address | None:
         """An IPv4 address, or None."""
-        value = self.text(name)
+        value = self.text(name, required=required)
         try:
             return IPv4Address(value) if value else None
         except ValueError:

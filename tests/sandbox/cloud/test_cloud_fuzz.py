@@ -104,7 +104,7 @@ scalars = st.one_of(
     st.booleans(),
     st.integers(-1, 70000),
     st.sampled_from(FIRST_IDS),
-    st.sampled_from(WORDS),
+    st.sampled_from(["", " ", *WORDS]),
     st.floats(allow_nan=False),
     st.text(max_size=3),
 )

@@ -118,6 +118,18 @@ async def test_a_hundred_routes_are_the_limit(emulator: Emulator):
     assert (error["status"], error["code"]) == (403, "resource_limit_exceeded")
 
 
+@pytest.mark.parametrize("change", ["add_route", "delete_route"])
+@pytest.mark.parametrize("odd", ["", " ", None, "x", "10.0.0.2/33", "::1", 7])
+async def test_a_route_has_a_gateway_and_a_destination(emulator: Emulator, change, odd):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    path = f"/networks/{network['id']}/actions/{change}"
+    for field in ("gateway", "destination"):
+        body = {"destination": "10.244.0.0/24", "gateway": "10.0.0.2", field: odd}
+        error = await emulator.refused("POST", path, body)
+        assert (error["status"], error["code"]) == (422, "invalid_input")
+        assert [wrong["name"] for wrong in error["details"]["fields"]] == [field]
+
+
 async def test_a_network_takes_one_change_at_a_time(start: Start):
     gate = Gate()
     emulator = await start(gate)

@@ -105,7 +105,8 @@ async def add_route(call: Call) -> Reply:
 async def delete_route(call: Call) -> Reply:
     """Remove a route."""
     network, fields = _free(call), call.fields()
-    destination, gateway = fields.network("destination", required=True), fields.address("gateway")
+    destination = fields.network("destination", required=True)
+    gateway = fields.address("gateway", required=True)
     fields.check()
     route = NetworkRoute(str(destination), str(gateway))
     if route not in network.routes:

@@ -100,9 +100,8 @@ def read_route(fields: Fields, network: Network) -> NetworkRoute:
     Raises:
         InvalidInput: it can't.
     """
-    destination, gateway = fields.network("destination", required=True), fields.address("gateway")
-    if gateway is None and "gateway" not in fields:
-        fields.wrong("gateway", "Missing data for required field.")
+    destination = fields.network("destination", required=True)
+    gateway = fields.address("gateway", required=True)
     fields.check()
     route = NetworkRoute(str(destination), str(gateway))
     if problems := route_problems(IPv4Network(network.ip_range), network.subnets, network.routes, route):
