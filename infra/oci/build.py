@@ -161,10 +161,7 @@ class _Builder:
 
     def _application(self, target: Path) -> Layer:
         with self._inside(recipe.APPLICATION) as folder:
-            for path, content in self._source.files.items():
-                file = folder / path
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(content)
+            write_application(self._source, folder)
             self._compile(self._tree, recipe.APPLICATION)
             return write_layer(folder, recipe.APPLICATION, target, self._source.epoch)
 
@@ -192,6 +189,14 @@ class _Builder:
             f"/{path}",
         ]
         run(f"compiling {path}", command, _COMPILE_SECONDS)
+
+
+def write_application(source: Source, folder: Path) -> None:
+    """Writes our own package into a folder, as if it had been installed there."""
+    for path, content in source.files.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
 
 
 def remove_dead_weight(folder: Path) -> None:
