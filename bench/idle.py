@@ -16,7 +16,7 @@ import sys
 from bench.lab import hours
 from bench.lab.report import Row, main
 from bench.lab.stage import stage
-from bench.lab.subject import Subject, running
+from bench.lab.subject import Subject, official, running
 from ccm.kube.objects import Node
 
 SERVERS, BALANCERS, PORTS, TARGETS, BOUND = 1000, 20, 2, 25, 300
@@ -57,14 +57,14 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
     counts = (await hours.ours("idle", SERVERS))["counts"]
     theirs = None
     if arguments.peer:
-        theirs = await peer(Subject("peer", (str(arguments.peer),)), arguments.peer_minutes)
+        theirs = await peer(official(arguments.peer), arguments.peer_minutes)
     return [
         Row(
             f"steady state, {SERVERS} nodes, {BALANCERS} load balancers, one hour",
             sum(counts.values()),
             BOUND,
             peer=theirs,
-            official="240 + sweeps",
+            official="240, by formula",
             note=", ".join(f"{n} x {name}" for name, n in sorted(counts.items())),
         )
     ]

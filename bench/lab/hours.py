@@ -17,6 +17,9 @@ from bench.lab.processes import child
 from bench.lab.report import BenchError, say
 
 _LOG_END = 2000
+REFRESH_MINUTES = (
+    5  # how often upstream looks at all nodes: --node-status-update-frequency, which nobody sets
+)
 
 
 async def ours(scenario: str, servers: int) -> dict[str, Any]:
@@ -49,10 +52,22 @@ def options(parser: argparse.ArgumentParser) -> None:
     """The argument of comparisons that take an hour."""
     parser.add_argument(
         "--peer-minutes",
-        type=float,
-        default=10.0,
-        help="how long the official binary is watched, in real time; its counts are scaled to an hour",
+        type=_minutes,
+        default=2 * REFRESH_MINUTES,
+        help="how long the official binary is watched, in real time, a multiple of "
+        f"{REFRESH_MINUTES}; its counts are scaled to an hour",
     )
+
+
+def _minutes(text: str) -> int:
+    """Whole rounds of what comes every five minutes; a part of one counts as none or as many when scaled."""
+    minutes = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+    if not minutes or minutes % REFRESH_MINUTES:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a multiple of {REFRESH_MINUTES}: the official CCM looks at all nodes every "
+            f"{REFRESH_MINUTES} minutes, and what it does in a part of that can't be scaled to an hour"
+        )
+    return minutes
 
 
 async def real_time(

@@ -28,7 +28,7 @@ class Row:
         bound: What it may be at most; None = shown for information.
         unit: Of both.
         peer: The official CCM's figure from this run; None = there was none.
-        official: Its figure by its formulas or by earlier measurements, as a text.
+        official: What the genuine binary (v1.35.0) gave elsewhere, or its formula, as a text.
         note: How ours comes about.
     """
 
@@ -48,7 +48,7 @@ class Row:
 
 def table(title: str, rows: Sequence[Row]) -> str:
     """Rows for people."""
-    head = ("what", "ours", "at most", "peer", "official, by formula or earlier", "verdict")
+    head = ("what", "ours", "at most", "peer", "official v1.35.0", "verdict")
     lines = [head]
     for row in rows:
         verdict = "" if row.bound is None else ("PASS" if row.passed else "FAIL")

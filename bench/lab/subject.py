@@ -29,18 +29,35 @@ class Subject:
     Attributes:
         name: For people.
         command: How it starts, without flags.
+        flags: Those of its own.
     """
 
     name: str
     command: tuple[str, ...]
+    flags: tuple[str, ...] = ()
 
 
 OURS = Subject("ours", (sys.executable, "-m", "ccm"))
+# What the official manifests and the chart (v1.35.0) set, and what matters here: without the feature gate it
+# looks at all routes every few seconds, and fights for the network's lock with itself.
+_OFFICIAL_FLAGS = (
+    "--route-reconciliation-period=30s",
+    "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=true",
+)
+
+
+def official(program: Path | str) -> Subject:
+    """The official CCM as its manifests run it.
+
+    Args:
+        program: The path of its binary.
+    """
+    return Subject("peer", (str(program),), _OFFICIAL_FLAGS)
 
 
 def subjects(peer: Path | None) -> list[Subject]:
     """Ours, and the official one if a binary is named."""
-    return [OURS, *([Subject("peer", (str(peer),))] if peer else [])]
+    return [OURS, *([official(peer)] if peer else [])]
 
 
 def environment(endpoint: str, *, network: bool, more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -108,7 +125,7 @@ def running(
     log = stage.directory / f"{subject.name}.log"
     variables = {name: os.environ[name] for name in _KEPT if name in os.environ}
     variables |= environment(stage.cloud.endpoint, network=network, more=more)
-    command = [*subject.command, *flags(stage.kubeconfig, routes=routes), *extra_flags]
+    command = [*subject.command, *flags(stage.kubeconfig, routes=routes), *subject.flags, *extra_flags]
     say(f"running {subject.name}: {Path(subject.command[0]).name} {' '.join(subject.command[1:])}".rstrip())
     with child(command, log=log, environment=variables) as process:
         try:
