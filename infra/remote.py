@@ -24,7 +24,11 @@ _LONGEST_PAUSE = 3.0
 
 @dataclass(frozen=True)
 class Host:
-    """How to reach a server. Without `host_key` its first key is believed; with it, only this one."""
+    """How to reach a server. Without `host_key` its first key is believed; with it, only this one.
+
+    So the first connection to a new server trusts the way there. A host key of our own in its user data would
+    be readable by every Pod, from the metadata service.
+    """
 
     address: str
     private_key: str = field(repr=False)

@@ -212,7 +212,10 @@ def worker(environment):
 
 
 def test_down_leaves_nothing(environment):
+    """Nor what somebody made in the cloud, which it names."""
     site = environment.site
+    environment.api("/placement_groups", {"name": "mine", "type": "spread"})
     said = environment.dev("down").stdout
+    assert "what you made there yourself: placement group mine" in said
     assert "nothing is left" in said
     assert leftovers.find(site) == []
