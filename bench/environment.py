@@ -68,7 +68,7 @@ def main() -> None:
         table.add_column(column)
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    Console(emoji=False).print(table)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def deaths(kills: Sequence[Kill], *, calls: bool) -> Table:
 
 def report(cells: Sequence[Cell], kills: Sequence[Kill], *, calls: bool) -> None:
     """Print tables, failures and a sum."""
-    console = Console(width=max(WIDTH, Console().width))
+    console = Console(width=max(WIDTH, Console().width), emoji=False)
     if cells:
         console.print(matrix(cells, calls=calls))
     if kills:

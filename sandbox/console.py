@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.text import Text
 
 Progress = Callable[[str], None]
 
@@ -38,13 +39,13 @@ class Steps:
             A callable that says what the step is doing now: ``part`` or ``part: how far``.
         """
         started = self._clock()
-        with self._console.status(f"{what} …") as status:
+        with self._console.status(Text(f"{what} …")) as status:
             part, told = "", started
 
             def progress(text: str) -> None:
                 nonlocal part, told
                 if self._console.is_terminal:
-                    status.update(f"{what}: {text}")
+                    status.update(Text(f"{what}: {text}"))
                 elif text.partition(": ")[0] != part or self._clock() - told >= LOG_SECONDS:
                     self.note(f"  {what}: {text}")
                     part, told = text.partition(": ")[0], self._clock()
@@ -58,7 +59,8 @@ class Steps:
 
     def note(self, text: str) -> None:
         """Print a line without a mark."""
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        # as it is: in a plain string, rich would make an emoji of the ":a:" in an address
+        self._console.print(Text(text), soft_wrap=True)
 
     def _line(self, mark: str, text: str, started: float) -> None:
         self.note(f"{mark} {text} ({self._clock() - started:.1f} s)")

@@ -6,12 +6,14 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from sandbox import daemon, limits, packages
+from sandbox import daemon, genuine, limits, packages
+from sandbox.engine.__main__ import FORCE, find_genuine
 from sandbox.environment import MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import AUTO, Choice, decide, look
@@ -53,7 +55,7 @@ def examine(site: Site) -> Iterator[Check]:
     yield _kept("Kubernetes toolchain", toolchain.find(site.cache, choice.components) is not None, "≈ 10 min")
     if choice.kind == MACHINES:
         yield _kept("machine image", image.find(site.cache) is not None, "≈ 1 min")
-    yield _pulumi(site)
+    yield from pulumi_checks(os.environ, site.root / ".venv/bin/pulumi")
     yield Check("ok", "this clone's addresses", f"127.0.0.1:{site.port}, machines in {site.public_range}")
     yield _running(site)
 
@@ -93,13 +95,44 @@ def _kept(what: str, there: bool, takes: str) -> Check:  # noqa: FBT001 - two st
     return Check("note", what, "not made yet", f"./dev up makes it ({takes})")
 
 
-def _pulumi(site: Site) -> Check:
-    own = (site.root / ".venv/bin/pulumi").resolve()
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        candidate = Path(folder) / "pulumi"
-        if os.access(candidate, os.X_OK) and candidate.resolve() != own:
-            return Check("ok", "Pulumi", f"{candidate} (the genuine CLI is used)")
-    return Check("note", "Pulumi", "no CLI on PATH: the embedded engine is used", "fine for the sandbox")
+def pulumi_checks(environment: Mapping[str, str], own: Path) -> Iterator[Check]:
+    """What runs the Pulumi program here, and whether it has what it needs.
+
+    Args:
+        environment: with PATH, where a genuine CLI is looked for.
+        own: this project's command ``pulumi``, which hands over to a genuine one.
+    """
+    cli = find_genuine(environment, own)
+    if cli is None:
+        yield Check("note", "Pulumi", "no CLI on PATH: the embedded engine is used", "fine for the sandbox")
+        return
+    if environment.get(FORCE) == "embedded":
+        yield Check("note", "Pulumi", f"{FORCE}=embedded: the embedded engine is used, not {cli}")
+        return
+    try:
+        version, plugins = genuine.cli_version(cli, environment), genuine.plugins(cli, environment)
+    except MissingRequirement as error:
+        yield Check("missing", "Pulumi", str(error), f"mend it, or {FORCE}=embedded for the embedded engine")
+        return
+    sdk = metadata.version("pulumi")
+    yield Check("ok", "Pulumi", f"{cli} {version} (the genuine CLI is used; the SDK is {sdk})")
+    yield from map(_plugin, plugins)
+
+
+def _plugin(plugin: genuine.Plugin) -> Check:
+    what = f"Pulumi plugin {plugin.name}"
+    if plugin.on_path:
+        return Check("ok", what, f"{plugin.on_path}, whatever its version (the SDK is {plugin.wanted})")
+    have = ", ".join(plugin.found) or "none"
+    if plugin.is_there:
+        return Check("ok", what, f"{have} (the SDK is {plugin.wanted})")
+    return Check(
+        "note",
+        what,
+        f"the SDK wants {plugin.wanted} or newer; installed: {have}",
+        f"the first 'pulumi up' downloads it, or: pulumi plugin install resource {plugin.name} "
+        f"{plugin.wanted}; without the Internet: {FORCE}=embedded",
+    )
 
 
 def _running(site: Site) -> Check:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sandbox.console import Steps
 from sandbox.engine.errors import EngineError
 from sandbox.engine.workspace import open_workspace
 from sandbox.environment import STACKS, exports, merged
@@ -22,7 +24,9 @@ def environment(site: Site, built: Toolchain | None) -> dict[str, str]:
     return merged(os.environ, {**own, **quiet})
 
 
-def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint: str) -> None:
+def run(
+    site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint: str, *, quiet: bool = False
+) -> None:
     """Run ``pulumi`` in the clone; its output goes to ours.
 
     Args:
@@ -30,27 +34,64 @@ def run(site: Site, variables: Mapping[str, str], arguments: Sequence[str], hint
         variables: the environment.
         arguments: after ``pulumi``.
         hint: what to do when it fails.
+        quiet: print what it said only when it fails.
 
     Raises:
         StepFailed: it ended with an error.
         KeyboardInterrupt: somebody pressed Ctrl-C, and it has ended.
     """
     command = [str(site.root / ".venv/bin/pulumi"), *arguments]
-    with subprocess.Popen(command, cwd=site.root, env=dict(variables)) as child:
+    into, with_it = (subprocess.PIPE, subprocess.STDOUT) if quiet else (None, None)
+    with subprocess.Popen(
+        command, cwd=site.root, env=dict(variables), text=True, stdout=into, stderr=with_it
+    ) as child:
         try:
-            code = child.wait()
+            said, _ = child.communicate()
+            code = child.returncode
         except KeyboardInterrupt:
             # The terminal has told it, too: it finishes what it has begun and keeps that in its state. A
             # second Ctrl-C ends it at once.
             child.wait()
             raise
     if code:
+        print(said or "", end="", file=sys.stderr)
         raise StepFailed(f"pulumi {arguments[0]}", code, hint)
 
 
 def select_stack(site: Site, variables: Mapping[str, str], stack: str) -> None:
     """Make a stack if it is not there, and choose it."""
-    run(site, variables, ["stack", "select", stack, "--create"], "See the message above")
+    run(site, variables, ["stack", "select", stack, "--create"], "See the message above", quiet=True)
+
+
+def set_config(site: Site, variables: Mapping[str, str], stack: str, key: str, value: str) -> None:
+    """Change one of a stack's settings."""
+    arguments = ["config", "set", "--stack", stack, key, value]
+    run(site, variables, arguments, "See the message above", quiet=True)
+
+
+def clear_locks(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> None:
+    """Remove the locks that ended processes of this machine have left on a stack, and say so.
+
+    The embedded engine passes over them, the genuine CLI refuses every command until ``pulumi cancel``.
+
+    Raises:
+        SandboxError: somebody still works on the stack, or may: a process of another machine.
+    """
+    try:
+        locks = open_workspace(site.root, variables).backend.locks(stack)
+    except EngineError as error:
+        raise SandboxError(str(error)) from error
+    for lock in locks:
+        if not lock.has_ended:
+            otherwise = f"; if you are sure that it has: 'pulumi cancel --stack {stack}'"
+            raise SandboxError(
+                f"the stack '{stack}' is locked by {lock.holder}: wait for it to end"
+                + ("" if lock.runs_here else otherwise)
+            )
+    for lock in locks:
+        steps.note(f"• the stack '{stack}' was left locked by {lock.holder}, which has ended: pulumi cancel")
+    if locks:
+        run(site, variables, ["cancel", "--stack", stack, "--yes"], "See the message above", quiet=True)
 
 
 def refuse_to_lose(site: Site, variables: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, pulumi
+from sandbox import cluster, daemon, pulumi, stack_settings
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
 from sandbox.errors import SandboxError
@@ -37,7 +37,10 @@ def run(site: Site, _arguments: argparse.Namespace) -> int:
     before = cluster.deployment(site, built)["metadata"]["generation"]
     up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]
     hint = "Correct what it names and run './dev deploy' again; './dev logs' follows the CCM that runs"
-    pulumi.run(site, pulumi.environment(site, built), up, hint)
+    variables = pulumi.environment(site, built)
+    stack_settings.ensure(site, STACKS[MACHINES])
+    pulumi.clear_locks(site, variables, STACKS[MACHINES], steps)
+    pulumi.run(site, variables, up, hint)
     if cluster.deployment(site, built)["metadata"]["generation"] == before:
         steps.note("✓ nothing to roll out: the CCM that runs was made from what this tree holds")
     else:

@@ -66,10 +66,12 @@ def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
     if kind == HOLLOW and built and ccm.find(site):
         with steps.step("Services of type LoadBalancer deleted"):
             cluster.delete_load_balancers(site, built)
+    variables = pulumi.environment(site, built)
     stack_settings.ensure(site, STACKS[kind])
+    pulumi.clear_locks(site, variables, STACKS[kind], steps)
     pulumi.run(
         site,
-        pulumi.environment(site, built),
+        variables,
         ["destroy", "--stack", STACKS[kind], "--yes", "--skip-preview"],
         "Try again, or './dev down --force', which asks neither Pulumi nor the cloud",
     )

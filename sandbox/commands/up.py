@@ -61,10 +61,10 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     variables = pulumi.environment(site, prepared.toolchain)
     stack = STACKS[kind]
     stack_settings.ensure(site, stack)
+    pulumi.clear_locks(site, variables, stack, steps)
     pulumi.select_stack(site, variables, stack)
     if arguments.workers is not None:
-        workers = ["config", "set", "--stack", stack, "workerCount", str(arguments.workers)]
-        pulumi.run(site, variables, workers, "See the message above")
+        pulumi.set_config(site, variables, stack, "workerCount", str(arguments.workers))
     pulumi.run(
         site,
         variables,

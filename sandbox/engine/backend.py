@@ -47,6 +47,40 @@ def open_backend(project: Project, environment: Mapping[str, str], home: Path) -
 
 
 @dataclass(frozen=True)
+class Lock:
+    """What a run leaves beside a stack's state as long as it works on it.
+
+    Attributes:
+        path: The file.
+        pid: Its process.
+        username: Who started it.
+        hostname: The machine that it runs on.
+        timestamp: Since when, as RFC 3339 has it.
+    """
+
+    path: Path
+    pid: int
+    username: str
+    hostname: str
+    timestamp: str
+
+    @property
+    def holder(self) -> str:
+        """Who holds it, for a person."""
+        return f"process {self.pid} of {self.username}@{self.hostname} since {self.timestamp}"
+
+    @property
+    def runs_here(self) -> bool:
+        """Tell whether the process runs on this machine."""
+        return self.hostname == socket.gethostname() and _is_alive(self.pid)
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether the process is known to have ended; of another machine's nothing is known."""
+        return self.hostname == socket.gethostname() and not _is_alive(self.pid)
+
+
+@dataclass(frozen=True)
 class Backend:
     """Checkpoints of one project's stacks below a folder."""
 
@@ -136,7 +170,7 @@ class Backend:
         Raises:
             LockedError: Another run holds it.
         """
-        folder = self.folder / ".pulumi" / "locks" / "organization" / self.project / stack
+        folder = self._locks(stack)
         own = folder / f"{uuid.uuid4()}.json"
         try:
             self._prepare(folder)
@@ -144,12 +178,41 @@ class Backend:
         except OSError as error:
             raise StateError(f"{own}: the stack can't be locked: {error.strerror}") from error
         try:
-            for other in sorted(folder.glob("*.json")):
-                if other != own:
-                    _check_lock(stack, other)
+            for lock in self.locks(stack):
+                if lock.path != own:
+                    self._take_away(stack, lock)
             yield
         finally:
             own.unlink(missing_ok=True)
+
+    def locks(self, stack: str) -> list[Lock]:
+        """The locks on a stack, whoever holds them."""
+        return [lock for path in sorted(self._locks(stack).glob("*.json")) if (lock := _read_lock(path))]
+
+    def cancel(self, stack: str) -> int:
+        """Remove the locks on a stack; how many there were.
+
+        The genuine CLI removes every one. This removes none of a process that still runs on this machine.
+
+        Raises:
+            LockedError: There is such a one.
+        """
+        locks = self.locks(stack)
+        for lock in locks:
+            if lock.runs_here:
+                raise LockedError(stack, lock.holder, lock.path)
+        for lock in locks:
+            lock.path.unlink(missing_ok=True)
+        return len(locks)
+
+    def _locks(self, stack: str) -> Path:
+        return self.folder / ".pulumi" / "locks" / "organization" / self.project / stack
+
+    @staticmethod
+    def _take_away(stack: str, lock: Lock) -> None:
+        if not lock.has_ended:
+            raise LockedError(stack, lock.holder, lock.path)
+        lock.path.unlink(missing_ok=True)
 
     def _prepare(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -167,16 +230,15 @@ def _holder() -> dict[str, Any]:
     }
 
 
-def _check_lock(stack: str, path: Path) -> None:
+def _read_lock(path: Path) -> Lock | None:
+    """A lock; None where it was just released, or is just being written by a run that will see ours."""
     try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return  # just released, or just being written by a run that will see our lock
-    if holder.get("hostname") == socket.gethostname() and not _is_alive(int(holder.get("pid", 0))):
-        path.unlink(missing_ok=True)
-        return
-    who = f"process {holder.get('pid')} of {holder.get('username')}@{holder.get('hostname')}"
-    raise LockedError(stack, f"{who} since {holder.get('timestamp')}", path)
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return Lock(
+            path, int(data["pid"]), str(data["username"]), str(data["hostname"]), str(data["timestamp"])
+        )
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _is_alive(pid: int) -> bool:

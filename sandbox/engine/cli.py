@@ -108,6 +108,11 @@ def parser() -> argparse.ArgumentParser:
         "destroy", aliases=["down"], parents=[changing], help="delete all of the stack's resources"
     )
     destroy.add_argument("--remove", action="store_true", help="remove the stack afterwards")
+    cancel = commands.add_parser(
+        "cancel", parents=[common], help="remove the lock that a killed run has left on a stack"
+    )
+    cancel.add_argument("name", nargs="?", help="the stack")
+    cancel.add_argument("-y", "--yes", action="store_true", help="don't ask")
     commands.add_parser("version", help="print the version of the SDK that the engine serves")
     _stack_commands(commands.add_parser("stack", parents=[common], help="work with stacks"), common)
     _config_commands(commands.add_parser("config", parents=[common], help="work with configuration"), common)
@@ -186,6 +191,10 @@ def _command(name: str) -> Callable[[argparse.Namespace, Path, Mapping[str, str]
         from sandbox.engine.commands import stacks  # noqa: PLC0415  each command loads only what it needs
 
         return stacks.run
+    if name == "cancel":
+        from sandbox.engine.commands import stacks  # noqa: PLC0415
+
+        return stacks.cancel
     if name == "config":
         from sandbox.engine.commands import configuration  # noqa: PLC0415
 

@@ -81,7 +81,7 @@ class LockedError(StateError):
     def __init__(self, stack: str, holder: str, path: object) -> None:
         super().__init__(
             f"the stack '{stack}' is locked by {holder}; wait for it to end, "
-            f"or delete {path} if you are sure that it is gone"
+            f"or delete {path} if you are sure that it is gone ('pulumi cancel' does)"
         )
         self.stack = stack
         self.holder = holder

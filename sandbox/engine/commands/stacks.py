@@ -36,6 +36,21 @@ def run(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, s
     return 0
 
 
+def cancel(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, str]) -> int:
+    """Remove the locks on a stack; the exit status."""
+    workspace = open_workspace(folder, environment)
+    print(BANNER, file=sys.stderr)
+    stack = _name(arguments, workspace)
+    if not arguments.yes:
+        if not sys.stdin.isatty() or arguments.non_interactive:
+            raise UsageError("--yes must be passed in to proceed when running in non-interactive mode")
+        if input(f"This removes the locks on '{stack}'. Type its name: ").strip() != stack:
+            raise UsageError("the name does not match; nothing was removed")
+    workspace.backend.cancel(stack)
+    print(f"The currently running update for '{stack}' has been canceled!")
+    return 0
+
+
 def _name(arguments: argparse.Namespace, workspace: Workspace) -> str:
     return workspace.stack_name(getattr(arguments, "name", None) or arguments.stack)
 

@@ -206,6 +206,23 @@ def test_the_lock_of_a_dead_run_is_taken_over(backend: Backend) -> None:
     assert not list(backend.folder.rglob("locks/**/*.json"))
 
 
+def test_cancel_removes_locks_but_none_of_a_run_that_goes_on(backend: Backend) -> None:
+    with backend.locked("dev"):
+        with pytest.raises(LockedError, match=rf"process {os.getpid()} "):
+            backend.cancel("dev")
+        (own,) = backend.locks("dev")
+        assert own.runs_here
+        assert not own.has_ended
+        elsewhere = own.path.with_name("other.json")
+        elsewhere.write_text(own.path.read_text().replace(own.hostname, "another-machine"))
+        damaged = own.path.with_name("damaged.json")
+        damaged.write_text("{")
+        assert {lock.path for lock in backend.locks("dev")} == {own.path, elsewhere}
+    assert not own.path.exists()
+    assert backend.cancel("dev") == 1
+    assert not elsewhere.exists()
+
+
 def test_backends_are_folders(tmp_path: Path) -> None:
     project = Project("lab", tmp_path / "p", tmp_path / "p", backend_url="file://../s")
     assert open_backend(project, {}, tmp_path).folder == tmp_path / "p" / "../s"

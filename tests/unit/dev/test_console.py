@@ -40,6 +40,23 @@ def test_a_step_is_a_line_with_its_time(steps, screen, clock):
     assert screen.getvalue() == "✓ build (1.2 s)\n"
 
 
+@pytest.mark.parametrize("text", ["2001:db8:0:a::1 :smile:", "[bold]x[/bold] [0]"])
+def test_what_is_told_is_printed_as_it_is(steps, screen, text):
+    steps.note(text)
+    with steps.step(text) as progress:
+        progress(text)
+    assert screen.getvalue().count(text) == 4
+
+
+def test_a_terminal_gets_it_as_it_is_too(clock):
+    screen = io.StringIO()
+    steps = Steps(Console(file=screen, force_terminal=True, width=60, no_color=True), clock)
+    with steps.step("2001:db8:0:a::1") as progress:
+        progress("2001:db8:0:b::1")
+    assert "🅰" not in screen.getvalue()
+    assert "2001:db8:0:a::1" in screen.getvalue()
+
+
 def test_a_step_that_fails_is_marked_and_the_error_goes_on(steps, screen):
     with pytest.raises(OSError, match="full"), steps.step("build", "built"):
         raise OSError("full")

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from pretended import pretended_sandbox
+from rich.console import Console
 
 from sandbox import pulumi, stack_settings
 from sandbox.commands import up
+from sandbox.console import Steps
 from sandbox.engine.secrets import Crypter
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
@@ -33,6 +37,7 @@ except KeyboardInterrupt:
 """
 DEV = """
 import os, signal, sys
+from io import StringIO
 from pathlib import Path
 from sandbox import pulumi, site
 signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
@@ -102,6 +107,69 @@ def test_nothing_stays_in_the_home_of_the_user(clone, variables, tmp_path):
     workspace.select("local")
     pulumi.forget_selection(clone, variables)
     assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
+
+
+# --- locks
+
+
+def lock(site, stack, pid, hostname=None):
+    """A lock as the genuine CLI leaves it when it is killed."""
+    folder = site.state / "pulumi/.pulumi/locks/organization/project" / stack
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "c52c2a3c-8d2b-4a6e-8f53-0c8d1c5a4f11.json"
+    content = {
+        "pid": pid,
+        "username": "root",
+        "hostname": hostname or socket.gethostname(),
+        "timestamp": "2026-11-21T23:57:29.123456789+01:00",
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.fixture
+def ended():
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        child.wait()
+    return child.pid
+
+
+@pytest.fixture
+def command(clone, variables):
+    """The command `pulumi` of the clone."""
+    program = clone.root / ".venv/bin/pulumi"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m sandbox.engine "$@"\n')
+    program.chmod(0o755)
+    return {**os.environ, **variables, "PYTHONPATH": str(ROOT), "CCMFS_ENGINE": "embedded"}
+
+
+def test_the_lock_of_an_ended_process_is_said_and_removed(clone, command, ended, capfd):
+    keep_state(clone, "local")
+    path = lock(clone, "local", ended)
+    screen = StringIO()
+    pulumi.clear_locks(clone, command, "local", Steps(Console(file=screen)))
+    assert not path.exists()
+    assert f"locked by process {ended} of root@" in screen.getvalue()
+    assert "which has ended: pulumi cancel" in screen.getvalue()
+    assert capfd.readouterr().out == ""
+    pulumi.clear_locks(clone, command, "local", Steps(Console(file=(silent := StringIO()))))
+    assert silent.getvalue() == ""
+
+
+@pytest.mark.parametrize("hostname", [None, "another-machine"])
+def test_a_lock_that_may_be_held_is_named_and_stays(clone, command, hostname, ended):
+    pid = os.getpid() if hostname is None else ended
+    path = lock(clone, "local", pid, hostname)
+    with pytest.raises(SandboxError, match=rf"locked by process {pid} of root@.* wait for it to end"):
+        pulumi.clear_locks(clone, command, "local", Steps(Console(file=StringIO())))
+    assert path.exists()
+
+
+def test_what_fails_quietly_is_told(clone, command, capfd):
+    with pytest.raises(SandboxError, match=r"pulumi config failed \(exit code 1\)"):
+        pulumi.set_config(clone, command, "local", "a:b:c", "1")
+    assert "'a:b:c' is not a configuration key" in capfd.readouterr().err
 
 
 # --- the settings of the stacks
