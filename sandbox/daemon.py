@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -10,43 +11,121 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from sandbox import host
 from sandbox.errors import NotRunning, SandboxError
+from sandbox.machines import processes
+from sandbox.machines.processes import Identity
 from sandbox.site import Site
 
 START_SECONDS = 60
 STOP_SECONDS = 60
+LOCK_SECONDS = 1
 POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class Running:
-    """A sandbox process: its id and what it was started with."""
+    """A sandbox process: what it noted of itself, and what it was started with.
+
+    Attributes:
+        pid: its number, where it was started; another process namespace has others.
+        backend: ``machines``, ``hollow`` or ``records``.
+        actions: ``instant`` or ``realistic``.
+        k3s: the genuine k3s binary that it serves; empty: the stand-in.
+        port: on 127.0.0.1; 0: unknown.
+        start_time: in clock ticks since the host's boot.
+        boot_id: of the host's boot.
+    """
 
     pid: int
     backend: str
     actions: str = ""
     k3s: str = ""
+    port: int = 0
+    start_time: int = 0
+    boot_id: str = ""
+
+    @property
+    def process(self) -> Identity:
+        """What tells it from later processes of the same number."""
+        return Identity(self.pid, self.start_time, self.boot_id)
+
+
+def note(site: Site, running: Running) -> None:
+    """Keep what a process that serves has to tell of itself."""
+    new = _record(site).with_suffix(".new")
+    new.write_text(json.dumps(asdict(running)))
+    new.replace(_record(site))
+
+
+def forget(site: Site) -> None:
+    """Nobody serves."""
+    _record(site).unlink(missing_ok=True)
+
+
+def _record(site: Site) -> Path:
+    return site.state / "serve.json"
 
 
 def find(site: Site) -> Running | None:
-    """The site's process, if it runs (whether it answers yet or not)."""
+    """The site's process, if it runs (whether it answers yet or not).
+
+    It does as long as it holds its lock, which the kernel takes from it when it ends; that is true for
+    callers in other process and mount namespaces, too.
+    """
     try:
-        record = Running(**json.loads((site.state / "serve.json").read_text()))
+        record = Running(**json.loads(_record(site).read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return None  # none yet, or what a power cut has left of it
-    return record if host.process_matches(record.pid, ("sandbox", "serve")) else None
+    return record if _is_locked(site.state / "serve.lock") else None
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+@contextmanager
+def only_one(site: Site) -> Iterator[None]:
+    """Hold the clone's lock while serving: a process that is only starting has no record and no port yet.
+
+    Raises:
+        SandboxError: another process has it.
+    """
+    with (site.state / "serve.lock").open("w") as lock:
+        deadline = time.monotonic() + LOCK_SECONDS  # whoever looks whether we run has it for a moment
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise SandboxError(
+                        "the sandbox of this clone is just being started; try again"
+                    ) from error
+            time.sleep(POLL_SECONDS)
+        forget(site)  # of a process that was killed
+        yield
 
 
 def health(site: Site) -> dict[str, Any] | None:
-    """What ``/_sandbox/health`` says, or None while nobody answers on the site's port."""
+    """What ``/_sandbox/health`` says, or None while nobody answers on the port."""
+    running = find(site)
+    port = running.port if running and running.port else site.port
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{site.port}/_sandbox/health", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/_sandbox/health", timeout=5) as answer:
             return json.load(answer)
     except (OSError, urllib.error.URLError, json.JSONDecodeError):
         return None
@@ -137,9 +216,9 @@ def stop(site: Site) -> bool:
     running = find(site)
     if running is None:
         return False
-    os.kill(running.pid, signal.SIGTERM)
+    _signal(running, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
-    while host.process_matches(running.pid, ("sandbox", "serve")):
+    while _is_locked(site.state / "serve.lock"):
         if time.monotonic() > deadline:
             raise SandboxError(
                 f"the sandbox (process {running.pid}) does not end; type './dev down --force', which removes "
@@ -154,9 +233,23 @@ def kill(site: Site) -> None:
     running = find(site)
     if running is None:
         return
-    os.kill(running.pid, signal.SIGKILL)
-    while host.process_matches(running.pid, ("sandbox", "serve")):
+    _signal(running, signal.SIGKILL)
+    while _is_locked(site.state / "serve.lock"):
         time.sleep(POLL_SECONDS)
+
+
+def _signal(running: Running, number: int) -> None:
+    """Signal this very process.
+
+    Raises:
+        SandboxError: it can't be seen from here.
+    """
+    if not processes.alive(running.process):
+        raise SandboxError(
+            f"the sandbox of this clone runs where this command can't see it (process {running.pid}, port "
+            f"{running.port}), as in a container; end it there"
+        )
+    os.kill(running.pid, number)
 
 
 def last_lines(site: Site, count: int = 12) -> str:

@@ -8,7 +8,7 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from pathlib import Path
@@ -109,12 +109,3 @@ def port_is_free(port: int) -> bool:
                 return False
             raise
     return True
-
-
-def process_matches(pid: int, words: Sequence[str]) -> bool:
-    """Whether a process lives and its command line contains all the words."""
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return all(word in command for word in words)

@@ -8,7 +8,6 @@ namespace, so that these addresses are the same in every clone.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from sandbox import daemon
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import Backend, RecordsBackend
 from sandbox.cloud.config import ActionMode, CloudConfig
@@ -25,6 +25,7 @@ from sandbox.errors import SandboxError
 from sandbox.hollow.backend import HollowBackend, control_plane_directory
 from sandbox.kinds import decide, look
 from sandbox.kubernetes import image, installer
+from sandbox.machines import processes
 from sandbox.machines.backend import MachinesBackend
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
@@ -92,18 +93,23 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    record = site.state / "serve.json"
     try:
         await runner.setup()
         await _listen(runner, options.port, backend)
         k3s = str(options.k3s.resolve()) if options.k3s else ""
-        started = {"pid": os.getpid(), "backend": backend.name, "actions": options.actions, "k3s": k3s}
-        record.write_text(json.dumps(started))
+        own = processes.identify(os.getpid())
+        start_time, boot_id = (own.start_time, own.boot_id) if own else (0, "")
+        daemon.note(
+            site,
+            daemon.Running(
+                os.getpid(), backend.name, options.actions, k3s, options.port, start_time, boot_id
+            ),
+        )
         say(f"Hetzner Cloud API  http://127.0.0.1:{options.port}/v1 ({backend.name} backend)")
         await stopped.wait()
     finally:
         await runner.cleanup()
-        record.unlink(missing_ok=True)
+        daemon.forget(site)
 
 
 async def _listen(runner: web.AppRunner, port: int, backend: Backend) -> None:

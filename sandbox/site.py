@@ -14,11 +14,12 @@ import secrets
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
+from sandbox import views
 from sandbox.errors import SiteError
 
 # The ranges for documentation (RFC 5737): nobody routes them, so a host rarely uses them itself.
@@ -78,11 +79,26 @@ class Site:
 
 @dataclass(frozen=True)
 class Claim:
-    """What one site has claimed in the registry."""
+    """What one site has claimed in the registry.
+
+    Attributes:
+        root: the clone, as the one saw it who claimed.
+        port: of the API.
+        public_range: the public addresses of the machines.
+        seen: the folders that the clone lay in then; without them nothing proves that it is gone.
+    """
 
     root: str
     port: int
     public_range: str
+    seen: tuple[views.Identity, ...] = ()
+
+    def fits(self, others: Iterable[Claim]) -> bool:
+        """Whether nobody else has claimed any of it."""
+        own = IPv4Network(self.public_range)
+        return all(
+            other.port != self.port and not own.overlaps(IPv4Network(other.public_range)) for other in others
+        )
 
 
 def site_id(root: Path) -> str:
@@ -118,14 +134,21 @@ def choose(
     if public_range is None:
         raise SiteError(
             f"all {len(ranges)} ranges of public addresses are in use by this host or by other clones; "
-            "run './dev down' in a clone that you no longer need"
+            f"{_way_out(others)}"
         )
     if port is None:
         raise SiteError(
-            f"no free TCP port on 127.0.0.1 between {PORTS.start} and {PORTS.stop - 1}; "
-            "run './dev down' in a clone that you no longer need"
+            f"no free TCP port on 127.0.0.1 between {PORTS.start} and {PORTS.stop - 1}; {_way_out(others)}"
         )
     return Claim("", port, str(public_range))
+
+
+def _way_out(others: Iterable[Claim]) -> str:
+    clones = ", ".join(sorted(other.root for other in others)) or "none"
+    return (
+        f"run './dev down' in a clone that you no longer need ({clones}); where one was removed without it, "
+        "delete its entry in sites.json in the cache"
+    )
 
 
 def _from(items: list[Any], seed: int) -> list[Any]:
@@ -168,9 +191,15 @@ def open_site(
         cache.mkdir(parents=True, exist_ok=True)
         with _registry(cache / "sites.json") as claims:
             if own not in claims:
-                chosen = choose(own, claims, used_ranges(), port_is_free)
-                claims[own] = Claim(str(root), chosen.port, chosen.public_range)
-            claim = claims[own]
+                noted = _noted(state / "claim.json")
+                others = [claim for other, claim in claims.items() if other != own]
+                # What this clone had before the registry lost it is what its machines have now.
+                kept = noted if noted and noted.fits(others) else None
+                chosen = kept or choose(own, claims, used_ranges(), port_is_free)
+                claims[own] = chosen
+            claim = replace(claims[own], root=str(root), seen=tuple(views.chain(root)))
+            claims[own] = claim
+            _replace(state / "claim.json", json.dumps(vars(claim)))
         token = _kept(state / "token", new_token)
     except OSError as error:
         raise SiteError(
@@ -188,22 +217,39 @@ def release_site(site: Site) -> None:
 
 @contextmanager
 def _registry(path: Path) -> Iterator[dict[str, Claim]]:
-    """The claims of all sites, locked; entries of clones that are gone are dropped."""
+    """The claims of all sites, locked; those of clones that are certainly gone are dropped."""
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield (claims := _read(path))
-        new = path.with_suffix(".new")
-        new.write_text(json.dumps({own: vars(claim) for own, claim in claims.items()}, indent=1))
-        new.replace(path)
+        _replace(path, json.dumps({own: vars(claim) for own, claim in claims.items()}, indent=1))
+
+
+def _replace(path: Path, text: str) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
 
 
 def _read(path: Path) -> dict[str, Claim]:
     try:
         raw = json.loads(path.read_text()) if path.exists() else {}
-        claims = {own: Claim(**claim) for own, claim in raw.items()}
-    except (ValueError, TypeError, AttributeError) as error:
+        claims = {own: _claim(claim) for own, claim in raw.items()}
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise SiteError(f"{path} is damaged ({error}); delete it while no sandbox of yours runs") from error
-    return {own: claim for own, claim in claims.items() if Path(claim.root).is_dir()}
+    return {own: claim for own, claim in claims.items() if not views.is_gone(Path(claim.root), claim.seen)}
+
+
+def _claim(raw: Mapping[str, Any]) -> Claim:
+    seen = tuple((int(d), int(i), int(f), str(boot)) for d, i, f, boot in raw.get("seen", ()))
+    return Claim(str(raw["root"]), int(raw["port"]), str(IPv4Network(raw["public_range"])), seen)
+
+
+def _noted(path: Path) -> Claim | None:
+    """What the clone itself has noted of its claim; None where it has not, or not whole."""
+    try:
+        return _claim(json.loads(path.read_text()))
+    except (FileNotFoundError, ValueError, TypeError, AttributeError, KeyError):
+        return None
 
 
 def _kept(path: Path, make: Callable[[], str]) -> str:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import fcntl
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,21 +43,6 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         raise SandboxError(f"port {port} on 127.0.0.1 is in use; choose another one with --port")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     options = ServeOptions(port, arguments.backend, arguments.actions, arguments.rate_limit, arguments.k3s)
-    with _only_one(site):
+    with daemon.only_one(site):
         asyncio.run(serve(replace(site, port=port), options, lambda text: print(text, flush=True)))
     return 0
-
-
-@contextmanager
-def _only_one(site: Site) -> Iterator[None]:
-    """Hold the clone's lock: a process that is only starting has no record and no port yet.
-
-    Raises:
-        SandboxError: another process has it.
-    """
-    with (site.state / "serve.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise SandboxError("the sandbox of this clone is just being started; try again") from error
-        yield

@@ -7,19 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from dataclasses import asdict
 from pathlib import Path
 
-from sandbox import host
 from sandbox.errors import SandboxError
+from sandbox.machines import processes
+from sandbox.machines.processes import Identity
 from sandbox.site import Site
 
-WORDS = ("-m", "ccm")
 NETWORK = "ccm-from-scratch"  # what the program calls the network, and which Pods' range it expects
 CLUSTER_CIDR = "10.244.0.0/16"
 SETTINGS = ("HCLOUD_", "ROBOT_", "CCM_")
 STOP_SECONDS = 20
-POLL_SECONDS = 0.05
 
 
 def log_file(site: Site) -> Path:
@@ -62,7 +61,7 @@ def start(site: Site) -> int:
     """Start the process unless it runs; returns its id."""
     running = find(site)
     if running:
-        return running
+        return running.pid
     with log_file(site).open("ab") as log:
         child = subprocess.Popen(
             command(site.kubeconfig),
@@ -73,17 +72,18 @@ def start(site: Site) -> int:
             stderr=log,
             start_new_session=True,
         )
-    _record(site).write_text(json.dumps({"pid": child.pid}))
+    if started := processes.identify(child.pid):  # it may have ended already; its log says why
+        _record(site).write_text(json.dumps(asdict(started)))
     return child.pid
 
 
-def find(site: Site) -> int | None:
+def find(site: Site) -> Identity | None:
     """The process, if it runs."""
     try:
-        pid = int(json.loads(_record(site).read_text())["pid"])
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        process = Identity(**json.loads(_record(site).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
         return None  # none yet, or what a power cut has left of it
-    return pid if host.process_matches(pid, WORDS) else None
+    return process if processes.alive(process) else None
 
 
 def stop(site: Site) -> None:
@@ -92,15 +92,14 @@ def stop(site: Site) -> None:
     Raises:
         SandboxError: it does not end.
     """
-    pid = find(site)
-    if pid is None:
+    process = find(site)
+    if process is None:
         return
-    os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_SECONDS
-    while host.process_matches(pid, WORDS):
-        if time.monotonic() > deadline:
-            raise SandboxError(f"the CCM (process {pid}) does not end; end it with 'kill -9 {pid}'")
-        time.sleep(POLL_SECONDS)
+    processes.send(process, signal.SIGTERM)
+    if not processes.wait_gone(process, STOP_SECONDS):
+        raise SandboxError(
+            f"the CCM (process {process.pid}) does not end; end it with 'kill -9 {process.pid}'"
+        )
 
 
 def _record(site: Site) -> Path:

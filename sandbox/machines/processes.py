@@ -27,8 +27,9 @@ class Identity:
 
 
 def boot_id() -> str:
-    """The id of the host's current boot."""
-    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    """The id of the host's current boot; empty on a system that has none."""
+    file = PROC / "sys/kernel/random/boot_id"
+    return file.read_text().strip() if file.exists() else ""
 
 
 def parse_stat(text: str) -> tuple[str, int]:

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sandbox import daemon
+from sandbox.daemon import Running
+from sandbox.machines import processes
 from sandbox.site import Site
+
+# It holds the clone's lock, as a sandbox does, and answers nobody.
+PRETENDER = """
+import fcntl, sys
+lock = open(sys.argv[1], "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print(flush=True)
+input()
+"""
 
 
 @contextmanager
 def pretended_sandbox(clone: Site, backend: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process that looks like the clone's sandbox and answers nobody."""
-    command = [sys.executable, "-c", "print(flush=True); input()", "sandbox", "serve"]
+    command = [sys.executable, "-c", PRETENDER, str(clone.state / "serve.lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
-        child.stdout.readline()  # only now has it certainly the command line that it is looked for by
-        (clone.state / "serve.json").write_text(json.dumps({"pid": child.pid, "backend": backend}))
+        child.stdout.readline()
+        process = processes.identify(child.pid)
+        assert process is not None
+        daemon.note(
+            clone,
+            Running(child.pid, backend, "instant", "", clone.port, process.start_time, process.boot_id),
+        )
         yield child
         child.kill()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import socket
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 
 import pytest
 from pretended import pretended_sandbox
@@ -31,9 +36,62 @@ def test_a_sandbox_that_does_not_answer_is_named_with_what_to_do(clone, silent, 
 
 
 @pytest.mark.parametrize("record", ["", "{", "[]", "{}", '{"pid": 1}'])
-def test_a_damaged_record_is_none(clone, record):
+def test_a_damaged_record_is_none(clone, silent, record):
     (clone.state / "serve.json").write_text(record)
     assert daemon.find(clone) is None
+
+
+def test_a_sandbox_runs_as_long_as_it_holds_its_lock_whatever_has_its_number_now(clone, silent):
+    noted = daemon.find(clone)
+    assert (noted.pid, noted.port) == (silent.pid, clone.port)
+    silent.kill()
+    silent.wait()
+    daemon.note(clone, replace(noted, pid=os.getpid()))
+    assert daemon.find(clone) is None
+    assert daemon.stop(clone) is False
+
+
+@pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
+def test_a_sandbox_in_another_process_namespace_is_seen_and_never_signalled_by_its_number(clone, silent, end):
+    # There, its number is that of somebody else's process here: this very one, to make it harder.
+    daemon.note(clone, replace(daemon.find(clone), pid=os.getpid(), start_time=1))
+    assert daemon.find(clone) is not None
+    with pytest.raises(SandboxError, match=rf"can't see it \(process {os.getpid()}, port {clone.port}\)"):
+        end(clone)
+    assert silent.poll() is None
+
+
+def test_it_is_asked_at_the_port_that_it_noted(clone, silent):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        daemon.note(clone, replace(daemon.find(clone), port=port))
+        listener.settimeout(10)
+        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert daemon.health(clone) == {}
+        thread.join(10)
+
+
+def test_the_lock_is_one_processs_alone_and_waits_for_those_who_only_look(clone):
+    with (
+        daemon.only_one(clone),
+        pytest.raises(SandboxError, match="just being started"),
+        daemon.only_one(clone),
+    ):
+        pass
+    with (clone.state / "serve.lock").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        threading.Timer(0.2, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
+        with daemon.only_one(clone):
+            pass
 
 
 def test_another_program_at_the_port_is_one_clear_error(clone):

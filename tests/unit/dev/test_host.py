@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from ipaddress import IPv4Address, IPv4Network
 
@@ -46,9 +45,3 @@ def test_a_port_is_free_until_somebody_listens():
         listener.listen()
         assert not host.port_is_free(port)
     assert host.port_is_free(port)
-
-
-def test_a_process_is_known_by_its_command_line_and_not_by_its_number_alone():
-    assert host.process_matches(os.getpid(), [])
-    assert not host.process_matches(os.getpid(), ["a word that no command line has"])
-    assert not host.process_matches(2**22 + 1, [])

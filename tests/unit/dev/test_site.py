@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from ipaddress import IPv4Network
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox import views
 from sandbox.errors import SiteError
 from sandbox.site import DOCUMENTATION_RANGES, PORTS, Claim, choose, open_site, release_site, site_id
 
@@ -70,6 +74,70 @@ def test_a_released_or_vanished_clone_gives_its_addresses_back(open_clone, tmp_p
     (tmp_path / "clone-0" / ".sandbox").rename(tmp_path / "elsewhere")
     (tmp_path / "clone-0").rmdir()
     assert open_clone("late").public_range in taken
+
+
+@pytest.fixture
+def claims(tmp_path):
+    register = tmp_path / "cache/ccm-from-scratch/sites.json"
+    return lambda: {claim["root"] for claim in json.loads(register.read_text()).values()}
+
+
+def test_a_claim_ends_when_its_clone_was_removed_with_all_that_it_lay_in(open_clone, claims, tmp_path):
+    (tmp_path / "projects").mkdir()
+    open_clone("projects/gone")
+    shutil.rmtree(tmp_path / "projects")
+    open_clone("other")
+    assert claims() == {str(tmp_path / "other")}
+
+
+def test_a_claim_outlives_a_caller_who_sees_other_folders_at_the_same_path(open_clone, claims, tmp_path):
+    (tmp_path / "tmp").mkdir()
+    open_clone("tmp/clone")
+    (tmp_path / "tmp").rename(tmp_path / "elsewhere")  # as a container or a private /tmp sees it
+    (tmp_path / "tmp").mkdir()
+    open_clone("other")
+    assert claims() == {str(tmp_path / "other"), str(tmp_path / "tmp/clone")}
+
+
+def test_a_clone_whose_claim_was_lost_takes_what_it_had_unless_somebody_has_it(open_clone, tmp_path):
+    register = tmp_path / "cache/ccm-from-scratch/sites.json"
+    a = open_clone("a")
+    register.unlink()
+    assert open_clone("a") == a
+    register.write_text(
+        json.dumps({"ffffff": {"root": "/b", "port": 1, "public_range": str(a.public_range)}})
+    )
+    again = open_clone("a")
+    assert not again.public_range.overlaps(a.public_range)
+    (a.state / "claim.json").write_text("{")
+    register.unlink()
+    open_clone("a")
+
+
+folders = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(lambda parts: Path("/", *parts))
+
+
+@given(folders, st.data())
+def test_only_an_entry_that_is_missing_where_it_was_proves_anything(folder, data):
+    parts = [*reversed(folder.parents), folder]
+    noted = [(1, number, 7, "") for number in range(len(parts))]
+    seen = dict(zip(parts, noted, strict=True))
+    assert not views.is_gone(folder, noted, seen.get)
+    missing = data.draw(st.integers(1, len(parts) - 1))
+    there = dict(list(seen.items())[:missing])
+    assert views.is_gone(folder, noted, there.get)
+    assert not views.is_gone(folder, noted[:-1], there.get)
+    other = data.draw(st.integers(0, missing - 1))
+    assert not views.is_gone(folder, noted, {**there, parts[other]: (1, 99, 7, "")}.get)
+    mounted = [*noted[:missing], *((2, *known[1:]) for known in noted[missing:])]
+    assert not views.is_gone(folder, mounted, there.get)
+
+
+def test_what_cannot_be_looked_at_proves_nothing():
+    def forbidden(_path):
+        raise PermissionError
+
+    assert not views.is_gone(Path("/a"), [(1, 1, 1, ""), (1, 2, 1, "")], forbidden)
 
 
 def test_the_token_has_the_length_that_clients_demand_and_only_its_owner_reads_it(open_clone):
