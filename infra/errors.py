@@ -16,6 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+LONGEST_VALUE = 200
+"""So many characters of a wrong value are shown."""
+
 
 class InfraError(Exception):
     """Root of the program's errors. Its text is complete: it is shown without a stack trace."""
@@ -30,7 +33,7 @@ class Problem:
     allowed: str
 
     def __str__(self) -> str:
-        given = "is not set" if self.value is None else f"{self.value!r} is not possible"
+        given = "is not set" if self.value is None else f"{_shortened(repr(self.value))} is not possible"
         return f"{self.key}: {given}: {self.allowed}"
 
 
@@ -105,6 +108,10 @@ class ImageBuildError(InfraError):
 
 class SweepError(InfraError):
     """Load balancers of the cluster could not be removed."""
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters)"
 
 
 def _count(number: int) -> str:

@@ -19,7 +19,7 @@ INGRESSES = ("none", "traefik")
 PROVIDERS = ("ccm-from-scratch", "hcloud")
 NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
-_URL = r"https?://[^\s/'\"#]+[^\s'\"#]*"
+_URL = r"https?://[^\s/'\"#]{1,255}[^\s'\"#]{0,2000}"
 MOST_WORKERS = 99
 """A Hetzner network takes 100 servers, and one of them is the control server."""
 EVERYBODY = ("0.0.0.0/0", "::/0")
@@ -109,10 +109,12 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
         cluster_cidr=reader.cidr("cluster_cidr"),
         service_cidr=reader.cidr("service_cidr"),
         k3s_channel=reader.matching(
-            "k3s_channel", r"([a-z0-9.]+)?", "give a k3s channel such as stable or v1.36"
+            "k3s_channel", r"[a-z0-9.]{0,63}", "give a k3s channel such as stable or v1.36"
         ),
         k3s_version=reader.matching(
-            "k3s_version", r"(v\d+\.\d+\.\d+[-+.\w]*)?", "give a k3s version such as v1.36.3+k3s1, or nothing"
+            "k3s_version",
+            r"(v\d{1,3}\.\d{1,3}\.\d{1,3}[-+.\w]{0,40})?",
+            "give a k3s version such as v1.36.3+k3s1, or nothing",
         ),
         k3s_install_url=reader.matching(
             "k3s_install_url",
@@ -123,7 +125,9 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
         cni=reader.choice("cni", CNIS),
         ingress=reader.choice("ingress", INGRESSES),
         ccm_image=reader.matching(
-            "ccm_image", r"(\S+)?", "give an image reference without blanks, or nothing"
+            "ccm_image",
+            r"([A-Za-z0-9][\w.:/@-]{0,511})?",
+            "give an image reference such as registry.example.com/ccm:1, or nothing",
         ),
         cloud_provider_name=reader.choice("cloud_provider_name", PROVIDERS),
         hcloud_endpoint=reader.matching(
@@ -196,7 +200,8 @@ class _Reader:
         self._raw = raw
 
     def text(self, field: str) -> str:
-        return self.matching(field, r"[\w.-]+", "give a name of letters, digits, dots and hyphens")
+        allowed = "give a name of at most 63 letters, digits, dots and hyphens"
+        return self.matching(field, r"[\w.-]{1,63}", allowed)
 
     def matching(self, field: str, pattern: str, allowed: str) -> str:
         return self._take(field, _matcher(pattern), allowed, "")
@@ -206,7 +211,7 @@ class _Reader:
 
     def number(self, field: str, least: int, most: int) -> int:
         def parse(value: Any) -> int:
-            if isinstance(value, bool) or not least <= int(value) <= most:
+            if not re.fullmatch(r"[0-9]{1,9}", str(value), re.ASCII) or not least <= int(value) <= most:
                 raise ValueError
             return int(value)
 
@@ -248,8 +253,8 @@ class _Reader:
         if value is not None:
             try:
                 return parse(value)
-            except (ValueError, TypeError):
-                pass
+            except (ValueError, TypeError, RecursionError, OSError):
+                pass  # said below, for every kind of wrong value in the same way
         self.problems.append(Problem(key_of(field), value, allowed))
         return fallback
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.errors import ConfigurationError
@@ -74,7 +74,7 @@ def test_a_missing_value_is_a_problem(defaults):
     assert "is not set" in problems_of(configuration)["location"]
 
 
-@pytest.mark.parametrize("count", ["1.5", "many", "100", "-1", "", True])
+@pytest.mark.parametrize("count", ["1_0", "\u0661", "1.5", "many", "100", "-1", "", True])
 def test_worker_counts_that_are_none(defaults, count):
     assert set(problems_of(changed(defaults, workerCount=count))) == {"workerCount"}
 
@@ -244,3 +244,47 @@ def test_a_channel_or_a_version(defaults):
 )
 def test_texts_that_would_reach_a_shell_or_a_manifest(defaults, key, value):
     assert set(problems_of(changed(defaults, **{key: value}))) == {key}
+
+
+def complaints(configuration):
+    """The problems that there are; each names its key, shows the value shortly, and says what is allowed."""
+    _, problems = parse_settings(configuration)
+    for problem in problems:
+        said = str(problem)
+        assert said.startswith(f"{problem.key}: ")
+        assert "is not set: " in said or "is not possible: " in said
+        assert len(problem.allowed) > 10
+        assert len(said) < 1000
+        assert all(sign.isprintable() or sign == "\n" for sign in said)
+    return {problem.key for problem in problems}
+
+
+fields_of_settings = pytest.mark.parametrize("field", Settings.__dataclass_fields__)
+
+
+@fields_of_settings
+@given(
+    value=st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.text(),
+        st.text().map(json.dumps),
+        st.lists(st.text()).map(json.dumps),
+        st.dictionaries(st.text(), st.text()).map(json.dumps),
+    )
+)
+@settings(max_examples=60)
+def test_whatever_a_setting_is_it_is_taken_or_complained_about(defaults, field, value):
+    complained = complaints({**defaults, key_of(field): value})
+    assert value is not None or key_of(field) in complained
+
+
+@fields_of_settings
+@pytest.mark.parametrize(
+    "value",
+    ["[" * 100_000, "9" * 10_000, "a" * 10_000, "a\0b", "10.0.0.0/" + "9" * 5000, "\u0661", "\x1b[2J"],
+    ids=["nested", "digits", "letters", "null", "prefix", "arabic", "escape"],
+)
+def test_a_setting_that_is_extreme_is_complained_about(defaults, field, value):
+    assert key_of(field) in complaints({**defaults, key_of(field): value})
