@@ -33,6 +33,9 @@ NOT_RUN = {
     "pulumi stack init hetzner": ACCOUNT,
     "pulumi config set --path 'sshAllowedCidrs[0]' 198.51.100.7": ACCOUNT,
     "pulumi up -s hetzner": ACCOUNT,
+    "python -m ccm plan --settings-from=deployment/kube-system/hcloud-cloud-controller-manager": (
+        "the official CCM does not run here"
+    ),
 }
 """What can't run here, and why. A line with … in it waits for something of the reader's own."""
 
