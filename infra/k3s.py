@@ -109,8 +109,8 @@ def server_script(
         [
             _PREAMBLE,
             _wait_for_address(at.private),
-            begin_cluster(cluster) if cluster else "",
             _fetch_installer(release.install_url),
+            begin_cluster(cluster) if cluster else "",
             _EXPLAIN,
             f"{_run_installer(environment, ['server', *flags])} || explain",
             ensure_ready(),
@@ -138,8 +138,8 @@ def agent_script(release: Release, at: Addresses, server_ip: str, agent_token: s
         [
             _PREAMBLE,
             _wait_for_address(at.private),
-            leave_cluster("/usr/local/bin/k3s-agent-uninstall.sh") if anew else "",
             _fetch_installer(release.install_url),
+            leave_cluster("/usr/local/bin/k3s-agent-uninstall.sh") if anew else "",
             _run_installer(environment, ["agent", *node_flags(at)]),
             "systemctl restart --no-block k3s-agent",
         ]

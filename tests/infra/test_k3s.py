@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from infra import k3s
 from infra.cluster import (
+    K3sAgentProvider,
     K3sServerProvider,
     agent_script,
     generation_of,
@@ -129,12 +130,14 @@ def test_the_agent_is_started_without_waiting(machine):
     assert lines[-1] == "systemctl restart --no-block k3s-agent"
 
 
-def test_what_begins_anew_is_uninstalled_first():
+def test_what_begins_anew_is_uninstalled_once_the_installer_is_there():
     moved = k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=True)
-    assert moved.index("k3s-agent-uninstall.sh") < moved.index("curl")
+    steps = [moved.index(step) for step in ("curl", "k3s-agent-uninstall.sh", 'sh "$installer"')]
+    assert steps == sorted(steps)
     assert "uninstall" not in k3s.agent_script(RELEASE, AT, "10.0.0.9", "t", anew=False)
     fresh = k3s.server_script(RELEASE, AT, [], TOKENS, cluster="one")
-    assert fresh.index("k3s-uninstall.sh") < fresh.index("curl")
+    steps = [fresh.index(step) for step in ("curl", "k3s-uninstall.sh", 'sh "$installer"')]
+    assert steps == sorted(steps)
     assert "uninstall" not in k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None)
 
 
@@ -203,6 +206,15 @@ def test_the_generation_of_an_earlier_versions_cluster_stays_what_its_state_has(
     assert len(SharedSecretProvider().create({}).outs["value"]) == SECRET_DIGITS
 
 
+def test_the_state_of_an_earlier_version_is_updated_in_place():
+    server = {"server_id": "42", "cluster_cidr": "a", "service_cidr": "b", "token": "t", "private_ip": "p"}
+    result = K3sServerProvider().diff("", server, {**server, "agent_token": "ag3nt"})
+    assert (result.changes, result.replaces) == (True, [])
+    agent = {"server_id": "43", "cluster": "42/a/b", "server_ip": "p", "token": "t"}
+    result = K3sAgentProvider().diff("", agent, {**agent, "token": "ag3nt"})
+    assert (result.changes, result.replaces) == (True, [])
+
+
 def test_a_token_for_agents_does_not_make_an_existing_agent_join_anew():
     earlier = {"cluster": "42/a/b", "server_ip": "10.0.0.2", "token": "the server's"}
     assert not is_another_cluster(earlier, {**earlier, "token": "ag3nt"})
@@ -234,16 +246,16 @@ def test_the_installer_that_is_named_by_its_hash_is_run(machine):
     machine._program(
         "curl", f'echo "curl $*" >> {machine.log}; while [ "$1" != -o ]; do shift; done; echo : > "$2"'
     )
-    script = k3s.server_script(pinned(hashlib.sha256(b":\n").hexdigest()), AT, [], "secret", cluster=None)
+    script = k3s.server_script(pinned(hashlib.sha256(b":\n").hexdigest()), AT, [], TOKENS, cluster=None)
     assert machine.run(script).returncode == 0
-    assert machine.log.read_text().endswith(" https://example.com/install.sh\n")
+    assert " https://example.com/install.sh\n" in machine.log.read_text()
 
 
 @pytest.mark.parametrize("role", ["server", "agent"])
 def test_another_installer_is_not_run(machine, role):
     release = pinned("0" * 64)
     if role == "server":
-        script = k3s.server_script(release, AT, [], "secret", cluster=None)
+        script = k3s.server_script(release, AT, [], TOKENS, cluster=None)
     else:
         script = k3s.agent_script(release, AT, "10.0.0.3", "secret", anew=False)
     done = machine.run(script)
