@@ -150,9 +150,10 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
     _, notices = wanted_listeners(view, wishes, {})
     yield from (notice.message for notice in notices)
     for port in ports:
-        asked = wishes.ports[port.port]
+        asked = wishes.ports.get(port.port)
         if (
-            port.protocol == "TCP"
+            asked is not None
+            and port.protocol == "TCP"
             and asked.protocol == "https"
             and not (asked.certificates.uploaded or asked.certificates.domains)
         ):

@@ -84,9 +84,10 @@ class EventRecorder:
             reference: the object.
             type: Normal or Warning.
             reason: one word in CamelCase.
-            message: a sentence for people; cut at 1024 characters.
+            message: a sentence for people; cut at 1024 bytes, as the API server wants it.
         """
         text = self._redact(message)[:_MESSAGE_LIMIT]
+        text = text.encode(errors="replace")[:_MESSAGE_LIMIT].decode(errors="ignore")
         log.info("event", object=reference.name, kind=reference.kind, type=type, reason=reason, message=text)
         self._outbox.put(Note(self._component, reference, type, reason, text, self._now()))
 

@@ -8,6 +8,10 @@ from ccm.cloud import Ingress, ServicePort, ServiceView
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.kube.objects import LoadBalancerIngress, Service
 
+# Of a Service, that a cloud gets to see. Tens of thousands fit into an object, and no load balancer takes
+# more than dozens; it takes the node ports of a whole cluster to have so many.
+MOST_PORTS = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class Classes:
@@ -72,7 +76,9 @@ def view_of(service: Service) -> ServiceView:
         name=metadata.name,
         uid=metadata.uid,
         annotations=metadata.annotations,
-        ports=tuple(ServicePort(one.port, one.node_port, one.protocol, one.name) for one in spec.ports),
+        ports=tuple(
+            ServicePort(one.port, one.node_port, one.protocol, one.name) for one in spec.ports[:MOST_PORTS]
+        ),
         external_traffic_policy=spec.external_traffic_policy or "Cluster",
         health_check_node_port=spec.health_check_node_port,
         source_ranges=spec.load_balancer_source_ranges,

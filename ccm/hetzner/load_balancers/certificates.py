@@ -24,6 +24,7 @@ from ccm.hetzner.load_balancers.annotations import CertificateWishes, Wishes
 from ccm.hetzner.load_balancers.changes import Sleep, delete, patiently
 from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE, SERVICE_UID
 from ccm.hetzner.load_balancers.restoring import NAMESPACE
+from ccm.hetzner.load_balancers.wording import enumerated, quoted
 from ccm.hetzner.view import View
 from ccm.hetzner.wire import Certificate
 
@@ -220,7 +221,7 @@ class Certificates:
         everyone = self.view.contents.by_id.values()
         found = next((one for one in everyone if _is_ours(one, service) and _fits(one, asked)), None)
         if found is None:
-            step = f"request a managed certificate for {', '.join(asked.domains)}"
+            step = f"request a managed certificate for {enumerated(asked.domains)}"
             try:
                 found = None if dry else await self._request(service, asked)
             except CloudError as error:
@@ -237,7 +238,7 @@ class Certificates:
         status = found.status
         if status is not None and "failed" in (status.issuance, status.renewal):
             why = status.error.message if status.error else "no reason given"
-            text = f"the managed certificate {found.name} ({', '.join(found.domain_names)}) failed: {why}"
+            text = f"the managed certificate {found.name} ({enumerated(found.domain_names)}) failed: {why}"
             resolution.notices.append(Notice("ManagedCertificateFailed", text))
             if first and not dry:
                 await self._retry(found, resolution)
@@ -345,8 +346,7 @@ def _uploaded(
     lost = [name for name, certificate in zip(asked.uploaded, found, strict=True) if certificate is None]
     ids = tuple(dict.fromkeys(certificate.id for certificate in found if certificate is not None))
     if lost:
-        names = ", ".join(repr(name) for name in lost)
-        text = f"http-certificates: this project has no certificate with id or name {names}"
+        text = f"http-certificates: this project has no certificate with id or name {quoted(lost)}"
         resolution.errors.append(_missing(port, text))
     elif not ids:
         resolution.errors.append(_missing(port, "it has none: name some in http-certificates"))

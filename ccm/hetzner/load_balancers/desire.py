@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.immovable import immovable, is_held_elsewhere
-from ccm.hetzner.load_balancers.listeners import occupied_ports, wanted_listeners
+from ccm.hetzner.load_balancers.listeners import Before, occupied_ports, wanted_listeners
 from ccm.hetzner.load_balancers.ownership import (
     ADOPTED,
     Place,
     foreign_ports,
+    is_shared_by_word,
     wanted_labels,
 )
 from ccm.hetzner.load_balancers.plan import Desired
 from ccm.hetzner.load_balancers.reader import PREFIX
-from ccm.hetzner.load_balancers.restoring import restored
+from ccm.hetzner.load_balancers.restoring import NAMESPACE, is_ours, marked_fields, restored
 from ccm.hetzner.load_balancers.targets import Target, target_of
+from ccm.hetzner.load_balancers.wording import enumerated
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerService, LoadBalancerType
 
 
@@ -54,16 +56,14 @@ class Circumstances:
 def desire(service: ServiceView, wishes: Wishes, around: Circumstances) -> tuple[Desired, list[Notice]]:
     """The load balancer that a Service should have, and what its owner should know."""
     place = around.place
-    listeners, notices = wanted_listeners(service, wishes, around.certificates)
-    taken = foreign_ports(service, wishes, place)
-    listeners, conflicts = _without_conflicts(listeners, taken)
-    notices += conflicts
-    room = around.limits.max_services - _kept_listeners(place, taken)
-    if len(listeners) > room:
-        notices.append(_too_many(listeners[max(0, room) :], around.limits))
-        listeners = listeners[: max(0, room)]
+    before = _before(wishes, place)
+    listeners, notices = _fitting(service, wishes, around, before)
     ports = [one.listen_port for one in listeners]
     labels = wanted_labels(service, wishes, place, around.cluster, ports, kept=around.kept)
+    if NAMESPACE in labels and not before.ours:
+        # It becomes ours by this change; had it stayed as it was, its checks would stay too.
+        listeners, notices = _fitting(service, wishes, around, replace(before, ours=True))
+    taken = foreign_ports(service, wishes, place)
     if not place.leads and place.balancer is not None:
         name = place.balancer.name
         desired = Desired(name, labels, listeners=tuple(listeners), foreign_ports=frozenset(taken))
@@ -73,10 +73,10 @@ def desire(service: ServiceView, wishes: Wishes, around: Circumstances) -> tuple
     back = restored(wishes, place.balancer)
     rdns: dict[str, str | None] = {family: None for family in ("ipv4", "ipv6") if family in back}
     desired = Desired(
-        name=wishes.name if not place.balancer or not wishes.adopt else _kept_name(service, wishes, place),
+        name=_name(wishes, place, back),
         labels=labels,
         type=around.type,
-        algorithm=wishes.algorithm,
+        algorithm=wishes.algorithm if {"algorithm"} & {*wishes.asked, *back} or not place.balancer else None,
         public=True if "public" in back else wishes.public,
         network=None if is_held_elsewhere(wishes, place.balancer, around.network) else around.network,
         private_ip=wishes.private_ipv4,
@@ -91,6 +91,32 @@ def desire(service: ServiceView, wishes: Wishes, around: Circumstances) -> tuple
         reachable=around.reachable,
     )
     return desired, notices
+
+
+def _before(wishes: Wishes, place: Place) -> Before:
+    """What may stay of the listeners that there are."""
+    one = place.balancer
+    if one is None or is_shared_by_word(wishes, one):
+        return Before()
+    listeners = {listener.listen_port: listener for listener in one.services}
+    return Before(listeners, marked_fields(one.labels), is_ours(one))
+
+
+def _fitting(
+    service: ServiceView, wishes: Wishes, around: Circumstances, before: Before
+) -> tuple[list[LoadBalancerService], list[Notice]]:
+    """The listeners for which there is room, and what the owner should know."""
+    place = around.place
+    listeners, notices = wanted_listeners(service, wishes, around.certificates, before)
+    taken = foreign_ports(service, wishes, place)
+    listeners, conflicts = _without_conflicts(listeners, taken)
+    notices += conflicts
+    room = max(0, around.limits.max_services - _kept_listeners(place, taken))
+    ports = sum(one.protocol == "TCP" and one.node_port > 0 for one in service.ports)
+    beyond = max(0, ports - len(wishes.ports))
+    if len(listeners) > room or beyond:
+        notices.append(_too_many(listeners[room:], beyond, around.limits))
+    return listeners[:room], notices
 
 
 def only_targets(desired: Desired, actual: LoadBalancer) -> Desired:
@@ -137,22 +163,19 @@ def _not_adopted(wishes: Wishes, place: Place) -> list[Notice]:
     return [Notice("LoadBalancerNotAdopted", text)]
 
 
-def _kept_name(service: ServiceView, wishes: Wishes, place: Place) -> str:
-    """An adopted load balancer keeps its name unless another is asked for."""
-    from_annotation = any(key.endswith("/name") for key in service.annotations)
-    return wishes.name if from_annotation or place.balancer is None else place.balancer.name
+def _name(wishes: Wishes, place: Place, back: Collection[str]) -> str:
+    """What is not annotated, and never was, keeps the name that it has."""
+    return wishes.name if place.balancer is None or {"name"} & {*wishes.asked, *back} else place.balancer.name
 
 
 def _without_conflicts(
     listeners: list[LoadBalancerService], taken: Mapping[int, str]
 ) -> tuple[list[LoadBalancerService], list[Notice]]:
     free = [one for one in listeners if not occupied_ports(one) & taken.keys()]
-    ports = sorted(
-        port for one in listeners if one not in free for port in occupied_ports(one) if port in taken
-    )
+    ports = sorted({port for one in listeners for port in occupied_ports(one) if port in taken})
     if not ports:
         return listeners, []
-    who = "; ".join(f"port {port} belongs to {taken[port]}" for port in ports)
+    who = enumerated([f"port {port} belongs to {taken[port]}" for port in ports], between="; ")
     return free, [Notice("LoadBalancerPortConflict", f"on the shared load balancer {who}")]
 
 
@@ -161,12 +184,14 @@ def _kept_listeners(place: Place, taken: Collection[int]) -> int:
     return sum(one.listen_port in taken for one in place.balancer.services) if place.balancer else 0
 
 
-def _too_many(left_out: Sequence[LoadBalancerService], limits: LoadBalancerType) -> Notice:
-    out = ", ".join(str(one.listen_port) for one in left_out)
+def _too_many(left_out: Sequence[LoadBalancerService], beyond: int, limits: LoadBalancerType) -> Notice:
+    out = enumerated([str(one.listen_port) for one in left_out])
+    more = f"{', ' if out else ''}{beyond} that no type would take" if beyond else ""
     text = (
-        f"type {limits.name} takes {limits.max_services} ports; these are left out: {out}; choose a larger "
+        f"type {limits.name} takes {limits.max_services} ports; these are left out: {out}{more}; "
+        "choose a larger type with load-balancer.hetzner.cloud/type"
     )
-    return Notice("MaxServicesReached", text + "type with load-balancer.hetzner.cloud/type")
+    return Notice("MaxServicesReached", text)
 
 
 def _foreign_targets(

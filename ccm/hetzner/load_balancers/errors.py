@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from ccm.cloud import AccessDenied, CloudError, NodeView, Notice, Rejected
 from ccm.cloud.belief import OVERRIDE
+from ccm.hetzner.load_balancers.wording import enumerated
 
 
 class NotOurLoadBalancer(CloudError):
@@ -28,7 +29,7 @@ class InvalidAnnotations(Rejected):
     """Annotations of a Service are wrong; names them all."""
 
     def __init__(self, problems: Iterable[str]) -> None:
-        text = "; ".join(problems)
+        text = enumerated([*problems], between="; ")
         super().__init__(text, notices=(Notice("InvalidLoadBalancerAnnotation", text),))
 
 

@@ -19,9 +19,11 @@ from ccm.hetzner.load_balancers.ownership import Place, locate
 from ccm.hetzner.load_balancers.plan import Desired, fits
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.restoring import DEFAULT_TYPE, marked
+from ccm.hetzner.load_balancers.wording import enumerated
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerType
 
-_TARGET_KEYS = frozenset({PREFIX + "node-selector", PREFIX + "use-private-ip"})
+# Not even what is in them is known where they are too long: then their problem's key is the prefix alone.
+_TARGET_KEYS = frozenset({PREFIX, PREFIX + "node-selector", PREFIX + "use-private-ip"})
 
 
 @dataclass
@@ -190,11 +192,7 @@ class Examiner:
             )
             notice = Notice("LoadBalancerTypeKept", text + "stays")
             return _Size(None, now, [notice], kept=frozenset({"type"}))
-        notices = _deprecated(wanted, service)
-        if not wishes.type:
-            text = f"no type is configured, {name} is used; set {PREFIX}type or HCLOUD_LOAD_BALANCERS_TYPE"
-            notices.append(Notice("LoadBalancerTypeUnconfigured", text))
-        return _Size(wanted, wanted, notices)
+        return _Size(wanted, wanted, _deprecated(wanted, service))
 
 
 def _as_it_is(balancer: LoadBalancer | None) -> tuple[str, ...]:
@@ -228,4 +226,4 @@ def _within_what_is_known(
 def _remarks(wishes: Wishes) -> list[Notice]:
     if wishes.problems or not wishes.remarks:
         return []  # with problems, one Event names both
-    return [Notice("InvalidLoadBalancerAnnotation", "; ".join(wishes.remarks.values()))]
+    return [Notice("InvalidLoadBalancerAnnotation", enumerated([*wishes.remarks.values()], between="; "))]

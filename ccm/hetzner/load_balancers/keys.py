@@ -60,7 +60,7 @@ _WHOLE = (
         NAME,
         "",
         "shop",
-        "Its name; without it, `a` and the Service's UID. A change renames it.",
+        "Its name; a new one without it is called `a` and the Service's UID. A change renames it.",
         official=Reading.TEXT,
     ),
     Key(
@@ -68,8 +68,8 @@ _WHOLE = (
         PLACE,
         "",
         "nbg1",
-        "Where it is made. Without location and zone: in the network zone of most of its servers. A later "
-        "change gets an Event, nothing moves.",
+        "Where it is made. Without location and zone: in the network zone of most of its servers. Annotated "
+        "empty, that of the environment does not count. A later change gets an Event, nothing moves.",
         "LOCATION",
         official=Reading.TEXT,
     ),
@@ -78,7 +78,8 @@ _WHOLE = (
         PLACE,
         "",
         "us-east",
-        "Made anywhere in this zone; loses against `location`. A later change gets an Event.",
+        "Made anywhere in this zone; loses against `location`, also against that of the environment. A later "
+        "change gets an Event.",
         "NETWORK_ZONE",
         official=Reading.TEXT,
     ),
@@ -181,7 +182,8 @@ _WHOLE = (
     ),
     Key(
         "node-selector",
-        "a label selector like pool=edge or 'pool in (edge, web)', up to 4096 long",
+        "a label selector like pool=edge or 'pool in (edge, web)', with at most 32 conditions and 4096 "
+        "characters",
         "",
         "pool=edge",
         "Which nodes get traffic; without it, all. Follows the nodes' labels. No effect with `share`.",
@@ -238,7 +240,8 @@ _WHOLE = (
     ),
     Key(
         "labels",
-        "a list like team=shop,stage=live, with no key below hetzner.cloud, hcloud-ccm, ccm-from-scratch",
+        "a list of at most 100 like team=shop,stage=live, with no key below hetzner.cloud, hcloud-ccm, "
+        "ccm-from-scratch",
         "",
         "team=shop",
         "Labels of the load balancer at Hetzner; they go with the annotation.",
@@ -314,7 +317,7 @@ _PORT = (
     ),
     Key(
         "http-certificates",
-        "a list with commas",
+        "a list of at most 100 with commas",
         "",
         "shop,4711",
         "Ids or names of uploaded certificates; for protocol `https`.",
@@ -341,7 +344,7 @@ _PORT = (
     ),
     Key(
         "http-managed-certificate-domains",
-        "domain names with commas",
+        "at most 100 domain names with commas",
         "",
         "shop.example.com",
         "Its domains, needed. When they change, a new one takes the old one's place.",
@@ -362,7 +365,8 @@ _PORT = (
         "tcp or http or https",
         "",
         "https",
-        "How targets are checked; without it, as the port's protocol, `http` for https.",
+        "How targets are checked; without it, as the port's protocol, `http` for https, if any of port, "
+        "interval, timeout and retries is given, and otherwise by `tcp`.",
         port=True,
         official=Reading.WORD,
     ),
@@ -410,12 +414,18 @@ _PORT = (
         NAME,
         "",
         "shop.example.com",
-        "Host that is asked for.",
+        "Host that a check by HTTP asks for.",
         port=True,
         official=Reading.TEXT,
     ),
     Key(
-        "health-check-http-path", ANY, "/", "/up", "Path that is asked for.", port=True, official=Reading.TEXT
+        "health-check-http-path",
+        ANY,
+        "/",
+        "/up",
+        "Path that a check by HTTP asks for.",
+        port=True,
+        official=Reading.TEXT,
     ),
     Key(
         "health-check-http-validate-certificate",

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
 
 import msgspec
 
 from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.annotations import CheckWishes, PortWishes, Wishes
+from ccm.hetzner.load_balancers.restoring import fields_of
+from ccm.hetzner.load_balancers.wording import LONGEST_SHOWN, enumerated
 from ccm.hetzner.wire import HealthCheck, HealthCheckHttp, LoadBalancerService, ServiceHttp
 
 SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
-_KUBE_PROXY = CheckWishes(protocol="http", path="/healthz", status_codes=("200",))
+MOST_RANGES = 5
+
+Asked = TypeVar("Asked", PortWishes, CheckWishes)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What there was, as far as it may stay.
+
+    Attributes:
+        listeners: By port.
+        marked: Names of fields that are there because of an annotation, so that they go with it.
+        ours: Whether the load balancer is not just as the official CCM left it.
+    """
+
+    listeners: Mapping[int, LoadBalancerService] = field(default_factory=dict[int, LoadBalancerService])
+    marked: frozenset[str] = frozenset()
+    ours: bool = True
 
 
 def wanted_listeners(
-    service: ServiceView, wishes: Wishes, certificates: Mapping[int, tuple[int, ...]]
+    service: ServiceView,
+    wishes: Wishes,
+    certificates: Mapping[int, tuple[int, ...]],
+    before: Before | None = None,
 ) -> tuple[list[LoadBalancerService], list[Notice]]:
     """The listeners, by port, and what the owner should know.
 
@@ -24,14 +47,17 @@ def wanted_listeners(
         service: The Service.
         wishes: Its annotations.
         certificates: By port, ids of the certificates; an https port without any is left out.
+        before: What there was; None = nothing.
     """
+    before = before or Before()
     listeners: list[LoadBalancerService] = []
     for port in service.ports:
-        asked = wishes.ports[port.port]
+        asked = wishes.ports.get(port.port)
         ids = certificates.get(port.port, ())
-        if port.protocol != "TCP" or not port.node_port or (asked.protocol == "https" and not ids):
+        if asked is None or port.protocol != "TCP" or not port.node_port:
             continue
-        listeners.append(_listener(service, port, asked, ids))
+        if asked.protocol != "https" or ids:
+            listeners.append(_listener(service, port, asked, ids, before))
     settled, clashes = _settle_redirects(sorted(listeners, key=lambda one: one.listen_port))
     return settled, [*_notices(service), *clashes]
 
@@ -58,40 +84,51 @@ def _settle_redirects(
 
 def _notices(service: ServiceView) -> Sequence[Notice]:
     notices: list[Notice] = []
-    others = [f"{port.port}/{port.protocol}" for port in service.ports if port.protocol != "TCP"]
+    others = [port for port in service.ports if port.protocol != "TCP"]
     if others:
-        text = f"Hetzner load balancers only know TCP; these ports are left out: {', '.join(others)}"
+        out = enumerated([f"{port.port}/{port.protocol}" for port in others])
+        why = (
+            "these ports are left out"
+            if len(others) < len(service.ports)
+            else "there is none for these ports"
+        )
+        text = f"Hetzner load balancers only know TCP; {why}: {out}"
         notices.append(Notice("UnsupportedProtocolConfigured", text))
-    unreachable = [str(port.port) for port in service.ports if port.protocol == "TCP" and not port.node_port]
+    unreachable = [port for port in service.ports if port.protocol == "TCP" and not port.node_port]
     if unreachable:
-        text = f"ports without a node port can't be reached: {', '.join(unreachable)}; "
+        out = enumerated([str(port.port) for port in unreachable])
+        text = f"ports without a node port can't be reached: {out}; "
         notices.append(Notice("NodePortMissing", text + "don't set allocateLoadBalancerNodePorts to false"))
-    fields = [
+    ignored = [
         f"{name} ({value})"
         for name, value in (
-            ("loadBalancerSourceRanges", ", ".join(service.source_ranges)),
-            (SOURCE_RANGES, service.annotations.get(SOURCE_RANGES, "").strip()),
-            ("loadBalancerIP", service.load_balancer_ip),
+            ("loadBalancerSourceRanges", enumerated(service.source_ranges, most=MOST_RANGES)),
+            (SOURCE_RANGES, service.annotations.get(SOURCE_RANGES, "")[:LONGEST_SHOWN].strip()),
+            ("loadBalancerIP", service.load_balancer_ip[:LONGEST_SHOWN]),
             ("sessionAffinity", service.session_affinity.replace("None", "")),
             ("ipFamilies", "IPv6 alone" if service.ip_families == ("IPv6",) else ""),
         )
         if value
     ]
-    if fields:
-        text = f"Hetzner load balancers can't do this, so it has no effect: {'; '.join(fields)}"
+    if ignored:
+        text = f"Hetzner load balancers can't do this, so it has no effect: {'; '.join(ignored)}"
         notices.append(Notice("UnsupportedFieldConfigured", text))
     return notices
 
 
 def _listener(
-    service: ServiceView, port: ServicePort, asked: PortWishes, certificates: tuple[int, ...]
+    service: ServiceView, port: ServicePort, asked: PortWishes, certificates: tuple[int, ...], before: Before
 ) -> LoadBalancerService:
+    present = before.listeners.get(port.port)
+    kept = fields_of(present) if present is not None else {}
+    kept = {name: value for name, value in kept.items() if name not in before.marked}
+    asked = _keeping(asked, kept)
     http = ServiceHttp(
         cookie_name=asked.cookie_name,
         cookie_lifetime=asked.cookie_lifetime,
         timeout_idle=asked.timeout_idle,
         certificates=tuple(sorted(certificates)) if asked.protocol == "https" else (),
-        redirect_http=asked.redirect_http,
+        redirect_http=asked.redirect_http and asked.protocol == "https",
         sticky_sessions=asked.sticky_sessions,
     )
     return LoadBalancerService(
@@ -99,35 +136,57 @@ def _listener(
         listen_port=port.port,
         destination_port=port.node_port,
         proxyprotocol=asked.proxyprotocol,
-        health_check=_check(service, port, asked.check),
+        health_check=_check(service, port, asked.check or CheckWishes(chosen=False), kept, ours=before.ours),
         http=None if asked.protocol == "tcp" else http,
     )
 
 
-def _check(service: ServiceView, port: ServicePort, asked: CheckWishes | None) -> HealthCheck:
+def _keeping(asked: Asked, kept: Mapping[str, object]) -> Asked:
+    """Wishes in which what nobody asked for is as it was."""
+    stays = {one.name: kept[one.name] for one in fields(asked) if one.name in kept.keys() - asked.asked}
+    return replace(asked, **stays)  # type: ignore[arg-type]
+
+
+def _check(
+    service: ServiceView, port: ServicePort, asked: CheckWishes, kept: Mapping[str, object], *, ours: bool
+) -> HealthCheck:
     number = port.node_port
     local = service.external_traffic_policy == "Local" and service.health_check_node_port
-    if local and (asked is None or not asked.chosen):
+    if local and ours and not asked.chosen:
         # Only nodes with a Pod of the Service take traffic then; kube-proxy tells which.
-        when = asked or CheckWishes()
-        asked = replace(_KUBE_PROXY, interval=when.interval, timeout=when.timeout, retries=when.retries)
+        asked = replace(
+            asked,
+            protocol="http",
+            path="/healthz",
+            status_codes=("200",),
+            domain="",
+            tls=False,
+            asked=asked.asked | {"path", "status_codes", "domain", "tls"},
+        )
         number = service.health_check_node_port
-    asked = asked or CheckWishes()
+    interval, timeout = _times(asked, when := _keeping(asked, kept))
     http = HealthCheckHttp(
-        domain=asked.domain or None,
-        path=asked.path,
+        domain=when.domain or None,
+        path=when.path,
         response=None,
-        status_codes=asked.status_codes,
-        tls=asked.tls,
+        status_codes=when.status_codes,
+        tls=when.tls,
     )
     return HealthCheck(
-        protocol=asked.protocol,
-        port=asked.port or number,
-        interval=asked.interval,
-        timeout=asked.timeout,
-        retries=asked.retries,
-        http=http if asked.protocol == "http" else None,
+        protocol=when.protocol,
+        port=when.port or number,
+        interval=interval,
+        timeout=timeout,
+        retries=when.retries,
+        http=http if when.protocol == "http" else None,
     )
+
+
+def _times(asked: CheckWishes, when: CheckWishes) -> tuple[int, int]:
+    """Interval and timeout; if one is kept that doesn't fit to the other, it gives way."""
+    if "interval" in asked.asked or "timeout" not in asked.asked:
+        return when.interval, min(when.timeout, when.interval)
+    return max(when.interval, when.timeout), when.timeout
 
 
 def comparable(listener: LoadBalancerService) -> LoadBalancerService:

@@ -15,8 +15,9 @@ from ccm.hetzner.environment import LoadBalancerSettings
 from ccm.hetzner.load_balancers.annotations import Wishes, read
 from ccm.hetzner.load_balancers.keys import PORT_KEYS, TABLE
 from ccm.hetzner.load_balancers.ownership import ADOPTED
-from ccm.hetzner.load_balancers.reader import LONGEST_SHOWN, PREFIX
+from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.readings import Reading, spelling
+from ccm.hetzner.load_balancers.wording import shown
 from ccm.hetzner.wire import LoadBalancer
 
 _PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")
@@ -124,7 +125,7 @@ def _of_ports(service: ServiceView, wishes: Wishes, theirs: Wishes) -> Iterator[
             if key == name or key not in PORT_KEYS or not value.strip() or name in wishes.problems:
                 continue
             general = service.annotations.get(PREFIX + key, "").strip()
-            says = f"{key} says {_shown(general)}" if general else f"{key} is not set"
+            says = f"{key} says {shown(general)}" if general else f"{key} is not set"
             text = f"{name}: it does not know keys of single ports: {says}"
             if key == "protocol":
                 became = theirs.ports[number].protocol
@@ -146,7 +147,7 @@ def _unreadable(service: ServiceView, wishes: Wishes) -> Iterator[str]:
         instead = f"write {better!r}" if better else "leave the annotation out"
         if better is None:
             instead = "no label can be so: it selects no node here; take that condition away"
-        yield f"{name}: {_shown(value)}: {_consequence(key.name, key.official)}; {instead}"
+        yield f"{name}: {shown(value)}: {_consequence(key.name, key.official)}; {instead}"
 
 
 def _consequence(name: str, reading: Reading) -> str:
@@ -194,7 +195,7 @@ def _local(service: ServiceView, wishes: Wishes) -> Iterator[str]:
     """Ours asks kube-proxy whether the node has a Pod, where the owner chose no check."""
     if service.external_traffic_policy != "Local":
         return
-    checks = [wishes.ports[port.port].check for port in service.ports if port.protocol == "TCP"]
+    checks = [port.check for port in wishes.ports.values()]
     if any(check is None or not check.chosen for check in checks):
         number = service.health_check_node_port or "<spec.healthCheckNodePort>"
         yield (
@@ -207,7 +208,3 @@ def _local(service: ServiceView, wishes: Wishes) -> Iterator[str]:
 def _no_tcp(service: ServiceView) -> Iterator[str]:
     if service.ports and all(port.protocol != "TCP" for port in service.ports):
         yield "spec.ports: none is TCP: it makes a load balancer without ports, which costs money"
-
-
-def _shown(value: str) -> str:
-    return repr(value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "…")

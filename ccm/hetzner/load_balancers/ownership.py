@@ -18,7 +18,15 @@ from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.listeners import occupied_ports
 from ccm.hetzner.load_balancers.reader import PREFIX
-from ccm.hetzner.load_balancers.restoring import ANNOTATED, NAMESPACE, OURS, mark, with_annotated_labels
+from ccm.hetzner.load_balancers.restoring import (
+    ANNOTATED,
+    FIELD,
+    NAMESPACE,
+    OURS,
+    mark,
+    mark_fields,
+    with_annotated_labels,
+)
 from ccm.hetzner.wire import LoadBalancer
 
 SERVICE_UID = "hcloud-ccm/service-uid"
@@ -156,6 +164,11 @@ def is_shared(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | Non
     return SHARE in labels or bool(others)
 
 
+def is_shared_by_word(wishes: Wishes, balancer: LoadBalancer | None) -> bool:
+    """Whether it is one of those for several Services, which nobody but us knows how to make."""
+    return bool(wishes.share) or (balancer is not None and SHARE in balancer.labels)
+
+
 def wanted_labels(
     service: ServiceView,
     wishes: Wishes,
@@ -188,6 +201,9 @@ def wanted_labels(
     if place.leads:
         labels[SERVICE_UID] = service.uid
         labels.pop(ANNOTATED, None)
+        labels = {key: value for key, value in labels.items() if not key.startswith(FIELD)}
+        if not is_shared_by_word(wishes, place.balancer):
+            labels |= mark_fields(wishes, place.balancer)
         if annotated := mark(wishes, place.balancer, kept):
             labels[ANNOTATED] = annotated
         labels = with_annotated_labels(labels, wishes.labels)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
 from ccm.hetzner.load_balancers.ownership import PORT
+from ccm.hetzner.load_balancers.restoring import FIELD
 from ccm.hetzner.load_balancers.steps import (
     AddService,
     AddTarget,
@@ -50,7 +51,8 @@ class Desired:
         targets: Where traffic goes.
         rdns: Reverse DNS names by ``ipv4`` and ``ipv6``; None = the default; a missing one does not matter.
         protection: Whether deletion is forbidden.
-        restores: Which of ``ipv4``, ``ipv6``, ``public``, ``protection``, ``type`` go back to their defaults.
+        restores: Which of ``ipv4``, ``ipv6``, ``public``, ``protection``, ``type``, ``algorithm`` and
+            ``name`` go back to their defaults.
         foreign_ports: Ports of listeners that belong to others.
         foreign_targets: Identities of targets that belong to others.
         reachable: Ids of servers that have a public IPv4 address.
@@ -89,19 +91,20 @@ def plan(desired: Desired, actual: LoadBalancer) -> list[Planned]:
     targets = _targets(desired, actual, entered)
     growth, shrinking = _type(desired, actual, [*removals, *targets])
     public = _public(desired, actual, targets)
+    algorithm = _algorithm(desired, actual)
     settings = [*_rdns(desired, actual), *public, *_protection(desired, actual)]
-    resets = [one for one in (*growth, *settings) if one.step.restores in desired.restores]
-    kept = _labels_of(removals, desired, actual)
+    resets = [one for one in (*growth, *algorithm, *settings) if one.step.restores in desired.restores]
+    kept = _labels_of(removals, listeners, desired, actual)
     return [
         *resets,
         *_identity(desired, actual, resets, kept),
         *(one for one in growth if one not in resets),
-        *_algorithm(desired, actual),
+        *(one for one in algorithm if one not in resets),
         *(one for one in public if one not in resets and isinstance(one.step, EnablePublic)),
         *network,
         *removals,
-        *_unlabelled(desired, removals, kept),
         *listeners,
+        *_unlabelled(desired, [*removals, *listeners], kept),
         *targets,
         *shrinking,
         *(one for one in settings if one not in resets and not isinstance(one.step, EnablePublic)),
@@ -114,6 +117,10 @@ def _identity(
     labels = {**desired.labels, **kept}
     # A label remembers what is ours to reset; it must not go before that is done.
     needs = _texts(one.step for one in resets)
+    if desired.name != actual.name and "name" in desired.restores:
+        # At once, for the label that remembers the name must not go before it.
+        yield Planned(Update(labels, desired.name), needs)
+        return
     if labels != actual.labels:
         # Without the new name, for that may be taken, and the labels say whose the load balancer is.
         yield Planned(Update(labels), needs)
@@ -121,15 +128,24 @@ def _identity(
         yield Planned(Update(labels, desired.name), needs)
 
 
-def _labels_of(removals: Iterable[Planned], desired: Desired, actual: LoadBalancer) -> dict[str, str]:
-    """Labels that say whose a listener is which goes; without them, one that can't go would be nobody's."""
+def _labels_of(
+    removals: Iterable[Planned], changes: Iterable[Planned], desired: Desired, actual: LoadBalancer
+) -> dict[str, str]:
+    """Labels that must not go before the listeners are what they should be.
+
+    Without those that say whose a listener is, one that can't go would be nobody's; without those that
+    remember annotations, one that can't change would stay as it was annotated.
+    """
     keys = [f"{PORT}{one.step.port}" for one in removals if isinstance(one.step, DeleteService)]
+    if any(isinstance(one.step, UpdateService) for one in changes):
+        keys += [key for key in actual.labels if key.startswith(FIELD)]
     return {key: actual.labels[key] for key in keys if key in actual.labels and key not in desired.labels}
 
 
-def _unlabelled(desired: Desired, removals: Iterable[Planned], kept: Mapping[str, str]) -> Iterator[Planned]:
+def _unlabelled(desired: Desired, before: Iterable[Planned], kept: Mapping[str, str]) -> Iterator[Planned]:
     if kept:
-        yield Planned(Update(desired.labels, last=True), _texts(one.step for one in removals))
+        going = (one.step for one in before if isinstance(one.step, DeleteService | UpdateService))
+        yield Planned(Update(desired.labels, last=True), _texts(going))
 
 
 def _type(
@@ -150,9 +166,10 @@ def fits(kind: LoadBalancerType, actual: LoadBalancer) -> bool:
     return kind.max_targets >= len(actual.targets) and kind.max_services >= len(actual.services)
 
 
-def _algorithm(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
-    if desired.algorithm is not None and desired.algorithm != actual.algorithm.type:
-        yield Planned(ChangeAlgorithm(desired.algorithm))
+def _algorithm(desired: Desired, actual: LoadBalancer) -> list[Planned]:
+    if desired.algorithm is None or desired.algorithm == actual.algorithm.type:
+        return []
+    return [Planned(ChangeAlgorithm(desired.algorithm))]
 
 
 def _public(desired: Desired, actual: LoadBalancer, targets: Iterable[Planned]) -> list[Planned]:

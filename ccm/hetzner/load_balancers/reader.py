@@ -1,22 +1,29 @@
 """Typed access to a Service's annotations; collects everything that is wrong with them.
 
-Nothing here raises, whatever the texts are: an odd value becomes a problem, and counts as not set.
+Nothing here raises, whatever the texts are: an odd value becomes a problem, and counts as not set. What it
+costs is bounded: annotations may have 256 KiB, and all tenants together have one event loop. So more than
+:data:`LONGEST_ANNOTATIONS` are not read at all, each value is parsed once, for however many ports it counts,
+and lists have at most :data:`MOST_ITEMS` items.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from ipaddress import AddressValueError, IPv4Address, ip_network
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from ccm.hetzner.load_balancers import selector
 from ccm.hetzner.load_balancers.selector import Selector
+from ccm.hetzner.load_balancers.wording import shown
 from ccm.hetzner.variables import parse_bool, parse_duration
 
 PREFIX = "load-balancer.hetzner.cloud/"
-LONGEST_SHOWN = 80
-LONGEST_SELECTOR = 4096  # it is held against each of thousands of nodes
+LONGEST_ANNOTATIONS = 32768  # characters of all annotations with the prefix; a hundred long domains fit in
+LONGEST_SELECTOR = 4096
+MOST_ITEMS = 100  # of a list; Let's Encrypt takes so many domains, the largest type half as many certificates
+_PORT = re.compile(r"port\.(?P<port>[1-9]\d{0,4})\.(?P<key>.+)", re.ASCII)
 _STATUS_CODE = re.compile(r"[1-5?][0-9?]{2}|(?=[0-9?]*\*)[0-9?*]{1,3}")
 _DOMAIN = re.compile(
     r"(?=.{1,253}$)(\*\.)?([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?"
@@ -26,28 +33,76 @@ _LABEL_KEY = re.compile(rf"(?:(?P<prefix>[a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?)
 # Prefixes that Hetzner, the official CCM and we keep for ourselves.
 _RESERVED = ("hetzner.cloud", "hcloud-ccm", "ccm-from-scratch")
 
+_NOTHING: Mapping[str, str] = {}
+
 T = TypeVar("T")
 
 
-class Reader:
-    """Annotations with one prefix.
+@dataclass(frozen=True)
+class Texts:
+    """Our annotations, sorted once. White space around values is gone, and so are empty ones.
 
-    Args:
-        annotations: All annotations of the Service.
-        problems: Where problems are collected.
-        port: Look for ``port.<port>.<key>`` before ``<key>``; None = only for ``<key>``.
+    Attributes:
+        whole: By key, those for the Service.
+        ports: By port and key, those for one port.
+        emptied: Keys with an empty value, which says more than none where the environment has a default.
+        problems: What is wrong, by annotation; readers add to it.
+        parsed: What was parsed, by annotation; readers add to it. None = it is wrong.
     """
 
-    def __init__(
-        self, annotations: Mapping[str, str], problems: dict[str, str], port: int | None = None
-    ) -> None:
-        self._annotations = annotations
+    whole: Mapping[str, str]
+    ports: Mapping[int, Mapping[str, str]]
+    emptied: frozenset[str]
+    problems: dict[str, str] = field(default_factory=dict[str, str])
+    parsed: dict[str, object] = field(default_factory=dict[str, object])
+
+
+def sort(annotations: Mapping[str, str]) -> Texts:
+    """Sort annotations; if they are too long, there are none of them, and a problem."""
+    ours = {name: text for name, text in annotations.items() if name.startswith(PREFIX)}
+    length = sum(len(name) + len(text) for name, text in ours.items())
+    if length > LONGEST_ANNOTATIONS:
+        text = (
+            f"{PREFIX}…: these annotations have {length} characters, at most {LONGEST_ANNOTATIONS} are read; "
+            "none of them counts"
+        )
+        return Texts({}, {}, frozenset(), {PREFIX: text})
+    whole: dict[str, str] = {}
+    ports: dict[int, dict[str, str]] = {}
+    emptied: set[str] = set()
+    for name, value in ours.items():
+        key, text = name.removeprefix(PREFIX), value.strip()
+        match = _PORT.fullmatch(key)
+        if not text:
+            emptied.add(key)
+        elif match is None:
+            whole[key] = text
+        else:
+            ports.setdefault(int(match["port"]), {})[match["key"]] = text
+    return Texts(whole, ports, frozenset(emptied))
+
+
+class Reader:
+    """The annotations that count for the Service, or for one of its ports.
+
+    Args:
+        texts: All annotations.
+        port: Those of this port win; None = only those for the Service count.
+    """
+
+    def __init__(self, texts: Texts, port: int | None = None) -> None:
+        self._texts = texts
         self._port = port
-        self.problems = problems
+        self._own = texts.ports.get(port, _NOTHING) if port is not None else _NOTHING
+        self.problems = texts.problems
 
     def has(self, key: str) -> bool:
         """Whether the key is set to something."""
-        return self._find(key) is not None
+        return key in self._own or key in self._texts.whole
+
+    def is_emptied(self, key: str) -> bool:
+        """Whether the key is there, with an empty value."""
+        return key in self._texts.emptied
 
     def text(self, key: str, default: str = "", *, longest: int = 256) -> str:
         """Any text; white space around it is dropped, and an empty one counts as not set."""
@@ -76,9 +131,9 @@ class Reader:
         """A number of seconds, or a duration like ``15s`` or ``1m``."""
 
         def parse(text: str) -> int | None:
+            # The API counts in whole seconds; the official CCM drops what is beyond, as it does in Go.
             seconds = parse_duration(text) if len(text) < 40 else None
-            fits = seconds is not None and seconds == int(seconds) and lowest <= seconds <= highest
-            return int(seconds) if fits and seconds is not None else None
+            return int(seconds) if seconds is not None and lowest <= int(seconds) <= highest else None
 
         allowed = f"{lowest} to {highest} seconds, as a number or as a duration like {lowest}s"
         return self._read(key, default, allowed, parse)
@@ -93,13 +148,13 @@ class Reader:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list with commas; white space and empty items are dropped, and repetitions."""
-        return self._read(key, (), "a list with commas", _split)
+        return self._read(key, (), f"a list of at most {MOST_ITEMS} with commas", _split)
 
     def status_codes(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
         """A list of HTTP status codes, with ``?`` for any digit."""
 
         def parse(text: str) -> tuple[str, ...] | None:
-            codes = _split(text)
+            codes = _split(text) or ()
             good = 0 < len(codes) <= 20 and all(_STATUS_CODE.fullmatch(code) for code in codes)
             return codes if good else None
 
@@ -109,16 +164,19 @@ class Reader:
         """A list of domain names."""
 
         def parse(text: str) -> tuple[str, ...] | None:
-            names = tuple(dict.fromkeys(name.rstrip(".") for name in _split(text.lower())))
+            names = tuple(dict.fromkeys(name.rstrip(".") for name in _split(text.lower()) or ()))
             return names if names and all(_DOMAIN.fullmatch(name) for name in names) else None
 
-        return self._read(key, (), "domain names with commas", parse)
+        return self._read(key, (), f"at most {MOST_ITEMS} domain names with commas", parse)
 
     def domain(self, key: str) -> str:
-        """One domain name."""
-        return self._read(
-            key, "", "a domain name", lambda text: text if _DOMAIN.fullmatch(text) else None
-        ).rstrip(".")
+        """One domain name, without a wildcard; in lower case, as a Service's status must have it."""
+
+        def parse(text: str) -> str | None:
+            fits = _DOMAIN.fullmatch(text) and "*" not in text
+            return text.rstrip(".").lower() if fits else None
+
+        return self._read(key, "", "a domain name", parse)
 
     def ipv4(self, key: str) -> str:
         """An IPv4 address, in its usual spelling."""
@@ -135,7 +193,8 @@ class Reader:
 
     def labels(self, key: str) -> Mapping[str, str]:
         """Labels of a resource of Hetzner."""
-        allowed = f"a list like team=shop,stage=live, with no key below {', '.join(_RESERVED)}"
+        reserved = ", ".join(_RESERVED)
+        allowed = f"a list of at most {MOST_ITEMS} like team=shop,stage=live, with no key below {reserved}"
         return self._read(key, {}, allowed, _labels)
 
     def selector(self, key: str) -> Selector:
@@ -147,43 +206,43 @@ class Reader:
             except ValueError:
                 return None
 
-        allowed = f"a label selector like pool=edge or 'pool in (edge, web)', up to {LONGEST_SELECTOR} long"
+        allowed = (
+            "a label selector like pool=edge or 'pool in (edge, web)', with at most "
+            f"{selector.MOST_CONDITIONS} conditions and {LONGEST_SELECTOR} characters"
+        )
         return self._read(key, Selector(), allowed, parse)
 
     def wrong(self, key: str, why: str) -> None:
         """Note a problem that only shows when several keys are looked at."""
-        found = self._find(key)
-        name, value = found or (PREFIX + key, "")
-        self.problems[name] = f"{name}: {_shown(value)} {why}"
+        name, value = self._find(key) or (PREFIX + key, "")
+        self.problems[name] = f"{name}: {shown(value)} {why}"
 
     def _read(self, key: str, default: T, allowed: str, parse: Callable[[str], T | None]) -> T:
         found = self._find(key)
         if found is None:
             return default
         name, text = found
-        value = parse(text)
-        if value is None:
-            self.problems[name] = f"{name}: {_shown(text)} is not {allowed}"
-            return default
-        return value
+        parsed = self._texts.parsed
+        if name not in parsed:
+            parsed[name] = parse(text)
+            if parsed[name] is None:
+                self.problems[name] = f"{name}: {shown(text)} is not {allowed}"
+        value = cast("T | None", parsed[name])
+        return default if value is None else value
 
     def _find(self, key: str) -> tuple[str, str] | None:
-        names = [PREFIX + key]
-        if self._port is not None:
-            names.insert(0, f"{PREFIX}port.{self._port}.{key}")
-        for name in names:
-            text = self._annotations.get(name, "").strip()
-            if text:
-                return name, text
+        if key in self._own:
+            return f"{PREFIX}port.{self._port}.{key}", self._own[key]
+        text = self._texts.whole.get(key)
+        return None if text is None else (PREFIX + key, text)
+
+
+def _split(text: str) -> tuple[str, ...] | None:
+    """The items between commas; None = too many."""
+    if text.count(",") > 2 * MOST_ITEMS:
         return None
-
-
-def _shown(value: str) -> str:
-    return repr(value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "…")
-
-
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    items = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    return items if len(items) <= MOST_ITEMS else None
 
 
 def _whole(text: str) -> int | None:
@@ -192,22 +251,25 @@ def _whole(text: str) -> int | None:
 
 def _ipv4(text: str) -> str | None:
     try:
-        return str(IPv4Address(text))
+        return str(IPv4Address(text)) if len(text) < 40 else None
     except AddressValueError:
         return None
 
 
 def _network(text: str) -> str | None:
     try:
-        network = ip_network(text, strict=False)
+        network = ip_network(text, strict=False) if len(text) < 60 else None
     except ValueError:
         return None
-    return str(network) if network.version == 4 else None
+    return str(network) if network is not None and network.version == 4 else None
 
 
 def _labels(text: str) -> dict[str, str] | None:
     found: dict[str, str] = {}
-    for part in _split(text):
+    items = _split(text)
+    if items is None:
+        return None
+    for part in items:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         match = _LABEL_KEY.fullmatch(key)
         if match is None or match["prefix"] in _RESERVED or not equals:

@@ -15,11 +15,16 @@ _HEAD = f"""\
 Keys stand below `{PREFIX}` and are the official Hetzner CCM's, apart from those marked *ours*. Values
 are texts, so `true` and numbers need quotes in YAML; white space around them and around the items of a
 list is dropped, an empty value counts as none, and words may be in upper or lower case. Durations are
-seconds (`15`) or written like `15s` or `1m30s`. Taking an annotation away takes its effect away. A
-default in the column *environment* counts for all Services; its name stands below
-`HCLOUD_LOAD_BALANCERS_`. The last column says how the official CCM reads a value, where a Service should work
-under both: it drops no white space, takes no bare seconds and no words like `TRUE ` for `true`.
-`python -m ccm lint --for=official FILE` finds what it would read otherwise; it knows no keys of single ports.
+seconds (`15`) or written like `15s` or `1m30s`; fractions of a second are dropped. A default in the
+column *environment* counts for all Services; its name stands below `HCLOUD_LOAD_BALANCERS_`. The last
+column says how the official CCM reads a value, where a Service should work under both: it drops no white
+space, takes no bare seconds and no words like `TRUE ` for `true`. `python -m ccm lint --for=official FILE`
+finds what it would read otherwise; it knows no keys of single ports.
+
+What is not annotated has its default in a load balancer that is made, and stays as it is in one that exists,
+whoever set it. Taking an annotation away takes its effect away.
+
+All annotations below the prefix together may have 32768 characters; if they have more, none of them counts.
 
 Everything that is wrong with a Service is told in one Event, `InvalidLoadBalancerAnnotation`, with key,
 value and what is allowed. Until it is put right, a load balancer that exists keeps its settings and

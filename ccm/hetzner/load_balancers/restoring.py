@@ -1,8 +1,9 @@
 """Which settings are there because of annotations, so that taking one away restores the default. Pure.
 
-For most settings what is not annotated simply has the API's default. These here are left alone unless they
-were annotated once: other people set them too. A label remembers them. What the official CCM set is not
-marked, as long as nothing else about its load balancer changes.
+What is not annotated is left alone unless it was annotated once: other people set it too, by hand or with
+another program. Labels remember what was annotated, one label the settings of the load balancer, and a
+label each those of ports. What the official CCM set is not marked, as long as nothing else about its load
+balancer changes.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from ccm.hetzner.load_balancers.annotations import Wishes
-from ccm.hetzner.wire import LoadBalancer
+from ccm.hetzner.load_balancers.annotations import CheckWishes, PortWishes, Wishes
+from ccm.hetzner.wire import HealthCheck, LoadBalancer, LoadBalancerService
 
 OURS = "ccm-from-scratch/"
 ANNOTATED = OURS + "annotated"
 NAMESPACE = OURS + "namespace"
+FIELD = ANNOTATED + "-"
 LABEL = OURS + "label-"
 
 Setting = object  # a name, a boolean, or None; whatever the API answers
@@ -26,12 +28,27 @@ DEFAULTS: Mapping[str, Setting] = {
     "public": True,
     "protection": False,
     "type": DEFAULT_TYPE,
+    "algorithm": "round_robin",
+    "name": None,  # another one for each Service
 }
+_PORT = PortWishes()
+_CHECK = CheckWishes()
+_NO_CHECK = HealthCheck(interval=_CHECK.interval, timeout=_CHECK.timeout)
+PORT_FIELDS = (
+    "proxyprotocol",
+    "cookie_name",
+    "cookie_lifetime",
+    "timeout_idle",
+    "sticky_sessions",
+    "redirect_http",
+)
+CHECK_FIELDS = ("interval", "timeout", "retries", "domain", "path", "status_codes", "tls")
 
 
 def _asked(wishes: Wishes) -> dict[str, Setting]:
     asked: dict[str, Setting] = dict(wishes.rdns)
     asked |= {"public": wishes.public, "protection": wishes.protection, "type": wishes.type or None}
+    asked |= {name: getattr(wishes, name) for name in wishes.asked}
     return {name: value for name, value in asked.items() if value is not None}
 
 
@@ -43,6 +60,8 @@ def _now(balancer: LoadBalancer) -> Mapping[str, Setting]:
         "public": public.enabled,
         "protection": balancer.protection.delete,
         "type": balancer.load_balancer_type.name,
+        "algorithm": balancer.algorithm.type,
+        "name": balancer.name,
     }
 
 
@@ -72,6 +91,67 @@ def mark(wishes: Wishes, balancer: LoadBalancer | None, kept: frozenset[str] = f
         if value != DEFAULTS[name] and (known or name in before or now[name] != value)
     }
     return "-".join(sorted(asked | (before & kept)))
+
+
+def is_ours(balancer: LoadBalancer | None) -> bool:
+    """Whether we made it or wrote to its labels, and it is not just as the official CCM left it."""
+    return balancer is None or NAMESPACE in balancer.labels
+
+
+def marked_fields(labels: Mapping[str, str]) -> frozenset[str]:
+    """Names of fields of ports that were set because of an annotation."""
+    return frozenset(
+        name for name in (*PORT_FIELDS, *CHECK_FIELDS) if FIELD + name.replace("_", "-") in labels
+    )
+
+
+def mark_fields(wishes: Wishes, balancer: LoadBalancer | None) -> dict[str, str]:
+    """The labels that remember which fields of ports are annotated."""
+    before = marked_fields(balancer.labels) if balancer is not None else frozenset[str]()
+    present = {one.listen_port: one for one in balancer.services} if balancer is not None else {}
+    found: set[str] = set()
+    for number, port in wishes.ports.items():
+        now = fields_of(present[number]) if number in present else {}
+        for wish, default in ((port, _PORT), (port.check, _CHECK)):
+            for name in wish.asked - found if wish is not None else ():
+                value = getattr(wish, name)
+                noted = name in before or is_ours(balancer) or now.get(name) != value
+                if noted and value != getattr(default, name):
+                    found.add(name)
+        found |= _cut(port.check, present[number].health_check if number in present else _NO_CHECK) or (
+            _one_time_of(port.check) & before
+        )
+    return {FIELD + name.replace("_", "-"): "" for name in found}
+
+
+def _one_time_of(check: CheckWishes | None) -> frozenset[str]:
+    """The one of two times that is not asked for, while the other is."""
+    times = frozenset({"interval", "timeout"})
+    asked = times & check.asked if check is not None else times
+    return times - asked if len(asked) == 1 else frozenset()
+
+
+def _cut(check: CheckWishes | None, now: HealthCheck) -> frozenset[str]:
+    """The time that can't be as it was, or its default, for the sake of the other."""
+    other = _one_time_of(check)
+    if check is None or not other:
+        return frozenset()
+    interval = now.interval if "interval" in other else check.interval
+    timeout = now.timeout if "timeout" in other else check.timeout
+    return other if timeout > interval else frozenset()
+
+
+def fields_of(listener: LoadBalancerService) -> dict[str, Setting]:
+    """The fields of a listener that may be somebody else's, as far as its protocols have them."""
+    check = listener.health_check
+    found: dict[str, Setting] = {"proxyprotocol": listener.proxyprotocol}
+    found |= {name: getattr(check, name) for name in ("interval", "timeout", "retries")}
+    if listener.http is not None and listener.protocol != "tcp":
+        found |= {name: getattr(listener.http, name) for name in PORT_FIELDS[1:]}
+    if check.http is not None and check.protocol == "http":
+        found |= {name: getattr(check.http, name) for name in CHECK_FIELDS[3:]}
+        found["domain"] = found["domain"] or ""
+    return found
 
 
 def restored(wishes: Wishes, balancer: LoadBalancer | None) -> Mapping[str, Setting]:

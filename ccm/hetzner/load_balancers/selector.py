@@ -1,4 +1,9 @@
-"""Kubernetes' label selectors as text: ``pool=edge, tier in (a, b), !spot``. Pure."""
+"""Kubernetes' label selectors as text: ``pool=edge, tier in (a, b), !spot, generation > 4``. Pure.
+
+Takes what the official CCM takes, which is what Kubernetes' own parser does
+(https://pkg.go.dev/k8s.io/apimachinery/pkg/labels#Parse), down to ``a=`` for an empty value and ``in(a,,b)``.
+Only the number of conditions is bounded here, because each is held against each of thousands of nodes.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +11,35 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-_KEY = r"(?P<key>(?:[A-Za-z0-9][-A-Za-z0-9.]*/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)"
-_SET = re.compile(_KEY + r"\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
-_EQUAL = re.compile(_KEY + r"\s*(?P<operator>==|=|!=)\s*(?P<values>[-A-Za-z0-9_.]*)")
-_EXISTS = re.compile(r"(?P<operator>!?)\s*" + _KEY)
+MOST_CONDITIONS = 32
+_TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)[ \t\r\n]*")
+_SPECIAL = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">"})
+_END = ""
+_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+
+
+def _whole(text: str | None) -> int | None:
+    """A number as a label can hold one, in 64 bits; None = it is none."""
+    number = int(text) if text and text.isascii() and text.isdigit() else None
+    return number if number is not None and number < 2**63 else None
+
+
+def _beyond(value: str | None, values: frozenset[str], *, sign: int) -> bool:
+    number, bound = _whole(value), _whole(next(iter(values)))
+    return number is not None and bound is not None and sign * (number - bound) > 0
+
 
 _TESTS: Mapping[str, Callable[[str | None, frozenset[str]], bool]] = {
     "in": lambda value, values: value in values,
-    "=": lambda value, values: value in values,
-    "==": lambda value, values: value in values,
     "notin": lambda value, values: value not in values,
-    "!=": lambda value, values: value not in values,
-    "": lambda value, _: value is not None,
+    "exists": lambda value, _: value is not None,
     "!": lambda value, _: value is None,
+    ">": lambda value, values: _beyond(value, values, sign=1),
+    "<": lambda value, values: _beyond(value, values, sign=-1),
 }
+_SAME_AS = {"=": "in", "==": "in", "!=": "notin"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +66,91 @@ def parse(text: str) -> Selector:
     """Read a selector.
 
     Raises:
-        ValueError: it is none; says which part.
+        ValueError: it is none; says where.
     """
-    parts = [part.strip() for part in _split(text)] if text.strip() else []
-    return Selector(tuple(_requirement(part) for part in dict.fromkeys(parts)))
+    tokens = _Tokens(text)
+    found: dict[Requirement, None] = {}
+    if tokens.next == _END:
+        return Selector()
+    while True:
+        found[_requirement(tokens)] = None
+        if len(found) > MOST_CONDITIONS:
+            raise ValueError(f"it has more than {MOST_CONDITIONS} conditions")
+        if tokens.next == _END:
+            return Selector(tuple(found))
+        tokens.expect(",")
 
 
-def _split(text: str) -> list[str]:
-    """What is between commas that are not in parentheses."""
-    parts: list[str] = []
-    start, inside = 0, False
-    for position, character in enumerate(text):
-        if character in "()":
-            inside = character == "("
-        elif character == "," and not inside:
-            parts.append(text[start:position])
-            start = position + 1
-    return [*parts, text[start:]]
+class _Tokens:
+    """What is left of a text, word by word."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self.next = ""
+        self.take()
+
+    def take(self) -> str:
+        """The next word, which is consumed; empty at the end."""
+        taken = self.next
+        match = _TOKEN.match(self._text, self._position)
+        self._position = match.end() if match else len(self._text)
+        self.next = match[1] if match else _END
+        return taken
+
+    def expect(self, token: str) -> None:
+        """Consume this very word."""
+        if self.next != token:
+            raise ValueError(f"{self.next!r} stands where {token!r} is expected")
+        self.take()
+
+    def word(self, allowed: Callable[[str], bool], what: str) -> str:
+        """Consume a key or a value."""
+        if self.next in _SPECIAL or self.next == _END or not allowed(self.next):
+            raise ValueError(f"{self.next!r} is no {what} of a label")
+        return self.take()
 
 
-def _requirement(part: str) -> Requirement:
-    for pattern in (_SET, _EQUAL, _EXISTS):
-        match = pattern.fullmatch(part)
-        if match:
-            fields = match.groupdict()
-            values = fields.get("values")
-            several = [] if values is None else [one.strip() for one in values.split(",")]
-            return Requirement(fields["key"], fields["operator"], frozenset(several))
-    raise ValueError(f"{part!r} is no condition on a label")
+def _requirement(tokens: _Tokens) -> Requirement:
+    absent = tokens.next == "!"
+    if absent:
+        tokens.take()
+    key = tokens.word(_is_key, "key")
+    if absent:
+        return Requirement(key, "!")
+    if tokens.next in {_END, ","}:
+        return Requirement(key, "exists")
+    operator = tokens.take()
+    if operator in {"in", "notin"}:
+        return Requirement(key, operator, _values(tokens))
+    if operator not in {*_SAME_AS, ">", "<"}:
+        raise ValueError(f"{operator!r} is no condition on a label")
+    value = "" if tokens.next in {_END, ","} else tokens.word(_is_value, "value")
+    if operator in {">", "<"} and _whole(value) is None:
+        raise ValueError(f"{value!r} is no whole number")
+    return Requirement(key, _SAME_AS.get(operator, operator), frozenset({value}))
+
+
+def _values(tokens: _Tokens) -> frozenset[str]:
+    """Values between parentheses; an empty place between commas is the empty value."""
+    tokens.expect("(")
+    if tokens.next == ")":
+        raise ValueError("there is nothing in the parentheses")
+    found: set[str] = set()
+    while True:
+        found.add("" if tokens.next in {",", ")"} else tokens.word(_is_value, "value"))
+        if tokens.next == ")":
+            tokens.take()
+            return frozenset(found)
+        tokens.expect(",")
+
+
+def _is_key(text: str) -> bool:
+    prefix, slash, name = text.rpartition("/")
+    if slash and (len(prefix) > 253 or not _DOMAIN.fullmatch(prefix)):
+        return False
+    return _NAME.fullmatch(name) is not None
+
+
+def _is_value(text: str) -> bool:
+    return _VALUE.fullmatch(text) is not None

@@ -60,7 +60,7 @@ class Update(Step):
     def __str__(self) -> str:
         if self.name:
             return f"rename to {self.name}"
-        return "remove the labels of ports that are gone" if self.last else "set labels"
+        return "remove labels that are not needed any more" if self.last else "set labels"
 
     def body(self) -> Json:
         """See :meth:`Step.body`."""
@@ -96,6 +96,7 @@ class ChangeAlgorithm(Step):
     """How a target is chosen."""
 
     operation = "change_algorithm"
+    restores = "algorithm"
     algorithm: str
 
     def __str__(self) -> str:

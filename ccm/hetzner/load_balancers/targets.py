@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
 from ccm.cloud import EXTERNAL_IP, INTERNAL_IP, CloudError, NodeView, Notice, NotOurs
+from ccm.hetzner.load_balancers.wording import enumerated
 from ccm.hetzner.provider_id import parse
 from ccm.hetzner.wire import LoadBalancerTarget, Server
-
-MOST_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -161,8 +160,5 @@ def _obstacle(target: Target, find: Callable[[int], Server | None], network: int
 
 
 def _notice(reason: str, names: Sequence[str]) -> Notice:
-    shown = ", ".join(names[:MOST_NAMES])
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return Notice(
-        reason, f"These nodes get no traffic from the load balancer, because {_WHY[reason]}: {shown}{more}"
-    )
+    text = f"These nodes get no traffic from the load balancer, because {_WHY[reason]}: {enumerated(names)}"
+    return Notice(reason, text)

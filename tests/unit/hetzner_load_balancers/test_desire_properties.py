@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from ccm.cloud import ServiceView
 from ccm.hetzner import environment
-from ccm.hetzner.load_balancers.annotations import read
+from ccm.hetzner.load_balancers.annotations import default_name, read
 from ccm.hetzner.load_balancers.desire import Circumstances, desire
+from ccm.hetzner.load_balancers.listeners import comparable, wanted_listeners
 from ccm.hetzner.load_balancers.ownership import locate, ports_by_label
 from ccm.hetzner.load_balancers.plan import plan
+from ccm.hetzner.load_balancers.restoring import fields_of
 from ccm.hetzner.load_balancers.targets import Target, target_of
 from ccm.hetzner.wire import (
     LoadBalancer,
@@ -135,7 +137,13 @@ def test_taking_all_annotations_away_brings_the_defaults_back(
     assert back.protection.delete is never.protection.delete or "delete-protection" in str(
         service.annotations
     )
-    assert (back.services, back.algorithm, back.name) == (never.services, never.algorithm, never.name)
+    assert back.name in {never.name, default_name(plain)}
+    assert back.algorithm.type in {never.algorithm.type, "round_robin"}
+    fresh, _ = wanted_listeners(plain, read(plain, DEFAULTS, network=True), {})
+    for mine, other, new in zip(back.services, never.services, fresh, strict=True):
+        assert (mine.listen_port, mine.protocol) == (other.listen_port, other.protocol)
+        kept, default = fields_of(comparable(other)), fields_of(new)
+        assert all(value in {kept[key], default[key]} for key, value in fields_of(comparable(mine)).items())
 
 
 @settings(max_examples=40, deadline=None)

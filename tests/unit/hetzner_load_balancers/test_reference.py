@@ -33,6 +33,7 @@ CONTEXT = {
     "health-check-timeout": CHECKED,
     "health-check-retries": CHECKED,
     "health-check-http-path": CHECKED,
+    "health-check-http-domain": CHECKED,
     "health-check-http-validate-certificate": CHECKED,
     "http-status-codes": CHECKED,
 }

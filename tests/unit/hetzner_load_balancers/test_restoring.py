@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, number, view
 
@@ -85,6 +87,99 @@ async def test_what_the_official_ccm_set_costs_no_write(site: BalancerSite) -> N
     assert (await site.ensure(service)).steps == ()
 
 
+async def official(site: BalancerSite, name: str = "by-hand", **more: Any) -> dict[str, Any]:
+    """As the official CCM leaves one, and somebody after it."""
+    check = {"protocol": "tcp", "port": 30080, "interval": 20, "timeout": 7, "retries": 5}
+    http = {"cookie_name": "MINE", "cookie_lifetime": 600, "timeout_idle": 70, "sticky_sessions": True}
+    listener = {
+        "protocol": "http",
+        "listen_port": 80,
+        "destination_port": 30080,
+        "proxyprotocol": True,
+        "health_check": check,
+        "http": http,
+    }
+    body = {"labels": {LABEL: UID}, "network": site.network, "services": [listener]}
+    made = await site.make(name, algorithm={"type": "least_connections"}, **{**body, **more})
+    await site.sky.forget_requests()
+    return made
+
+
+class TestWhatIsNotAnnotated:
+    """The official CCM leaves it alone, so it must not change at a swap, nor later."""
+
+    HTTP: ClassVar = {"protocol": "http"}
+
+    async def test_nothing_changes_at_a_swap(self, site: BalancerSite) -> None:
+        await official(site)
+        assert (await site.ensure(view(annotations=self.HTTP))).steps == ()
+        assert await site.writes() == 0
+
+    async def test_not_even_checks_of_local_traffic(self, site: BalancerSite) -> None:
+        await official(site)
+        local = {"external_traffic_policy": "Local", "health_check_node_port": 32001}
+        assert (await site.ensure(view("web", 80, annotations=self.HTTP, **local))).steps == ()
+
+    async def test_an_annotation_changes_itself_alone_and_goes_alone(self, site: BalancerSite) -> None:
+        await official(site)
+        before = await site.one()
+        annotated = {**self.HTTP, "http-cookie-lifetime": "1h", "algorithm-type": "round_robin"}
+        await site.ensure(view(annotations=annotated))
+        changed = await site.one()
+        assert changed["services"][0]["http"] == {**before["services"][0]["http"], "cookie_lifetime": 3600}
+        assert changed["services"][0]["health_check"] == before["services"][0]["health_check"]
+        assert (changed["name"], changed["algorithm"]["type"]) == ("by-hand", "round_robin")
+        await site.restart()
+        await site.ensure(view(annotations=self.HTTP))
+        after = await site.one()
+        assert after["services"][0]["http"] == {**before["services"][0]["http"], "cookie_lifetime": 300}
+        assert not any("annotated" in key for key in after["labels"])
+        assert (await site.ensure(view(annotations=self.HTTP))).steps == ()
+
+    async def test_a_name_that_was_annotated_goes_back_and_its_mark_with_it(self, site: BalancerSite) -> None:
+        await site.ensure(view(annotations={"name": "shop", "algorithm-type": "least_connections"}))
+        await site.restart()
+        planned = await site.balancers.plan(view(), [])
+        assert planned == ["change algorithm to round_robin", f"rename to a{UID.replace('-', '')[:31]}"]
+        await site.ensure(view())
+        balancer = await site.one()
+        assert balancer["name"] == "a" + UID.replace("-", "")[:31]
+        assert ANNOTATED not in balancer["labels"]
+
+    async def test_marks_of_ports_stay_until_the_port_is_changed(self, site: BalancerSite) -> None:
+        await site.ensure(view(annotations={"health-check-interval": "5s"}))
+        mark = f"{ANNOTATED}-interval"
+        assert mark in (await site.one())["labels"]
+        await site.sky.fault(method="POST", path="*/update_service", code="service_error", times=1)
+        with pytest.raises(CloudError, match="change the listener on port 80"):
+            await site.ensure(view())
+        assert mark in (await site.one())["labels"]
+        await site.ensure(view())
+        balancer = await site.one()
+        assert mark not in balancer["labels"]
+        assert balancer["services"][0]["health_check"]["interval"] == 15
+
+    @pytest.mark.parametrize(
+        ("annotations", "times"),
+        [
+            ({"health-check-interval": "5"}, (5, 5)),
+            ({"health-check-timeout": "25"}, (25, 25)),
+            ({"health-check-interval": "30", "health-check-timeout": "25"}, (30, 25)),
+            ({"health-check-retries": "1"}, (20, 7)),
+        ],
+    )
+    async def test_times_that_stay_give_way_to_those_that_are_annotated(
+        self, site: BalancerSite, annotations: dict[str, str], times: tuple[int, int]
+    ) -> None:
+        """The API refuses a timeout that is longer than the interval."""
+        await official(site)
+        if annotations.get("health-check-timeout") == "25":
+            annotations = {"health-check-interval": "25", **annotations}
+        await site.ensure(view(annotations=self.HTTP | annotations))
+        check = (await site.one())["services"][0]["health_check"]
+        assert (check["interval"], check["timeout"]) == times
+
+
 class TestType:
     async def test_it_goes_back(self, site: BalancerSite) -> None:
         await site.ensure(view(annotations={"type": "lb31"}))
@@ -147,7 +242,7 @@ class TestLabels:
         "text", ["team", "a b=c", "hcloud-ccm/service-uid=x", "ccm-from-scratch/cluster=c", "a=b c"]
     )
     async def test_what_is_none(self, site: BalancerSite, text: str) -> None:
-        with pytest.raises(Rejected, match=r"labels: .* is not a list like team=shop"):
+        with pytest.raises(Rejected, match=r"labels: .* is not a list of at most 100 like team=shop"):
             await site.ensure(view(annotations={"labels": text}))
 
 

@@ -1,0 +1,197 @@
+"""What a Service may cost does not depend on what its owner writes into it. Work is counted, not timed.
+
+The API server takes 256 KiB of annotations, and as many ports as fit into an object of 1.5 MiB
+(https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/, etcd's request limit).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from balancer_site import BalancerSite, view
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ccm.cloud import Rejected, ServicePort, ServiceView
+from ccm.hetzner import environment
+from ccm.hetzner.load_balancers.annotations import MOST_PORTS, Wishes, read
+from ccm.hetzner.load_balancers.errors import InvalidAnnotations
+from ccm.hetzner.load_balancers.keys import KEYS, PORT_KEYS
+from ccm.hetzner.load_balancers.listeners import wanted_listeners
+from ccm.hetzner.load_balancers.reader import LONGEST_ANNOTATIONS, MOST_ITEMS, PREFIX
+from ccm.hetzner.load_balancers.selector import MOST_CONDITIONS
+
+LIMIT = 256 * 1024
+NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
+looks: Counter[str] = Counter()
+
+
+class Text(str):
+    """A value that counts how often it is looked at; whatever is made of it counts no more."""
+
+    __slots__ = ()
+
+    def strip(self, *arguments: Any) -> str:
+        looks[str(self)[:40]] += 1
+        return super().strip(*arguments)
+
+    def __format__(self, spec: str) -> str:
+        raise AssertionError("a value goes into no message uncut")
+
+
+def long(pattern: str, length: int) -> str:
+    return (pattern * (1 + length // len(pattern)))[:length]
+
+
+values = st.builds(
+    long,
+    st.sampled_from(
+        [
+            "a.example.com,",
+            ",",
+            "x",
+            "a=b,",
+            "!a,",
+            "a in (b),",
+            " ",
+            "9",
+            "200,",
+            "(",
+            "\x00",
+            "ü,",
+            "-.",
+            "*.",
+        ]
+    ),
+    st.sampled_from([1, 40, 3_000, LONGEST_ANNOTATIONS - 200, 250_000]),
+)
+keys = st.one_of(
+    st.sampled_from(sorted(KEYS)),
+    st.builds("port.{}.{}".format, st.integers(0, 70_000), st.sampled_from(sorted(PORT_KEYS))),
+    st.text("abc-.0", min_size=1, max_size=60),
+)
+managed = {"protocol": "https", "certificate-type": "managed"}
+ports = st.sampled_from([1, 200, 2768, 40_000])
+
+
+@st.composite
+def services(draw: Any) -> ServiceView:
+    """As large as the API server takes: one long value, or thousands of short ones."""
+    usual: list[dict[str, str]] = [{}, managed, {"protocol": "https"}, {"health-check-protocol": "http"}]
+    chosen = {**draw(st.sampled_from(usual))}
+    chosen |= draw(st.dictionaries(keys, values, max_size=5))
+    if draw(st.booleans()):
+        many = draw(st.integers(0, 6000))
+        key = draw(st.sampled_from(sorted(PORT_KEYS)))
+        chosen |= {f"port.{number}.{key}": draw(values)[:6] for number in range(1, 1 + many // 100)}
+        chosen |= {f"port.{number}.x": "y" for number in range(1, many)}
+    annotations: dict[str, str] = {}
+    room = LIMIT
+    for key, text in chosen.items():
+        room -= len(PREFIX + key) + len(text.encode())
+        if room < 0:
+            break
+        annotations[PREFIX + key] = Text(text)
+    protocol = draw(st.sampled_from(["TCP", "UDP"]))
+    several = tuple(ServicePort(number, 30_000, protocol) for number in range(1, 1 + draw(ports)))
+    return ServiceView("shop", "web", "uid", annotations, several, source_ranges=("10.0.0.0/8",) * 1000)
+
+
+def size(value: object) -> int:
+    """How many texts, items and characters there are in something; shared parts count once."""
+    seen: set[int] = set()
+
+    def count(one: object) -> int:
+        if id(one) in seen:
+            return 0
+        seen.add(id(one))
+        if isinstance(one, str):
+            return len(one)
+        if isinstance(one, dict):
+            return sum(1 + count(key) + count(item) for key, item in one.items())
+        if isinstance(one, list | tuple | frozenset):
+            return sum(1 + count(item) for item in one)
+        names = getattr(one, "__dataclass_fields__", {})
+        return sum(count(getattr(one, name)) for name in names)
+
+    return count(value)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])  # large on purpose
+@given(services())
+def test_what_is_read_is_bounded_and_looked_at_once(service: ServiceView) -> None:
+    looks.clear()
+    found = read(service, NO_DEFAULTS, network=True)
+    assert all(number <= service_count(service, text) for text, number in looks.items())
+    assert len(found.ports) <= MOST_PORTS
+    assert size(found) < 20 * LONGEST_ANNOTATIONS
+    assert len(found.nodes.requirements) <= MOST_CONDITIONS
+    for port in found.ports.values():
+        assert len(port.certificates.domains) <= MOST_ITEMS
+        assert len(port.certificates.uploaded) <= MOST_ITEMS
+    assert len(str(InvalidAnnotations(found.complaints))) < 20_000
+    _, notices = wanted_listeners(service, found, {})
+    assert all(len(notice.message) < 2_000 for notice in notices)
+
+
+def service_count(service: ServiceView, text: str) -> int:
+    return sum(str(value)[:40] == text for value in service.annotations.values())
+
+
+def test_ports_share_what_was_parsed() -> None:
+    """It used to be parsed, and kept, once for each port."""
+    domains = ",".join(f"{number}.example.com" for number in range(MOST_ITEMS))
+    several = [(number, 30_000) for number in range(1, 201)]
+    service = view("web", *several, annotations={**managed, "http-managed-certificate-domains": domains})
+    found = read(service, NO_DEFAULTS, network=True)
+    assert len({id(port) for port in found.ports.values()}) == 1
+    own = {f"port.{number}.http-timeout-idle": "60" for number, _ in several}
+    found = read(
+        replace(
+            service, annotations={**service.annotations, **{PREFIX + key: one for key, one in own.items()}}
+        ),
+        NO_DEFAULTS,
+        network=True,
+    )
+    assert {port.timeout_idle for port in found.ports.values()} == {60}
+    assert len({id(port.certificates.domains) for port in found.ports.values()}) == 1
+
+
+class TestTooLong:
+    LONG: ClassVar = {"http-cookie-name": "x" * LONGEST_ANNOTATIONS, "protocol": "http"}
+
+    def test_none_of_them_counts(self) -> None:
+        found: Wishes = read(view("web", annotations=self.LONG), NO_DEFAULTS, network=True)
+        [problem] = found.problems.values()
+        assert "these annotations have" in problem
+        assert f"at most {LONGEST_ANNOTATIONS} are read" in problem
+        assert found.ports[80].protocol == "tcp"
+
+    def test_those_of_others_do_not_matter(self) -> None:
+        """kubectl's own copy of an object is an annotation too."""
+        service = replace(
+            view(), annotations={"kubectl.kubernetes.io/last-applied-configuration": "x" * LIMIT}
+        )
+        assert read(service, NO_DEFAULTS, network=True).problems == {}
+
+    async def test_no_load_balancer_is_made_and_one_that_there_is_stays(self, site: BalancerSite) -> None:
+        with pytest.raises(Rejected, match="these annotations have"):
+            await site.ensure(view(annotations=self.LONG))
+        assert await site.all() == []
+        await site.add_nodes("a")
+        await site.ensure(view())
+        before = await site.one()
+        with pytest.raises(Rejected, match="these annotations have"):
+            await site.ensure(view(annotations=self.LONG), [])
+        assert await site.one() == before
+
+
+async def test_ports_beyond_any_type_are_left_out_and_counted(site: BalancerSite) -> None:
+    result = await site.ensure(view("web", *((number, 30_000) for number in range(1, 1001))))
+    assert len((await site.one())["services"]) == 5
+    [notice] = [one for one in result.notices if one.reason == "MaxServicesReached"]
+    assert "left out: 6, 7, 8" in notice.message
+    assert "and 225 more, 750 that no type would take; choose a larger" in notice.message
