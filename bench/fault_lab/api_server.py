@@ -45,7 +45,7 @@ class ApiServer:
         body = json.loads(text) if text else {}
         path, memory = request.path, self._memory
         if request.method == "GET" and "limit" in request.query:
-            return await self._list(path)
+            return await self._list(path, request.query.get("fieldSelector", ""))
         if request.method == "GET":
             return await memory.get(path, dict)
         if request.method == "PATCH":
@@ -58,8 +58,9 @@ class ApiServer:
         await memory.delete(path, uid=(body.get("preconditions") or {}).get("uid"))
         return {"kind": "Status", "status": "Success"}
 
-    async def _list(self, path: str) -> Any:
-        pages = [page async for page in self._memory.list_pages(path, dict, limit=1_000_000)]
+    async def _list(self, path: str, selector: str) -> Any:
+        name = selector.removeprefix("metadata.name=")
+        pages = [page async for page in self._memory.list_pages(path, dict, limit=1_000_000, name=name)]
         (page,) = pages
         return {"metadata": {"resourceVersion": page.resource_version}, "items": list(page.items)}
 

@@ -132,10 +132,12 @@ class HttpTransport:
         return _object(await self._read("GET", path), kind)
 
     async def list_pages(
-        self, path: str, kind: type[T], *, limit: int = 500
+        self, path: str, kind: type[T], *, limit: int = 500, name: str = ""
     ) -> AsyncGenerator[Page[T], None]:
         """All objects of a collection, page by page; see `Transport`."""
         query = {"limit": str(limit)}
+        if name:
+            query["fieldSelector"] = f"metadata.name={name}"
         while True:
             page, more = decode_page(await self._read("GET", path, query=query), kind)
             yield page

@@ -192,7 +192,7 @@ class MemoryTransport:
         return self._end(fault, item, kind)
 
     async def list_pages(
-        self, path: str, kind: type[T], *, limit: int = 500
+        self, path: str, kind: type[T], *, limit: int = 500, name: str = ""
     ) -> AsyncGenerator[Page[T], None]:
         """All objects of a collection as of the first page; see `Transport`."""
         resource, version, members = parse(path), 0, list[Object]()
@@ -201,7 +201,7 @@ class MemoryTransport:
             fault = await self._begin("list", path)
             if start == 0:
                 version = self._version
-                members = [item for _, item in self._members(resource)]
+                members = [item for key, item in self._members(resource) if name in ("", key.name)]
             elif self._forgotten > version:
                 raise Gone(410, "Expired", "The provided continue parameter is too old")
             if fault is not None:

@@ -67,13 +67,16 @@ class Transport(Protocol):
         """One object. Raises NotFound if there is none."""
         ...
 
-    def list_pages(self, path: str, kind: type[T], *, limit: int = 500) -> AsyncGenerator[Page[T], None]:
+    def list_pages(
+        self, path: str, kind: type[T], *, limit: int = 500, name: str = ""
+    ) -> AsyncGenerator[Page[T], None]:
         """All objects of a collection, page by page, as of one moment.
 
         Args:
             path: the collection, like `/api/v1/nodes`.
             kind: the struct of one item.
             limit: objects in a page.
+            name: only objects of this name. That needs the right to list and none to get.
 
         Raises:
             Gone: the list took so long that the server forgot that moment; start again.

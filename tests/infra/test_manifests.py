@@ -54,21 +54,6 @@ def test_leases_are_limited_to_one():
     assert [rule["resourceNames"] for rule in limited] == [["cloud-controller-manager"]]
 
 
-def test_what_the_controllers_need_is_allowed():
-    allowed = {
-        (resource, verb) for _, rule in RULES for resource in rule["resources"] for verb in rule["verbs"]
-    }
-    needed = {("nodes", verb) for verb in ("get", "list", "watch", "patch", "update", "delete")}
-    needed |= {
-        ("nodes/status", "patch"),
-        ("services/status", "patch"),
-        ("events", "create"),
-        ("leases", "create"),
-    }
-    assert needed <= allowed
-    assert ("services", "delete") not in allowed
-
-
 def test_bindings_are_for_our_account_to_roles_that_exist():
     own = {(item["kind"], item["metadata"]["name"]) for item in MANIFESTS}
     upstream = {

@@ -10,7 +10,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,14 @@ from sandbox.kubernetes.toolchain import Toolchain
 
 TREE = Path(__file__).parents[2]
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
+ACCOUNT = "system:serviceaccount:kube-system:cloud-controller-manager"
+AUDIT = "audit.log"
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "users": [ACCOUNT]}, {"level": "None"}],
+}
 PLACES = {
     "ServiceAccount": "/api/v1/namespaces/kube-system/serviceaccounts",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
@@ -211,6 +219,11 @@ class World:
             assert time.monotonic() < end, f"still {found}\n{self.running[-1].text()[-4000:]}"
             await asyncio.sleep(0.05)
 
+    def audited(self) -> list[dict[str, Any]]:
+        """The API server's log of all that CCMs asked so far."""
+        lines = (self.directory / AUDIT).read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
     async def ready(self, ccm: Ccm) -> None:
         """Wait until a process leads and is ready."""
         await self.eventually(
@@ -218,16 +231,25 @@ class World:
         )
 
 
+def own_rights() -> list[dict[str, Any]]:
+    """What manifests/rbac.yaml has."""
+    return list(yaml.safe_load_all((TREE / "manifests" / "rbac.yaml").read_text(encoding="utf-8")))
+
+
 @asynccontextmanager
-async def open_world(programs: Toolchain, directory: Path) -> AsyncIterator[World]:
-    """A control plane with our rights in it, and a cloud."""
+async def open_world(
+    programs: Toolchain, directory: Path, rights: Sequence[dict[str, Any]] | None = None
+) -> AsyncIterator[World]:
+    """A control plane with our rights in it, or with others, and a cloud."""
+    audit = {"audit-policy-file": str(directory / "policy.json"), "audit-log-path": str(directory / AUDIT)}
+    (directory / "policy.json").write_text(json.dumps(AUDIT_POLICY), encoding="utf-8")
     sky = await emulated_cloud.start()
     try:
         async with (
-            ControlPlane(programs, directory / "cluster") as cluster,
+            ControlPlane(programs, directory / "cluster", extra={"kube-apiserver": audit}) as cluster,
             HollowNodes(cluster.url, directory / "cluster" / "tls") as nodes,
         ):
-            kubeconfig = await asyncio.to_thread(_grant, cluster, directory)
+            kubeconfig = await asyncio.to_thread(_grant, cluster, directory, rights or own_rights())
             world = World(cluster, nodes, sky, await sky.network(), directory, kubeconfig)
             world.token_file.write_text(TOKEN, encoding="ascii")
             try:
@@ -238,10 +260,10 @@ async def open_world(programs: Toolchain, directory: Path) -> AsyncIterator[Worl
         await emulated_cloud.stop(sky)
 
 
-def _grant(cluster: ControlPlane, directory: Path) -> Path:
-    """Create what manifests/rbac.yaml has, and a kubeconfig of its service account."""
+def _grant(cluster: ControlPlane, directory: Path, rights: Sequence[dict[str, Any]]) -> Path:
+    """Create rights, and a kubeconfig of their service account."""
     api = cluster.api()
-    for item in yaml.safe_load_all((TREE / "manifests" / "rbac.yaml").read_text(encoding="utf-8")):
+    for item in rights:
         place = PLACES[item["kind"]] if "namespace" not in item["metadata"] else _namespaced(item)
         api.request("POST", place, item)
     account = f"{PLACES['ServiceAccount']}/cloud-controller-manager"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import structlog
@@ -9,7 +10,7 @@ import structlog
 from ccm.cloud import ImplementedElsewhere, LoadBalancerResult, LoadBalancers
 from ccm.controllers.service.announcer import Announcer
 from ccm.controllers.service.errors import ServiceNotSynced, saying
-from ccm.controllers.service.patches import remove_finalizer, service_path, write_status
+from ccm.controllers.service.patches import remove_finalizer, services_path, write_status
 from ccm.controllers.service.policy import view_of
 from ccm.kube.errors import KubernetesError, NotFound
 from ccm.kube.objects import Service
@@ -64,16 +65,22 @@ class Cleanup:
     async def read(self, service: Service) -> Service | None:
         """What the API server has under a Service's name; None = nothing.
 
+        It is listed, because the official CCM's role gives the right to that and not to get it.
+
         Raises:
             ServiceNotSynced: not known.
         """
+        metadata = service.metadata
+        unknown = f"can't tell whether service {metadata.key} is gone"
+        pages = self.transport.list_pages(services_path(metadata.namespace), Service, name=metadata.name)
         try:
-            return await self.transport.get(service_path(service), Service)
-        except NotFound:
-            return None
+            async with aclosing(pages):
+                found = [page async for page in pages]
         except KubernetesError as error:
-            text = f"can't tell whether service {service.metadata.key} is gone: {error}"
-            raise ServiceNotSynced(text) from error
+            raise ServiceNotSynced(f"{unknown}: {error}") from error
+        if any(page.odd for page in found):
+            raise ServiceNotSynced(f"{unknown}: what has its name makes no sense")
+        return next((item for page in found for item in page.items), None)
 
     async def _delete(self, service: Service) -> LoadBalancerResult:
         view = view_of(service)

@@ -13,11 +13,9 @@ from ccm.kube.objects import LoadBalancerIngress, Service, to_wire
 from ccm.kube.protocol import STRATEGIC_MERGE_PATCH, Transport
 
 
-def service_path(service: Service, subresource: str = "") -> str:
-    """Where a Service stands in the API."""
-    metadata = service.metadata
-    path = f"/api/v1/namespaces/{metadata.namespace}/services/{metadata.name}"
-    return f"{path}/{subresource}" if subresource else path
+def services_path(namespace: str) -> str:
+    """Where the Services of a namespace stand in the API."""
+    return f"/api/v1/namespaces/{namespace}/services"
 
 
 async def add_finalizer(transport: Transport, service: Service) -> Service:
@@ -53,7 +51,7 @@ async def write_status(
 
 async def _patch(transport: Transport, service: Service, body: dict[str, Any]) -> Service:
     metadata = {**body.get("metadata", {}), "uid": service.metadata.uid}
-    path = service_path(service, "status")
+    path = f"{services_path(service.metadata.namespace)}/{service.metadata.name}/status"
     return await transport.patch(
         path, {**body, "metadata": metadata}, Service, content_type=STRATEGIC_MERGE_PATCH
     )
