@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 from sandbox.engine.errors import UnsupportedError
 from sandbox.engine.resource import Resource
 from sandbox.engine.values import Properties, changed_keys, has_unknown
+
+LOADING = threading.Lock()
+"""Held while a client library is loaded. Where two threads load packages that import each other, as requests
+and what the Kubernetes client takes of it, Python lets one go on with a package that is not complete yet."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sandbox.engine.clock import seconds
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UsageError
+from sandbox.engine.providers.base import LOADING
 
 Result = TypeVar("Result")
 _ACTIONS_AT_ONCE = 25
@@ -186,8 +187,9 @@ class Api:
         return found
 
     def _request(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        import requests  # noqa: PLC0415  slow to load; a run without changes never calls
-        from hcloud import APIException, Client  # noqa: PLC0415
+        with LOADING:
+            import requests  # noqa: PLC0415  slow to load; a run without changes never calls
+            from hcloud import APIException, Client  # noqa: PLC0415
 
         client = getattr(self._clients, "client", None)
         if client is None:

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from sandbox.engine.errors import ProviderError
+from sandbox.engine.providers.base import LOADING
 
 _LOADING = threading.Lock()
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -73,8 +74,9 @@ def open_client(config: Mapping[str, Any], environment: Mapping[str, str]) -> An
     Raises:
         ProviderError: There is no kubeconfig, or it can't be used.
     """
-    from kubernetes import client  # noqa: PLC0415  slow to load; a run without changes never calls
-    from kubernetes import config as loader  # noqa: PLC0415
+    with LOADING:
+        from kubernetes import client  # noqa: PLC0415  slow to load; a run without changes never calls
+        from kubernetes import config as loader  # noqa: PLC0415
 
     data = read_kubeconfig(config, environment)
     settings = client.Configuration()
