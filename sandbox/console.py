@@ -57,6 +57,11 @@ class Steps:
                 raise
         self._line("✓", done or what, started)
 
+    @property
+    def width(self) -> int | None:
+        """Characters in a line of the terminal; None where the output goes elsewhere."""
+        return self._console.width if self._console.is_terminal else None
+
     def note(self, text: str) -> None:
         """Print a line without a mark."""
         # as it is: in a plain string, rich would make an emoji of the ":a:" in an address

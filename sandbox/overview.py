@@ -10,6 +10,8 @@ from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
 HEADER = ("NODE", "READY", "PROVIDER ID", "INTERNAL-IP", "EXTERNAL-IP", "TYPE", "REGION", "ZONE", "POD CIDR")
+# What goes first where the terminal is too narrow; './dev kubectl get nodes' knows it, too.
+EXPENDABLE = ("REGION", "TYPE", "POD CIDR", "PROVIDER ID", "ZONE")
 SSH = "./dev ssh control"
 NEXT = (
     ("./dev kubectl get nodes -o wide", "what Kubernetes says"),
@@ -22,8 +24,13 @@ NEXT = (
 )
 
 
-def overview(site: Site, toolchain: Toolchain) -> str:
+def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
     """Nodes, load balancers and what to type next.
+
+    Args:
+        site: this clone's.
+        toolchain: has kubectl.
+        width: of the terminal; None where there is none, then every column is shown.
 
     Raises:
         NotRunning: the API server does not answer.
@@ -31,7 +38,8 @@ def overview(site: Site, toolchain: Toolchain) -> str:
     nodes = [cluster.node_state(node) for node in cluster.get(site, toolchain, "nodes")]
     services = cluster.get(site, toolchain, "services", "--all-namespaces")
     balancers = [line for line in map(load_balancer, services) if line]
-    parts = [aligned([HEADER, *map(row, sorted(nodes, key=lambda node: node.name))])]
+    table = [HEADER, *map(row, sorted(nodes, key=lambda node: node.name))]
+    parts = [aligned(fitted(table, width, EXPENDABLE))]
     if balancers:
         parts.append(aligned([("LOAD BALANCER", "EXTERNAL-IP"), *balancers]))
     parts.append(f"Console of the cloud: {site.console}")
@@ -63,6 +71,23 @@ def load_balancer(service: dict) -> tuple[str, str] | None:
     ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress") or []
     where = ", ".join(entry.get("ip") or entry.get("hostname", "") for entry in ingress)
     return f"{service['metadata']['namespace']}/{service['metadata']['name']}", where or "pending"
+
+
+def fitted(rows: Sequence[Sequence[str]], width: int | None, expendable: Sequence[str]) -> list[list[str]]:
+    """A table without those columns for which there is no room.
+
+    Args:
+        rows: the first one is the header.
+        width: in characters, or None for any.
+        expendable: headers of the columns that may go, the first one first.
+    """
+    kept = [list(cells) for cells in rows]
+    for header in expendable:
+        if width is None or max(map(len, aligned(kept).splitlines())) <= width:
+            break
+        place = kept[0].index(header)
+        kept = [[*cells[:place], *cells[place + 1 :]] for cells in kept]
+    return kept
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from rich.console import Console
+
 from sandbox import daemon
+from sandbox.console import Steps
 from sandbox.overview import overview
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
@@ -19,5 +22,5 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Print the overview."""
     daemon.require(site)
-    print(overview(site, built_toolchain(site)))
+    print(overview(site, built_toolchain(site), Steps(Console()).width))
     return 0

@@ -138,4 +138,4 @@ def _start_ccm(site: Site, steps: Steps) -> None:
 def _await(site: Site, prepared: Prepared, steps: Steps) -> None:
     with steps.step("Nodes are Ready and initialised by the CCM") as progress:
         cluster.await_nodes(site, prepared.toolchain, READY_SECONDS, progress)
-    steps.note("\n" + overview(site, prepared.toolchain))
+    steps.note("\n" + overview(site, prepared.toolchain, steps.width))

@@ -1,0 +1,32 @@
+"""The table at the end of './dev up'."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.overview import EXPENDABLE, HEADER, aligned, fitted
+
+NODE = (
+    "ccm-from-scratch-worker-1", "yes", "ccm-from-scratch://4000002", "10.0.0.2", "203.0.113.5", "cpx22",
+    "eu-central", "fsn1", "10.244.0.0/24",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("width", "gone"),
+    [(None, 0), (128, 0), (120, 1), (100, 3), (80, 4)],
+)
+def test_columns_that_do_not_fit_the_terminal_go_one_after_the_other(width, gone):
+    table = fitted([HEADER, NODE], width, EXPENDABLE)
+    assert set(HEADER) - set(table[0]) == set(EXPENDABLE[:gone])
+    assert max(map(len, aligned(table).splitlines())) <= (width or 200)
+
+
+@given(st.lists(st.tuples(*[st.text(max_size=30)] * len(HEADER)), max_size=4), st.integers(1, 200))
+def test_what_is_left_is_what_was_there(nodes, width):
+    table = fitted([HEADER, *nodes], width, EXPENDABLE)
+    places = [HEADER.index(header) for header in table[0]]
+    assert table[1:] == [[node[place] for place in places] for node in nodes]
+    assert {"NODE", "READY", "INTERNAL-IP", "EXTERNAL-IP"} <= set(table[0])
