@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,43 @@ def test_everything_that_it_installs_is_locked_with_hashes():
     locked = (ROOT / "requirements.lock").read_text()
     assert "\nhatchling==" in locked
     assert "\neditables==" in locked
+
+
+NOBODY = 65534
+
+
+@pytest.mark.parametrize("part", [".", ".venv", ".sandbox"])
+def test_somebody_elses_clone_is_one_clear_error(clone, programs, part):
+    """Root may write anywhere: for root the script is called as nobody, in a folder that is open to all."""
+    (programs / "ls").symlink_to(shutil.which("ls"))
+    with tempfile.TemporaryDirectory() as name:
+        opened = Path(name)
+        opened.chmod(0o755)
+        shutil.copytree(programs, opened / "programs", symlinks=True)
+        root = opened / "clone"
+        shutil.copytree(clone, root)
+        folder = root / part
+        folder.mkdir(exist_ok=True)
+        caller = {}
+        if os.geteuid() == 0:
+            caller = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+            for path in {root, root / ".venv"} - {folder}:
+                os.chown(path, NOBODY, NOBODY)
+        else:
+            folder.chmod(0o555)
+        done = subprocess.run(
+            ["sh", str(root / "dev"), "status"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=20,
+            env={"PATH": str(opened / "programs"), "HOME": name},
+            **caller,
+        )
+        folder.chmod(0o755)
+        where = root.resolve() if part == "." else root.resolve() / part
+    assert done.returncode == 1
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert f"may not write into {where}, which belongs to " in line
+    assert "in a clone of your own" in line
