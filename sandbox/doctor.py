@@ -16,7 +16,7 @@ from sandbox import daemon, genuine, limits, packages
 from sandbox.engine.__main__ import FORCE, find_genuine
 from sandbox.environment import MACHINES
 from sandbox.errors import MissingRequirement
-from sandbox.kinds import AUTO, Choice, decide, look
+from sandbox.kinds import AUTO, Choice, decide, look, present
 from sandbox.kubernetes import image, toolchain
 from sandbox.site import Site
 
@@ -44,7 +44,7 @@ def examine(site: Site) -> Iterator[Check]:
     """Look at everything that an environment depends on; changes nothing."""
     yield Check("ok", "Python", platform.python_version())
     try:
-        choice = decide(AUTO, look(site.state))
+        choice = decide(present(site) or AUTO, look(site.state))
     except MissingRequirement as error:
         yield Check("missing", "servers", str(error))
         return
@@ -63,7 +63,8 @@ def examine(site: Site) -> Iterator[Check]:
 def _servers(choice: Choice) -> Check:
     if choice.kind == MACHINES:
         return Check("ok", "servers", "Linux machines")
-    return Check("note", "servers", f"records with hollow nodes, without Pods and traffic: {choice.reason}")
+    reason = choice.reason or "asked for with --backend hollow"
+    return Check("note", "servers", f"records with hollow nodes, without Pods and traffic: {reason}")
 
 
 def _packages(choice: Choice) -> Check:

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandbox import packages
-from sandbox.environment import HOLLOW, MACHINES
+from sandbox import daemon, packages
+from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
 from sandbox.errors import MissingRequirement
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, Component
 from sandbox.machines import probe
 from sandbox.packages import Package
+from sandbox.site import Site
 
 AUTO = "auto"
 TOOLCHAINS: Mapping[str, tuple[Component, ...]] = {MACHINES: COMPONENTS, HOLLOW: CONTROL_PLANE}
@@ -112,6 +113,14 @@ def decide(wanted: str, host: Host) -> Choice:
         raise MissingRequirement(f"machines can't run here: {reason}")
     kind = HOLLOW if wanted == HOLLOW or reason else MACHINES
     return Choice(kind, tuple(host.missing.get(kind, ())), "" if wanted == HOLLOW else reason)
+
+
+def present(site: Site) -> str | None:
+    """The kind of servers that this clone has already; it stays until ``./dev down``."""
+    running = daemon.find(site)
+    if running and running.backend in STACKS:
+        return running.backend
+    return next(iter(kinds_there(site)), None)
 
 
 def _name(system: str) -> str:

@@ -157,7 +157,7 @@ def _toolchain() -> toolchain.Toolchain:
     """Only what a control plane needs; built if need be (some minutes, once)."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ccm-from-scratch"
     try:
-        return toolchain.find(cache) or toolchain.ensure(cache, say, CONTROL_PLANE)
+        return toolchain.ensure(cache, say, CONTROL_PLANE)
     except SandboxError as error:
         raise BenchError(str(error)) from error
 

