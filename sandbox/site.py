@@ -217,11 +217,22 @@ def release_site(site: Site) -> None:
 
 @contextmanager
 def _registry(path: Path) -> Iterator[dict[str, Claim]]:
-    """The claims of all sites, locked; those of clones that are certainly gone are dropped."""
+    """The claims of all sites, locked; those of clones that are certainly gone are dropped.
+
+    Where clones lay stands in a file of its own: programs from before that was noted read the first file too,
+    and refuse it with any other key.
+    """
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield (claims := _read(path))
-        _replace(path, json.dumps({own: vars(claim) for own, claim in claims.items()}, indent=1))
+        entries = {own: vars(claim).copy() for own, claim in claims.items()}
+        seen = {own: entry.pop("seen") for own, entry in entries.items()}
+        _replace(_seen_beside(path), json.dumps(seen))
+        _replace(path, json.dumps(entries, indent=1))
+
+
+def _seen_beside(path: Path) -> Path:
+    return path.with_name(f"{path.stem}-seen.json")
 
 
 def _replace(path: Path, text: str) -> None:
@@ -232,15 +243,24 @@ def _replace(path: Path, text: str) -> None:
 
 def _read(path: Path) -> dict[str, Claim]:
     try:
-        raw = json.loads(path.read_text()) if path.exists() else {}
-        claims = {own: _claim(claim) for own, claim in raw.items()}
+        entries = json.loads(path.read_text()) if path.exists() else {}
+        seen = _read_seen(_seen_beside(path))
+        claims = {own: _claim({"seen": seen.get(own, ()), **entry}) for own, entry in entries.items()}
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise SiteError(f"{path} is damaged ({error}); delete it while no sandbox of yours runs") from error
     return {own: claim for own, claim in claims.items() if not views.is_gone(Path(claim.root), claim.seen)}
 
 
+def _read_seen(path: Path) -> Mapping[str, Any]:
+    """Where clones lay, by site id; nothing where the file is missing or damaged, since that proves nothing."""
+    try:
+        return dict(json.loads(path.read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return {}
+
+
 def _claim(raw: Mapping[str, Any]) -> Claim:
-    seen = tuple((int(d), int(i), int(f), str(boot)) for d, i, f, boot in raw.get("seen", ()))
+    seen = tuple((int(d), int(i), int(f), str(boot)) for d, i, f, boot in raw["seen"])
     return Claim(str(raw["root"]), int(raw["port"]), str(IPv4Network(raw["public_range"])), seen)
 
 

@@ -90,6 +90,19 @@ def test_a_claim_ends_when_its_clone_was_removed_with_all_that_it_lay_in(open_cl
     assert claims() == {str(tmp_path / "other")}
 
 
+def test_programs_from_before_can_read_the_registry_and_what_they_drop_proves_nothing(
+    open_clone, claims, tmp_path
+):
+    register = tmp_path / "cache/ccm-from-scratch/sites.json"
+    open_clone("gone")
+    (entry,) = json.loads(register.read_text()).values()
+    assert entry.keys() == {"root", "port", "public_range"}  # any other key was an error to them
+    (register.parent / "sites-seen.json").write_text("")
+    shutil.rmtree(tmp_path / "gone")
+    open_clone("other")
+    assert claims() == {str(tmp_path / "other"), str(tmp_path / "gone")}
+
+
 def test_a_claim_outlives_a_caller_who_sees_other_folders_at_the_same_path(open_clone, claims, tmp_path):
     (tmp_path / "tmp").mkdir()
     open_clone("tmp/clone")
