@@ -201,12 +201,7 @@ def write_application(source: Source, folder: Path) -> None:
 
 def remove_dead_weight(folder: Path) -> None:
     """Removes what recipe.is_dead_weight names, and the folders that are empty then."""
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if path.is_dir() and not path.is_symlink():
-            if not any(path.iterdir()):
-                path.rmdir()
-        elif recipe.is_dead_weight(str(path.relative_to(folder))):
-            path.unlink()
+    debian.remove_all_but(folder, lambda path: not recipe.is_dead_weight(path))
 
 
 @contextmanager

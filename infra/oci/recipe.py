@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 """Raise it when the way of building changes, so that nobody goes on with layers of the old way."""
 
 SUITE = "bookworm"

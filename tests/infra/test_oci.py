@@ -174,6 +174,35 @@ def test_a_tool_that_hangs_is_ended():
         tools.run("unpacking", ["sleep", "5"], 0.1)
 
 
+def test_licences_and_the_list_of_packages_stay(tmp_path):
+    stays = [
+        "usr/share/doc/libc6/copyright",
+        "usr/share/common-licenses/GPL-3",
+        "var/lib/dpkg/status.d/libc6",
+        "usr/bin/python3.11",
+    ]
+    goes = [
+        "usr/share/doc/libc6/changelog.Debian.gz",
+        "usr/share/man/man1/python3.1.gz",
+        "usr/share/ca-certificates/mozilla/x.crt",
+        "usr/bin/openssl",
+        "usr/sbin/dpkg",
+        "var/lib/dpkg/status",
+        "var/lib/dpkg/info/format",
+        "var/lib/apt/lists/x",
+    ]
+    for name in [*stays, *goes]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("content")
+    (tmp_path / "usr/share/doc/libc-bin").symlink_to("libc6")
+    debian.finish(tmp_path)
+    assert all((tmp_path / name).is_file() for name in stays)
+    assert (tmp_path / "usr/share/doc/libc-bin/copyright").is_file()
+    assert not any((tmp_path / name).exists() for name in goes)
+    assert not (tmp_path / "usr/share/man").exists()
+    assert (tmp_path / recipe.CERTIFICATES).read_text() == "content\n"
+
+
 def test_only_mirrors_of_the_right_suite():
     text = """Types: deb
 # a comment
