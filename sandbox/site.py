@@ -252,7 +252,7 @@ def _read(path: Path) -> dict[str, Claim]:
 
 
 def _read_seen(path: Path) -> Mapping[str, Any]:
-    """Where clones lay, by site id; nothing where the file is missing or damaged, since that proves nothing."""
+    """Where clones lay, by site id; nothing where the file is missing or damaged: that proves nothing."""
     try:
         return dict(json.loads(path.read_text()))
     except (FileNotFoundError, ValueError, TypeError):
