@@ -28,8 +28,8 @@ _NOTE_PACKAGES = (
     f'dpkg-deb --field "$file" > "$1"/{_PACKAGES}/"$(dpkg-deb --field "$file" Package)" || exit 1; done'
 )
 """A shell command: which packages are in the image, where scanners of images look for it. Debian's own list
-stays empty where packages are only unpacked; one file for each is the way of distroless images. Of some of them
-only the licence is kept."""
+stays empty where packages are only unpacked; one file for each is the way of distroless images. Of some of
+them only the licence is kept."""
 _PASSWD = "root:x:0:0:root:/:/sbin/nologin\nccm:x:{user}:{user}:ccm:/:/sbin/nologin\n"  # noqa: S105 (no password)
 _GROUP = "root:x:0:\nccm:x:{user}:\n"
 
