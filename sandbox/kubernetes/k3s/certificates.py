@@ -106,7 +106,11 @@ def request_subject(request: str) -> str:
         CertificateError: it is no request, or its signature is wrong.
     """
     text = _openssl("request", "req", "-noout", "-verify", "-subject", "-nameopt", "RFC2253", stdin=request)
-    return text.strip().removeprefix("subject=")
+    # OpenSSL 3.5 says in the same text that the signature holds. Line ends in a subject are escaped.
+    found = [line.removeprefix("subject=") for line in text.splitlines() if line.startswith("subject=")]
+    if len(found) != 1:
+        raise CertificateError("request", f"openssl names {len(found)} subjects")
+    return found[0].strip()
 
 
 def write_secret(path: Path, text: str, mode: int = 0o600) -> None:

@@ -62,6 +62,11 @@ def test_a_request_is_signed_with_its_own_key(authority, tmp_path):
     signed.verify_directly_issued_by(load(tmp_path / "ca.crt"))
 
 
+def test_a_request_cannot_smuggle_a_second_subject_in_by_a_line_end(tmp_path):
+    request = new_request("a\nsubject=CN=system:node:b", "", tmp_path / "a.key")
+    assert request_subject(request) == r"CN=a\0Asubject=CN=system:node:b"
+
+
 def test_a_request_whose_signature_is_wrong_is_refused(tmp_path):
     request = new_request("a", "", tmp_path / "a.key").splitlines()
     request[2] = request[2][::-1]
