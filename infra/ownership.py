@@ -1,4 +1,4 @@
-"""Whose load balancer it is, and what becomes of it when the environment is destroyed. Pure.
+"""Whose load balancer or certificate it is, and what becomes of it when the environment is destroyed. Pure.
 
 The cloud-controller-manager marks what is its own with labels (ccm/hetzner/load_balancers/ownership.py). This
 program imports nothing of it; a test holds the names, and what a release leaves, equal.
@@ -37,11 +37,13 @@ class Verdict:
         fate: What is done.
         why: For a person, as the end of "..., because".
         labels: All that a released one keeps.
+        services: UIDs of our Services that are on one of ours.
     """
 
     fate: Fate
     why: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    services: frozenset[str] = frozenset()
 
 
 NOT_OURS = Verdict(Fate.LEAVE)
@@ -77,24 +79,36 @@ class Ownership:
         users = {leader, *ports.values()}
         own = users if marked and self.network_id in networks else users & self.service_uids
         if own:
-            return _of_ours(balancer, ports, users - own, released_labels(labels, own))
+            fate, why = _of_ours(balancer, ports, users - own)
+            return Verdict(fate, why, released_labels(labels, own), frozenset(own))
         if self.network_id in networks:
             return Verdict(Fate.ASK, "it is in this environment's network, and not marked as its cluster's")
         if marked and not networks:
             return Verdict(Fate.ASK, "it is marked as this cluster's, and not in its network")
         return NOT_OURS
 
+    def certificate_goes(self, certificate: Mapping[str, Any], services: Collection[str]) -> bool:
+        """Whether a certificate was requested for our Services, and nothing uses it.
+
+        Args:
+            certificate: As the API gives it.
+            services: UIDs of Services that are ours for certain.
+        """
+        labels = certificate["labels"]
+        requested = certificate["type"] == "managed" and labels.get(CLUSTER) == self.cluster
+        return requested and labels.get(SERVICE_UID) in services and not certificate["used_by"]
+
 
 def _of_ours(
-    balancer: Mapping[str, Any], ports: Mapping[int, str], others: Collection[str], rest: Mapping[str, str]
-) -> Verdict:
+    balancer: Mapping[str, Any], ports: Mapping[int, str], others: Collection[str]
+) -> tuple[Fate, str]:
     """Only what was made for our Services, and serves nobody else, is deleted."""
     if ADOPTED in balancer["labels"]:
-        return Verdict(Fate.RELEASE, "the cluster did not make it, it adopted it", rest)
+        return Fate.RELEASE, "the cluster did not make it, it adopted it"
     listeners = {service["listen_port"] for service in balancer["services"]}
     if others or (ports and listeners - ports.keys()):
-        return Verdict(Fate.RELEASE, "others use it, too", rest)
-    return Verdict(Fate.DELETE)
+        return Fate.RELEASE, "others use it, too"
+    return Fate.DELETE, ""
 
 
 def port_owners(labels: Mapping[str, str]) -> dict[int, str]:

@@ -2,8 +2,8 @@
 
 Pulumi doesn't know them, they cost money, and they keep the network alive. This resource is deleted before
 anything else, while the cloud-controller-manager still runs. What is left then, or where the cluster can't be
-asked, is deleted through the cloud's API. What the cluster only adopted, or shares with others, is released
-and never deleted; infra/ownership.py decides.
+asked, is deleted through the cloud's API, with the certificates that were requested for it. What the cluster
+only adopted, or shares with others, is released and never deleted; infra/ownership.py decides.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class SweepProvider(Provider):
         if "address" in _props and server_runs(cloud, _props["server_id"]):
             uids = asyncio.run(sweep_services(host_of(_props), print))
         whose = Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids))
-        for line in released_meanwhile(whose, before, sweep_cloud(cloud, whose, print)):
+        after = sweep_cloud(cloud, whose, print)
+        sweep_certificates(cloud, whose, after, print)
+        for line in released_meanwhile(whose, before, after):
             print(line)
 
 
@@ -152,6 +154,29 @@ def sweep_cloud(
     if failed:
         raise SweepError("load balancers are left and cost money:\n" + "\n".join(failed))
     return found
+
+
+def sweep_certificates(
+    cloud: Cloud, whose: Ownership, balancers: Sequence[Mapping[str, Any]], report: Report
+) -> None:
+    """Deletes the certificates that were requested for our Services. They cost nothing: none stops a destroy.
+
+    Args:
+        cloud: where they are.
+        whose: decides.
+        balancers: the load balancers that there were, which tell our Services where the cluster did not.
+        report: told what was done.
+    """
+    services = whose.service_uids.union(*(whose.verdict(item).services for item in balancers))
+    for certificate in everything(fetcher(cloud), "certificates", "") if services else []:
+        if not whose.certificate_goes(certificate, services):
+            continue
+        name = f"certificate {certificate['name']} ({certificate['id']})"
+        try:
+            change(cloud, "DELETE", f"/certificates/{certificate['id']}")
+            report(f"deleted the {name}, which the cluster had left behind")
+        except CloudError as error:
+            report(f"the {name} is left: {error}")
 
 
 def _carry_out(

@@ -84,6 +84,23 @@ def test_what_another_cluster_uses_too_is_left_to_it():
     assert verdict.labels == {SERVICE_UID: "u2", PORT + "80": "u2"}
 
 
+@pytest.mark.parametrize(
+    ("more", "goes"),
+    [
+        ({}, True),
+        ({"type": "uploaded"}, False),
+        ({"used_by": [{"id": 3, "type": "load_balancer"}]}, False),
+        ({"labels": {SERVICE_UID: "u1"}}, False),  # the official CCM's
+        ({"labels": {SERVICE_UID: "u1", CLUSTER: "green"}}, False),
+        ({"labels": {SERVICE_UID: "u2", CLUSTER: "blue"}}, False),
+        ({"labels": {CLUSTER: "blue"}}, False),
+    ],
+)
+def test_certificates_that_were_requested_for_our_services_go(more, goes):
+    ours = {"type": "managed", "labels": {SERVICE_UID: "u1", CLUSTER: "blue"}, "used_by": []}
+    assert CLUSTER_IS_SILENT.certificate_goes({**ours, **more}, {"u1"}) is goes
+
+
 def test_labels_are_those_of_the_ccm():
     assert ownership.SERVICE_UID == marks.SERVICE_UID
     assert ownership.OURS == restoring.OURS

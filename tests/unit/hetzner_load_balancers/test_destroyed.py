@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from balancer_site import LABEL, BalancerSite, view
+from balancer_site import LABEL, UID, BalancerSite, view
 
 from infra.api import Cloud
 from infra.ownership import Ownership
-from infra.sweep import sweep_cloud
+from infra.sweep import sweep_certificates, sweep_cloud
 
 TCP = {"protocol": "tcp", "destination_port": 2525}
 
@@ -16,8 +16,28 @@ TCP = {"protocol": "tcp", "destination_port": 2525}
 async def destroy(site: BalancerSite) -> list[str]:
     told: list[str] = []
     cloud = Cloud(site.sky.environment["HCLOUD_ENDPOINT"].rstrip("/"), site.sky.environment["HCLOUD_TOKEN"])
-    await asyncio.to_thread(sweep_cloud, cloud, Ownership("c1", site.network, frozenset()), told.append)
+    whose = Ownership("c1", site.network, frozenset())
+
+    def sweep() -> None:
+        sweep_certificates(cloud, whose, sweep_cloud(cloud, whose, told.append), told.append)
+
+    await asyncio.to_thread(sweep)
     return told
+
+
+async def certificates(site: BalancerSite) -> list[str]:
+    return [one["name"] for one in (await site.sky.call("GET", "/certificates"))["certificates"]]
+
+
+async def test_certificates_go_with_what_they_were_requested_for(site: BalancerSite) -> None:
+    theirs = {"type": "managed", "domain_names": ["other.example"]}
+    await site.sky.call("POST", "/certificates", {**theirs, "name": "theirs"})
+    await site.sky.call("POST", "/certificates", {**theirs, "name": "official", "labels": {LABEL: UID}})
+    managed = {"certificate-type": "managed", "http-managed-certificate-domains": "a.example"}
+    await site.ensure(view("web", 443, annotations={"protocol": "https", **managed}))
+    assert len(await certificates(site)) == 3
+    assert len(await destroy(site)) == 2
+    assert sorted(await certificates(site)) == ["official", "theirs"]
 
 
 async def test_what_the_ccm_made_is_deleted_and_nothing_else(site: BalancerSite) -> None:
