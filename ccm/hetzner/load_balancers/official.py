@@ -17,6 +17,7 @@ from ccm.hetzner.load_balancers.keys import PORT_KEYS, TABLE
 from ccm.hetzner.load_balancers.ownership import ADOPTED
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.readings import Reading, spelling
+from ccm.hetzner.load_balancers.restoring import is_ours
 from ccm.hetzner.load_balancers.wording import shown
 from ccm.hetzner.wire import LoadBalancer
 
@@ -24,8 +25,10 @@ _PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")
 _BY_NAME = {key.name: key for key in TABLE}
 # It asks for these before it deletes too, to tell whether there is a load balancer.
 _READ_AT_DELETION = frozenset({"uses-proxyprotocol", "ipv6-disabled", "disable-private-ingress"})
-# An empty value is none there as well.
-_EMPTY_IS_NONE = frozenset({"http-managed-certificate-name", "certificate-type", "node-selector"})
+# An empty value means the same there.
+_EMPTY_IS_ALIKE = frozenset(
+    {"http-managed-certificate-name", "certificate-type", "node-selector", "location"}
+)
 _ANY = frozenset({Reading.UNKNOWN, Reading.UNUSED})
 _LITERAL = frozenset({Reading.TEXT, Reading.DOMAIN, Reading.LOWER})
 # Any of them makes the official CCM set a health check; its protocol then is the port's.
@@ -78,7 +81,7 @@ def judge(
         *_of_ports(service, wishes, theirs),
         *_unreadable(service, wishes),
         *_check_by_https(service, theirs, defaults),
-        *_local(service, wishes),
+        *_local(service, wishes, balancer),
         *_no_tcp(service),
     ]
     return tuple(dict.fromkeys(sentences))
@@ -139,14 +142,12 @@ def _unreadable(service: ServiceView, wishes: Wishes) -> Iterator[str]:
         key = _BY_NAME.get(name.removeprefix(PREFIX))
         if not name.startswith(PREFIX) or key is None or name in wishes.problems:
             continue
-        if key.official in _ANY or (not value.strip() and key.name in _EMPTY_IS_NONE):
+        if key.official in _ANY or (not value.strip() and key.name in _EMPTY_IS_ALIKE):
             continue
         better = spelling(key.official, value)
         if better == value and better:
             continue
         instead = f"write {better!r}" if better else "leave the annotation out"
-        if better is None:
-            instead = "no label can be so: it selects no node here; take that condition away"
         yield f"{name}: {shown(value)}: {_consequence(key.name, key.official)}; {instead}"
 
 
@@ -191,9 +192,12 @@ def _check_by_https(service: ServiceView, theirs: Wishes, defaults: LoadBalancer
         yield (f"{PREFIX}protocol: 'https' together with {why}: {error}; write health-check-protocol: 'http'")
 
 
-def _local(service: ServiceView, wishes: Wishes) -> Iterator[str]:
-    """Ours asks kube-proxy whether the node has a Pod, where the owner chose no check."""
-    if service.external_traffic_policy != "Local":
+def _local(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | None) -> Iterator[str]:
+    """Ours asks kube-proxy whether the node has a Pod, where the owner chose no check.
+
+    What it took over from the official CCM and had no reason to label keeps its check by tcp.
+    """
+    if service.external_traffic_policy != "Local" or not is_ours(balancer):
         return
     checks = [port.check for port in wishes.ports.values()]
     if any(check is None or not check.chosen for check in checks):

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from ipaddress import ip_network
 
-from ccm.hetzner.load_balancers import selector
 from ccm.hetzner.variables import parse_bool, parse_duration
 
 
@@ -31,20 +30,15 @@ class Reading(Enum):
     WORD = "in any case, without blanks"
     LIST = "commas without blanks"
     NETWORK = "strict: `10.0.0.0/24`"
-    SELECTOR = "strict: keys and values as labels may be"
+    SELECTOR = "as in Kubernetes"
 
 
 # Only Go's own digits and notation, all of the text.
 _GO_DURATION = re.compile(r"(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
 _GO_NETWORK = re.compile(r"[0-9.]+/[0-9]{1,2}")
-_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_LABEL_KEY = re.compile(
-    r"(?:(?=[^/]{1,253}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
-    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-)
 
 
-def spelling(reading: Reading, text: str) -> str | None:
+def spelling(reading: Reading, text: str) -> str:
     """The spelling of a value that both read as ours reads the given one.
 
     Args:
@@ -52,12 +46,12 @@ def spelling(reading: Reading, text: str) -> str | None:
         text: A value that our reader accepts.
 
     Returns:
-        The text itself if it is such a spelling; empty if the annotation should be left out; None if there is
-        no such spelling.
+        The text itself if it is such a spelling; empty if the annotation should be left out.
     """
     if not text.strip():
         return ""
-    return _selector(text) if reading is Reading.SELECTOR else _SPELLINGS[reading](text.strip())
+    # Kubernetes' parser, which ours reads selectors like, drops white space too.
+    return text if reading is Reading.SELECTOR else _SPELLINGS[reading](text.strip())
 
 
 def _boolean(text: str) -> str:
@@ -74,15 +68,6 @@ def _network(text: str) -> str:
 
 def _list(text: str) -> str:
     return ",".join(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
-def _selector(text: str) -> str | None:
-    """Go drops white space too, but takes only what labels may be; ours selects nothing then."""
-    for one in selector.parse(text).requirements:
-        empty_set = one.operator in ("in", "notin") and one.values == frozenset({""})
-        if empty_set or not _LABEL_KEY.fullmatch(one.key) or not all(map(_LABEL_VALUE.fullmatch, one.values)):
-            return None
-    return text
 
 
 _SPELLINGS: Mapping[Reading, Callable[[str], str]] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from balancer_site import BalancerSite, view
+from balancer_site import LABEL, BalancerSite, view
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -19,6 +19,7 @@ from ccm.hetzner.load_balancers.official import OURS, judge
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.readings import Reading, spelling
 
+LOCAL: dict[str, Any] = {"external_traffic_policy": "Local", "health_check_node_port": 31234}
 PLAIN = {"HCLOUD_TOKEN": "t" * 64, "HCLOUD_NETWORK": "net"}
 
 
@@ -50,6 +51,7 @@ def test_what_both_understand_is_not_named() -> None:
         "private-subnet-ip-range": "10.0.1.7/24",
         "certificate-type": "uploaded",
         "id": " 7 ",
+        "health-check-retries": "3",
     }
     assert judged(everything, 443) == []
 
@@ -128,11 +130,6 @@ def test_what_ours_refuses_is_not_named_again() -> None:
     assert judged({"health-check-interval": " soon ", "use-private-ip": "yes"}) == []
 
 
-@pytest.mark.parametrize("selector", ["pool in ()", "pool=-edge-", "a..b/pool=edge", "pool=" + "x" * 64])
-def test_selectors_that_go_refuses(selector: str) -> None:
-    assert all("node-selector" in one for one in judged({"node-selector": selector}))
-
-
 def test_https_with_a_health_check() -> None:
     [sentence] = judged({"protocol": "https", "http-certificates": "a", "health-check-interval": "20s"}, 443)
     assert "together with health-check-interval" in sentence
@@ -150,8 +147,7 @@ def test_https_with_a_health_check() -> None:
 
 
 def test_local_traffic() -> None:
-    local: dict[str, Any] = {"external_traffic_policy": "Local", "health_check_node_port": 31234}
-    [sentence] = judged({}, **local)
+    [sentence] = judged({}, **LOCAL)
     assert "health-check-port: '31234'" in sentence
     instead = {
         "health-check-protocol": "http",
@@ -159,7 +155,18 @@ def test_local_traffic() -> None:
         "health-check-http-path": "/healthz",
         "http-status-codes": "200",
     }
-    assert judged(instead, **local) == []
+    assert judged(instead, **LOCAL) == []
+
+
+async def test_a_check_that_was_taken_over_is_the_official_ones_already(site: BalancerSite) -> None:
+    local = view(**LOCAL)
+    await site.ensure(local)
+    [sentence] = await site.balancers.differences(local, "official")
+    assert "spec.externalTrafficPolicy: 'Local'" in sentence
+    other = view("other", uid="99999999-2222-3333-4444-555555555555", **LOCAL)
+    await site.make("theirs", labels={LABEL: other.uid})
+    await site.restart()
+    assert await site.balancers.differences(other, "official") == []
 
 
 def test_fields_besides_annotations() -> None:
@@ -224,7 +231,6 @@ def test_the_better_spelling_means_the_same_to_ours_and_can_be_read_by_go(
     wished = wishes_of(key, value)
     assume(PREFIX + key.name not in wished.problems)
     better = spelling(key.official, value)
-    assert better is not None
     assert spelling(key.official, better) == better
     if not better:
         assert not value.replace(",", " ").strip()
