@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sandbox.engine.config import has_sealed
+from sandbox.engine.config import StackFile, has_sealed
 from sandbox.engine.errors import EngineError
 from sandbox.engine.project import load_yaml
 from sandbox.engine.secrets import opens
@@ -31,6 +31,7 @@ def file_of(site: Site, stack: str) -> Path:
 def ensure(site: Site, stack: str) -> None:
     """Make a stack's settings file from its template where there is none; what is in one stays.
 
+    What the template has got since the file was made is added: a setting that has to be said, for one.
     A salt that this clone's passphrase does not fit is taken out: it is left from an environment whose
     passphrase is gone, and with it the genuine CLI would refuse every command ("incorrect passphrase").
 
@@ -51,6 +52,7 @@ def ensure(site: Site, stack: str) -> None:
         raise SandboxError(str(error)) from error
     salt = settings.get("encryptionsalt")
     if not salt or opens(passphrase(site), str(salt)):
+        _complete(path, TEMPLATES / f"{stack}.yaml")
         return
     if has_sealed(settings.get("config") or {}):
         raise SandboxError(
@@ -58,6 +60,19 @@ def ensure(site: Site, stack: str) -> None:
             "'./dev down'; take them out of the file, or delete it: './dev up' makes a new one"
         )
     _write(path, _SALT.sub("", path.read_text()))
+    _complete(path, TEMPLATES / f"{stack}.yaml")
+
+
+def _complete(path: Path, template: Path) -> None:
+    """Add the settings that only the template has."""
+    try:
+        file = StackFile(path)
+    except EngineError:
+        return  # what the engine refuses, it says itself
+    missing = {key: value for key, value in StackFile(template).config.items() if key not in file.config}
+    if missing:
+        file.config.update(missing)
+        file.save()
 
 
 def ensure_all(site: Site) -> None:

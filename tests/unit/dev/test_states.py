@@ -12,6 +12,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+import yaml
 from pretended import pretended_sandbox
 from rich.console import Console
 
@@ -214,7 +215,18 @@ def test_a_salt_whose_passphrase_is_gone_does_not_get_in_the_way(clone):
 
     path.write_text("encryptionsalt: damaged\n")
     stack_settings.ensure(clone, "local")
-    assert path.read_text() == ""
+    assert yaml.safe_load(path.read_text()) == yaml.safe_load(before)
+
+
+def test_what_a_template_has_got_since_is_added(clone):
+    """As when who may reach the servers had to be said from one day on."""
+    path = stack_settings.file_of(clone, "local")
+    path.write_text("# mine\nconfig:\n  ccm-from-scratch:workerCount: 4\n  hcloud:pollInterval: 1s\n")
+    stack_settings.ensure(clone, "local")
+    template = yaml.safe_load((ROOT / "sandbox/stacks/local.yaml").read_text())["config"]
+    mine = {"ccm-from-scratch:workerCount": 4, "hcloud:pollInterval": "1s"}
+    assert yaml.safe_load(path.read_text())["config"] == {**template, **mine}
+    assert path.read_text().startswith("# mine\n")
 
 
 def test_secrets_that_cannot_be_opened_are_not_thrown_away(clone):
