@@ -7,11 +7,12 @@ annotation, and these addresses come first: for their types they are then the on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 
 from ccm.cloud import HOSTNAME, Address
 from ccm.controllers.names import PROVIDED_NODE_IP
 from ccm.errors import CcmError
+from ccm.ip import parse_address
 from ccm.kube.objects import Node
 
 
@@ -70,7 +71,7 @@ def prefer(name: str, addresses: Sequence[Address], provided: str) -> list[Addre
     first: list[Address] = []
     enforced: set[str] = set()
     for ip in wanted:
-        matches = [address for address in addresses if _as_ip(address.address) == ip]
+        matches = [address for address in addresses if parse_address(address.address) == ip]
         if not matches:
             why = f"failed to get node address from cloud provider that matches ip: {ip}"
             raise ProvidedNodeIpInvalid(name, provided, addresses, why)
@@ -80,7 +81,12 @@ def prefer(name: str, addresses: Sequence[Address], provided: str) -> list[Addre
 
 
 def _parse(provided: str) -> list[IPv4Address | IPv6Address]:
-    ips = [ip_address(text) for text in provided.split(",")]
+    ips: list[IPv4Address | IPv6Address] = []
+    for text in provided.split(","):
+        address = parse_address(text)
+        if address is None:
+            raise ValueError(f"could not parse {text!r}")
+        ips.append(address)
     if len(ips) > 2:
         raise ValueError(f"{provided!r} has more than two addresses")
     if len(ips) == 2 and ips[0].version == ips[1].version:
@@ -88,10 +94,3 @@ def _parse(provided: str) -> list[IPv4Address | IPv6Address]:
     if len(ips) == 2 and any(ip.is_unspecified for ip in ips):
         raise ValueError(f"{provided!r} has an unspecified address")
     return ips
-
-
-def _as_ip(text: str) -> IPv4Address | IPv6Address | None:
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None  # a host name

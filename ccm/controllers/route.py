@@ -21,8 +21,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from ccm.cloud import INTERNAL_IP, CloudError, Route, Routes, RouteTable
 from ccm.cloud.belief import OVERRIDE
 from ccm.controllers.nodes import identity, node_path, report
-from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, canonical, parse_cidr, plan_routes
+from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, canonical, plan_routes
 from ccm.errors import CcmError, ConfigurationError
+from ccm.ip import parse_network
 from ccm.kube.errors import KubernetesError, NotFound
 from ccm.kube.events import Recorder, timestamp
 from ccm.kube.informer import Informer
@@ -78,7 +79,7 @@ def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
         ConfigurationError: it is empty, no CIDR, or not one of each family.
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    cidrs = [parse_cidr(part) for part in parts]
+    cidrs = [parse_network(part) for part in parts]
     problems = [
         f"--cluster-cidr: {part!r} is no CIDR" for part, cidr in zip(parts, cidrs, strict=True) if not cidr
     ]

@@ -24,9 +24,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network
 
 from ccm.cloud import Route, RouteTable
+from ccm.ip import parse_network
 
 Cidr = IPv4Network | IPv6Network
 
@@ -104,17 +105,9 @@ class RoutePlan:
         return any(wish.problem for wish in self.wishes)
 
 
-def parse_cidr(text: str) -> Cidr | None:
-    """A network, or None if the text is none."""
-    try:
-        return ip_network(text, strict=False)
-    except ValueError:
-        return None
-
-
 def is_responsible(destination: str, cluster: Sequence[Cidr]) -> bool:
     """Whether a route's destination touches the cluster's CIDRs with its first or last address."""
-    network = parse_cidr(destination)
+    network = parse_network(destination)
     if network is None:
         return False
     return any(
@@ -158,7 +151,7 @@ def plan_routes(
     claimed: dict[str, str] = {}
     for node in nodes:
         for text in dict.fromkeys(map(canonical, node.pod_cidrs)):
-            cidr = parse_cidr(text)
+            cidr = parse_network(text)
             if cidr is None or cidr.version not in table.families:
                 unroutable[node.name] = (*unroutable.get(node.name, ()), text)
                 continue
@@ -174,7 +167,7 @@ def plan_routes(
 
 def canonical(text: str) -> str:
     """A CIDR as everybody writes it; what is none stays as it is."""
-    cidr = parse_cidr(text)
+    cidr = parse_network(text)
     return text if cidr is None else str(cidr)
 
 
@@ -248,7 +241,7 @@ def _stale_routes(
 ) -> set[Route]:
     """Routes inside the cluster's CIDR that once were a Node's."""
     needed = _needed(nodes)
-    cidrs = [cidr for node in nodes for text in node.pod_cidrs if (cidr := parse_cidr(text))]
+    cidrs = [cidr for node in nodes for text in node.pod_cidrs if (cidr := parse_network(text))]
 
     def is_stale(route: Route) -> bool:
         machine = table.machines.get(route.gateway)
@@ -266,7 +259,7 @@ def _needed(nodes: Sequence[RouteNode]) -> dict[str, set[str]]:
 
 
 def _made_for_pods(route: Route, cidrs: Sequence[Cidr]) -> bool:
-    destination = parse_cidr(route.destination)
+    destination = parse_network(route.destination)
     if destination is None:
         return False
     same = [cidr for cidr in cidrs if cidr.version == destination.version]

@@ -7,8 +7,8 @@ docs/reference; the names, types and defaults are the official ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from ccm.errors import ConfigurationError
 from ccm.hetzner.credentials import Secret
@@ -16,6 +16,7 @@ from ccm.hetzner.variables import Variables
 
 DEFAULT_ENDPOINT = "https://api.hetzner.cloud/v1"
 TOKEN_LENGTH = 64
+ROBOT_CACHE = 300.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -145,12 +146,12 @@ def read(environment: Mapping[str, str]) -> Settings:
         load_balancers=_load_balancers(variables),
         mass_deletion_breaker=variables.boolean("CCM_MASS_DELETION_BREAKER", default=True),
         dry_run=variables.boolean("CCM_DRY_RUN", default=False),
-        warnings=_token_warnings(token),
     )
+    warnings = [*_token_warnings(token), *variables.warnings, *_oddities(settings)]
     problems = [*_token_problems(token, variables.problems), *variables.problems, *_contradictions(settings)]
     if problems:
         raise ConfigurationError(problems)
-    return settings
+    return replace(settings, warnings=tuple(warnings))
 
 
 def _network(variables: Variables) -> NetworkSettings:
@@ -158,7 +159,7 @@ def _network(variables: Variables) -> NetworkSettings:
     return NetworkSettings(
         name_or_id=name,
         attached_check=not variables.boolean("HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK", default=False),
-        routes=variables.boolean("HCLOUD_NETWORK_ROUTES_ENABLED", default=True) and bool(name),
+        routes=bool(name) and variables.boolean("HCLOUD_NETWORK_ROUTES_ENABLED", default=True),
     )
 
 
@@ -171,7 +172,7 @@ def _instances(variables: Variables) -> InstanceSettings:
         address_family=variables.choice("HCLOUD_INSTANCES_ADDRESS_FAMILY", families, "ipv4"),
         zone_label=variables.boolean("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED", default=True),
         copied_labels=frozenset(label.strip() for label in labels if label.strip()),
-        max_age=0.0 if mode == "off" else age,
+        max_age=0.0 if mode == "off" else None if age is None else max(0.0, age),
     )
 
 
@@ -181,8 +182,9 @@ def _robot(variables: Variables) -> RobotSettings:
         user=variables.secret("ROBOT_USER"),
         password=variables.secret("ROBOT_PASSWORD"),
         endpoint=variables.url("ROBOT_ENDPOINT", "https://robot-ws.your-server.de"),
-        cache_timeout=variables.duration("ROBOT_CACHE_TIMEOUT", 300.0) or 0.0,
-        rate_limit_wait=variables.duration("ROBOT_RATE_LIMIT_WAIT_TIME", 0.0) or 0.0,
+        # 0 stands for what is not set; a negative one lets nothing be believed, as in Go.
+        cache_timeout=max(0.0, variables.duration("ROBOT_CACHE_TIMEOUT", ROBOT_CACHE) or ROBOT_CACHE),
+        rate_limit_wait=max(0.0, variables.duration("ROBOT_RATE_LIMIT_WAIT_TIME", 0.0) or 0.0),
         forward_internal_ips=variables.boolean("ROBOT_FORWARD_INTERNAL_IPS", default=True),
     )
 
@@ -195,16 +197,16 @@ def _load_balancers(variables: Variables) -> LoadBalancerSettings:
         location=variables.text(prefix + "LOCATION"),
         network_zone=variables.text(prefix + "NETWORK_ZONE"),
         type=variables.text(prefix + "TYPE"),
-        algorithm_type=variables.choice(prefix + "ALGORITHM_TYPE", algorithms, ""),
+        algorithm_type=variables.any_case_choice(prefix + "ALGORITHM_TYPE", algorithms),
         disable_private_ingress=variables.boolean(prefix + "DISABLE_PRIVATE_INGRESS", default=False),
         use_private_ip=variables.boolean(prefix + "USE_PRIVATE_IP", default=False),
         disable_ipv6=variables.boolean(prefix + "DISABLE_IPV6", default=False),
         disable_public_network=variables.optional_boolean(prefix + "DISABLE_PUBLIC_NETWORK"),
         private_subnet_ip_range=variables.cidr(prefix + "PRIVATE_SUBNET_IP_RANGE"),
         uses_proxyprotocol=variables.optional_boolean(prefix + "USES_PROXYPROTOCOL"),
-        health_check_interval=variables.duration(prefix + "HEALTH_CHECK_INTERVAL", None),
-        health_check_timeout=variables.duration(prefix + "HEALTH_CHECK_TIMEOUT", None),
-        health_check_retries=variables.integer(prefix + "HEALTH_CHECK_RETRIES", None),
+        health_check_interval=variables.duration_within(prefix + "HEALTH_CHECK_INTERVAL", 3, 60),
+        health_check_timeout=variables.duration_within(prefix + "HEALTH_CHECK_TIMEOUT", 1, 60),
+        health_check_retries=variables.integer_within(prefix + "HEALTH_CHECK_RETRIES", 1, 5),
         cluster=variables.text("CCM_CLUSTER_ID"),
     )
 
@@ -225,6 +227,14 @@ def _token_warnings(token: Secret | None) -> tuple[str, ...]:
     return (f"HCLOUD_TOKEN has {len(token.value)} characters, tokens have {TOKEN_LENGTH}",)
 
 
+def _oddities(settings: Settings) -> Iterator[str]:
+    if settings.load_balancers.use_private_ip and not settings.network.name_or_id:
+        yield (
+            "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP needs HCLOUD_NETWORK: without it only Robot servers and "
+            "Services that say otherwise get traffic"
+        )
+
+
 def _contradictions(settings: Settings) -> list[str]:
     problems: list[str] = []
     robot, balancers = settings.robot, settings.load_balancers
@@ -232,18 +242,6 @@ def _contradictions(settings: Settings) -> list[str]:
         problems.append(
             "HCLOUD_LOAD_BALANCERS_LOCATION and HCLOUD_LOAD_BALANCERS_NETWORK_ZONE: set only one of them"
         )
-    for name, value, lowest, highest in (
-        ("INTERVAL", balancers.health_check_interval, 3, 60),
-        ("TIMEOUT", balancers.health_check_timeout, 1, 60),
-        ("RETRIES", balancers.health_check_retries, 1, 5),
-    ):
-        if value is not None and not lowest <= value <= highest:
-            unit = "" if name == "RETRIES" else " seconds"
-            problems.append(
-                f"HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_{name}: {value:g} is not {lowest} to {highest}{unit}"
-            )
-    if balancers.use_private_ip and not settings.network.name_or_id:
-        problems.append("HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP: needs HCLOUD_NETWORK")
     if robot.enabled and bool(robot.user) != bool(robot.password):
         problems.append("ROBOT_USER and ROBOT_PASSWORD: set both or neither")
     if robot.enabled and settings.network.routes:

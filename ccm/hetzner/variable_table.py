@@ -131,7 +131,12 @@ VARIABLES: tuple[Variable, ...] = (
         ),
         ("ROBOT_PASSWORD", "secret", "", "Its password."),
         ("ROBOT_ENDPOINT", "URL", "https://robot-ws.your-server.de", "Base address of the web service."),
-        ("ROBOT_CACHE_TIMEOUT", "duration", "5m0s", "For how long Robot's list of servers is believed."),
+        (
+            "ROBOT_CACHE_TIMEOUT",
+            "duration",
+            "5m0s",
+            "For how long Robot's list of servers is believed; 0: 5m.",
+        ),
         (
             "ROBOT_RATE_LIMIT_WAIT_TIME",
             "duration",
@@ -182,14 +187,19 @@ VARIABLES: tuple[Variable, ...] = (
             _BALANCER + "HEALTH_CHECK_INTERVAL",
             "duration",
             "",
-            "Between two checks; not set: the API's default.",
+            "Between two checks, 3s to 60s; not set or 0: the API's default.",
         ),
-        (_BALANCER + "HEALTH_CHECK_TIMEOUT", "duration", "", "Of a check; not set: the API's default."),
+        (
+            _BALANCER + "HEALTH_CHECK_TIMEOUT",
+            "duration",
+            "",
+            "Of a check, 1s to 60s; not set or 0: the API's default.",
+        ),
         (
             _BALANCER + "HEALTH_CHECK_RETRIES",
             "number",
             "",
-            "Failed checks in a row; not set: the API's default.",
+            "Failed checks in a row, 1 to 5; not set or 0: the API's default.",
         ),
         (
             "CCM_CLUSTER_ID",

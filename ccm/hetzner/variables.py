@@ -14,6 +14,7 @@ from ccm.hetzner.credentials import Secret
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
+_WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -43,11 +44,13 @@ class Variables:
 
     Attributes:
         problems: A sentence for each wrong variable.
+        warnings: A sentence for each that is odd, and accepted because the official CCM accepts it.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
         self.problems: list[str] = []
+        self.warnings: list[str] = []
 
     def text(self, name: str, default: str = "") -> str:
         """Any text; white space around it is dropped."""
@@ -69,24 +72,43 @@ class Variables:
         return value
 
     def duration(self, name: str, default: float | None) -> float | None:
-        """A duration in seconds."""
+        """A duration in seconds; with a sign, as Go has it, it may be negative."""
         text = self.text(name)
         if not text:
             return default
-        value = parse_duration(text)
+        value = parse_duration(text[1:] if text[0] in "+-" else text)
         if value is None:
             self._wrong(name, text, "a duration like 30s or 5m")
-        return value
+            return default
+        return -value if text[0] == "-" else value
 
     def integer(self, name: str, default: int | None) -> int | None:
-        """A whole number that is not negative."""
+        """A whole number."""
         text = self.text(name)
         if not text:
             return default
-        if not (text.isascii() and text.isdigit()):
+        if not _WHOLE_NUMBER.fullmatch(text):
             self._wrong(name, text, "a whole number")
             return default
         return int(text)
+
+    def duration_within(self, name: str, lowest: int, highest: int) -> float | None:
+        """A duration in seconds; None if it is 0 or, with a warning, out of the range that the API takes."""
+        value = self.duration(name, None) or None
+        return value if value is None or self._is_within(name, value, lowest, highest, " seconds") else None
+
+    def integer_within(self, name: str, lowest: int, highest: int) -> int | None:
+        """A whole number; None if it is 0 or, with a warning, out of the range that the API takes."""
+        value = self.integer(name, None) or None
+        return value if value is None or self._is_within(name, value, lowest, highest) else None
+
+    def _is_within(self, name: str, value: float, lowest: int, highest: int, unit: str = "") -> bool:
+        if lowest <= value <= highest:
+            return True
+        self.warnings.append(
+            f"{name}: {value:g} is not {lowest} to {highest}{unit}; it is left out, the API would refuse it"
+        )
+        return False
 
     def choice(self, name: str, allowed: Collection[str], default: str) -> str:
         """One of several words."""
@@ -94,6 +116,14 @@ class Variables:
         if text and text not in allowed:
             self._wrong(name, text, " or ".join(allowed))
             return default
+        return text
+
+    def any_case_choice(self, name: str, allowed: Collection[str]) -> str:
+        """One of several words, in capitals or not; or empty."""
+        text = self.text(name).lower()
+        if text and text not in allowed:
+            self._wrong(name, self.text(name), " or ".join(allowed))
+            return ""
         return text
 
     def cidr(self, name: str) -> str:

@@ -75,6 +75,10 @@ def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int
     log.info("starting", version=VERSION, flags={name: flags[name] for name in sorted(flags.given)})
     for name in options.without_effect(FLAGS):
         log.warning("flag_without_effect", flag=name)
+    if options.routes_lack_range:
+        log.warning(
+            "routes_off", why="--cluster-cidr is not given; --configure-cloud-routes=false says the same"
+        )
     return asyncio.run(_until_signalled(_run(options, cloud, environment, metrics, redactor)))
 
 

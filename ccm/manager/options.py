@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ccm.controllers.route import WATCH_BASED
+from ccm.ip import parse_network
 from ccm.kube.lease import LeaseTimes
 from ccm.kube.objects import ObjectReference
 from ccm.manager.flag_table import NO_EFFECT
@@ -84,6 +85,15 @@ class Options:
     def routes_wanted(self) -> bool:
         """Whether the route controller has something to do."""
         return self.flags["configure-cloud-routes"] and bool(self.cluster_cidrs)
+
+    @property
+    def routes_lack_range(self) -> bool:
+        """Whether the flags ask for routes that can't be made, since --cluster-cidr is not there.
+
+        The official CCM runs without them then; upstream's process would end.
+        """
+        asked = self.flags["allocate-node-cidrs"] or "configure-cloud-routes" in self.flags.given
+        return asked and self.flags["configure-cloud-routes"] and not self.cluster_cidrs and self.runs(ROUTE)
 
     @property
     def cluster_cidrs(self) -> tuple[str, ...]:
@@ -172,20 +182,13 @@ def _network(flags: ParsedFlags) -> Iterator[str]:
     ranges = _split(flags["cluster-cidr"])
     families: list[int] = []
     for text in ranges:
-        try:
-            families.append(ipaddress.ip_network(text, strict=False).version)
-        except ValueError:
+        network = parse_network(text)
+        if network is None:
             yield f"--cluster-cidr: {text!r} is no CIDR like 10.244.0.0/16"
+        else:
+            families.append(network.version)
     if len(ranges) > 2 or len(families) != len(set(families)):
         yield "--cluster-cidr: at most one range of IPv4 and one of IPv6"
-    # Upstream's process ends later, and without a flag that asks for routes too; many clusters have none.
-    asked = flags["allocate-node-cidrs"] or "configure-cloud-routes" in flags.given
-    wanted = asked and flags["configure-cloud-routes"] and is_enabled(ROUTE, flags["controllers"])
-    if wanted and not ranges:
-        yield (
-            "--cluster-cidr: is needed for routes; "
-            "give it, or switch them off with --configure-cloud-routes=false"
-        )
 
 
 def _serving(flags: ParsedFlags) -> Iterator[str]:

@@ -97,7 +97,7 @@ def test_all_problems_are_told_together() -> None:
         HCLOUD_INSTANCES_ADDRESS_FAMILY="ipv5",
         HCLOUD_SERVER_CACHE_MODE="some",
         HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL="soon",
-        HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES="-1",
+        HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES="two",
         HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE="10.0.0.0/33",
         HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE="random",
         HCLOUD_ENDPOINT="api.hetzner.cloud",
@@ -161,7 +161,6 @@ def test_an_empty_file_is_a_problem(tmp_path: Path) -> None:
             {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1", "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE": "eu-central"},
             "only one",
         ),
-        ({"HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP": "true"}, "needs HCLOUD_NETWORK"),
         ({"ROBOT_ENABLED": "true", "ROBOT_USER": "me"}, "set both or neither"),
         ({"ROBOT_ENABLED": "true", "ROBOT_PASSWORD": "x"}, "set both or neither"),
         ({"ROBOT_ENABLED": "true", "HCLOUD_NETWORK": "n"}, "routes don't work with Robot"),
@@ -225,18 +224,46 @@ def test_no_environment_ends_in_another_error(environment: dict[str, str]) -> No
     assert all(told)
 
 
-def test_health_checks_for_all_have_the_apis_limits() -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        read(
-            {
-                "HCLOUD_TOKEN": "t" * 64,
-                "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL": "2m",
-                "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_TIMEOUT": "100ms",
-                "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES": "9",
-            }
-        )
-    assert caught.value.problems == (
-        "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL: 120 is not 3 to 60 seconds",
-        "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_TIMEOUT: 0.1 is not 1 to 60 seconds",
-        "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES: 9 is not 1 to 5",
+def test_what_the_official_one_takes_is_taken() -> None:
+    prefix = "HCLOUD_LOAD_BALANCERS_"
+    settings = read(
+        MINIMAL
+        | {
+            prefix + "HEALTH_CHECK_INTERVAL": "0",
+            prefix + "HEALTH_CHECK_TIMEOUT": "0s",
+            prefix + "HEALTH_CHECK_RETRIES": "0",
+            prefix + "ALGORITHM_TYPE": " Least_CONNECTIONS",
+            "ROBOT_CACHE_TIMEOUT": "0",
+            "ROBOT_RATE_LIMIT_WAIT_TIME": "-1s",
+            "HCLOUD_SERVER_CACHE_MAX_AGE": "-1s",
+            "HCLOUD_NETWORK_ROUTES_ENABLED": "only read with a network",
+        }
     )
+    balancers, robot = settings.load_balancers, settings.robot
+    checks = (balancers.health_check_interval, balancers.health_check_timeout, balancers.health_check_retries)
+    assert checks == (None, None, None)
+    assert balancers.algorithm_type == "least_connections"
+    assert (robot.cache_timeout, robot.rate_limit_wait, settings.instances.max_age) == (300.0, 0.0, 0.0)
+    assert not settings.network.routes
+    assert settings.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("INTERVAL", "2m", "120 is not 3 to 60 seconds"), ("INTERVAL", "-5s", "-5 is not 3 to 60 seconds"),
+        ("TIMEOUT", "100ms", "0.1 is not 1 to 60 seconds"), ("RETRIES", "9", "9 is not 1 to 5"),
+        ("RETRIES", "-1", "-1 is not 1 to 5"),
+    ],
+)  # fmt: skip
+def test_health_checks_that_the_api_would_refuse_are_left_out(name: str, value: str, expected: str) -> None:
+    variable = f"HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_{name}"
+    settings = read(MINIMAL | {variable: value})
+    assert settings.warnings == (f"{variable}: {expected}; it is left out, the API would refuse it",)
+    assert getattr(settings.load_balancers, f"health_check_{name.lower()}") is None
+
+
+def test_private_addresses_without_a_network_are_odd_and_no_reason_to_stop() -> None:
+    settings = read(MINIMAL | {"HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP": "true"})
+    assert settings.load_balancers.use_private_ip
+    assert "needs HCLOUD_NETWORK" in settings.warnings[0]

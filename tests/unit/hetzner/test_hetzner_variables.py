@@ -46,6 +46,10 @@ class Recorder(Variables):
         self._note(name, " or ".join(allowed), default)
         return super().choice(name, allowed, default)
 
+    def any_case_choice(self, name: str, allowed: Collection[str]) -> str:
+        self._note(name, " or ".join(allowed), "")
+        return super().any_case_choice(name, allowed)
+
     def cidr(self, name: str) -> str:
         self._note(name, "CIDR", "")
         return super().cidr(name)
@@ -72,7 +76,7 @@ def test_the_table_is_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, tuple[str, str]] = {}
     monkeypatch.setattr(Recorder, "asked", asked, raising=False)
     monkeypatch.setattr(environment, "Variables", Recorder)
-    environment.read({"HCLOUD_TOKEN": "t" * 64})
+    environment.read({"HCLOUD_TOKEN": "t" * 64, "HCLOUD_NETWORK": "n"})
     files = {name for name, (kind, _) in asked.items() if kind == "file"}
     assert files == {f"{one.name}_FILE" for one in VARIABLES if one.kind == "secret"}
     read = {name: facts for name, facts in asked.items() if name not in files}

@@ -150,8 +150,7 @@ def test_values(arguments, name, value):
         (["--bind-address=everywhere"], "--bind-address: 'everywhere' is no IP address"),
         (["--cluster-cidr=10.0.0.0/33"], "--cluster-cidr: '10.0.0.0/33' is no CIDR"),
         (["--cluster-cidr=10.0.0.0/16,10.1.0.0/16"], "--cluster-cidr: at most one range of IPv4"),
-        (["--allocate-node-cidrs"], "--cluster-cidr: is needed for routes"),
-        (["--configure-cloud-routes"], "--cluster-cidr: is needed for routes"),
+        (["--cluster-cidr=10.0.0.0"], "--cluster-cidr: '10.0.0.0' is no CIDR"),
         (["--tls-cert-file=/dev/null"], "give both or none"),
         (
             ["--tls-cert-file=/none", "--tls-private-key-file=/none"],
@@ -181,9 +180,22 @@ def test_dual_stack_is_fine():
     assert _problems("--cluster-cidr=10.244.0.0/16,fd00::/56", "--allocate-node-cidrs") == []
 
 
-def test_routes_that_are_off_need_no_range():
-    assert _problems("--allocate-node-cidrs", "--configure-cloud-routes=false") == []
-    assert _problems("--allocate-node-cidrs", "--controllers=*,-route") == []
+@pytest.mark.parametrize(
+    ("arguments", "lacking"),
+    [
+        (["--allocate-node-cidrs"], True),
+        (["--configure-cloud-routes"], True),
+        ([], False),
+        (["--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16"], False),
+        (["--allocate-node-cidrs", "--configure-cloud-routes=false"], False),
+        (["--allocate-node-cidrs", "--controllers=*,-route"], False),
+    ],
+)
+def test_without_a_range_there_are_no_routes_as_with_the_official_one(arguments, lacking):
+    assert _problems(*arguments) == []
+    options = Options(_parse(*arguments))
+    assert options.routes_lack_range is lacking
+    assert options.routes_wanted is ("--cluster-cidr=10.244.0.0/16" in arguments)
 
 
 def test_routes_need_a_range_and_no_word_on_who_gives_cidrs_to_nodes():

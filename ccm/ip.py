@@ -1,0 +1,42 @@
+"""IP addresses and networks as Kubernetes reads them: ``ParseIPSloppy``, ``ParseCIDRSloppy`` in k8s.io/utils.
+
+Older objects have IPv4 numbers with zeros in front, which are decimal all the same; an IPv4 address in IPv6's
+clothes (``::ffff:10.0.0.1``) is that IPv4 address; and one with a zone (``fe80::1%eth0``) is none at all.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+_ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9]+(\.|$|/))")
+
+
+def parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """An address, or None if the text is none."""
+    try:
+        address = ip_address(_without_zeros(text))
+    except ValueError:
+        return None
+    if isinstance(address, IPv4Address):
+        return address
+    return address.ipv4_mapped or (None if address.scope_id else address)
+
+
+def parse_network(text: str) -> IPv4Network | IPv6Network | None:
+    """A network like ``10.244.0.0/16``, or None if the text is none. Bits of a host are dropped."""
+    address, slash, length = text.partition("/")
+    if not (slash and length.isascii() and length.isdigit() and "%" not in address):
+        return None
+    try:
+        return ip_network(f"{_without_zeros(address)}/{length}", strict=False)
+    except ValueError:
+        return None
+
+
+def _without_zeros(text: str) -> str:
+    """The address without the zeros in front of its decimal numbers; others are left alone."""
+    front, colon, last = text.rpartition(":")
+    if "." not in last:
+        return text
+    return front + colon + _ZEROS.sub("", last)
