@@ -19,6 +19,7 @@ from sandbox.environment import MACHINES, STACKS
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import Choice
 from sandbox.kubernetes import image, toolchain
+from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.machines import capacity, machine
 from sandbox.site import Site
 
@@ -31,8 +32,9 @@ MEMORY_OF_A_MACHINE = 256 * MIB
 MEMORY_OF_A_CONTROL_PLANE = 1 * GIB
 DISK_OF_A_MACHINE = 512 * MIB
 WATCHES_OF_A_MACHINE = 256
-# The modules of Go, what it keeps of a build, and the programs; then Debian and the container store.
-DISK_OF_A_TOOLCHAIN = 8 * GIB
+# The modules of Go, what it keeps of a build, and the program (6 GB for all); Debian and the container store.
+DISK_OF_KUBERNETES = 6 * GIB
+DISK_OF_A_PROGRAM = GIB // 2
 DISK_OF_AN_IMAGE = 2 * GIB
 
 WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
@@ -47,14 +49,12 @@ class Wanted:
     Attributes:
         machines: servers that are Linux machines.
         control_planes: on a machine or on loopback.
-        toolchain: whether Kubernetes is to be built.
-        image: whether the machine image is.
+        cached: bytes that go into the cache: programs to be built, images.
     """
 
     machines: int = 0
     control_planes: int = 0
-    toolchain: bool = False
-    image: bool = False
+    cached: int = 0
 
     @property
     def instances(self) -> int:
@@ -207,15 +207,15 @@ def wanted(site: Site, choice: Choice, servers: int) -> Wanted:
         choice: what servers are.
         servers: how many there will be.
     """
-    unbuilt = toolchain.find(site.cache, choice.components) is None
+    unbuilt = toolchain.unbuilt(site.cache, choice.components)
+    cached = sum(DISK_OF_KUBERNETES if one in CONTROL_PLANE else DISK_OF_A_PROGRAM for one in unbuilt)
     if choice.kind != MACHINES:
-        return Wanted(control_planes=1, toolchain=unbuilt)
+        return Wanted(control_planes=1, cached=cached)
     running = running_machines(site.state)
     return Wanted(
         machines=max(0, servers - running),
         control_planes=int(not running),
-        toolchain=unbuilt,
-        image=image.find(site.cache) is None,
+        cached=cached + (0 if image.find(site.cache) else DISK_OF_AN_IMAGE),
     )
 
 
@@ -237,7 +237,6 @@ def read(site: Site, wanted: Wanted, proc: Path = Path("/proc")) -> Facts:
         wanted: what is to be made.
         proc: where to look.
     """
-    build = wanted.toolchain * DISK_OF_A_TOOLCHAIN + wanted.image * DISK_OF_AN_IMAGE
     return Facts(
         instances_free=capacity.instances_free(wanted.instances),
         instances_allowed=capacity.instances_allowed(),
@@ -246,7 +245,7 @@ def read(site: Site, wanted: Wanted, proc: Path = Path("/proc")) -> Facts:
         memory=available_memory(proc),
         spaces=(
             _space(site.state, wanted.machines * DISK_OF_A_MACHINE),
-            _space(site.cache, build),
+            _space(site.cache, wanted.cached),
         ),
     )
 

@@ -62,6 +62,13 @@ def find_control_plane(cache: Path) -> Toolchain | None:
     return find(cache, CONTROL_PLANE)
 
 
+def unbuilt(cache: Path, components: Sequence[Component] = COMPONENTS) -> list[Component]:
+    """What is still to be built for a toolchain."""
+    if find(cache, components):
+        return []
+    return [component for component in components if not (cache / "toolchain" / component.key).is_dir()]
+
+
 def ensure(cache: Path, progress: Progress, components: Sequence[Component] = COMPONENTS) -> Toolchain:
     """The toolchain, built where it is missing.
 
@@ -81,7 +88,7 @@ def ensure(cache: Path, progress: Progress, components: Sequence[Component] = CO
         return found
     home = cache / "toolchain"
     with explained(home), locked(home / "lock", "the toolchain", progress):
-        missing = [c for c in components if not (home / c.key).is_dir()]
+        missing = unbuilt(cache, components)
         if missing:
             _build(home, missing, find_go(cache, progress), progress)
         return _link(home, components)

@@ -14,6 +14,7 @@ from sandbox import host, limits, stack_settings
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import Choice
+from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.limits import GIB, Facts, Finding, Space, Wanted, findings, refuse
 from sandbox.site import open_site
 
@@ -101,12 +102,21 @@ def test_the_number_of_workers_is_the_stacks(clone):
 
 def test_what_is_not_there_yet_is_wanted(clone):
     machines = limits.wanted(clone, Choice(MACHINES), 3)
-    assert machines == Wanted(machines=3, control_planes=1, toolchain=True, image=True)
-    assert limits.wanted(clone, Choice(HOLLOW), 3) == Wanted(control_planes=1, toolchain=True)
+    assert (machines.machines, machines.control_planes) == (3, 1)
+    hollow = limits.wanted(clone, Choice(HOLLOW), 3)
+    assert (hollow.machines, hollow.control_planes) == (0, 1)
+    assert machines.cached > hollow.cached == limits.DISK_OF_KUBERNETES
+
+
+def test_what_is_in_the_cache_needs_no_place(clone):
+    whole = limits.wanted(clone, Choice(MACHINES), 3).cached
+    (clone.cache / "toolchain" / CONTROL_PLANE[0].key).mkdir(parents=True)
+    assert limits.wanted(clone, Choice(MACHINES), 3).cached == whole - limits.DISK_OF_KUBERNETES
+    assert limits.wanted(clone, Choice(HOLLOW), 3).cached == 0
 
 
 def test_this_host_can_be_read(clone):
-    facts = limits.read(clone, Wanted(machines=1, toolchain=True))
+    facts = limits.read(clone, Wanted(machines=1, cached=GIB))
     assert facts.memory > 0
     assert facts.watches_allowed >= facts.watches_used >= 0
     assert {space.folder for space in facts.spaces} == {clone.state, clone.cache}
