@@ -28,6 +28,7 @@ MANAGED_BY = ("managed-by", "ccm-from-scratch")
 """The label that the Pulumi program puts on what it makes (infra/labels.py)."""
 SERVICE_UID = "hcloud-ccm/service-uid"
 ADOPTED = "ccm-from-scratch/adopted"
+CLUSTER = "ccm-from-scratch/cluster"
 """Labels of a CCM (infra/ownership.py)."""
 
 
@@ -108,6 +109,8 @@ def cloud_object(kind: str, item: Mapping[str, Any]) -> CloudObject:
     """
     labels = item["labels"]
     by_ccm = SERVICE_UID in labels and ADOPTED not in labels
+    if kind == "certificates":  # those of the official CCM stay
+        by_ccm = by_ccm and CLUSTER in labels
     protected = item.get("protection", {}).get("delete", False)
     ours = labels.get(MANAGED_BY[0]) == MANAGED_BY[1] or (by_ccm and not protected)
     return CloudObject(kind, item["id"], item["name"] or str(item["id"]), ours)

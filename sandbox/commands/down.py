@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="ask neither Pulumi nor the cloud: remove what carries this clone's id",
     )
     parser.add_argument(
-        "--yes", action="store_true", help="don't ask before what you made in the cloud yourself goes, too"
+        "--yes",
+        action="store_true",
+        help="don't ask before what 'pulumi destroy' leaves in the cloud goes, too",
     )
 
 
@@ -94,7 +96,7 @@ def agree_to_lose(
     """
     if not not_ours:
         return
-    steps.note(f"• with its cloud goes what you made there yourself: {', '.join(map(str, not_ours))}")
+    steps.note(f"• what 'pulumi destroy' leaves in the cloud goes with it: {', '.join(map(str, not_ours))}")
     if question is not None and not question("Remove that, too?"):
         raise SandboxError("nothing was removed: you said no")
 

@@ -216,6 +216,6 @@ def test_down_leaves_nothing(environment):
     site = environment.site
     environment.api("/placement_groups", {"name": "mine", "type": "spread"})
     said = environment.dev("down").stdout
-    assert "what you made there yourself: placement group mine" in said
+    assert "leaves in the cloud goes with it: placement group mine" in said
     assert "nothing is left" in said
     assert leftovers.find(site) == []

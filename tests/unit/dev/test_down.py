@@ -52,10 +52,17 @@ def test_what_goes_with_the_environment(marks, protected, ours):
     assert cloud_object("load_balancers", item) == CloudObject("load_balancers", 7, "lb", ours)
 
 
+@pytest.mark.parametrize("marks", [BY_CCM, {**BY_CCM, ownership.CLUSTER: "dev"}])
+def test_certificates_go_where_our_ccm_requested_them(marks):
+    item = {"id": 7, "name": "shop", "labels": marks}
+    assert cloud_object("certificates", item).ours is (ownership.CLUSTER in marks)
+
+
 def test_the_labels_are_those_of_the_program():
     assert leftovers.MANAGED_BY == (labels.MANAGED_BY, labels.MANAGER)
     assert leftovers.SERVICE_UID == ownership.SERVICE_UID
     assert leftovers.ADOPTED == ownership.ADOPTED
+    assert leftovers.CLUSTER == ownership.CLUSTER
 
 
 def test_nobody_is_asked_for_nothing(steps):
@@ -65,7 +72,7 @@ def test_nobody_is_asked_for_nothing(steps):
 
 def test_what_somebody_made_is_named_and_asked_about(steps):
     agree_to_lose(MINE, steps, question=lambda _: True)
-    assert "what you made there yourself: load balancer web, server box" in said(steps)
+    assert "leaves in the cloud goes with it: load balancer web, server box" in said(steps)
     with pytest.raises(SandboxError, match="nothing was removed"):
         agree_to_lose(MINE, steps, question=lambda _: False)
 
