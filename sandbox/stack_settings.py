@@ -7,10 +7,11 @@ from templates (``sandbox/stacks/``) when they are needed, and go with the stack
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from sandbox.engine.config import StackFile, has_sealed
+import yaml
+
+from sandbox.engine.config import full_key, has_sealed, heading
 from sandbox.engine.errors import EngineError
 from sandbox.engine.project import load_yaml
 from sandbox.engine.secrets import opens
@@ -18,9 +19,9 @@ from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
 from sandbox.site import Site, passphrase
 
+PROJECT = "ccm-from-scratch"
 TEMPLATES = Path(__file__).with_name("stacks")
 _WORKERS = "ccm-from-scratch:workerCount"
-_SALT = re.compile(r"^encryptionsalt:.*\n?", re.MULTILINE)
 
 
 def file_of(site: Site, stack: str) -> Path:
@@ -29,11 +30,11 @@ def file_of(site: Site, stack: str) -> Path:
 
 
 def ensure(site: Site, stack: str) -> None:
-    """Make a stack's settings file from its template where there is none; what is in one stays.
+    """Make a stack's settings file from its template where there is none; what is set in one stays.
 
-    What the template has got since the file was made is added: a setting that has to be said, for one.
-    A salt that this clone's passphrase does not fit is taken out: it is left from an environment whose
-    passphrase is gone, and with it the genuine CLI would refuse every command ("incorrect passphrase").
+    An older one gets what the template has and it lacks. A salt that this clone's passphrase does not fit is
+    taken out: it is left from an environment whose passphrase is gone, and with it the genuine CLI would
+    refuse every command ("incorrect passphrase").
 
     Args:
         site: this clone's.
@@ -42,37 +43,30 @@ def ensure(site: Site, stack: str) -> None:
     Raises:
         SandboxError: the file can't be read, or has secrets that this clone's passphrase does not open.
     """
-    path = file_of(site, stack)
+    path, template = file_of(site, stack), TEMPLATES / f"{stack}.yaml"
     if not path.exists():
-        _write(path, (TEMPLATES / f"{stack}.yaml").read_text())
+        _write(path, template.read_text())
         return
     try:
         settings = load_yaml(path)
     except EngineError as error:
         raise SandboxError(str(error)) from error
+    config = settings.get("config") or {}
+    if not isinstance(config, dict):
+        raise SandboxError(f"{path}: config: must be a mapping")
+    there = {full_key(PROJECT, str(key)) for key in config}
+    lacking = {key: value for key, value in load_yaml(template)["config"].items() if key not in there}
+    wanted = {**settings, "config": {**config, **lacking}}
     salt = settings.get("encryptionsalt")
-    if not salt or opens(passphrase(site), str(salt)):
-        _complete(path, TEMPLATES / f"{stack}.yaml")
-        return
-    if has_sealed(settings.get("config") or {}):
-        raise SandboxError(
-            f"{path}: its secrets were encrypted with another passphrase than this clone's, which went with "
-            "'./dev down'; take them out of the file, or delete it: './dev up' makes a new one"
-        )
-    _write(path, _SALT.sub("", path.read_text()))
-    _complete(path, TEMPLATES / f"{stack}.yaml")
-
-
-def _complete(path: Path, template: Path) -> None:
-    """Add the settings that only the template has."""
-    try:
-        file = StackFile(path)
-    except EngineError:
-        return  # what the engine refuses, it says itself
-    missing = {key: value for key, value in StackFile(template).config.items() if key not in file.config}
-    if missing:
-        file.config.update(missing)
-        file.save()
+    if salt and not opens(passphrase(site), str(salt)):
+        if has_sealed(config):
+            raise SandboxError(
+                f"{path}: its secrets were encrypted with another passphrase than this clone's, which went "
+                "with './dev down'; take them out of the file, or delete it: './dev up' makes a new one"
+            )
+        del wanted["encryptionsalt"]
+    if wanted != settings:
+        _write(path, heading(path) + yaml.safe_dump(wanted, width=4096))
 
 
 def ensure_all(site: Site) -> None:

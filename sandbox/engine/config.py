@@ -45,7 +45,7 @@ class StackFile:
         odd = next((name for name in config if not isinstance(name, str)), None)
         if odd is not None:
             raise ProjectError(path, f"config: the key {odd!r} must be a text (put it in quotes)")
-        self._heading = _heading(path)
+        self._heading = heading(path)
         self.salt: str | None = data.get("encryptionsalt")
         self.config: dict[str, Any] = config
 
@@ -62,7 +62,8 @@ class StackFile:
         temporary.replace(self.path)
 
 
-def _heading(path: Path) -> str:
+def heading(path: Path) -> str:
+    """The comments at the beginning of a file."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     return "".join(itertools.takewhile(lambda line: line.startswith("#") or not line.strip(), lines))
 

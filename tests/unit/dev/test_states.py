@@ -195,7 +195,7 @@ def test_the_settings_of_a_stack_are_no_file_of_the_repository(clone, stack):
 def test_what_was_set_stays_until_the_stack_goes(clone):
     stack_settings.ensure(clone, "local")
     path = stack_settings.file_of(clone, "local")
-    salted(path, passphrase(clone), "workerCount: 4")
+    salted(path, passphrase(clone))
     before = path.read_text()
     stack_settings.ensure(clone, "local")
     assert path.read_text() == before
@@ -211,7 +211,8 @@ def test_a_salt_whose_passphrase_is_gone_does_not_get_in_the_way(clone):
     salted(path, passphrase(clone))
     (clone.state / "passphrase").unlink()  # what './dev down' did before it removed the settings, too
     stack_settings.ensure(clone, "local")
-    assert path.read_text().strip() == before.strip()
+    assert yaml.safe_load(path.read_text()) == yaml.safe_load(before)
+    assert path.read_text().startswith('# Settings of the stack "local"')
 
     path.write_text("encryptionsalt: damaged\n")
     stack_settings.ensure(clone, "local")
@@ -221,10 +222,11 @@ def test_a_salt_whose_passphrase_is_gone_does_not_get_in_the_way(clone):
 def test_what_a_template_has_got_since_is_added(clone):
     """As when who may reach the servers had to be said from one day on."""
     path = stack_settings.file_of(clone, "local")
-    path.write_text("# mine\nconfig:\n  ccm-from-scratch:workerCount: 4\n  hcloud:pollInterval: 1s\n")
+    path.write_text("# mine\nconfig:\n  hcloudEndpoint: http://x\n  hcloud:pollInterval: 1s\n")
     stack_settings.ensure(clone, "local")
     template = yaml.safe_load((ROOT / "sandbox/stacks/local.yaml").read_text())["config"]
-    mine = {"ccm-from-scratch:workerCount": 4, "hcloud:pollInterval": "1s"}
+    mine = {"hcloudEndpoint": "http://x", "hcloud:pollInterval": "1s"}
+    del template["ccm-from-scratch:hcloudEndpoint"]  # which the short key means as well
     assert yaml.safe_load(path.read_text())["config"] == {**template, **mine}
     assert path.read_text().startswith("# mine\n")
 
@@ -237,8 +239,14 @@ def test_secrets_that_cannot_be_opened_are_not_thrown_away(clone):
     with pytest.raises(SandboxError, match=r"Pulumi\.local\.yaml: its secrets .* delete it"):
         stack_settings.ensure(clone, "local")
     assert path.read_text() == text
-    path.write_text("config: [")
-    with pytest.raises(SandboxError, match=r"Pulumi\.local\.yaml: is not YAML"):
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("config: [", "is not YAML"), ("config: [a]", "config: must be a mapping")]
+)
+def test_settings_that_cannot_be_read_are_one_clear_error(clone, text, says):
+    stack_settings.file_of(clone, "local").write_text(text)
+    with pytest.raises(SandboxError, match=rf"Pulumi\.local\.yaml: {says}"):
         stack_settings.ensure(clone, "local")
 
 
