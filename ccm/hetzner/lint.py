@@ -1,7 +1,8 @@
 """`python -m ccm lint FILE ...`: checks the annotations of Services in manifests, offline.
 
-The same reader is used as in the cluster, so what passes here is understood there. What only the cloud knows
-(locations, types, certificates, networks) is not checked.
+The same reader is used as in the cluster, so what passes here is understood there. Locations, zones and types
+are held against those that Hetzner had when this was written; certificates and networks, which only the cloud
+knows, are not checked.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import read
 from ccm.hetzner.load_balancers.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.wording import LONGEST_SHOWN, shown
 from ccm.kube.objects import Service, decode_object
 
 OK, FOUND, MISUSED = 0, 1, 2
@@ -147,6 +149,7 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
     wishes = read(view, _NO_DEFAULTS, network=True)
     yield from wishes.problems.values()
     yield from wishes.remarks.values()
+    yield from _unknown(view.annotations)
     _, notices = wanted_listeners(view, wishes, {})
     yield from (notice.message for notice in notices)
     for port in ports:
@@ -173,7 +176,26 @@ def _strangers(annotations: Iterable[str]) -> Iterator[str]:
             yield f"{name}: nobody reads the prefix {prefix + slash!r}; did you mean {PREFIX + key!r}?"
 
 
+def _unknown(annotations: Mapping[str, str]) -> Iterator[str]:
+    """Places and types that Hetzner did not have: the cloud alone knows, but a slip is likelier."""
+    for key, known in _OFFERED.items():
+        value = annotations.get(PREFIX + key, "").strip()
+        if value and value.lower() not in known:
+            guess = difflib.get_close_matches(value.lower()[:LONGEST_SHOWN], known, n=1)
+            hint = f"; did you mean {guess[0]!r}?" if guess else ""
+            yield (
+                f"{PREFIX}{key}: {shown(value)} is none that was known when this lint was written "
+                f"({', '.join(known)}){hint}"
+            )
+
+
 _ALIKE = 0.85
+# https://docs.hetzner.cloud/reference/cloud, as of August 2026.
+_OFFERED = {
+    "location": ("ash", "fsn1", "hel1", "hil", "nbg1", "sin"),
+    "network-zone": ("ap-southeast", "eu-central", "us-east", "us-west"),
+    "type": ("lb11", "lb21", "lb31"),
+}
 
 
 def _objects(documents: Iterable[object]) -> Iterator[Mapping[str, Any]]:

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccm.__main__ import main
-from ccm.hetzner.lint import Unreadable, lint
+from ccm.hetzner.lint import _OFFERED, Unreadable, lint
 from ccm.hetzner.load_balancers.reader import PREFIX
+from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
+from sandbox.cloud.resources.locations import LOCATION_LIST
 
 BAD = """
 apiVersion: v1
@@ -106,6 +108,25 @@ def test_prefixes_of_others_are_theirs(name: str) -> None:
     spec = "{type: LoadBalancer, ports: [{port: 80}]}"
     found = texts(f"kind: Service\nmetadata: {{annotations: {{{name}: lb11}}}}\nspec: {spec}")
     assert not any("did you mean" in one for one in found)
+
+
+def test_places_and_types_that_hetzner_has_not() -> None:
+    annotations = "\n".join(
+        f"    {PREFIX}{key}: {value}"
+        for key, value in {"location": "moon", "network-zone": "eu-centrall", "type": "lb99"}.items()
+    )
+    head = f"kind: Service\nmetadata:\n  annotations:\n{annotations}\n"
+    moon, zone, kind = texts(f"{head}spec: {{type: LoadBalancer, ports: [{{port: 80}}]}}")
+    assert f"{PREFIX}location: 'moon' is none that was known" in moon
+    assert "(ash, fsn1, hel1, hil, nbg1, sin)" in moon
+    assert zone.endswith("did you mean 'eu-central'?")
+    assert f"{PREFIX}type: 'lb99' is none" in kind
+
+
+def test_what_lint_knows_is_what_the_emulated_cloud_offers() -> None:
+    assert {one.name for one in LOCATION_LIST} == set(_OFFERED["location"])
+    assert {one.network_zone for one in LOCATION_LIST} == set(_OFFERED["network-zone"])
+    assert {one.name for one in LOAD_BALANCER_TYPES} == set(_OFFERED["type"])
 
 
 def test_what_the_official_ccm_would_make_of_it_is_told_when_asked_for() -> None:
