@@ -136,3 +136,40 @@ def test_a_release_leaves_what_the_ccm_would(labels, services, count):
         service = ServiceView("shop", "web", uid, {}, ())
         left = dict(marks.labels_after(service, LoadBalancer(id=1, name="lb", labels=left)))
     assert released_labels(labels, services) == left
+
+
+BALANCERS = st.builds(
+    lambda labels, networks, listeners: {
+        "labels": labels,
+        "private_net": [{"network": network} for network in networks],
+        "services": [{"listen_port": port} for port in listeners],
+    },
+    st.builds(
+        lambda labels, cluster: {**labels, **cluster}, LABELS, st.sampled_from([{}, {CLUSTER: "green"}])
+    ),
+    st.lists(st.sampled_from([7, 8]), max_size=1),
+    st.sets(st.sampled_from([25, 80, 443])),
+)
+
+
+@given(BALANCERS, st.frozensets(UIDS))
+def test_nothing_is_deleted_or_changed_on_one_sign_alone(found, uids):
+    labels = found["labels"]
+    whose = Ownership("blue", 7, uids)
+    verdict = whose.verdict(found)
+    users = {labels.get(SERVICE_UID), *ownership.port_owners(labels).values()}
+    named = users & uids
+    marked_here = labels.get(CLUSTER) == "blue" and found["private_net"] == [{"network": 7}]
+    if verdict.fate in (Fate.DELETE, Fate.RELEASE):
+        assert SERVICE_UID in labels
+        assert labels.get(CLUSTER, "blue") == "blue"
+        assert named or marked_here
+        assert verdict.services <= users
+        # what is done once is not found again
+        rest = {**found, "labels": dict(verdict.labels)}
+        assert not whose.verdict(rest).services & verdict.services
+    if verdict.fate is Fate.DELETE:
+        assert ADOPTED not in labels
+        ports = ownership.port_owners(labels)
+        assert not ports or {item["listen_port"] for item in found["services"]} <= ports.keys()
+        assert users <= verdict.services
