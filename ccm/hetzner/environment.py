@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ccm.errors import ConfigurationError
 from ccm.hetzner.credentials import Secret
+from ccm.hetzner.tenants import Tenants
 from ccm.hetzner.variables import Variables
 
 DEFAULT_ENDPOINT = "https://api.hetzner.cloud/v1"
@@ -69,7 +70,8 @@ class RobotSettings:
 class LoadBalancerSettings:
     """``HCLOUD_LOAD_BALANCERS_…``: defaults for what annotations of a Service leave open.
 
-    None and empty texts mean "not set". Times in seconds. ``cluster`` (``CCM_CLUSTER_ID``, our own) is what
+    None and empty texts mean "not set". Times in seconds. ``tenants`` is what namespaces may use that is not
+    theirs (``CCM_ADOPT_NAMESPACES`` and others, our own). ``cluster`` (``CCM_CLUSTER_ID``, our own) is what
     tells this cluster's load balancers from those of others in the same project.
     """
 
@@ -88,6 +90,7 @@ class LoadBalancerSettings:
     health_check_timeout: float | None
     health_check_retries: int | None
     cluster: str = ""
+    tenants: Tenants = field(default_factory=Tenants)
 
 
 @dataclass(frozen=True)
@@ -208,6 +211,11 @@ def _load_balancers(variables: Variables) -> LoadBalancerSettings:
         health_check_timeout=variables.duration_within(prefix + "HEALTH_CHECK_TIMEOUT", 1, 60),
         health_check_retries=variables.integer_within(prefix + "HEALTH_CHECK_RETRIES", 1, 5),
         cluster=variables.text("CCM_CLUSTER_ID"),
+        tenants=Tenants(
+            adopt=variables.namespaces("CCM_ADOPT_NAMESPACES"),
+            share=variables.namespaces("CCM_SHARE_NAMESPACES"),
+            certificates=variables.namespaces("CCM_CERTIFICATE_NAMESPACES"),
+        ),
     )
 
 

@@ -35,6 +35,9 @@ _OURS = frozenset(
         "HCLOUD_INSTANCES_COPY_LABELS",
         "ROBOT_ENDPOINT",
         "CCM_CLUSTER_ID",
+        "CCM_ADOPT_NAMESPACES",
+        "CCM_SHARE_NAMESPACES",
+        "CCM_CERTIFICATE_NAMESPACES",
         "CCM_MASS_DELETION_BREAKER",
         "CCM_DRY_RUN",
     }
@@ -205,7 +208,28 @@ VARIABLES: tuple[Variable, ...] = (
             "CCM_CLUSTER_ID",
             "text",
             "",
-            "Marks load balancers as this cluster's, where several clusters share a project.",
+            "Marks load balancers as this cluster's, where several share a project. Never change it.",
+        ),
+    ),
+    *_group(
+        "Namespaces (names with commas, or `*`; not set: a Service gets what is its namespace's)",
+        (
+            "CCM_ADOPT_NAMESPACES",
+            "text",
+            "",
+            "Whose Services may `adopt` load balancers that are nobody's.",
+        ),
+        (
+            "CCM_SHARE_NAMESPACES",
+            "text",
+            "",
+            "Whose Services may `share` load balancers with each other, across namespaces.",
+        ),
+        (
+            "CCM_CERTIFICATE_NAMESPACES",
+            "text",
+            "",
+            "Whose Services may use certificates with the label of another owner.",
         ),
     ),
     *_group(

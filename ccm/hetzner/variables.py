@@ -9,12 +9,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ccm.hetzner.credentials import Secret
+from ccm.hetzner.tenants import EVERY
 
 # What Go's strconv.ParseBool takes.
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 _WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -125,6 +127,14 @@ class Variables:
             self._wrong(name, self.text(name), " or ".join(allowed))
             return ""
         return text
+
+    def namespaces(self, name: str) -> frozenset[str]:
+        """Names of namespaces with commas, or ``*`` for all."""
+        found = {part.strip() for part in self.text(name).split(",")} - {""}
+        for one in sorted(found):
+            if one != EVERY and not _NAMESPACE.fullmatch(one):
+                self._wrong(name, one, "the name of a namespace, or * for all")
+        return frozenset(found)
 
     def cidr(self, name: str) -> str:
         """A network in CIDR notation, or empty."""

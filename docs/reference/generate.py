@@ -46,13 +46,23 @@ the present ones.
 _ENVIRONMENT = f"""# Environment
 {MADE}
 
-Variables of `--cloud-provider=hcloud` and `ccm-from-scratch`; the official CCM's, and five of our own (†).
-White space around values is dropped, and an empty variable is one that is not set. Booleans are Go's
+Variables of `--cloud-provider=hcloud` and `ccm-from-scratch`; the official CCM's, and {{ours}} of our own
+(†). White space around values is dropped, and an empty variable is one that is not set. Booleans are Go's
 (`true`, `1`, `f`, …), durations are Go's (`90s`, `1m30s`) or whole seconds.
 
 A **secret** may come from a file instead: `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` and `ROBOT_PASSWORD_FILE`
 name one. The file is read again when it changes, so a rotated Secret takes effect with the next request,
 without a restart. A variable wins over its file.
+
+A load balancer or certificate with the **label** `ccm-from-scratch/namespace` belongs to the namespace that
+the label names: whoever runs the cluster can give it by that label at Hetzner, and needs no variable. What a
+Service has or serves with already, it keeps. A certificate with no label of an owner (namespace, Service,
+cluster) is for all, as with the official CCM.
+
+Several clusters in one project need different ids in `CCM_CLUSTER_ID`. It may be set later: what has no id
+yet goes on, and gets it with its next change. What has another id is another cluster's and left alone, so
+that a changed id is an Event on each Service, and nothing is lost. Without an id, load balancers are shared
+only with Services that this process has served.
 """
 
 _METRICS = f"""# Metrics
@@ -87,7 +97,7 @@ def _flag_row(flag: Flag) -> tuple[str, ...]:
 
 def environment_page() -> str:
     """docs/reference/environment.md."""
-    parts = [_ENVIRONMENT]
+    parts = [_ENVIRONMENT.replace("{ours}", str(sum(one.ours for one in VARIABLES)))]
     for group in dict.fromkeys(variable.group for variable in VARIABLES):
         rows = [
             (f"`{one.name}`{' †' if one.ours else ''}", one.kind, _code(one.default), one.meaning)

@@ -24,7 +24,7 @@ from ccm.hetzner.load_balancers.health import complaints, count_targets
 from ccm.hetzner.load_balancers.inventory import VIEW_AGE, Inventory
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.orphans import orphans_among
-from ccm.hetzner.load_balancers.ownership import placed_on
+from ccm.hetzner.load_balancers.ownership import is_of_other_cluster, placed_on
 from ccm.hetzner.load_balancers.plan import plan
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.retirement import retire
@@ -67,7 +67,7 @@ class HetznerLoadBalancers:
     ) -> None:
         self._metrics = metrics or LoadBalancerMetrics(CollectorRegistry())
         self.inventory = Inventory(api, project, metrics=self._metrics, sleep=sleep)
-        self.certificates = Certificates(api, cluster, sleep=sleep)
+        self.certificates = Certificates(api, cluster, tenants=settings.tenants, sleep=sleep)
         self._finder = TargetFinder(servers, scheme, network)
         self._examiner = Examiner(self.inventory, self._finder, self.certificates, settings, network, cluster)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -136,6 +136,9 @@ class HetznerLoadBalancers:
             found, notices = await self.inventory.departing(service)
             steps: list[str] = []
             for balancer in found:
+                if is_of_other_cluster(balancer, self._examiner.cluster):
+                    notices.append(_left_to_its_cluster(balancer))
+                    continue
                 done, told = await retire(self.inventory, service, balancer)
                 self._finder.forget(balancer)
                 steps += done
@@ -268,6 +271,15 @@ class HetznerLoadBalancers:
         if lock is None:
             lock = self._locks[key] = asyncio.Lock()
         return lock
+
+
+def _left_to_its_cluster(balancer: LoadBalancer) -> Notice:
+    """A Service with the same UID is there too, as when a cluster was restored beside itself."""
+    text = (
+        f"load balancer {balancer.name} ({balancer.id}) stays, because it is labelled as another cluster's; "
+        "delete it yourself if nobody needs it"
+    )
+    return Notice("LoadBalancerReleased", text)
 
 
 def _certificates_of(balancer: LoadBalancer | None) -> set[int]:

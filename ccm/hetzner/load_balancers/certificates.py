@@ -25,8 +25,9 @@ from ccm.hetzner.load_balancers.changes import Sleep, delete, patiently
 from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE, SERVICE_UID
 from ccm.hetzner.load_balancers.restoring import NAMESPACE
 from ccm.hetzner.load_balancers.wording import enumerated, quoted
+from ccm.hetzner.tenants import Tenants
 from ccm.hetzner.view import View
-from ccm.hetzner.wire import Certificate
+from ccm.hetzner.wire import Certificate, LoadBalancer
 
 STAGING = "HC-Use-Staging-CA"
 AGE = 300.0
@@ -75,6 +76,7 @@ class Certificates:
     Args:
         api: The API.
         cluster: The cluster's id; may be empty.
+        tenants: Who may use what is not theirs; None = nobody.
         sleep: Waits.
         clock: Monotonic seconds.
     """
@@ -84,6 +86,7 @@ class Certificates:
         api: HetznerApi,
         cluster: str,
         *,
+        tenants: Tenants | None = None,
         sleep: Sleep = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -93,6 +96,7 @@ class Certificates:
         )
         self._api = api
         self._cluster = cluster
+        self._tenants = tenants or Tenants()
         self._clock = clock
         self._retried: dict[int, float] = {}
         self._kept: dict[int, float] = {}
@@ -106,12 +110,15 @@ class Certificates:
         """Something went wrong with what we know: the next look is a fresh one."""
         self._doubtful = True
 
-    async def resolve(self, service: ServiceView, wishes: Wishes, *, dry: bool) -> Resolution:
+    async def resolve(
+        self, service: ServiceView, wishes: Wishes, balancer: LoadBalancer | None, *, dry: bool
+    ) -> Resolution:
         """Find the certificates of every https port; request managed ones that don't exist.
 
         Args:
             service: The Service.
             wishes: Its annotations.
+            balancer: Its load balancer, which goes on using what it uses; None = it has none.
             dry: Only say what would be requested.
         """
         resolution = Resolution()
@@ -133,7 +140,9 @@ class Certificates:
             if asked.domains:
                 await self._managed(service, port, asked, resolution, dry=dry)
             else:
-                _uploaded(port, asked, known, resolution)
+                found = (_find(reference, known) for reference in asked.uploaded)
+                foreign = {one.id for one in found if one and not self._may_use(service, one, balancer)}
+                _uploaded(port, asked, known, foreign, resolution)
         return resolution
 
     async def sweep(
@@ -214,6 +223,14 @@ class Certificates:
             return False
         self.view.remove(certificate.id)
         return True
+
+    def _may_use(self, service: ServiceView, certificate: Certificate, balancer: LoadBalancer | None) -> bool:
+        """Whether a Service may use a certificate, or does already."""
+        serving = balancer.services if balancer is not None else ()
+        used = any(one.http is not None and certificate.id in one.http.certificates for one in serving)
+        return used or self._tenants.may_use(
+            service.namespace, service.uid, self._cluster, certificate.labels
+        )
 
     async def _managed(
         self, service: ServiceView, port: int, asked: CertificateWishes, resolution: Resolution, *, dry: bool
@@ -340,15 +357,27 @@ def _unknown(asked: CertificateWishes, known: Mapping[int, Certificate]) -> bool
 
 
 def _uploaded(
-    port: int, asked: CertificateWishes, known: Mapping[int, Certificate], resolution: Resolution
+    port: int,
+    asked: CertificateWishes,
+    known: Mapping[int, Certificate],
+    foreign: Collection[int],
+    resolution: Resolution,
 ) -> None:
     found = [_find(reference, known) for reference in asked.uploaded]
-    lost = [name for name, certificate in zip(asked.uploaded, found, strict=True) if certificate is None]
+    kept = [name for name, one in zip(asked.uploaded, found, strict=True) if one and one.id in foreign]
+    if kept:
+        text = (
+            f"http-certificates: {quoted(kept)} belongs to another namespace, Service or cluster, as its "
+            "labels say; have the namespace named in CCM_CERTIFICATE_NAMESPACES to use it"
+        )
+        resolution.errors.append(_missing(port, text))
+        found = [None if one and one.id in foreign else one for one in found]
+    lost = [name for name, one in zip(asked.uploaded, found, strict=True) if one is None and name not in kept]
     ids = tuple(dict.fromkeys(certificate.id for certificate in found if certificate is not None))
     if lost:
         text = f"http-certificates: this project has no certificate with id or name {quoted(lost)}"
         resolution.errors.append(_missing(port, text))
-    elif not ids:
+    elif not ids and not kept:
         resolution.errors.append(_missing(port, "it has none: name some in http-certificates"))
     if ids:
         resolution.by_port[port] = ids

@@ -15,7 +15,7 @@ from ccm.hetzner.load_balancers.desire import Circumstances, desire, only_target
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations, NotOurLoadBalancer, wrong_project
 from ccm.hetzner.load_balancers.finder import TargetFinder
 from ccm.hetzner.load_balancers.inventory import JUST_NOW, VIEW_AGE, Inventory
-from ccm.hetzner.load_balancers.ownership import Place, locate
+from ccm.hetzner.load_balancers.ownership import Neighbours, Place, locate
 from ccm.hetzner.load_balancers.plan import Desired, fits
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.restoring import DEFAULT_TYPE, marked
@@ -114,12 +114,15 @@ class Examiner:
         """
         everyone = await self.inventory.all(service, age)
         try:
-            return locate(service, wishes, everyone, self.cluster)
+            return locate(service, wishes, everyone, self._neighbours())
         except NotOurLoadBalancer:
             if (self.inventory.balancers.age or 0.0) < JUST_NOW:
                 raise
         # Before we complain: what stands in the way may be gone, what is to be adopted may have come.
-        return locate(service, wishes, await self.inventory.all(service, age=0.0), self.cluster)
+        return locate(service, wishes, await self.inventory.all(service, age=0.0), self._neighbours())
+
+    def _neighbours(self) -> Neighbours:
+        return Neighbours(self.cluster, self.settings.tenants, self.inventory.served)
 
     async def examine(self, service: ServiceView, nodes: Sequence[NodeView], *, dry: bool) -> Case:
         """Find out everything.
@@ -143,7 +146,7 @@ class Examiner:
             raise InvalidAnnotations(wishes.complaints)
         certificates = Resolution()
         if not wishes.problems:
-            certificates = await self.certificates.resolve(service, wishes, dry=dry)
+            certificates = await self.certificates.resolve(service, wishes, place.balancer, dry=dry)
         found = await self.finder.find(wishes, place.balancer, size.limits, nodes)
         if place.balancer is None and found.strange:
             raise wrong_project(nodes)

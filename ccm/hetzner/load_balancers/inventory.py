@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ccm.cloud import Notice, Rejected, ServiceView
 from ccm.hetzner.api import HetznerApi
@@ -72,6 +72,11 @@ class Inventory:
             odd = next(iter(contents.odd.values()))
             raise unavailable(f"GET {PATH}", f"load balancer {odd.name!r} ({odd.id}): {odd.problem}")
         return found
+
+    @property
+    def served(self) -> Collection[str]:
+        """UIDs of the Services that have a load balancer by our own work, in this process."""
+        return self._seen.keys()
 
     async def types(self) -> Mapping[str, LoadBalancerType]:
         """The types of load balancers, by name."""

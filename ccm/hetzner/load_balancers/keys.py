@@ -221,15 +221,17 @@ _WHOLE = (
         NAME,
         "",
         "4711",
-        "Id or name of a load balancer that becomes the Service's. When the Service goes, it stays.",
+        "Id or name of a load balancer that becomes the Service's, if `CCM_ADOPT_NAMESPACES` or its label "
+        "`ccm-from-scratch/namespace` allows it. When the Service goes, it stays.",
     ),
     Key(
         "share",
         "up to 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
         "",
         "edge",
-        "Services of the cluster with the same word share one load balancer. The first decides about all but "
-        "ports. A port that is taken gets an Event.",
+        "Services of a namespace with the same word share one load balancer; those of several where "
+        "`CCM_SHARE_NAMESPACES` allows it. The first decides about all but ports. A port that is taken gets "
+        "an Event.",
     ),
     Key(
         "preserve-foreign",

@@ -10,8 +10,8 @@ A load balancer may be shared: by several Services of the cluster (``share``), o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.load_balancers.annotations import Wishes
@@ -27,6 +27,7 @@ from ccm.hetzner.load_balancers.restoring import (
     mark_fields,
     with_annotated_labels,
 )
+from ccm.hetzner.tenants import Tenants
 from ccm.hetzner.wire import LoadBalancer
 
 SERVICE_UID = "hcloud-ccm/service-uid"
@@ -54,8 +55,31 @@ class Place:
     adopting: bool = False
 
 
-def locate(service: ServiceView, wishes: Wishes, balancers: Iterable[LoadBalancer], cluster: str) -> Place:
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Who is who in this project.
+
+    Attributes:
+        cluster: This cluster's id; may be empty.
+        tenants: What the operator allows to whom.
+        served: UIDs of Services that are certainly this cluster's.
+    """
+
+    cluster: str = ""
+    tenants: Tenants = field(default_factory=Tenants)
+    served: Collection[str] = ()
+
+
+def locate(
+    service: ServiceView, wishes: Wishes, balancers: Iterable[LoadBalancer], around: Neighbours
+) -> Place:
     """Find a Service's load balancer.
+
+    Args:
+        service: The Service.
+        wishes: Its annotations.
+        balancers: All of the project.
+        around: Whose they may be.
 
     Raises:
         NotOurLoadBalancer: it can't have one because of another that is not ours.
@@ -67,14 +91,14 @@ def locate(service: ServiceView, wishes: Wishes, balancers: Iterable[LoadBalance
         raise NotOurLoadBalancer(
             f"{len(mine)} load balancers are labelled as this Service's: {names}; keep one"
         )
-    shared = _shared(service, wishes, everyone, cluster) if wishes.share else None
+    shared = _shared(service, wishes, everyone, around) if wishes.share else None
     if mine:
-        _refuse_other_cluster(mine[0], cluster)
+        _refuse_other_cluster(mine[0], around.cluster)
         return shared if shared is not None and shared.balancer is not mine[0] else Place(mine[0])
     if shared is not None:
         return shared
     if wishes.adopt:
-        return Place(_adoptable(service, wishes, everyone, cluster), adopting=True)
+        return Place(_adoptable(service, wishes, everyone, around), adopting=True)
     same_name = next((one for one in everyone if one.name == wishes.name), None)
     if same_name is not None:
         raise NotOurLoadBalancer(
@@ -95,13 +119,31 @@ def placed_on(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[L
 
 
 def _shared(
-    service: ServiceView, wishes: Wishes, balancers: list[LoadBalancer], cluster: str
+    service: ServiceView, wishes: Wishes, balancers: list[LoadBalancer], around: Neighbours
 ) -> Place | None:
+    """The load balancer with the word, if the Service may be there. Whoever is there already stays."""
+    doubtful: LoadBalancer | None = None
     for one in sorted(balancers, key=lambda one: one.id):
-        same_cluster = one.labels.get(CLUSTER, "") == cluster
-        if one.labels.get(SHARE) == wishes.share and same_cluster:
-            leader = one.labels.get(SERVICE_UID, "")
-            return Place(one, leads=leader == "" or leader in own_uids(service, one))
+        if one.labels.get(SHARE) != wishes.share:
+            continue
+        leader = one.labels.get(SERVICE_UID, "")
+        place = Place(one, leads=leader == "" or leader in own_uids(service, one))
+        if placed_on(service, (one,)):
+            return place
+        if not around.tenants.may_share(service.namespace, one.labels.get(NAMESPACE, service.namespace)):
+            continue
+        owner = one.labels.get(CLUSTER, "")
+        if owner and owner == around.cluster:
+            return place
+        # Without ids, only a Service of this cluster tells whose it is: UIDs are no other cluster's.
+        if not owner and {leader, *ports_by_label(one).values()} & {*around.served}:
+            return place
+        doubtful = doubtful or (None if owner and around.cluster else one)
+    if doubtful is not None:
+        raise NotOurLoadBalancer(
+            f"load balancer {doubtful.name!r} ({doubtful.id}) is shared as {wishes.share!r}, and nothing "
+            f"tells whether by this cluster: set CCM_CLUSTER_ID, or choose another word for {PREFIX}share"
+        )
     return None
 
 
@@ -118,7 +160,7 @@ def own_uids(service: ServiceView, balancer: LoadBalancer) -> frozenset[str]:
 
 
 def _adoptable(
-    service: ServiceView, wishes: Wishes, balancers: list[LoadBalancer], cluster: str
+    service: ServiceView, wishes: Wishes, balancers: list[LoadBalancer], around: Neighbours
 ) -> LoadBalancer:
     found = [one for one in balancers if wishes.adopt in (str(one.id), one.name)]
     if not found:
@@ -126,19 +168,30 @@ def _adoptable(
             f"{PREFIX}adopt: {wishes.adopt!r} is neither id nor name of a load balancer of this project"
         )
     balancer = found[0]
-    _refuse_other_cluster(balancer, cluster)
+    _refuse_other_cluster(balancer, around.cluster)
     owner = balancer.labels.get(SERVICE_UID, "")
     if owner and owner != service.uid:
         raise NotOurLoadBalancer(
             f"{PREFIX}adopt: load balancer {balancer.name!r} ({balancer.id}) belongs to the Service with UID "
             f"{owner}; remove its label {SERVICE_UID} if that Service does not exist any more"
         )
+    if owner != service.uid and not around.tenants.may_adopt(service.namespace, balancer.labels):
+        raise NotOurLoadBalancer(
+            f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt load balancer "
+            f"{balancer.name!r} ({balancer.id}): have it labelled {NAMESPACE}={service.namespace} at "
+            "Hetzner, or the namespace named in CCM_ADOPT_NAMESPACES"
+        )
     return balancer
+
+
+def is_of_other_cluster(balancer: LoadBalancer, cluster: str) -> bool:
+    """Whether it says that it belongs to another cluster than this one, which has an id too."""
+    return bool(cluster) and balancer.labels.get(CLUSTER, cluster) not in {"", cluster}
 
 
 def _refuse_other_cluster(balancer: LoadBalancer, cluster: str) -> None:
     other = balancer.labels.get(CLUSTER, "")
-    if other and cluster and other != cluster:
+    if is_of_other_cluster(balancer, cluster):
         raise NotOurLoadBalancer(
             f"load balancer {balancer.name!r} ({balancer.id}) belongs to cluster {other!r}, "
             f"this is {cluster!r}"

@@ -55,7 +55,11 @@ class BalancerSite:
         """A new process on the same project."""
         if self.cloud is not None:
             await self.cloud.close()
-        settings = {"CCM_CLUSTER_ID": "c1", "HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1"}
+        settings = {
+            "CCM_CLUSTER_ID": "c1",
+            "CCM_ADOPT_NAMESPACES": "shop",
+            "HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1",
+        }
         if network:
             settings |= {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
         self.registry = CollectorRegistry()

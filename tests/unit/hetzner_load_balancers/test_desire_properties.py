@@ -13,7 +13,7 @@ from ccm.hetzner import environment
 from ccm.hetzner.load_balancers.annotations import default_name, read
 from ccm.hetzner.load_balancers.desire import Circumstances, desire
 from ccm.hetzner.load_balancers.listeners import comparable, wanted_listeners
-from ccm.hetzner.load_balancers.ownership import locate, ports_by_label
+from ccm.hetzner.load_balancers.ownership import Neighbours, locate, ports_by_label
 from ccm.hetzner.load_balancers.plan import plan
 from ccm.hetzner.load_balancers.restoring import fields_of
 from ccm.hetzner.load_balancers.targets import Target, target_of
@@ -91,7 +91,7 @@ def serve(service: ServiceView, balancer: LoadBalancer, *, times: int = 1) -> tu
     for _ in range(times):
         wishes = read(service, DEFAULTS, network=True)
         assert wishes.problems == {}
-        place = locate(service, wishes, [balancer], "c1")
+        place = locate(service, wishes, [balancer], Neighbours("c1"))
         around = Circumstances(
             place=place,
             cluster="c1",

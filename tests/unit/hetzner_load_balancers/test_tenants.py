@@ -1,0 +1,151 @@
+"""What is not a namespace's own, its Services get only where the operator allows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from balancer_site import LABEL, UID, BalancerSite, view
+from hypothesis import given
+from hypothesis import strategies as st
+from test_certificates import managed, upload
+
+from ccm.cloud import CloudError, ServiceView
+from ccm.errors import ConfigurationError
+from ccm.hetzner import environment
+from ccm.hetzner.tenants import EVERY, Tenants
+
+OTHER = "99999999-8888-7777-6666-555555555555"
+NAMESPACE = "ccm-from-scratch/namespace"
+
+
+def stranger(name: str = "them", *ports: int, **annotations: str) -> ServiceView:
+    """A Service of another namespace."""
+    return replace(view(name, *(ports or (443,)), uid=OTHER, annotations=annotations), namespace="evil")
+
+
+class TestAdopt:
+    async def test_not_without_the_operators_consent(self, site: BalancerSite) -> None:
+        before = await site.make("theirs")
+        with pytest.raises(CloudError, match="'evil' may not adopt") as caught:
+            await site.ensure(stranger(adopt="theirs"))
+        assert [one.reason for one in caught.value.notices] == ["LoadBalancerNotOurs"]
+        assert await site.one() == before
+
+    async def test_what_is_labelled_for_the_namespace(self, site: BalancerSite) -> None:
+        await site.make("theirs", labels={NAMESPACE: "evil"})
+        await site.ensure(stranger(adopt="theirs"))
+        assert (await site.one())["labels"][LABEL] == OTHER
+
+    async def test_what_was_adopted_stays_so_when_the_consent_is_gone(self, site: BalancerSite) -> None:
+        await site.make("theirs")
+        service = view(annotations={"adopt": "theirs"})
+        await site.ensure(service)
+        await site.restart(CCM_ADOPT_NAMESPACES="")
+        assert (await site.ensure(service)).steps == ()
+
+
+class TestShare:
+    async def test_the_same_word_in_another_namespace_is_another_load_balancer(
+        self, site: BalancerSite
+    ) -> None:
+        await site.ensure(view(annotations={"share": "edge"}))
+        await site.ensure(stranger(share="edge"))
+        first, second = await site.all()
+        assert [one["listen_port"] for one in first["services"]] == [80]
+        assert [one["listen_port"] for one in second["services"]] == [443]
+        assert second["labels"][NAMESPACE] == "evil"
+
+    async def test_where_the_operator_allows_it(self, site: BalancerSite) -> None:
+        await site.restart(CCM_SHARE_NAMESPACES="shop, evil")
+        await site.ensure(view(annotations={"share": "edge"}))
+        await site.ensure(stranger(share="edge"))
+        assert [one["listen_port"] for one in (await site.one())["services"]] == [80, 443]
+
+    async def test_who_is_there_stays_when_it_is_allowed_no_more(self, site: BalancerSite) -> None:
+        await site.restart(CCM_SHARE_NAMESPACES="*")
+        await site.ensure(view(annotations={"share": "edge"}))
+        await site.ensure(stranger(share="edge"))
+        await site.restart()
+        assert (await site.ensure(stranger(share="edge"))).steps == ()
+        assert len(await site.all()) == 1
+
+    async def test_without_an_id_it_never_crosses_clusters(self, site: BalancerSite) -> None:
+        await site.restart(CCM_CLUSTER_ID="")
+        await site.ensure(view(annotations={"share": "edge"}))
+        before = await site.one()
+        await site.restart(CCM_CLUSTER_ID="")  # as another cluster's CCM, which knows none of these Services
+        guest = view("guest", 443, uid=OTHER, annotations={"share": "edge"})
+        with pytest.raises(CloudError, match="nothing tells whether by this cluster: set CCM_CLUSTER_ID"):
+            await site.ensure(guest)
+        assert await site.one() == before
+        await site.ensure(view(annotations={"share": "edge"}))
+        await site.ensure(guest)  # now it is known whose it is
+        assert [one["listen_port"] for one in (await site.one())["services"]] == [80, 443]
+
+
+class TestClusterId:
+    """An id that is set, or changed, when there are load balancers: nothing is lost."""
+
+    async def test_set_later(self, site: BalancerSite) -> None:
+        await site.restart(CCM_CLUSTER_ID="")
+        leader, guest = (
+            view(annotations={"share": "edge"}),
+            view("guest", 443, uid=OTHER, annotations={"share": "edge"}),
+        )
+        await site.ensure(leader)
+        await site.ensure(guest)
+        await site.restart(CCM_CLUSTER_ID="c1")
+        assert (await site.ensure(guest)).steps == ()
+        assert (await site.ensure(leader)).steps == ()
+        assert len(await site.all()) == 1
+
+    async def test_changed(self, site: BalancerSite) -> None:
+        await site.ensure(view())
+        before = await site.one()
+        await site.restart(CCM_CLUSTER_ID="c2")
+        with pytest.raises(CloudError, match="belongs to cluster 'c1', this is 'c2'"):
+            await site.ensure(view())
+        result = await site.balancers.delete(view())
+        assert [one.reason for one in result.notices] == ["LoadBalancerReleased"]
+        assert await site.one() == before
+
+
+class TestCertificates:
+    @pytest.mark.parametrize(
+        "labels",
+        [{NAMESPACE: "shop"}, {LABEL: UID}, {NAMESPACE: "evil", "ccm-from-scratch/cluster": "c2"}],
+        ids=["another namespace's", "another Service's, as the official CCM labels it", "another cluster's"],
+    )
+    async def test_those_of_other_owners(self, site: BalancerSite, labels: dict[str, str]) -> None:
+        await managed(site, "theirs", labels)
+        https = {"protocol": "https", "http-certificates": "theirs"}
+        with pytest.raises(CloudError, match="'theirs' belongs to another namespace, Service or cluster"):
+            await site.ensure(stranger(**https))
+        await site.restart(CCM_CERTIFICATE_NAMESPACES="evil")
+        await site.ensure(stranger(**https))
+        assert len((await site.one())["services"]) == 1
+        await site.restart()
+        assert (await site.ensure(stranger(**https))).steps == ()
+
+    async def test_one_without_an_owner_is_for_all(self, site: BalancerSite) -> None:
+        """As everybody knows it from the official CCM."""
+        await upload(site, "shared")
+        await site.ensure(stranger(**{"protocol": "https", "http-certificates": "shared"}))
+        assert len((await site.one())["services"]) == 1
+
+
+names = st.sampled_from(["shop", "evil", "other"])
+
+
+@given(names, names, st.frozensets(names))
+def test_sharing_is_mutual_and_needs_both(one: str, other: str, allowed: frozenset[str]) -> None:
+    tenants = Tenants(share=allowed)
+    assert tenants.may_share(one, other) is tenants.may_share(other, one)
+    assert tenants.may_share(one, other) is (one == other or {one, other} <= allowed)
+    assert Tenants(share=frozenset({EVERY})).may_share(one, other)
+
+
+def test_names_of_namespaces_are_checked() -> None:
+    with pytest.raises(ConfigurationError, match="CCM_SHARE_NAMESPACES: 'No' is not the name of a namespace"):
+        environment.read({"HCLOUD_TOKEN": "t" * 64, "CCM_SHARE_NAMESPACES": "shop,No"})
