@@ -208,7 +208,8 @@ async def test_a_wrong_flag_is_tried_again_by_systemd_and_a_wrong_token_by_k3s(l
     assert "unknown flag --nonsense" in await lab.run(3, "journalctl -u k3s-agent -o cat")
     assert await lab.run(3, "systemctl show -P ActiveState k3s-agent") == "activating"
     assert "No change detected" in await lab.install_agent(3, "first", "--nonsense")
-    await lab.install_agent(3, "wrong", starting="systemctl restart --no-block k3s-agent")
+    # not even the server's token is right, once there is one for agents
+    await lab.install_agent(3, "the-servers", starting="systemctl restart --no-block k3s-agent")
     await lab.until(3, "journalctl -u k3s-agent -o cat | grep '401: Unauthorized: the token is wrong'")
     assert await lab.run(3, "systemctl show -P ActiveState k3s-agent") == "activating"
     with pytest.raises(CommandFailedError, match=r"Job for k3s\.service failed"):
