@@ -98,8 +98,7 @@ class Record:
             text = verb[1]
         else:
             text = f"{verb[1]} ({elapsed(row.ended - row.began)})"
-        shown = f"[diff: {','.join(_mark(row.op) + key for key in row.keys)}]" if row.keys else ""
-        return " ".join(part for part in (text, shown, row.note) if part)
+        return " ".join(part for part in (text, _diff(row.keys), row.note) if part)
 
 
 def elapsed(seconds: float) -> str:
@@ -114,8 +113,9 @@ def duration(seconds: float) -> str:
     return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest}s"
 
 
-def _mark(op: Op) -> str:
-    return "+-" if op is Op.REPLACE else "~"
+def _diff(keys: Sequence[str]) -> str:
+    """Which properties change, as the CLI shows it."""
+    return f"[diff: ~{','.join(keys)}]" if keys else ""
 
 
 def short_type(kind: str) -> str:
@@ -185,6 +185,8 @@ class Display:
 
     def failed(self, urn: str, op: Op) -> None:
         """An operation failed."""
+        if graph.is_default_provider(urn):
+            return
         with self._lock:
             row = self.record.rows[_key(urn, op)]
             row.ended, row.failed = time.monotonic(), True
@@ -299,8 +301,7 @@ class Display:
             return
         status = self.record.status(row, time.monotonic(), preview=self._preview)
         if age is not None:
-            shown = f" [diff: {','.join(_mark(row.op) + key for key in row.keys)}]" if row.keys else ""
-            status = f"{_VERBS[row.op][0]} ({age}){shown}"
+            status = f"{_VERBS[row.op][0]} ({age}) {_diff(row.keys)}"
         self._print(
             f" {SYMBOLS[row.op]} {short_type(graph.type_of(row.urn))} {graph.name_of(row.urn)} {status}"
         )

@@ -12,7 +12,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone):
     site = clone.site
     before = clone.not_ignored()
-    clone.dev("up", "--backend", "hollow", "--workers", "2")
+    said = clone.dev("up", "--backend", "hollow", "--workers", "2").stdout
+    assert said.count("Embedded engine") <= 1
     assert clone.not_ignored() == before
     servers = {s["name"]: s["id"] for s in clone.api("/servers")["servers"]}
     nodes = clone.nodes()
