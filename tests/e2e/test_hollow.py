@@ -21,6 +21,7 @@ def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone):
         name: f"ccm-from-scratch://{identity}" for name, identity in servers.items()
     }
     assert "hollow" in clone.dev("doctor", check=False).stdout
+    assert "as wanted, nothing to do" in clone.dev("plan").stdout
     clone.dev("deploy")
     clone.dev("down")
     assert leftovers.find(site) == []

@@ -35,7 +35,7 @@ class Reading(Enum):
 
 # Only Go's own digits and notation, all of the text.
 _GO_DURATION = re.compile(r"(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
-_GO_NETWORK = re.compile(r"[0-9.]+/[0-9]{1,2}")
+_GO_NETWORK = re.compile(r"[0-9.]+/[0-9]+")
 
 
 def spelling(reading: Reading, text: str) -> str:
