@@ -23,7 +23,7 @@ class Op(StrEnum):
     UPDATE = "update"
     REPLACE = "replace"
     DELETE = "delete"
-    DELETE_REPLACED = "delete-replaced"
+    DELETE_REPLACED = "delete original"
     GONE = "missing"
     DISCARD = "leave as it is"
     READ = "read"

@@ -85,6 +85,14 @@ def test_a_preview_says_what_would_be_and_takes_no_time() -> None:
     ]
 
 
+def test_a_preview_uses_the_words_of_the_genuine_cli() -> None:
+    operations = (Op.CREATE, Op.UPDATE, Op.DELETE, Op.DELETE_REPLACED, Op.REPLACE, Op.SAME)
+    _, screen = run(*((op, 1) for op in operations), preview=True)
+    symbols = {"+": "create", "~": "update", "-": "delete", "--": "delete original", "+-": "replace"}
+    assert [line.split(maxsplit=2)[0] for line in screen.getvalue().splitlines()] == list(symbols)
+    assert [line.split("-0 ")[1] for line in screen.getvalue().splitlines()] == list(symbols.values())
+
+
 def test_a_refresh_counts_what_others_did() -> None:
     assert summary((Op.GONE, 2), (Op.REFRESH, 1), refresh=True)[1:4] == [
         "    ~ 1 updated",
