@@ -22,6 +22,15 @@ def programs(cache: Path) -> toolchain.Toolchain:
     return built
 
 
+@pytest.fixture(scope="session")
+def machine_programs(cache: Path) -> toolchain.Toolchain:
+    """All programs; ``programs`` may have those of the control plane only."""
+    built = toolchain.find(cache)
+    if built is None:
+        pytest.skip("not all of the Kubernetes toolchain is built: ./dev setup builds it")
+    return built
+
+
 @pytest.fixture
 def frozen() -> datetime:
     return datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -27,7 +27,9 @@ def free_port():
 @contextmanager
 def running(*command, **variables):
     """A program, until the end of the block; gives its process."""
-    process = subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     try:
         yield process
     finally:
@@ -44,15 +46,15 @@ def ask(port, path, **options):
         return error.code, ""
 
 
-def test_coredns_has_the_plugins_of_k3ss_corefile_and_of_kubernetes_tests(programs):
-    listed = subprocess.check_output([programs.bin / "coredns", "-plugins"], text=True, timeout=20)
+def test_coredns_has_the_plugins_of_k3ss_corefile_and_of_kubernetes_tests(machine_programs):
+    listed = subprocess.check_output([machine_programs.bin / "coredns", "-plugins"], text=True, timeout=20)
     plugins = set(listed.split())
     ours = {line.split()[0] for line in corefile("cluster.local").splitlines() if re.match(" {4}[a-z]", line)}
     assert ours - {"import"} <= plugins
     assert plugins >= {"hosts", "log", "rewrite", "template", "file", "bind", "header", "autopath"}
 
 
-async def test_coredns_orders_its_plugins_as_upstream_does(programs, tmp_path):
+async def test_coredns_orders_its_plugins_as_upstream_does(machine_programs, tmp_path):
     # rewrite before hosts, whatever their order in the file; log, errors and ready are taken, too
     (tmp_path / "hosts").write_text("192.0.2.7 real.test\n")
     port = free_port()
@@ -60,7 +62,7 @@ async def test_coredns_orders_its_plugins_as_upstream_does(programs, tmp_path):
         f".:{port} {{\n bind 127.0.0.1\n log\n errors\n hosts {tmp_path}/hosts\n"
         " rewrite name alias.test real.test\n}\n"
     )
-    with running(programs.bin / "coredns", "-conf", tmp_path / "Corefile"):
+    with running(machine_programs.bin / "coredns", "-conf", tmp_path / "Corefile"):
         async with asyncio.timeout(20):
             while True:
                 answer = await asyncio.to_thread(resolve, "alias.test", port)
@@ -84,10 +86,10 @@ def resolve(name, port):
             return b""
 
 
-def test_whoami_takes_the_variables_and_paths_of_the_program_of_that_name(programs):
+def test_whoami_takes_the_variables_and_paths_of_the_program_of_that_name(machine_programs):
     port = free_port()
     with running(
-        programs.bin / "whoami", WHOAMI_PORT_NUMBER=str(port), WHOAMI_NAME="me", PORT="1"
+        machine_programs.bin / "whoami", WHOAMI_PORT_NUMBER=str(port), WHOAMI_NAME="me", PORT="1"
     ) as process:
         assert process.stderr.readline().endswith(f"Starting up on port {port}\n")
         status, text = ask(port, "/x?y=1", headers={"X-Test": "1"})
@@ -105,10 +107,15 @@ def test_whoami_takes_the_variables_and_paths_of_the_program_of_that_name(progra
     assert process.returncode == 0, "it ends when it is told to"
 
 
-def test_whoamis_port_is_80_unless_it_is_told_another(programs):
+def test_whoamis_port_is_80_unless_it_is_told_another(machine_programs):
     said = subprocess.run(
-        [programs.bin / "whoami", "-help"], capture_output=True, text=True, check=False, timeout=10, env={}
+        [machine_programs.bin / "whoami", "-help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=10,
+        env={},
     ).stderr
     assert '(default "80")' in said
-    with running(programs.bin / "whoami", "-port", str(free_port()), **os.environ) as process:
+    with running(machine_programs.bin / "whoami", "-port", str(free_port()), **os.environ) as process:
         assert "Starting up on port" in process.stderr.readline()

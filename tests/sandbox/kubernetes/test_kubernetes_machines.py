@@ -137,8 +137,8 @@ async def test_the_kubeconfig_works_from_outside_with_verified_tls(lab, programs
     assert logs.endswith("Starting up on port 80\n")
 
 
-async def test_an_image_is_imported_from_standard_input(lab, programs, tmp_path):
-    archive = archive_of(tmp_path, "docker.io/library/own:1", programs.bin / "pause")
+async def test_an_image_is_imported_from_standard_input(lab, machine_programs, tmp_path):
+    archive = archive_of(tmp_path, "docker.io/library/own:1", machine_programs.bin / "pause")
     await lab.run(2, "k3s ctr images import -", stdin=archive)
     assert "docker.io/library/own:1" in await lab.run(2, "k3s ctr images ls -q")
 
