@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from hypothesis import HealthCheck, settings
+
+# No test is timed: how fast a busy machine gets through an example says nothing about the code.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
+
 
 def pytest_configure() -> None:
     # Before Python 3.12, pytest-asyncio's look at the current event loop makes one that nobody closes, unless
