@@ -47,7 +47,7 @@ def killed_up(clone, when):
 def test_killed_at_three_points_ends_in_the_same_state(clone):
     for point in ("hcloud:index/network:Network", "hcloud:index/server:Server", "kubernetes:core/v1:Secret"):
         killed_up(clone, lambda point=point: any(point in urn for urn in resources(clone)))
-    clone.dev("up")
+    assert "which has ended: pulumi cancel" in clone.dev("up").stdout
     urns = resources(clone)
     assert len(urns) == len(set(urns))
     counts = {kind: len(clone.api(f"/{kind}")[kind]) for kind in KINDS}
