@@ -15,7 +15,7 @@ from sandbox.machines import processes
 from sandbox.machines.processes import Identity
 from sandbox.site import Site
 
-NETWORK = "ccm-from-scratch"  # what the program calls the network, and which Pods' range it expects
+NETWORK = CLUSTER = "ccm-from-scratch"  # what the program calls both, and which Pods' range it expects
 CLUSTER_CIDR = "10.244.0.0/16"
 SETTINGS = ("HCLOUD_", "ROBOT_", "CCM_")
 STOP_SECONDS = 20
@@ -52,6 +52,8 @@ def variables(site: Site) -> dict[str, str]:
         "HCLOUD_TOKEN_FILE": str(site.state / "token"),
         "HCLOUD_ENDPOINT": site.endpoint,
         "HCLOUD_NETWORK": NETWORK,
+        # what 'pulumi destroy' knows the cluster's load balancers by when the CCM has ended
+        "CCM_CLUSTER_ID": CLUSTER,
         "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
         "HCLOUD_METRICS_ENABLED": "false",
     }

@@ -6,7 +6,9 @@ import fcntl
 import subprocess
 
 import pytest
+import yaml
 
+from infra.files import ROOT
 from infra.settings import MOST_WORKERS
 from sandbox import cluster
 from sandbox.__main__ import parse
@@ -115,6 +117,14 @@ def test_no_setting_of_a_shell_reaches_the_ccm_of_hollow_nodes(monkeypatch, tmp_
     assert "HCLOUD_TOKEN" not in variables
     assert variables["HCLOUD_TOKEN_FILE"] == str(site.state / "token")
     assert variables["LANG"] == "C"
+
+
+def test_the_ccm_beside_hollow_nodes_marks_what_it_makes(tmp_path):
+    """By the names that the program gives network and cluster, and looks for when it is destroyed."""
+    defaults = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
+    variables = ccm.variables(open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, port_is_free))
+    cluster = defaults["ccm-from-scratch:clusterName"]["default"]
+    assert (variables["CCM_CLUSTER_ID"], variables["HCLOUD_NETWORK"]) == (cluster, cluster)
 
 
 @pytest.mark.parametrize("wrong", ["--port 0", "--port 65536", "--rate-limit -1", "--k3s /nowhere"])
