@@ -44,7 +44,7 @@ def examine(site: Site) -> Iterator[Check]:
     """Look at everything that an environment depends on; changes nothing."""
     yield Check("ok", "Python", platform.python_version())
     try:
-        choice = decide(present(site) or AUTO, look(site.state))
+        choice = decide(present(site) or AUTO, look(site))
     except MissingRequirement as error:
         yield Check("missing", "servers", str(error))
         return
@@ -69,8 +69,7 @@ def _servers(choice: Choice) -> Check:
 
 def _packages(choice: Choice) -> Check:
     if not choice.packages:
-        needed = sum(choice.kind in package.kinds for package in packages.PACKAGES)
-        return Check("ok", "Debian packages", f"all {needed} are there")
+        return Check("ok", "Debian packages", "all that are needed are there")
     names = ", ".join(package.name for package in choice.packages)
     if packages.installable():
         return Check("note", "Debian packages", f"{names} missing", "./dev up installs them")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandbox import daemon, packages
 from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
 from sandbox.errors import MissingRequirement
+from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, Component
 from sandbox.machines import probe
 from sandbox.packages import Package
@@ -77,11 +78,15 @@ class Choice:
         return TOOLCHAINS[self.kind]
 
 
-def look(state: Path) -> Host:
+def look(
+    site: Site, needs: Collection[str] = (), found: Callable[[str], bool] = packages.on_this_host
+) -> Host:
     """Look at this host; changes nothing.
 
     Args:
-        state: the folder that would hold the machines.
+        site: this clone's; its state would hold the machines, its cache has what has been built.
+        needs: what else packages are needed for, whatever servers are: ``packages.BUILD``.
+        found: whether a command or a file is there.
     """
     system = platform.system()
     if system != "Linux":
@@ -91,9 +96,17 @@ def look(state: Path) -> Host:
         platform.release(),
         root=os.geteuid() == 0,
         installable=packages.installable(),
-        obstacle=probe.available(state),
-        missing={kind: packages.missing(kind, packages.on_this_host) for kind in TOOLCHAINS},
+        obstacle=probe.available(site.state),
+        missing={
+            kind: packages.missing({kind, *needs, *_builds(site.cache, kind)}, found) for kind in TOOLCHAINS
+        },
     )
+
+
+def _builds(cache: Path, kind: str) -> list[str]:
+    """Whether something with C in it is still to be compiled."""
+    unbuilt = toolchain.unbuilt(cache, TOOLCHAINS[kind])
+    return [packages.BUILD] if any(component.needs_gcc for component in unbuilt) else []
 
 
 def decide(wanted: str, host: Host) -> Choice:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement, StepFailed
+
+BUILD = "build"
+"""Compiling programs with C in them."""
 
 _APT_SECONDS = 900
 _TAIL = 600
@@ -24,20 +27,20 @@ class Package:
         name: in Debian and Ubuntu.
         proof: the command, or the file (beginning with ``/``), that only it brings.
         why: what needs it.
-        kinds: the kinds of servers that it is needed for.
+        needs: what it is for: a kind of servers, or ``BUILD``.
     """
 
     name: str
     proof: str
     why: str
-    kinds: tuple[str, ...] = (MACHINES,)
+    needs: tuple[str, ...] = (MACHINES,)
 
 
 PACKAGES: tuple[Package, ...] = (
-    Package("gcc", "gcc", "builds runc and the pause program"),
-    Package("libc6-dev", "/usr/include/stdlib.h", "builds runc and the pause program"),
-    Package("libseccomp-dev", "/usr/include/seccomp.h", "builds runc"),
-    Package("pkg-config", "pkg-config", "builds runc"),
+    Package("gcc", "gcc", "builds runc and the pause program", (BUILD,)),
+    Package("libc6-dev", "/usr/include/stdlib.h", "builds runc and the pause program", (BUILD,)),
+    Package("libseccomp-dev", "/usr/include/seccomp.h", "builds runc", (BUILD,)),
+    Package("pkg-config", "pkg-config", "builds runc", (BUILD,)),
     Package("mmdebstrap", "mmdebstrap", "builds the machine image and the CCM's image"),
     Package("iproute2", "ip", "makes networks"),
     Package("util-linux", "nsenter", "load balancers"),
@@ -47,14 +50,14 @@ PACKAGES: tuple[Package, ...] = (
 )
 
 
-def missing(kind: str, found: Callable[[str], bool]) -> tuple[Package, ...]:
+def missing(needs: Collection[str], found: Callable[[str], bool]) -> tuple[Package, ...]:
     """The packages whose command or file is not there.
 
     Args:
-        kind: of servers, ``machines`` or ``hollow``.
+        needs: what they are for: ``machines`` or ``hollow``, and ``BUILD``.
         found: whether a command (on PATH, or in an sbin folder) or a file is there.
     """
-    return tuple(package for package in PACKAGES if kind in package.kinds and not found(package.proof))
+    return tuple(p for p in PACKAGES if not set(needs).isdisjoint(p.needs) and not found(p.proof))
 
 
 def on_this_host(proof: str) -> bool:

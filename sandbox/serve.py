@@ -62,7 +62,7 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None]) -> Backe
     """
     if wanted == "records":
         return RecordsBackend()
-    choice = decide(wanted, look(site.state))
+    choice = decide(wanted, look(site))
     if choice.packages:
         names = ", ".join(package.name for package in choice.packages)
         raise SandboxError(f"packages are missing: {names}; './dev setup' installs them")

@@ -20,7 +20,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Do what is not done yet."""
-    steps, choice = Steps(Console()), decide(AUTO, look(site.state))
+    steps, choice = Steps(Console()), decide(AUTO, look(site))
     announce(choice, steps)
     prepare(site, steps, choice)
     return 0

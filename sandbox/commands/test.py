@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from sandbox import packages
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import SandboxError
@@ -58,7 +59,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     code = _pytest(site, [*UNIT, *given])
     if code or layer == "unit":
         return code
-    choice = decide(AUTO, look(site.state))
+    choice = decide(AUTO, look(site, needs=[packages.BUILD]))
     announce(choice, steps)
     prepare(site, steps, choice)
     return _pytest(site, [*SLOW, *given]) or _pytest(site, [*REAL[choice.kind], *given])

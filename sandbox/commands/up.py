@@ -124,7 +124,7 @@ def choose(site: Site, wanted: str) -> Choice:
         raise SandboxError(
             f"--backend {wanted}: this clone has an environment with {there}; './dev down' first"
         )
-    return decide(there or wanted, look(site.state))
+    return decide(there or wanted, look(site))
 
 
 def _start_ccm(site: Site, steps: Steps) -> None:

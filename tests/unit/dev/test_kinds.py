@@ -15,8 +15,13 @@ from sandbox import packages
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import AUTO, TOOLCHAINS, Choice, Host, decide, look
+from sandbox.kubernetes.components import COMPONENTS
+from sandbox.site import open_site
 
-BARE = {kind: packages.missing(kind, lambda _proof: False) for kind in (MACHINES, HOLLOW)}
+BARE = {
+    MACHINES: packages.missing({MACHINES, packages.BUILD}, lambda _proof: False),
+    HOLLOW: packages.missing({HOLLOW}, lambda _proof: False),
+}
 READY = Host("Linux", "6.12.0")
 ROOTLESS = replace(READY, root=False, installable=False, obstacle="machines need root")
 hosts = st.builds(
@@ -90,11 +95,31 @@ def test_every_kind_has_its_packages_and_programs():
     assert Choice(HOLLOW).components
 
 
-def test_looking_at_this_host_finds_what_is_there(tmp_path):
-    host = look(tmp_path)
+@pytest.fixture
+def clone(tmp_path):
+    return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _port: True)
+
+
+def test_looking_at_this_host_finds_what_is_there_and_changes_nothing(clone):
+    before = sorted(clone.root.rglob("*"))
+    host = look(clone)
     assert host.system == "Linux"
     assert host.root == (os.geteuid() == 0)
-    assert list(tmp_path.iterdir()) == []
+    assert sorted(clone.root.rglob("*")) == before
+
+
+def test_a_compiler_is_needed_only_where_something_is_still_to_be_compiled(clone):
+    def missing(kind, needs=()):
+        return set(look(clone, needs, found=lambda _proof: False).missing[kind])
+
+    assert missing(MACHINES) == set(BARE[MACHINES])
+    assert missing(HOLLOW) == set(BARE[HOLLOW])
+    for component in COMPONENTS:
+        (clone.cache / "toolchain" / component.key).mkdir(parents=True)
+    names = {package.name for package in missing(MACHINES)}
+    assert "haproxy" in names
+    assert "gcc" not in names
+    assert "gcc" in {package.name for package in missing(HOLLOW, [packages.BUILD])}
 
 
 PRETEND_MACOS = """
