@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,6 @@ from pulumi.dynamic import CreateResult, Resource, UpdateResult
 from infra import k3s
 from infra.dynamic import Provider
 from infra.inventory import Servers
-from infra.keys import SECRET_DIGITS
 from infra.membership import Membership
 from infra.remote import Host, connect
 from infra.server import Server, host_of
@@ -23,6 +23,7 @@ from infra.settings import Settings
 _INSTALLING_SERVER = "installing the k3s server"
 _INSTALLING_AGENT = "installing the k3s agent"
 _HOW_TO_REACH = ("private_key", "host_key")
+_TOKEN_OF_EARLIER_VERSIONS = re.compile(r"[0-9a-f]{64}")
 
 
 class K3sServerProvider(Provider):
@@ -150,7 +151,7 @@ def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_
     """A text without secrets that is another one when the cluster is another one.
 
     It is in the state of everything that lies in the cluster. So for a cluster that an earlier version of
-    this program made, which its shorter token tells, it is what that version wrote: without the last two.
+    this program made, which its lower-case token tells, it is what that version wrote: without the last two.
 
     Args:
         server_id: of the control server.
@@ -160,7 +161,7 @@ def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_
         token: of k3s servers.
     """
     known = f"{server_id}/{cluster_cidr}/{service_cidr}"
-    if len(token) < SECRET_DIGITS:
+    if _TOKEN_OF_EARLIER_VERSIONS.fullmatch(token):
         return known
     return f"{known}/{private_ip}/{hashlib.sha256(token.encode()).hexdigest()[:16]}"
 

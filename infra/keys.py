@@ -57,16 +57,12 @@ class KeyPair(Resource, module="ccm-from-scratch", name="KeyPair"):
         self.private_key = pulumi.Output.secret(self.private_key)
 
 
-SECRET_DIGITS = 80
-"""Of a SharedSecret. Earlier versions drew 64; see infra/cluster.py for what still depends on that."""
-
-
 class SharedSecretProvider(Provider):
     """Draws a random text once."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Draws 320 bits."""
-        return CreateResult("secret", {**props, "value": secrets.token_hex(SECRET_DIGITS // 2)})
+        """Draws 256 bits."""
+        return CreateResult("secret", {**props, "value": secrets.token_hex(32).upper()})
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """It never changes."""
@@ -74,7 +70,10 @@ class SharedSecretProvider(Provider):
 
 
 class SharedSecret(Resource, module="ccm-from-scratch", name="SharedSecret"):
-    """What k3s servers and agents prove to each other: hexadecimal digits, made by us."""
+    """What k3s servers and agents prove to each other: 64 hexadecimal digits, made by us.
+
+    Their letters are upper-case, by which they are told from those of earlier versions; see infra/cluster.py.
+    """
 
     value: pulumi.Output[str]
 

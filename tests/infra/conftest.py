@@ -68,7 +68,7 @@ class Cloud(pulumi.runtime.Mocks):
                 "public_key": "ssh-ed25519 AAAA",
                 "private_key": "P",
             },
-            "pulumi-python:dynamic/ccm-from-scratch:SharedSecret": {"value": "S" * 80},
+            "pulumi-python:dynamic/ccm-from-scratch:SharedSecret": {"value": "S" * 64},
             "pulumi-python:dynamic/ccm-from-scratch:CcmImage": {"reference": "ccm:made-up"},
             "pulumi-python:dynamic/ccm-from-scratch:Boot": {"host_key": "ssh-ed25519 HOST"},
             "pulumi-python:dynamic/ccm-from-scratch:Kubeconfig": {"kubeconfig": "K"},

@@ -18,7 +18,7 @@ from infra.cluster import (
     is_another_cluster,
     server_script,
 )
-from infra.keys import SECRET_DIGITS, SharedSecretProvider
+from infra.keys import SharedSecretProvider
 
 RELEASE = k3s.Release("https://get.k3s.io", "v1.36", "")
 AT = k3s.Addresses(public="203.0.113.7", private="10.0.0.2")
@@ -188,14 +188,14 @@ def test_an_agent_never_hears_the_servers_token(machine):
     assert "K3S_TOKEN=ag3nt\n" in machine.log.read_text()
 
 
-FACTS = ("42", "10.244.0.0/16", "10.43.0.0/16", "10.0.0.2", "a" * SECRET_DIGITS)
+FACTS = ("42", "10.244.0.0/16", "10.43.0.0/16", "10.0.0.2", "A" * 64)
 
 
 @pytest.mark.parametrize("changed", range(5))
 def test_the_generation_follows_everything_that_replaces_the_server(changed):
     assert len(K3sServerProvider.replaced_by) == len(FACTS)
     other = [*FACTS]
-    other[changed] = "b" * SECRET_DIGITS
+    other[changed] = "B" * 64
     assert generation_of(*other) != generation_of(*FACTS)
     assert FACTS[4] not in generation_of(*FACTS)
 
@@ -203,7 +203,8 @@ def test_the_generation_follows_everything_that_replaces_the_server(changed):
 def test_the_generation_of_an_earlier_versions_cluster_stays_what_its_state_has():
     # another one would replace every object in the cluster, load balancers included
     assert generation_of(*FACTS[:4], "a" * 64) == "42/10.244.0.0/16/10.43.0.0/16"
-    assert len(SharedSecretProvider().create({}).outs["value"]) == SECRET_DIGITS
+    drawn = SharedSecretProvider().create({}).outs["value"]
+    assert generation_of(*FACTS[:4], drawn) != generation_of(*FACTS[:4], drawn.lower())
 
 
 def test_the_state_of_an_earlier_version_is_updated_in_place():

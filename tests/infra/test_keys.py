@@ -57,7 +57,7 @@ def test_the_shared_secret_is_drawn_once():
     provider = keys.SharedSecretProvider()
     first, second = (provider.create({}).outs["value"] for _ in range(2))
     assert first != second
-    assert len(first) == keys.SECRET_DIGITS
+    assert len(first) == 64
     assert provider.diff("", {"value": first}, {}).changes is False
 
 

@@ -136,7 +136,7 @@ def test_an_unreachable_cluster_blocks_nothing(declared):
 
 def test_secrets_are_never_plain(declared):
     program = declared(workerCount="1")
-    plain = {"private_key": "P", "token": "S" * 80, "kubeconfig": "K", "stringData": TOKEN}
+    plain = {"private_key": "P", "token": "S" * 64, "kubeconfig": "K", "stringData": TOKEN}
     seen = Counter()
     for item in program.all:
         for name in plain.keys() & item.inputs.keys():
@@ -145,7 +145,7 @@ def test_secrets_are_never_plain(declared):
         for name, value in item.inputs.items():
             if name not in item.secrets and name != "__provider":
                 assert TOKEN not in str(value)
-                assert "S" * 80 not in str(value)
+                assert "S" * 64 not in str(value)
     assert set(seen) == set(plain)
     for kind in ("KeyPair", "SharedSecret", "Kubeconfig"):
         assert program.of(DYNAMIC + kind)[0].options.additionalSecretOutputs
