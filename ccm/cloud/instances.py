@@ -57,7 +57,8 @@ class Instance:
         zone: Value of the zone labels; empty = no label.
         region: Value of the region labels; empty = no label.
         addresses: Every address, in the order in which they should stand in the status.
-        labels: More labels for the Node.
+        labels: More labels for the Node, given when it is initialised.
+        followed_labels: Which of these are kept true afterwards, unless the Node has values of its own.
         shut_down: The machine exists and is known to be powered off.
         notices: What its owner should know.
     """
@@ -69,6 +70,7 @@ class Instance:
     region: str = ""
     addresses: tuple[Address, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    followed_labels: frozenset[str] = frozenset()
     shut_down: bool = False
     notices: tuple[Notice, ...] = ()
 

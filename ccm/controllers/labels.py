@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Instance
 from ccm.controllers.names import (
@@ -60,6 +60,12 @@ def labels_for(
         else:
             wanted[key] = value
     return LabelChanges({key: value for key, value in wanted.items() if present.get(key) != value}, skipped)
+
+
+def followed(instance: Instance) -> Instance:
+    """The machine with those labels only that are kept true after a Node's initialisation."""
+    labels = {key: value for key, value in instance.labels.items() if key in instance.followed_labels}
+    return replace(instance, type="", zone="", region="", labels=labels)
 
 
 def copied_labels(instance: Instance, present: Mapping[str, str]) -> dict[str, str]:

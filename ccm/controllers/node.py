@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, Notice, NotOurs
 from ccm.controllers.addresses import ProvidedNodeIpInvalid, wanted_addresses
-from ccm.controllers.labels import copied_labels, labels_for, promoted_labels
+from ccm.controllers.labels import copied_labels, followed, labels_for, promoted_labels
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.controllers.nodes import (
     has_taint,
@@ -65,14 +65,15 @@ class NodeOptions:
         status_update_frequency: ``--node-status-update-frequency``, in seconds between two runs.
         accepted_age: How old the cloud's answer may be when a Node is initialised, in seconds. At first
             an answer may be older if it came after the Node.
-        refresh_labels: Keep type, zone and region true when a machine changes; off = as upstream.
+        refresh_labels: ``--refresh-node-labels``: keep all labels true when a machine changes. Off = as
+            upstream: type, zone and region are given once, and what people set by hand later stays.
     """
 
     concurrent_syncs: int = 1
     concurrent_status_updates: int = 0
     status_update_frequency: float = 300.0
     accepted_age: float = 10.0
-    refresh_labels: bool = True
+    refresh_labels: bool = False
 
     @property
     def status_workers(self) -> int:
@@ -330,8 +331,7 @@ class NodeController:
                 node=name,
                 why=f'Failed to update node addresses for node "{name}": {error}',
             )
-        if self._options.refresh_labels:
-            await self._refresh_labels(node, answer)
+        await self._refresh_labels(node, answer if self._options.refresh_labels else followed(answer))
 
     async def _refresh_labels(self, node: Node, instance: Instance) -> None:
         present, uid = node.metadata.labels, node.metadata.uid

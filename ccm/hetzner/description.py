@@ -58,7 +58,7 @@ class DescriptionOptions:
         dialect: The provider's name and its consequences.
         ipv4: Report public IPv4 addresses.
         ipv6: Report public IPv6 addresses.
-        zone_label: Report a zone.
+        zone_label: Report a zone of cloud servers; those of Robot always have one, as with the official CCM.
         network: The network whose addresses are internal; None = none is.
         copied_labels: Keys of the server's labels that the Node gets too.
     """
@@ -96,6 +96,7 @@ def describe(
         region=region,
         addresses=tuple(_addresses(server, options, own_ipv6)),
         labels={**copied, PROVIDED_BY: "cloud"},
+        followed_labels=options.copied_labels,
         shut_down=server.status == "off",
         notices=notices,
     )

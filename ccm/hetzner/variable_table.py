@@ -103,7 +103,12 @@ VARIABLES: tuple[Variable, ...] = (
             "ipv4",
             "Which public addresses nodes get.",
         ),
-        ("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED", "boolean", "true", "Give nodes zone labels."),
+        (
+            "HCLOUD_INSTANCES_ZONE_LABEL_ENABLED",
+            "boolean",
+            "true",
+            "Give nodes zone labels; those of Robot servers always have them.",
+        ),
         (
             "HCLOUD_INSTANCES_COPY_LABELS",
             "text",

@@ -83,6 +83,7 @@ def node_options(options: Options) -> node_controller.NodeOptions:
         concurrent_syncs=options.node_syncs,
         concurrent_status_updates=flags["concurrent-node-status-updates"],
         status_update_frequency=flags["node-status-update-frequency"],
+        refresh_labels=flags["refresh-node-labels"],
     )
 
 

@@ -77,6 +77,12 @@ _CONTROLLERS = (
         ("concurrent-node-syncs", INT, 1, "Nodes initialised at once; if not given, 10."),
         ("concurrent-node-status-updates", INT, 0, "Nodes refreshed at once; 0: as many as syncs."),
         ("node-status-update-frequency", DURATION, 300.0, "Pause between two refreshes of all nodes."),
+        (
+            "refresh-node-labels",
+            BOOL,
+            False,
+            "Keep type, zone and region labels true when a machine changes; false: given once, as upstream.",
+        ),
     ),
     *_group(
         "Node lifecycle controller",

@@ -29,7 +29,7 @@ def initialised(node: dict[str, Any]) -> bool:
 
 
 async def test_a_node_comes_lives_and_goes(world: World) -> None:
-    ccm = await world.start()
+    ccm = await world.start("--refresh-node-labels")
     server = await world.machine("alpha", 11, labels={"team": "blue", "secret": "x"})
     await world.machine("beta", 12)
 

@@ -53,7 +53,7 @@ def describe_robot(
         provider_id=write(MachineId("robot", server.server_number), options.dialect.scheme),
         name=server.server_name,
         type=_NOT_IN_LABELS.sub("", server.product.replace(" ", "-")).strip("-_."),
-        zone=zone if options.zone_label else "",
+        zone=zone,
         region=region,
         addresses=(Address(HOSTNAME, node.name), *external, *internal),
         labels={PROVIDED_BY: "robot"},

@@ -320,10 +320,30 @@ async def test_two_addresses_of_a_type_are_no_change_every_time(cluster: Cluster
     assert len(cluster.writes()) == writes
 
 
+TYPE, ZONE, BY_HAND = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone", "set-by-hand"
+
+
+@pytest.mark.parametrize(
+    ("refresh_labels", "found"), [(False, ("cpx22", BY_HAND, None)), (True, ("cpx32", "fsn1", "cloud"))]
+)
+async def test_type_and_zone_are_given_once_unless_the_owner_wants_them_kept_true(
+    cluster: Cluster, refresh_labels: bool, found: tuple[str | None, ...]
+) -> None:
+    """The official CCM lets labels be that people set or remove, and does not notice a resize."""
+    cluster.instances.add(instance("a", type="cpx32"))
+    await cluster.add_node("a", provider_id="fake://1", labels={TYPE: "cpx22", ZONE: BY_HAND})
+    made = controller(cluster, refresh_labels=refresh_labels)
+    for _ in range(3):
+        await made.refresh_all()
+        await cluster.settle()
+    labels = cluster.node("a")["metadata"]["labels"]
+    assert (labels[TYPE], labels[ZONE], labels.get("instance.example/provided-by")) == found
+
+
 async def test_a_changed_address_and_a_resize_are_noticed(cluster: Cluster) -> None:
     cluster.instances.add(instance("a"))
     await cluster.add_node("a", provider_id="fake://1")
-    async with running(controller(cluster, status_update_frequency=300)):
+    async with running(controller(cluster, status_update_frequency=300, refresh_labels=True)):
         await cluster.settle(1)
         cluster.instances.add(instance("a", type="cpx32", addresses=(Address(INTERNAL, "10.0.0.99"),)))
         await cluster.settle(301)
@@ -337,7 +357,8 @@ async def test_a_copied_label_follows_the_servers(cluster: Cluster) -> None:
     made = controller(cluster)
     for value in ("blue", "red"):
         for number, name in enumerate("ab", 1):
-            cluster.instances.add(instance(name, number, labels={"team": value}))
+            copied = {"labels": {"team": value}, "followed_labels": frozenset({"team"})}
+            cluster.instances.add(instance(name, number, **copied))
         await made.refresh_all()
         await cluster.settle()
         assert cluster.node("a")["metadata"]["labels"]["team"] == value
@@ -348,7 +369,7 @@ async def test_a_node_ip_that_the_cloud_has_no_more_is_told_and_labels_go_on(clu
     cluster.instances.add(instance("a"))
     ip = {PROVIDED_NODE_IP: "10.9.9.9"}
     await cluster.add_node("a", provider_id="fake://1", annotations=ip)
-    await controller(cluster).refresh_all()
+    await controller(cluster, refresh_labels=True).refresh_all()
     assert cluster.events.reasons("a") == ["ProvidedNodeIPInvalid"]
     assert cluster.node("a")["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "cpx22"
 

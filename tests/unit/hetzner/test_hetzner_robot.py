@@ -57,7 +57,7 @@ def test_region_zone_type_and_labels() -> None:
     assert instance.labels == {"instance.hetzner.cloud/provided-by": "robot"}
     official = described(dialect=OFFICIAL)
     assert (official.provider_id, official.region, official.zone) == ("hrobot://321", "fsn1", "fsn1-dc14")
-    assert described(zone_label=False).zone == ""
+    assert described(dialect=OFFICIAL, zone_label=False).zone == "fsn1-dc14", "as with the official CCM"
 
 
 @pytest.mark.parametrize(
