@@ -76,7 +76,12 @@ _CONTROLLERS = (
         "Node controller",
         ("concurrent-node-syncs", INT, 1, "Nodes initialised at once; if not given, 10."),
         ("concurrent-node-status-updates", INT, 0, "Nodes refreshed at once; 0: as many as syncs."),
-        ("node-status-update-frequency", DURATION, 300.0, "Pause between two refreshes of all nodes."),
+        (
+            "node-status-update-frequency",
+            DURATION,
+            300.0,
+            "Pause between two refreshes of all nodes; beyond 500 one list of servers serves two, or three.",
+        ),
         (
             "refresh-node-labels",
             BOOL,
