@@ -24,6 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the command line without the program's name; this process' by default.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    return quietly(lambda: _run(given))
+
+
+def _run(given: list[str]) -> int:
     place = COMMANDS.get(given[0]) if given else None
     module, _, function = (place or DEFAULT).partition(":")
     if place is not None:
@@ -35,4 +39,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(quietly(main))
+    sys.exit(main())

@@ -38,7 +38,11 @@ WRAPPERS = ("kubectl", "plan", "test", "bench")
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    name, arguments = parse(sys.argv[1:] if argv is None else argv)
+    return quietly(lambda: _run(sys.argv[1:] if argv is None else argv))
+
+
+def _run(argv: list[str]) -> int:
+    name, arguments = parse(argv)
     try:
         site = open_site(ROOT, os.environ, host.used_ranges, host.port_is_free)
         os.environ.update(past_proxies(site, os.environ))
@@ -78,4 +82,4 @@ def _module(name: str) -> ModuleType:
 
 
 if __name__ == "__main__":
-    sys.exit(quietly(main))
+    sys.exit(main())

@@ -14,11 +14,11 @@ from ccm.cloud import ServiceView
 from ccm.hetzner.environment import LoadBalancerSettings
 from ccm.hetzner.load_balancers.annotations import Wishes, read
 from ccm.hetzner.load_balancers.keys import PORT_KEYS, TABLE
-from ccm.hetzner.load_balancers.ownership import ADOPTED
+from ccm.hetzner.load_balancers.ownership import ADOPTED, ports_by_label
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.readings import Reading, spelling
 from ccm.hetzner.load_balancers.restoring import is_ours
-from ccm.hetzner.load_balancers.wording import shown
+from ccm.hetzner.load_balancers.wording import enumerated, shown
 from ccm.hetzner.wire import LoadBalancer
 
 _PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")
@@ -77,6 +77,7 @@ def judge(
     sentences = [
         *_class(service.load_balancer_class),
         *_adopted(service, balancer),
+        *_used_by_others(service, balancer),
         *_unknown(service, wishes, balancer),
         *_of_ports(service, wishes, theirs),
         *_unreadable(service, wishes),
@@ -103,8 +104,19 @@ def _adopted(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[st
         yield f"load balancer {balancer.name} ({balancer.id}) was adopted: {OURS['adopt']}"
 
 
+def _used_by_others(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[str]:
+    """Labels say who shares it, also with a Service whose own annotation has gone."""
+    owners = ports_by_label(balancer) if balancer is not None else {}
+    theirs = [f"{port}" for port, uid in sorted(owners.items()) if uid != service.uid]
+    if balancer is not None and theirs and not service.annotations.get(PREFIX + "share", "").strip():
+        yield (
+            f"load balancer {balancer.name} ({balancer.id}) has ports of other Services "
+            f"({enumerated(theirs)}): it removes them; take share away from those while ours still runs"
+        )
+
+
 def _unknown(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | None) -> Iterator[str]:
-    is_protected = wishes.protection or (balancer is not None and balancer.protection.delete)
+    is_protected = balancer.protection.delete if balancer is not None else wishes.protection
     for name, value in service.annotations.items():
         key = name.removeprefix(PREFIX)
         if name == key or not value.strip() or name in wishes.problems:

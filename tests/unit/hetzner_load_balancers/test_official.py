@@ -254,3 +254,28 @@ async def test_an_adopted_one_is_named_after_its_annotation_has_gone(site: Balan
     assert f"({theirs['id']}) was adopted: it does not know the key" in sentence
     await site.ensure(view(annotations={"delete-protection": "true"}))
     assert await site.balancers.differences(without, "official") == []
+
+
+async def test_others_on_its_load_balancer_are_named_after_its_own_annotation_has_gone(
+    site: BalancerSite,
+) -> None:
+    other = view("other", 81, uid="99999999-2222-3333-4444-555555555555", annotations={"share": "edge"})
+    await site.ensure(view("web", 80, annotations={"share": "edge"}))
+    await site.ensure(other)
+    alone = view("web", 80)
+    await site.ensure(alone)
+    [sentence] = await site.balancers.differences(alone, "official")
+    assert "has ports of other Services (81): it removes them" in sentence
+    await site.ensure(view("other", 81, uid=other.uid))
+    assert await site.balancers.differences(alone, "official") == []
+
+
+async def test_only_a_protection_that_is_there_keeps_an_adopted_one(site: BalancerSite) -> None:
+    await site.make("theirs")
+    await site.ensure(view(annotations={"adopt": "theirs"}))
+    wished = view(annotations={"adopt": "theirs", "delete-protection": "true"})
+    told = await site.balancers.differences(wished, "official")
+    assert any("deletes the load balancer together" in one for one in told)
+    await site.ensure(wished)
+    told = await site.balancers.differences(wished, "official")
+    assert not any("deletes the load balancer together" in one for one in told)
