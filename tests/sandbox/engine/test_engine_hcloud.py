@@ -182,7 +182,7 @@ def test_what_others_changed_is_set_right(hetzner: Lab, cloud: EmulatedCloud) ->
     path = f"/networks/{hetzner.resources()['n']['id']}"
     cloud.send("PUT", path, {"labels": {"a": "theirs"}})
     out = hetzner.run("up", "--yes", "--refresh").out
-    assert "1 changed by others" in out
+    assert "~ 1 updated" in out
     assert cloud.get(path)["network"]["labels"] == {"a": "b"}
 
 

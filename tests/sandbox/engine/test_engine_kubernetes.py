@@ -161,7 +161,7 @@ def test_drift_is_found_and_set_right(kube: Lab, cluster: Running) -> None:
 
     admin = Cluster({"kubeconfig": cluster.kubeconfig}, {})
     admin.patch(path, [{"op": "replace", "path": "/metadata/labels/a", "value": "theirs"}])
-    assert "1 changed by others" in kube.run("refresh", "--yes").out
+    assert "~ 1 updated" in kube.run("refresh", "--yes").out
     kube.up()
     assert cluster.get(path)["metadata"]["labels"] == {"a": "1"}
     admin.delete(path, "Background")
