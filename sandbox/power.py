@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -59,8 +60,14 @@ def ensure_on(api: Api, say: Callable[[str], None]) -> None:
     Raises:
         SandboxError: one does not start, or somebody has powered one off.
     """
+    try:
+        servers = _off(api)
+    except urllib.error.HTTPError as error:
+        # Injected faults, an exhausted limit: the program tries such calls again.
+        say(f"• whether servers are off could not be asked ({error}); going on")
+        return
     stopped = []
-    for server in _off(api):
+    for server in servers:
         newest = urlencode({"sort": "id:desc", "per_page": PAGE})
         if start_failed(api("GET", f"/servers/{server['id']}/actions?{newest}")["actions"]):
             say(f"• server {server['name']} failed to start; trying again")

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import packages
+from sandbox import daemon, packages
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement
+from sandbox.host import port_is_free
 from sandbox.kinds import AUTO, TOOLCHAINS, Choice, Host, decide, look
 from sandbox.kubernetes.components import COMPONENTS
 from sandbox.site import open_site
@@ -161,3 +162,20 @@ def test_up_on_macos_says_so_and_nothing_else(tmp_path):
     assert done.stdout == ""
     assert done.stderr.startswith("✗ servers need a Linux kernel, and this is macOS"), done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_what_it_says_runs_on_macos_does(tmp_path):
+    clone = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, port_is_free)
+    command = [sys.executable, "-c", PRETEND_MACOS, str(tmp_path), "serve", "--backend", "records"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+    ) as serving:
+        assert serving.stdout is not None
+        try:
+            said = next((line for line in serving.stdout if b"/v1" in line), b"nothing")
+            assert str(clone.port).encode() in said
+            assert daemon.health(clone) is not None
+        finally:
+            serving.terminate()
+    assert daemon.find(clone) is None

@@ -126,6 +126,13 @@ def test_a_server_that_is_not_the_environments_is_nobodys_business(site):
     power.ensure_on(power.cloud_api(site), print)
 
 
+def test_a_cloud_that_refuses_to_answer_is_told_and_holds_nothing_up(site):
+    stranger = SimpleNamespace(endpoint=site.endpoint, token="x" * 64)
+    told = []
+    power.ensure_on(power.cloud_api(stranger), told.append)
+    assert "could not be asked (HTTP Error 401" in told[0]
+
+
 def test_the_label_is_the_programs():
     key, _, value = power.OURS.partition("=")
     assert cluster_labels("c", "local", {})[key] == value
