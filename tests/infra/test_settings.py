@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from infra.errors import ConfigurationError
 from infra.files import ROOT
 from infra.settings import MOST_WORKERS, Settings, address_problems, key_of, parse_settings, read_settings
+from sandbox.kubernetes.k3s.versions import VERSION
 
 
 def problems_of(configuration) -> dict[str, str]:
@@ -228,6 +229,11 @@ def test_by_default_one_version_of_k3s_and_of_its_installer_is_run(defaults):
     assert len(digest) == 64
     assert settings.k3s_version.replace("+", "%2B") in address
     assert settings.k3s_channel == ""
+
+
+def test_the_sandbox_has_the_k3s_that_is_asked_for_by_default(defaults):
+    """Otherwise its installer warns at every start that it has another."""
+    assert read_settings(defaults).k3s_version == VERSION
 
 
 def test_a_channel_or_a_version(defaults):

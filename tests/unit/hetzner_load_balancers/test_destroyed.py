@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from balancer_site import LABEL, UID, BalancerSite, view
 
-from infra.api import Cloud
+from infra.api import Cloud, Patience
+from infra.errors import SweepError
 from infra.ownership import Ownership
 from infra.sweep import sweep_certificates, sweep_cloud
 
@@ -19,7 +21,8 @@ async def destroy(site: BalancerSite) -> list[str]:
     whose = Ownership("c1", site.network, frozenset())
 
     def sweep() -> None:
-        sweep_certificates(cloud, whose, sweep_cloud(cloud, whose, told.append), told.append)
+        found = sweep_cloud(cloud, whose, told.append, Patience(pause=0))
+        sweep_certificates(cloud, whose, found, told.append)
 
     await asyncio.to_thread(sweep)
     return told
@@ -66,3 +69,23 @@ async def test_one_with_somebody_elses_listener_is_released(site: BalancerSite) 
     left = await site.one()
     assert left["labels"] == {}
     assert sorted(one["listen_port"] for one in left["services"]) == [25, 80]
+
+
+@pytest.mark.parametrize("code", ["locked", "conflict"])
+async def test_one_that_somebody_else_is_changing_is_waited_for(site: BalancerSite, code: str) -> None:
+    await site.ensure(view())
+    await site.sky.fault(method="DELETE", path="/load_balancers/*", code=code, times=3)
+    await destroy(site)
+    assert await site.all() == []
+
+
+async def test_a_protected_one_stays_and_is_named_with_the_remedy(site: BalancerSite) -> None:
+    await site.ensure(view())
+    made = await site.one()
+    await site.act(made["id"], "change_protection", delete=True)
+    with pytest.raises(SweepError, match=f"hcloud load-balancer disable-protection {made['id']} delete"):
+        await destroy(site)
+    assert (await site.one())["id"] == made["id"]
+    await site.act(made["id"], "change_protection", delete=False)
+    await destroy(site)
+    assert await site.all() == []
