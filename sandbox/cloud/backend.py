@@ -183,7 +183,7 @@ class Backend(Protocol):
         ...
 
     async def reboot(self, server_id: int) -> None:
-        """Asks the guest to reboot."""
+        """Asks the guest to reboot and returns at once; the event ``"running"`` comes later."""
         ...
 
     async def reset(self, server_id: int) -> None:

@@ -21,15 +21,13 @@ from sandbox.cloud.backend import (
 from sandbox.machines import capacity, cgroups, cleanup, machine, namespaces, processes, records, runner
 from sandbox.machines.balancer.balancers import LoadBalancers
 from sandbox.machines.disk import Image
-from sandbox.machines.errors import GuestSilent, InotifyExhausted, UnknownMachine, UnknownNetwork
+from sandbox.machines.errors import InotifyExhausted, UnknownMachine, UnknownNetwork
 from sandbox.machines.fabric import Fabric
 from sandbox.machines.machine import Machine
 from sandbox.machines.names import Names
 from sandbox.machines.watcher import Watcher
 
 T = TypeVar("T")
-
-REBOOT_DEADLINE = 60.0  # seconds; a guest with a cluster's Pods takes a while to stop them
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +61,6 @@ class MachinesBackend:
         self._machines: dict[int, Machine] = {}
         self._networks: dict[int, NetworkSpec] = {}
         self._locks: dict[int, asyncio.Lock] = {}
-        self._restarts: dict[int, asyncio.Event] = {}
         self._watcher = Watcher(self._ended)
         folder = self._state / "load-balancers"
         self._balancers = LoadBalancers(self._names, folder, self._fabric, self._networks)
@@ -233,29 +230,14 @@ class MachinesBackend:
         """Ask the guest to power off; the event comes when it has."""
         self._signal(server_id, records.POWEROFF_SIGNAL)
 
-    def _signal(self, server_id: int, number: int) -> bool:
+    def _signal(self, server_id: int, number: int) -> None:
         run = self._known(server_id).run
-        return bool(run and run.init and processes.send(run.init, number))
+        if run and run.init:
+            processes.send(run.init, number)
 
     async def reboot(self, server_id: int) -> None:
-        """Ask the guest to reboot and wait until it starts again; a machine that is off stays off.
-
-        Raises:
-            GuestSilent: it does not.
-        """
-        restarted = self._restarts.setdefault(server_id, asyncio.Event())
-        restarted.clear()
-        if not self._signal(server_id, records.REBOOT_SIGNAL):
-            return
-        try:
-            async with asyncio.timeout(REBOOT_DEADLINE):
-                await restarted.wait()
-        except TimeoutError:
-            raise GuestSilent(server_id, "reboot", REBOOT_DEADLINE) from None
-        if self._known(server_id).keeper is None:
-            raise BackendError(
-                f"server {server_id} ended and did not start again; the sandbox's log says why"
-            )
+        """Ask the guest to reboot; the event comes when it runs again. A machine that is off stays off."""
+        self._signal(server_id, records.REBOOT_SIGNAL)
 
     async def reset(self, server_id: int) -> None:
         """Pull the plug and start again."""
@@ -309,7 +291,6 @@ class MachinesBackend:
             if directory.exists():
                 await asyncio.to_thread(machine.delete, directory)
             self._machines.pop(server_id, None)
-        self._restarts.pop(server_id, None)
 
     def _known(self, server_id: int) -> Machine:
         try:
@@ -335,7 +316,6 @@ class MachinesBackend:
                 log.error("server %s ended (%s) and is off: %s", known.spec.name, end, error)  # noqa: TRY400
                 end = "failed"
         self._events(server_id, {records.REBOOT: "running", "failed": "failed"}.get(end, "off"))
-        self._restarts.setdefault(server_id, asyncio.Event()).set()
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
         """Create a load balancer or change it without cutting connections that can stay."""

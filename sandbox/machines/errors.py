@@ -9,8 +9,7 @@ BackendError
 ├── InotifyExhausted  the kernel's limit doesn't allow one more machine
 ├── UnknownMachine    no machine of that id was created
 ├── UnknownNetwork    no network of that id was made
-├── StillThere        something of ours could not be removed
-└── GuestSilent       the guest did not do what it was asked
+└── StillThere        something of ours could not be removed
 """
 
 from __future__ import annotations
@@ -134,19 +133,4 @@ class StillThere(BackendError):
         self.what = tuple(what)
         super().__init__(
             "could not remove " + ", ".join(what) + "; end what uses it and run './dev down --force'"
-        )
-
-
-class GuestSilent(BackendError):
-    """The guest did not do what it was asked.
-
-    Attributes:
-        server_id: the server.
-        asked: what was asked.
-    """
-
-    def __init__(self, server_id: int, asked: str, seconds: float) -> None:
-        self.server_id, self.asked = server_id, asked
-        super().__init__(
-            f"server {server_id} did not {asked} within {seconds:g} s; look into its journal or use reset"
         )

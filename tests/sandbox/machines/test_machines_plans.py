@@ -297,6 +297,5 @@ def test_names_tell_whose_they_are(kind, number):
 def test_errors_say_what_to_do():
     assert "dev down --force" in str(errors.AddressesInUse(IPv4Network("203.0.113.0/26"), "route x dev y"))
     assert "create it again" in str(errors.UnknownMachine(7))
-    assert "reset" in str(errors.GuestSilent(7, "reboot", 60))
     assert "process 5" in str(errors.StillThere(["process 5"]))
     assert "dev doctor" in str(errors.NotPermitted("make x", PermissionError(errno.EPERM, "no")))

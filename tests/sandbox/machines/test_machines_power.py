@@ -44,9 +44,9 @@ async def test_power_actions_of_the_api(world, backend):
     await backend.power_on(1)
     assert await world.ssh(1, BOOT_ID) == first
     await backend.reboot(1)
+    assert await world.next_event() == (1, "running")
     second = await world.ssh(1, BOOT_ID)
     assert second != first
-    assert await world.next_event() == (1, "running")
     await backend.reset(1)
     assert await world.ssh(1, BOOT_ID) != second
     await backend.power_off(1)
@@ -55,6 +55,19 @@ async def test_power_actions_of_the_api(world, backend):
     await backend.reboot(1)
     assert world.events.empty()  # what the API did itself is no event
     assert f"ccmfs-{world.site}-srv-1" not in namespaces.listing()
+
+
+async def test_a_reboot_is_asked_for_at_once_however_long_the_guest_takes(world, backend):
+    await backend.create_machine(world.machine(1, private=False))
+    await backend.power_on(1)
+    # As a Pod that ignores SIGTERM, which systemd kills 6 s after the request.
+    stubborn = "sh -c 'trap : TERM; while :; do sleep 9; done'"
+    before = await world.ssh(1, f"systemd-run --property=TimeoutStopSec=6 {stubborn}; {BOOT_ID}")
+    async with asyncio.timeout(3):
+        await backend.reboot(1)
+    assert world.events.empty()
+    assert await world.next_event() == (1, "running")
+    assert await world.ssh(1, BOOT_ID) != before
 
 
 async def test_a_machine_that_dies_is_off(world, backend):

@@ -121,7 +121,7 @@ async def shutdown(cloud: Cloud, action: Action) -> None:
 
 @effect("reboot_server")
 async def reboot(cloud: Cloud, action: Action) -> None:
-    """Ask the guest to reboot."""
+    """Ask the guest, as Hetzner does by ACPI; how long it takes to stop its programs is its own affair."""
     server = _server(cloud, action)
     async with cloud.exclusive("server", server.id):
         await cloud.backend.reboot(server.id)
