@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from sandbox.machines import cgroups, libc, namespaces
+from sandbox.machines import cgroups, libc, mounts, namespaces
 from sandbox.machines.errors import CommandFailed, StillThere
 from sandbox.machines.names import Names
 from sandbox.machines.occupants import kill_inside
@@ -85,17 +84,15 @@ def _cgroups(names: Names) -> Iterator[tuple[str, bool]]:
 
 
 def _mounts(folders: Sequence[Path]) -> Iterator[tuple[str, bool]]:
-    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for point in sorted(points, reverse=True):
-        path = Path(re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), point))  # a space is \040 there
-        if any(path.is_relative_to(folder) for folder in folders):
+    for folder in folders:
+        for path in mounts.below(folder):
             yield f"mount {path}", _tried(lambda path=path: libc.unmount(path, libc.MNT_DETACH))
 
 
 def _files(folders: Sequence[Path]) -> Iterator[tuple[str, bool]]:
     for path in folders:
         if path.exists():
-            yield f"folder {path}", _tried(lambda path=path: shutil.rmtree(path))
+            yield f"folder {path}", not mounts.below(path) and _tried(lambda path=path: shutil.rmtree(path))
 
 
 def _tried(work: Callable[[], object]) -> bool:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from sandbox.machines import mounts
 from sandbox.machines.errors import BackendError, DiskFull
 
 # An overlay can't lie on an overlay, as container runtimes want; databases like the plain disk too.
@@ -52,7 +53,7 @@ def create(directory: Path, image: Image, hostname: str, identity: str) -> None:
         return
     with explained(directory):
         new = directory / "disk.new"
-        shutil.rmtree(new, ignore_errors=True)
+        remove(new)
         _write(new / "upper", hostname, identity)
         for volume in VOLUMES:
             _fill(new / "data" / volume, volume, image)
@@ -124,8 +125,10 @@ def remove(folder: Path) -> None:
     """Remove a folder with all in it; one that is gone is fine.
 
     Raises:
-        BackendError: something in it can't be removed.
+        BackendError: something in it can't be removed, or is mounted there and may be anybody's.
     """
+    if mounted := mounts.below(folder.resolve()):
+        raise BackendError(f"could not remove {folder}: something is mounted at {mounted[0]}")
     if folder.exists():
         try:
             shutil.rmtree(folder)

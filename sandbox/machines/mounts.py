@@ -1,13 +1,15 @@
-"""A mount namespace that shares nothing with the host's, also where the host is a chroot."""
+"""Mount namespaces that share nothing with the host's, also in a chroot; and what is mounted where."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 from sandbox.machines import libc
 
+MOUNTS = Path("/proc/self/mountinfo")
 _PRIVATE = libc.MS_REC | libc.MS_PRIVATE
 
 
@@ -39,3 +41,17 @@ def leave_the_hosts() -> str:
     finally:
         os.close(before)
     return "" if prefix == "/" else prefix
+
+
+def below(folder: Path, mounts: str | None = None) -> list[Path]:
+    """The places at and below a folder where something is mounted, the deepest of them first.
+
+    Removing files must stop there: what is mounted may be anybody's.
+
+    Args:
+        folder: a real path, without symbolic links.
+        mounts: text of /proc/self/mountinfo, if other than the present one.
+    """
+    lines = (MOUNTS.read_text() if mounts is None else mounts).splitlines()
+    points = [re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split()[4]) for line in lines]
+    return sorted((Path(point) for point in points if Path(point).is_relative_to(folder)), reverse=True)

@@ -14,7 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.cloud.backend import BackendError, MachineSpec, PrivateInterface
-from sandbox.machines import capacity, cgroups, disk, errors, libc, machine, processes, records
+from sandbox.machines import (
+    capacity,
+    cgroups,
+    devices,
+    disk,
+    errors,
+    libc,
+    machine,
+    mounts,
+    processes,
+    records,
+)
 from sandbox.machines.guest import __main__ as guest
 from sandbox.machines.guest import root
 from sandbox.machines.machine import Machine
@@ -292,6 +303,27 @@ def test_names_tell_whose_they_are(kind, number):
     assert Names("ffffff").parse(made) is None
     assert names.parse(names.router) is None
     assert len(names.host_link) <= 15
+
+
+MOUNTS = """\
+21 1 8:1 / / rw - ext4 /dev/sda1 rw
+22 21 0:5 / /state rw - tmpfs x rw
+23 22 0:6 / /state/it\\040s/root rw - overlay overlay rw
+24 21 0:7 / /statement rw - tmpfs x rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "found"),
+    [
+        ("/state", ["/state/it s/root", "/state"]),
+        ("/state/it s", ["/state/it s/root"]),
+        ("/state/it", []),
+        ("/statement/x", []),
+    ],
+)
+def test_what_is_mounted_below_a_folder(folder, found):
+    assert mounts.below(Path(folder), MOUNTS) == [Path(point) for point in found]
 
 
 def test_errors_say_what_to_do():
