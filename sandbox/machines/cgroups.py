@@ -6,6 +6,7 @@ the root, because a cgroup with processes in it, like ours, can't hand controlle
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox.machines import devices
 from sandbox.machines.records import Hierarchy
 
 ROOT = Path("/sys/fs/cgroup")
@@ -101,7 +103,7 @@ def limits(kind: str, name: str, cores: int, memory: float) -> dict[str, str]:
 def create(
     folder: str, member: str, host: Sequence[Mounted], cores: int, memory: float
 ) -> tuple[Hierarchy, ...]:
-    """Make a machine's cgroups with its limits; what is there is kept.
+    """Make a machine's cgroups with its limits, fenced off from the host's disks; what is there is kept.
 
     Args:
         folder: the site's name in every hierarchy.
@@ -117,7 +119,24 @@ def create(
         for file, value in limits(mounted.kind, mounted.name, cores, memory).items():
             (directory / file).write_text(value)
         made.append(Hierarchy(str(directory), mounted.kind, mounted.name, mounted.options))
+    decisive = deciding_about_devices(host)
+    devices.fence(decisive.base / folder, decisive.kind)
     return tuple(made)
+
+
+def deciding_about_devices(host: Sequence[Mounted]) -> Mounted:
+    """The hierarchy that decides which devices are opened: the controller's, else that of version 2.
+
+    Raises:
+        OSError: the host has neither.
+    """
+    for mounted in host:
+        if mounted.kind == "cgroup" and "devices" in mounted.name.split(","):
+            return mounted
+    for mounted in host:
+        if mounted.kind == "cgroup2":
+            return mounted
+    raise OSError(errno.ENOTSUP, "no cgroups that decide about devices are mounted", str(ROOT))
 
 
 def create_keeper(folder: str, member: str, host: Sequence[Mounted]) -> str:

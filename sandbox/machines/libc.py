@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
@@ -32,6 +33,10 @@ CAP_SYS_TIME = 25
 _PR_SET_PDEATHSIG = 1
 _PR_CAPBSET_DROP = 24
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_SYS_BPF = {"x86_64": 321, "aarch64": 280}
+_BPF_PROG_LOAD, _BPF_PROG_ATTACH, _BPF_PROG_QUERY = 5, 8, 16
+_BPF_PROG_TYPE_CGROUP_DEVICE, _BPF_CGROUP_DEVICE = 15, 6
+_BPF_F_ALLOW_MULTI = 2  # cgroups below may have programs of their own; all of them must allow
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -86,6 +91,34 @@ def inotify() -> int:
     descriptor = _libc.inotify_init1(os.O_CLOEXEC)
     _check(min(descriptor, 0), "inotify_init1", "")
     return descriptor
+
+
+def has_device_program(cgroup: int) -> bool:
+    """Whether a cgroup of version 2, given as file descriptor, has a program that decides about devices."""
+    asked = bytearray(struct.pack("<IIIIQII", cgroup, _BPF_CGROUP_DEVICE, 0, 0, 0, 0, 0))
+    _bpf(_BPF_PROG_QUERY, asked, "BPF_PROG_QUERY")
+    return struct.unpack_from("<I", asked, 24)[0] > 0
+
+
+def attach_device_program(cgroup: int, code: bytes) -> None:
+    """Let a program decide about devices for a cgroup of version 2 (a file descriptor) and all below it."""
+    text, licence = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(b"MIT")
+    places = (ctypes.addressof(text), ctypes.addressof(licence))
+    loading = struct.pack("<IIQQIIQII", _BPF_PROG_TYPE_CGROUP_DEVICE, len(code) // 8, *places, 0, 0, 0, 0, 0)
+    loaded = _bpf(_BPF_PROG_LOAD, bytearray(loading), "BPF_PROG_LOAD")
+    try:
+        attaching = struct.pack("<IIII", cgroup, loaded, _BPF_CGROUP_DEVICE, _BPF_F_ALLOW_MULTI)
+        _bpf(_BPF_PROG_ATTACH, bytearray(attaching), "BPF_PROG_ATTACH")
+    finally:
+        os.close(loaded)
+
+
+def _bpf(command: int, attributes: bytearray, name: str) -> int:
+    """bpf(2); the kernel may write into the attributes."""
+    buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
+    result: int = _libc.syscall(_SYS_BPF[os.uname().machine], command, buffer, len(attributes))
+    _check(min(result, 0), "bpf", name)
+    return result
 
 
 def die_with_parent(signal: int) -> None:

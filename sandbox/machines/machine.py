@@ -110,7 +110,9 @@ def boot(machine: Machine, image: disk.Image, names: Names, host: Sequence[cgrou
         hierarchies = cgroups.create(names.cgroup, member, host, spec.cores, spec.memory)
         keeper = cgroups.create_keeper(names.cgroup, f"{member}.keeper", host)
     except OSError as error:
-        raise NotPermitted(f"make the cgroups of server {spec.name}", error) from error
+        raise NotPermitted(
+            f"make the cgroups of server {spec.name} and fence it off from disks", error
+        ) from error
     with disk.explained(directory):
         for file in ("run.json", "ended"):
             (directory / file).unlink(missing_ok=True)

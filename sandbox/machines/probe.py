@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.machines import cgroups, libc, mounts, namespaces
+from sandbox.machines import cgroups, devices, libc, mounts, namespaces
 
 ARCHITECTURES = ("x86_64", "aarch64")
 
@@ -64,4 +65,18 @@ def _cgroups() -> str | None:
             folder.rmdir()
         except OSError as error:
             return f"machines need to make cgroups in {hierarchy.base}: {error.strerror}"
+    return _devices(hierarchies)
+
+
+def _devices(hierarchies: Sequence[cgroups.Mounted]) -> str | None:
+    try:
+        decisive = cgroups.deciding_about_devices(hierarchies)
+        folder = decisive.base / f"ccmfs-probe-{os.getpid()}"
+        folder.mkdir()
+        try:
+            devices.fence(folder, decisive.kind)
+        finally:
+            folder.rmdir()
+    except OSError as error:
+        return f"machines need cgroups that fence them off from this machine's disks: {error.strerror}"
     return None

@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import signal
+import struct
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -303,6 +304,83 @@ def test_names_tell_whose_they_are(kind, number):
     assert Names("ffffff").parse(made) is None
     assert names.parse(names.router) is None
     assert len(names.host_link) <= 15
+
+
+DRIVERS = """\
+Character devices:
+  1 mem
+  5 /dev/console
+ 10 misc
+ 21 sg
+136 pts
+241 nvme
+
+Block devices:
+  7 loop
+254 virtblk
+"""
+
+
+def test_what_takes_commands_for_disks_is_denied():
+    assert devices.denied(DRIVERS) == ["b *:* rw", "c 21:* rw", "c 241:* rw"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "access", "major", "allowed"),
+    [
+        ("block", "m", 254, True),
+        ("block", "r", 254, False),
+        ("block", "wm", 254, False),
+        ("block", "r", 1, False),
+        ("character", "rw", 1, True),
+        ("character", "rw", 5, True),
+        ("character", "rw", 10, True),
+        ("character", "rw", 128, True),
+        ("character", "rw", 143, True),
+        ("character", "rw", 144, False),
+        ("character", "r", 21, False),
+        ("character", "m", 21, True),
+        ("character", "w", 2**32 - 1, False),
+    ],
+)
+def test_the_program_decides_as_the_controller_does(kind, access, major, allowed):
+    asked = {"block": 1, "character": 2}[kind] | sum({"m": 1, "r": 2, "w": 4}[a] for a in access) << 16
+    assert interpreted(devices.program(), (asked, major, 0)) == int(allowed)
+
+
+def interpreted(code: bytes, asked: tuple[int, int, int]) -> int:
+    """What a BPF program of the few instructions that ours has answers."""
+    instructions = list(struct.iter_unpack("<BBhi", code))
+    registers, place = [0] * 11, 0
+    while True:
+        operation, both, offset, number = instructions[place]
+        target, source = both & 15, both >> 4
+        match operation:
+            case 0x61:
+                registers[target] = asked[offset // 4]
+            case 0xBF:
+                registers[target] = registers[source]
+            case 0x77:
+                registers[target] >>= number
+            case 0x57:
+                registers[target] &= number
+            case 0xB7:
+                registers[target] = number
+            case 0x15 if registers[target] == number:
+                place += offset
+            case 0x95:
+                return registers[0]
+        place += 1
+
+
+def test_a_host_without_a_say_about_devices_is_told():
+    memory = cgroups.Mounted(Path("/c/memory"), "cgroup", "memory", "memory")
+    both = cgroups.Mounted(Path("/c/devices"), "cgroup", "devices", "devices")
+    second = cgroups.Mounted(Path("/c/unified"), "cgroup2", "unified", "")
+    assert cgroups.deciding_about_devices([second, memory, both]) is both
+    assert cgroups.deciding_about_devices([memory, second]) is second
+    with pytest.raises(OSError, match="decide about devices"):
+        cgroups.deciding_about_devices([memory])
 
 
 MOUNTS = """\
