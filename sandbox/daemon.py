@@ -186,6 +186,7 @@ def start(
             "addresses with './dev down --force'"
         )
     command = [sys.executable, "-m", "sandbox", "serve", "--backend", backend, "--actions", actions]
+    command += ["--no-exports"]  # what it prints is kept in a log
     if k3s:
         command += ["--k3s", str(k3s.resolve())]
     with site.log.open("ab") as log:

@@ -45,6 +45,8 @@ class ServeOptions:
         actions: how long actions take.
         rate_limit: requests an hour; 0 switches the limit off.
         k3s: a genuine k3s binary to serve instead of the stand-in.
+        tokens: of the default project; each of them makes admin calls, too.
+        welcome: said once the API answers, after its address.
     """
 
     port: int
@@ -52,6 +54,8 @@ class ServeOptions:
     actions: ActionMode
     rate_limit: int
     k3s: Path | None
+    tokens: frozenset[str]
+    welcome: str
 
 
 def choose_backend(site: Site, wanted: str, say: Callable[[str], None]) -> Backend:
@@ -106,6 +110,8 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
             ),
         )
         say(f"Hetzner Cloud API  http://127.0.0.1:{options.port}/v1 ({backend.name} backend)")
+        if options.welcome:
+            say(options.welcome)
         await stopped.wait()
     finally:
         await runner.cleanup()
@@ -123,7 +129,7 @@ async def _listen(runner: web.AppRunner, port: int, backend: Backend) -> None:
 
 def _config(site: Site, options: ServeOptions) -> CloudConfig:
     return CloudConfig(
-        tokens={site.token: PROJECT},
+        tokens=dict.fromkeys(options.tokens, PROJECT),
         state_file=site.state / "cloud.sqlite",
         public_ipv4=site.public_range,
         actions=options.actions,

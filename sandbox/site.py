@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sandbox import views
 from sandbox.errors import SiteError
@@ -59,7 +60,7 @@ class Site:
     @property
     def console(self) -> str:
         """The address of the cloud's console for a person; no server and no log sees what is behind the #."""
-        return f"http://127.0.0.1:{self.port}/_sandbox/console#token={self.token}"
+        return f"http://127.0.0.1:{self.port}/_sandbox/console#token={quote(self.token, safe='')}"
 
     @property
     def kubeconfig(self) -> Path:

@@ -1,0 +1,92 @@
+"""What ``./dev serve`` tells a person, and whom it lets in."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sandbox.__main__ import parse
+from sandbox.commands import serve
+from sandbox.errors import SandboxError
+from sandbox.site import open_site
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPT = """
+import sys
+from pathlib import Path
+from sandbox.__main__ import parse
+from sandbox.commands import serve
+from sandbox.site import open_site
+
+folder = Path(sys.argv[1])
+site = open_site(folder, {"XDG_CACHE_HOME": str(folder)}, list, lambda _: True)
+sys.exit(serve.run(site, parse(["serve", "--backend", "records", *sys.argv[2:]])[1]))
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@contextmanager
+def served(folder: Path, *arguments: str):
+    command = [sys.executable, "-c", SCRIPT, str(folder), "--port", str(free_port()), *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            yield child, child.stdout
+        finally:
+            child.terminate()
+            child.wait(30)
+
+
+def get(url: str, token: str) -> int:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.status
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [None, "it's#mine&100%"])
+def test_a_shell_takes_what_serve_prints(tmp_path, given):
+    with served(tmp_path, *(["--token", given] if given else [])) as (_, output):
+        address, page, _, *exports = [output.readline().strip() for _ in range(5)]
+        read = 'printf "%s\\n%s\\n" "$HCLOUD_ENDPOINT" "$HCLOUD_TOKEN"'
+        shell = subprocess.run(
+            ["sh", "-c", "\n".join([*exports, read])], capture_output=True, text=True, check=True, timeout=10
+        )
+        endpoint, token = shell.stdout.splitlines()
+        own = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True).token
+        assert token == (given or own)
+        assert endpoint in address
+        for known in (token, own):  # the clone's own commands go on working
+            assert get(f"{endpoint}/servers", known) == 200
+            assert get(endpoint.replace("/v1", "/_sandbox/state"), known) == 200
+        assert page.endswith("#token=" + urllib.request.quote(token, safe=""))
+        assert shlex.split(exports[1]) == ["export", f"HCLOUD_TOKEN={token}"]
+
+
+@pytest.mark.slow
+def test_a_log_gets_no_token(tmp_path):
+    printed = ""
+    with served(tmp_path, "--token", "s3cret", "--no-exports") as (child, output):
+        printed += output.readline()
+        child.terminate()
+        printed += output.read()
+    assert "Hetzner Cloud API" in printed
+    assert "s3cret" not in printed
+    assert "token" not in printed
+
+
+@pytest.mark.parametrize("wrong", ["", " ", "a b", "ü", "a" * 256, "a\n"])
+def test_a_token_that_no_header_can_bear_is_refused(tmp_path, wrong):
+    site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+    with pytest.raises(SandboxError, match=r"^--token: "):
+        serve.run(site, parse(["serve", "--backend", "records", f"--token={wrong}"])[1])
