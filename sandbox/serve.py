@@ -8,18 +8,20 @@ namespace, so that these addresses are the same in every clone.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
 
 from sandbox import daemon
-from sandbox.cloud.app import create_app
+from sandbox.cloud.app import CONNECTIONS, create_app
 from sandbox.cloud.backend import Backend, RecordsBackend
 from sandbox.cloud.config import ActionMode, CloudConfig
+from sandbox.cloud.connections import KEEP_ALIVE_SECONDS, Tersely
 from sandbox.environment import MACHINES
 from sandbox.errors import SandboxError
 from sandbox.hollow.backend import HollowBackend, control_plane_directory
@@ -93,7 +95,10 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
     backend = choose_backend(site, options.backend, say)
     app = create_app(_config(site, options), backend)
     app.add_routes(installer.routes(options.k3s))
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    runner = web.AppRunner(
+        app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, keepalive_timeout=KEEP_ALIVE_SECONDS
+    )
+    logging.getLogger("aiohttp.server").addFilter(Tersely())
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -112,10 +117,18 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
         say(f"Hetzner Cloud API  http://127.0.0.1:{options.port}/v1 ({backend.name} backend)")
         if options.welcome:
             say(options.welcome)
-        await stopped.wait()
+        await _until(stopped, app[CONNECTIONS].watch(runner.server))
     finally:
         await runner.cleanup()
         daemon.forget(site)
+
+
+async def _until(stopped: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+    """Wait for an event while some work goes on."""
+    async with asyncio.TaskGroup() as tasks:
+        working = tasks.create_task(work)
+        await stopped.wait()
+        working.cancel()
 
 
 async def _listen(runner: web.AppRunner, port: int, backend: Backend) -> None:

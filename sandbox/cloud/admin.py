@@ -11,6 +11,7 @@ from aiohttp import web
 
 from sandbox.cloud import console
 from sandbox.cloud.access import check_operator, check_peer, refusal
+from sandbox.cloud.body import read_json
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import ACTION_MODES, CloudConfig
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
@@ -56,14 +57,7 @@ def _json(value: Any) -> web.Response:
 
 
 async def _fields(request: web.Request) -> Fields:
-    return Fields(await _body(request))
-
-
-async def _body(request: web.Request) -> Any:
-    try:
-        return msgspec.json.decode(await request.read())
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ApiError("json_error", f"invalid JSON input: {error}") from error
+    return Fields(await read_json(request))
 
 
 async def _health(cloud: Cloud, _request: web.Request) -> Any:
@@ -135,7 +129,7 @@ async def _faults(cloud: Cloud, _request: web.Request) -> Any:
 
 
 async def _add_fault(cloud: Cloud, request: web.Request) -> Any:
-    return cloud.faults.add(await _body(request))
+    return cloud.faults.add(await read_json(request))
 
 
 async def _remove_faults(cloud: Cloud, request: web.Request) -> Any:

@@ -14,11 +14,13 @@ from sandbox.cloud.access import own_names_only, refusal
 from sandbox.cloud.backend import Backend
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import CloudConfig
+from sandbox.cloud.connections import Connections
 from sandbox.cloud.dispatch import PREFIX, Dispatcher
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.registry import discover
 
 CLOUD = web.AppKey("cloud", Cloud)
+CONNECTIONS = web.AppKey("connections", Connections)
 # Hetzner accepts 32 KiB of user data; certificates and zone files are larger than aiohttp's default of 1 MiB
 # only by mistake.
 _LARGEST_BODY = 2 * 1024 * 1024
@@ -34,8 +36,6 @@ async def in_one_form(request: web.Request, handler: Handler) -> web.StreamRespo
         return refusal(ApiError("not_found", text))
     except web.HTTPMethodNotAllowed:
         return refusal(ApiError("method_not_allowed", "the request method is not allowed"))
-    except web.HTTPRequestEntityTooLarge:
-        return refusal(ApiError("invalid_input", "the body is too large", status=413))
 
 
 def create_app(
@@ -57,8 +57,11 @@ def create_app(
     """
     discover()
     cloud = Cloud(config, backend, clock, randomness or SystemRandom())
-    app = web.Application(client_max_size=_LARGEST_BODY, middlewares=[own_names_only, in_one_form])
-    app[CLOUD] = cloud
+    connections = Connections()
+    app = web.Application(
+        client_max_size=_LARGEST_BODY, middlewares=[connections.note, own_names_only, in_one_form]
+    )
+    app[CLOUD], app[CONNECTIONS] = cloud, connections
     app.router.add_route("*", PREFIX + "/{path:.*}", Dispatcher(cloud).handle)
     app.add_routes(metadata.routes(cloud))
     app.add_routes(admin.routes(cloud))

@@ -7,12 +7,12 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from sandbox.cloud.access import bearer_token
+from sandbox.cloud.body import read_json
 from sandbox.cloud.call import Call, Reply
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, StateFileError
@@ -109,7 +109,7 @@ class Dispatcher:
         self, exchange: _Exchange, operation: Operation, parameters: Mapping[str, str]
     ) -> Reply:
         request, fault, cloud = exchange.request, exchange.fault, self._cloud
-        body = await _body(request)  # first: a client that gives up takes with it what was not read yet
+        body = await read_json(request)  # first: a client that gives up takes with it what was not read yet
         if fault is not None:
             await asyncio.sleep(fault.latency)
             if fault.drop == "before" or (fault.error and not fault.after):
@@ -192,21 +192,6 @@ def _faulty(exchange: _Exchange, fault: FaultRule) -> Reply:
         return Reply(0, None)  # the connection is cut, nobody sees this
     exchange.code = fault.error.code
     return error_reply(fault.error)
-
-
-async def _body(request: web.Request) -> Any:
-    if not request.can_read_body:
-        return {}
-    try:
-        data = await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise ApiError("json_error", "invalid JSON input: the body is too large") from error
-    if not data.strip():
-        return {}
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ApiError("json_error", f"invalid JSON input: {error}") from error
 
 
 def _cut(request: web.Request) -> web.StreamResponse:

@@ -180,7 +180,7 @@ async def test_wrong_addresses_tell_the_right_ones(emulator: Emulator, path):
 async def test_wrong_verbs_and_bodies_of_admin_calls_are_clear_errors(emulator: Emulator):
     assert (await emulator.refused("PATCH", "/_sandbox/faults"))["code"] == "method_not_allowed"
     url, headers = emulator.server.make_url("/_sandbox/faults"), {"Authorization": f"Bearer {TOKEN}"}
-    for body, status in ((b"\xff", 400), (b"[" * 100_000, 400), (b"x" * 3_000_000, 413)):
+    for body, status in ((b"\xff", 400), (b"[" * 100_000, 400), (b"x" * 3_000_000, 400)):
         async with emulator.session.post(url, data=BytesIO(body), headers=headers) as response:
             assert response.status == status, await response.text()
             assert "error" in await response.json()
@@ -206,7 +206,7 @@ CALLS = [(method, re.sub(r"\{.*?\}\}?", "{}", path)) for method, path, _handler 
     st.lists(
         st.tuples(
             st.sampled_from(CALLS),
-            st.sampled_from(["1", "0", "x", "9" * 18, "9" * 5000, "\u0663"]),
+            st.sampled_from(["1", "0", "x", "9" * 18, "9" * 3000, "\u0663"]),
             st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4) | VALUES,
             st.dictionaries(
                 st.sampled_from(["limit", "since", "kind", "method"]), st.text(max_size=4), max_size=2

@@ -1,0 +1,196 @@
+"""Clients who send nothing, too slowly, too much or no HTTP cost a bounded amount."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+import pytest
+from aiohttp import web
+from cloud_emulator import TOKEN
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.cloud import connections
+from sandbox.cloud.app import create_app
+from sandbox.cloud.backend import RecordsBackend
+from sandbox.cloud.body import read_json
+from sandbox.cloud.config import CloudConfig
+from sandbox.cloud.connections import FIRST_REQUEST_SECONDS, MOST_CONNECTIONS, Connections, Tersely, to_close
+from sandbox.cloud.errors import ApiError
+
+moments = st.floats(0, 1000)
+
+
+@given(
+    st.dictionaries(st.integers(0, 50), moments),
+    st.dictionaries(st.integers(51, 99), moments),
+    st.integers(0, 3000),
+)
+def test_what_is_closed(silent, idle, busy):
+    closed = to_close(silent, idle, busy, 1000.0)
+    assert len(set(closed)) == len(closed)
+    assert set(closed) <= {*silent, *idle}
+    assert all(c in closed for c, since in silent.items() if 1000.0 - since >= FIRST_REQUEST_SECONDS)
+    left = {c: since for c, since in {**silent, **idle}.items() if c not in closed}
+    assert not left or len(left) + busy <= MOST_CONNECTIONS
+    surplus = [c for c in closed if c in idle]
+    if busy + len(idle) <= MOST_CONNECTIONS:
+        assert surplus == []
+    assert not surplus or max(idle[c] for c in surplus) <= min(left.values(), default=1000.0)
+
+
+class Served:
+    """A server whose time stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.watched = Connections(lambda: self.now)
+
+    async def start(self) -> None:
+        app = web.Application(middlewares=[self.watched.note], client_max_size=1000)
+        self.release = asyncio.Event()
+
+        async def answer(request: web.Request) -> web.Response:
+            if request.path == "/slow":
+                await self.release.wait()
+            return web.Response(text="ok")
+
+        app.router.add_route("*", "/{path:.*}", answer)
+        self.runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self.runner.setup()
+        await web.TCPSite(self.runner, "127.0.0.1", 0).start()
+
+    async def connect(self, sent: bytes = b"") -> asyncio.StreamReader:
+        before = set(self.runner.server.connections)
+        reader, writer = await asyncio.open_connection(*self.runner.addresses[0])
+        self.writers.append(writer)
+        writer.write(sent)
+        await writer.drain()
+        for _ in range(1000):
+            if set(self.runner.server.connections) - before:
+                break
+            await asyncio.sleep(0)
+        self.watched.look(self.runner.server)
+        return reader
+
+    writers: list[asyncio.StreamWriter]
+
+
+@pytest.fixture
+async def served():
+    served = Served()
+    served.writers = []
+    await served.start()
+    yield served
+    for writer in served.writers:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+    await served.runner.cleanup()
+
+
+async def is_closed(reader: asyncio.StreamReader) -> bool:
+    try:
+        async with asyncio.timeout(0.2):
+            await reader.read()
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    return True
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "])
+async def test_who_asks_nothing_is_let_go(served, sent):
+    reader = await served.connect(sent)
+    served.now = FIRST_REQUEST_SECONDS - 1
+    served.watched.look(served.runner.server)
+    assert not await is_closed(reader)
+    served.now = FIRST_REQUEST_SECONDS
+    served.watched.look(served.runner.server)
+    assert await is_closed(reader)
+
+
+async def test_who_is_answered_stays(served):
+    slow = await served.connect(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+    asked = await served.connect(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await asked.readuntil(b"ok")).endswith(b"ok")
+    served.now = 10 * FIRST_REQUEST_SECONDS
+    served.watched.look(served.runner.server)
+    served.release.set()
+    assert (await slow.readuntil(b"ok")).endswith(b"ok")
+    assert not await is_closed(asked)
+
+
+async def test_the_longest_idle_go_when_there_are_too_many(served, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 2)
+    readers = []
+    for moment in range(4):
+        served.now = float(moment)
+        readers.append(await served.connect())
+    assert [await is_closed(reader) for reader in readers] == [True, True, False, False]
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(served):
+    refused: list[ApiError] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        try:
+            await read_json(request, 0.05)
+        except ApiError as error:
+            refused.append(error)
+        return web.Response(text="ok")
+
+    app = web.Application()
+    app.router.add_post("/", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    reader, writer = await asyncio.open_connection(*runner.addresses[0])
+    writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+    assert (await reader.readuntil(b"ok")).endswith(b"ok")
+    writer.close()
+    await runner.cleanup()
+    assert [(error.code, error.status) for error in refused] == [("timeout", 408)]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"GET /v1/servers HTTP/9.9\r\n\r\n",
+        b"GET /v1/servers\r\n\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(500)) + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"POST /v1/networks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET http://[/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    ],
+)
+async def test_what_is_no_http_is_refused_and_the_server_goes_on(sent, caplog):
+    log = logging.getLogger("aiohttp.server")
+    tersely = Tersely()
+    log.addFilter(tersely)
+    runner = web.AppRunner(create_app(CloudConfig(tokens={TOKEN: "p"}), RecordsBackend()), access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        reader, writer = await asyncio.open_connection(*runner.addresses[0])
+        writer.write(sent)
+        async with asyncio.timeout(10):
+            status = (await reader.readline()).split()[1:2]
+        assert status in ([b"400"], [b"403"]), status
+        writer.close()
+        reader, writer = await asyncio.open_connection(*runner.addresses[0])
+        writer.write(b"GET /_sandbox/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(10):
+            assert b"200" in await reader.readline()
+        writer.close()
+    finally:
+        log.removeFilter(tersely)
+        await runner.cleanup()
+    assert "Traceback" not in caplog.text
