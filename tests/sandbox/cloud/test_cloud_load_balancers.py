@@ -270,6 +270,12 @@ async def test_targets_by_address(emulator: Emulator):
     assert await deny(emulator, identity, "add_target", outside) == (422, "ip_not_in_vswitch_subnet")
 
 
+@pytest.mark.parametrize("ip", [{"ip": ""}, {"ip": None}, {"ip": "metal"}, {}])
+async def test_an_address_that_is_none_is_no_target(emulator: Emulator, ip):
+    identity = (await make(emulator))["id"]
+    assert await deny(emulator, identity, "add_target", {"type": "ip", "ip": ip}) == (422, "invalid_input")
+
+
 async def test_a_deleted_server_is_no_target_any_more(emulator: Emulator):
     server = await emulator.make_server()
     balancer = await make(emulator, targets=[server_target(server)])

@@ -31,10 +31,7 @@ def read_target(fields: Fields) -> Target:
             "selector", required=True, longest=1000
         )
         return Target("label_selector", selector=selector, use_private_ip=private)
-    holder = fields.object("ip", required=True)
-    ip = holder.address("ip")
-    if ip is None and "ip" not in holder:
-        holder.wrong("ip", "Missing data for required field.")
+    ip = fields.object("ip", required=True).address("ip", required=True)
     return Target("ip", ip=str(ip))
 
 
