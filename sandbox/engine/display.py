@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import threading
@@ -14,7 +13,6 @@ from typing import Any, TextIO
 from sandbox.engine import graph
 from sandbox.engine.outputs import output_lines
 from sandbox.engine.steps import Op
-from sandbox.engine.values import UNKNOWN, is_secret
 
 SYMBOLS = {
     Op.SAME: "  ",
@@ -317,27 +315,3 @@ def _key(urn: str, op: Op) -> str:
 
 def _who(urn: str) -> str:
     return f"{short_type(graph.type_of(urn))} ({graph.name_of(urn)}): " if urn else ""
-
-
-def format_value(value: Any, *, show_secrets: bool) -> str:
-    """An output as text; secrets are hidden unless asked for."""
-    if is_secret(value):
-        return format_value(value["value"], show_secrets=True) if show_secrets else "[secret]"
-    if value == UNKNOWN:
-        return "[unknown]"
-    if isinstance(value, dict | list):
-        return json.dumps(hide(value, show_secrets=show_secrets), indent=4).replace("\n", "\n    ")
-    return json.dumps(value)
-
-
-def hide(value: Any, *, show_secrets: bool) -> Any:
-    """A tree with its secrets replaced by `[secret]`, or without their marks."""
-    if is_secret(value):
-        return hide(value["value"], show_secrets=True) if show_secrets else "[secret]"
-    if value == UNKNOWN:
-        return "[unknown]"
-    if isinstance(value, dict):
-        return {key: hide(part, show_secrets=show_secrets) for key, part in value.items()}
-    if isinstance(value, list):
-        return [hide(part, show_secrets=show_secrets) for part in value]
-    return value

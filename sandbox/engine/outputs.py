@@ -98,3 +98,27 @@ def _brackets(value: Any) -> str:
 
 def _inline(value: Any) -> str:
     return str(value) if isinstance(value, _Word) else json.dumps(value, ensure_ascii=False)
+
+
+def format_value(value: Any, *, show_secrets: bool) -> str:
+    """An output as text; secrets are hidden unless asked for."""
+    if is_secret(value):
+        return format_value(value["value"], show_secrets=True) if show_secrets else "[secret]"
+    if value == UNKNOWN:
+        return "[unknown]"
+    if isinstance(value, dict | list):
+        return json.dumps(hide(value, show_secrets=show_secrets), indent=4).replace("\n", "\n    ")
+    return json.dumps(value)
+
+
+def hide(value: Any, *, show_secrets: bool) -> Any:
+    """A tree with its secrets replaced by `[secret]`, or without their marks."""
+    if is_secret(value):
+        return hide(value["value"], show_secrets=True) if show_secrets else "[secret]"
+    if value == UNKNOWN:
+        return "[unknown]"
+    if isinstance(value, dict):
+        return {key: hide(part, show_secrets=show_secrets) for key, part in value.items()}
+    if isinstance(value, list):
+        return [hide(part, show_secrets=show_secrets) for part in value]
+    return value

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.engine.cli import BANNER
-from sandbox.engine.display import format_value, hide
 from sandbox.engine.errors import StackNotFoundError, StateError, UsageError
+from sandbox.engine.outputs import format_value, hide
 from sandbox.engine.resource import STACK_TYPE
 from sandbox.engine.snapshot import salt_of
 from sandbox.engine.values import SIGNATURE, is_secret, transform
