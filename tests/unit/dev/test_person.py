@@ -36,11 +36,21 @@ def clone(tmp_path: Path) -> Site:
         ["-m", "ccm", "lint", "--for=official", "manifests/examples/service.yaml"],
     ],
 )
-def test_a_reader_that_leaves_ends_a_command_quietly(words):
+def test_a_reader_that_leaves_ends_a_command_quietly(words, tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, *words], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+        [sys.executable, *words],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "XDG_CACHE_HOME": str(tmp_path),
+        },  # the tree's own claim of addresses stays as it is
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
     )
     os.close(writer)
     assert done.stderr == ""
