@@ -38,12 +38,14 @@ class Verdict:
         why: For a person, as the end of "..., because".
         labels: All that a released one keeps.
         services: UIDs of our Services that are on one of ours.
+        keep: What to type after `hcloud load-balancer` so that the next destroy leaves it.
     """
 
     fate: Fate
     why: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     services: frozenset[str] = frozenset()
+    keep: str = ""
 
 
 NOT_OURS = Verdict(Fate.LEAVE)
@@ -80,11 +82,16 @@ class Ownership:
         own = users if marked and self.network_id in networks else users & self.service_uids
         if own:
             fate, why = _of_ours(balancer, ports, users - own)
-            return Verdict(fate, why, released_labels(labels, own), frozenset(own))
+            keep = f"remove-label {balancer['id']} {SERVICE_UID}"
+            return Verdict(fate, why, released_labels(labels, own), frozenset(own), keep)
         if self.network_id in networks:
-            return Verdict(Fate.ASK, "it is in this environment's network, and not marked as its cluster's")
+            # its own cluster goes on knowing it; the network it loses either way
+            keep = f"detach-from-network --network {self.network_id} {balancer['id']}"
+            why = "it is in this environment's network, and not marked as its cluster's"
+            return Verdict(Fate.ASK, why, keep=keep)
         if marked and not networks:
-            return Verdict(Fate.ASK, "it is marked as this cluster's, and not in its network")
+            keep = f"remove-label {balancer['id']} {CLUSTER}"
+            return Verdict(Fate.ASK, "it is marked as this cluster's, and not in its network", keep=keep)
         return NOT_OURS
 
     def certificate_goes(self, certificate: Mapping[str, Any], services: Collection[str]) -> bool:

@@ -20,7 +20,7 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, Resource
 from infra.api import Cloud, Patience, call, change, cloud_of, everything, fetcher
 from infra.dynamic import Provider
 from infra.errors import CloudError, InfraError, SweepError
-from infra.ownership import SERVICE_UID, Fate, Ownership, Verdict
+from infra.ownership import Fate, Ownership, Verdict
 from infra.remote import Host, Shell, connect
 from infra.server import Server, host_of
 
@@ -145,12 +145,12 @@ def sweep_cloud(
     for balancer in found:
         verdict = whose.verdict(balancer)
         if verdict.fate is Fate.ASK:
-            failed.append(_remedy(balancer, verdict.why))
+            failed.append(_remedy(balancer, verdict, verdict.why))
             continue
         try:
             _carry_out(cloud, balancer, verdict, report, patience)
         except CloudError as error:
-            failed.append(_remedy(balancer, str(error), error.code))
+            failed.append(_remedy(balancer, verdict, str(error), error.code))
     if failed:
         raise SweepError("load balancers are left and cost money:\n" + "\n".join(failed))
     return found
@@ -211,14 +211,14 @@ def _named(balancer: Mapping[str, Any]) -> str:
     return f"load balancer {balancer['name']} ({balancer['id']})"
 
 
-def _remedy(balancer: Mapping[str, Any], why: str, code: str = "") -> str:
+def _remedy(balancer: Mapping[str, Any], verdict: Verdict, why: str, code: str = "") -> str:
     """Why it is left, and what somebody can type who wants it gone, or kept."""
-    identity = balancer["id"]
-    delete = f"hcloud load-balancer delete {identity}"
-    if code == "protected":
-        delete = f"hcloud load-balancer disable-protection {identity} delete"
-    keep = f"hcloud load-balancer remove-label {identity} {SERVICE_UID}"
-    return f"{_named(balancer)}: {why}. To have it deleted: {delete}. To keep it: {keep}. Then destroy again"
+    cli, identity = "hcloud load-balancer", balancer["id"]
+    delete = f"disable-protection {identity} delete" if code == "protected" else f"delete {identity}"
+    return (
+        f"{_named(balancer)}: {why}. To have it deleted: {cli} {delete}. "
+        f"To keep it: {cli} {verdict.keep}. Then destroy again"
+    )
 
 
 def load_balancer_services(listing: Mapping[str, Any]) -> list[Mapping[str, Any]]:

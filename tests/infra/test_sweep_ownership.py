@@ -76,6 +76,23 @@ def test_what_was_adopted_or_serves_others_is_never_deleted(more, expected, uids
     assert CLUSTER_IS_SILENT.verdict(ours).labels == {}
 
 
+@pytest.mark.parametrize(
+    ("found", "keep"),
+    [
+        (balancer(uid="u9", networks=[7]), "detach-from-network --network 7 1"),
+        (balancer(uid="u9", cluster="blue"), "remove-label 1 ccm-from-scratch/cluster"),
+    ],
+)
+def test_what_somebody_keeps_is_not_asked_about_again(found, keep):
+    assert CLUSTER_IS_SILENT.verdict(found).keep == keep
+    command, *_ = keep.split()
+    if command == "detach-from-network":
+        kept = {**found, "private_net": []}
+    else:
+        kept = {**found, "labels": {SERVICE_UID: "u9"}}
+    assert CLUSTER_IS_SILENT.verdict(kept).fate is Fate.LEAVE
+
+
 def test_what_another_cluster_uses_too_is_left_to_it():
     """Without a cluster's id, load balancers are shared by a word alone."""
     shared = balancer(uid="u1", port80="u2", networks=[7], listeners=[80])
@@ -140,6 +157,7 @@ def test_a_release_leaves_what_the_ccm_would(labels, services, count):
 
 BALANCERS = st.builds(
     lambda labels, networks, listeners: {
+        "id": 1,
         "labels": labels,
         "private_net": [{"network": network} for network in networks],
         "services": [{"listen_port": port} for port in listeners],
