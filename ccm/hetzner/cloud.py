@@ -67,6 +67,9 @@ class HetznerCloud:
         self.servers: View[Server] = View(
             lambda priority: self.api.list("/servers", "servers", Server, priority=priority)
         )
+        self.locations: View[Location] = View(
+            lambda priority: self.api.list("/locations", "locations", Location, priority=priority)
+        )
         self._options = self._describe_options()
         credulous = not settings.mass_deletion_breaker
         self.robot = _robot(settings.robot, credulous=credulous)
@@ -92,7 +95,7 @@ class HetznerCloud:
         if self._metrics_server is not None:
             await self._metrics_server.start()
         try:
-            await self.api.list("/locations", "locations", Location, priority=Priority.NODES)
+            await self.locations.read(0.0, Priority.NODES)
             await self._find_network()
         except Unauthorized as error:
             raise ConfigurationError([f"HCLOUD_TOKEN: the API refuses it: {error.message}"]) from error
@@ -146,7 +149,13 @@ class HetznerCloud:
             scheme=self._dialect.scheme,
             network=lambda: self.network.id if self.network else None,
             cluster=chosen.cluster,
+            locations=self.locations,
+            robots=self._robot_addresses if self.settings.robot.enabled else None,
         )
+
+    async def _robot_addresses(self) -> Mapping[int, str]:
+        """Public IPv4 addresses of dedicated servers; none without credentials."""
+        return await self.robot.addresses() if self.robot is not None else {}
 
     def _describe_options(self) -> DescriptionOptions:
         chosen = self.settings.instances

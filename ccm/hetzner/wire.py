@@ -20,6 +20,7 @@ class Location(Part, frozen=True):
 
     name: str = ""
     network_zone: str = ""
+    id: int = 0
 
 
 class PublicAddress(Part, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 from prometheus_client import CollectorRegistry
@@ -31,7 +31,7 @@ from ccm.hetzner.load_balancers.retirement import retire
 from ccm.hetzner.load_balancers.status import ingress_of
 from ccm.hetzner.project import Project
 from ccm.hetzner.view import View
-from ccm.hetzner.wire import LoadBalancer, Server
+from ccm.hetzner.wire import LoadBalancer, Location, Server
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 ROUNDS = 3  # plans until what the API decides by itself has settled
@@ -48,6 +48,8 @@ class HetznerLoadBalancers:
         scheme: What provider IDs of Cloud servers start with.
         network: The private network's id, or None; asked each time because it is known only after the start.
         cluster: The cluster's id, for labels; may be empty.
+        locations: The cloud's locations; None = they are read when they are needed.
+        robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
         metrics: Counted here; None = nowhere.
         sleep: Waits.
     """
@@ -62,13 +64,15 @@ class HetznerLoadBalancers:
         scheme: str,
         network: Callable[[], int | None],
         cluster: str = "",
+        locations: View[Location] | None = None,
+        robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
         metrics: LoadBalancerMetrics | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._metrics = metrics or LoadBalancerMetrics(CollectorRegistry())
-        self.inventory = Inventory(api, project, metrics=self._metrics, sleep=sleep)
+        self.inventory = Inventory(api, project, locations=locations, metrics=self._metrics, sleep=sleep)
         self.certificates = Certificates(api, cluster, tenants=settings.tenants, sleep=sleep)
-        self._finder = TargetFinder(servers, scheme, network)
+        self._finder = TargetFinder(servers, scheme, network, robots)
         self._examiner = Examiner(self.inventory, self._finder, self.certificates, settings, network, cluster)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -90,6 +94,8 @@ class HetznerLoadBalancers:
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
         """See :meth:`ccm.cloud.LoadBalancers.plan`."""
         async with self._lock(service):
+            if await self._examiner.nothing_to_balance(service):
+                return []
             case = await self._examiner.examine(service, nodes, dry=True)
             balancer = case.place.balancer
             steps = list(case.certificates.steps)
@@ -154,10 +160,13 @@ class HetznerLoadBalancers:
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
         balancers = await self.inventory.balancers.read(VIEW_AGE, Priority.SWEEP)
+        self._finder.keep(balancers.by_id.keys())
         certificates = self.certificates.view.contents.by_id.values()
         return list(orphans_among(balancers.by_id.values(), certificates, services, self._examiner.cluster))
 
     async def _ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
+        if notices := await self._examiner.nothing_to_balance(service):
+            return LoadBalancerResult((), notices=tuple(notices))
         case = await self._examiner.examine(service, nodes, dry=False)
         steps, errors = list(case.certificates.steps), list(case.certificates.errors)
         balancer = case.place.balancer

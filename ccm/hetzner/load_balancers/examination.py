@@ -14,8 +14,9 @@ from ccm.hetzner.load_balancers.creation import Site
 from ccm.hetzner.load_balancers.desire import Circumstances, desire, only_targets
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations, NotOurLoadBalancer, wrong_project
 from ccm.hetzner.load_balancers.finder import TargetFinder
-from ccm.hetzner.load_balancers.inventory import JUST_NOW, VIEW_AGE, Inventory
-from ccm.hetzner.load_balancers.ownership import Neighbours, Place, locate
+from ccm.hetzner.load_balancers.inventory import JUST_NOW, TYPES_AGE, VIEW_AGE, Inventory
+from ccm.hetzner.load_balancers.listeners import wanted_listeners
+from ccm.hetzner.load_balancers.ownership import Neighbours, Place, locate, placed_on
 from ccm.hetzner.load_balancers.plan import Desired, fits
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.restoring import DEFAULT_TYPE, marked
@@ -142,6 +143,8 @@ class Examiner:
         size = await self._size(service, wishes, place)
         if size.problem:
             wishes = replace(wishes, problems={**wishes.problems, PREFIX + "type": size.problem})
+        if place.balancer is None and (problem := await self._unknown_place(service, wishes)):
+            wishes = replace(wishes, problems={**wishes.problems, **problem})
         if wishes.problems and place.balancer is None:
             raise InvalidAnnotations(wishes.complaints)
         certificates = Resolution()
@@ -170,6 +173,30 @@ class Examiner:
         if place.balancer is None:
             case.site = await self._site(wishes, nodes)
         return case
+
+    async def nothing_to_balance(self, service: ServiceView) -> list[Notice]:
+        """What the owner of a Service should know that has no port for a load balancer, and has none yet."""
+        if not service.ports or any(port.protocol == "TCP" for port in service.ports):
+            return []
+        if placed_on(service, await self.inventory.all(service)):
+            return []
+        _, notices = wanted_listeners(service, self.read(service), {})
+        return [one for one in notices if one.reason == "UnsupportedProtocolConfigured"]
+
+    async def _unknown_place(self, service: ServiceView, wishes: Wishes) -> dict[str, str]:
+        """What is wrong with the place that is asked for, by annotation."""
+        if not wishes.location and not wishes.network_zone:
+            return {}
+        for age in (TYPES_AGE, JUST_NOW):  # before we complain: it may be a new one
+            known = await self.inventory.locations(age)
+            names = {one.name for one in known} if wishes.location else {one.network_zone for one in known}
+            chosen = wishes.location or wishes.network_zone
+            if chosen in names:
+                return {}
+        key = "location" if wishes.location else "network-zone"
+        variable = f"HCLOUD_LOAD_BALANCERS_{key.upper().replace('-', '_')}"
+        name = PREFIX + key if service.annotations.get(PREFIX + key, "").strip() else variable
+        return {PREFIX + key: f"{name}: {chosen!r} is not one of {', '.join(sorted(names))}"}
 
     async def _site(self, wishes: Wishes, nodes: Sequence[NodeView]) -> Site:
         chosen = Site(wishes.location, wishes.network_zone)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ccm.cloud import NodeView, Notice
 from ccm.hetzner.budget import Priority
 from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.creation import Site, site_near
-from ccm.hetzner.load_balancers.targets import Target, candidates, settle, target_of
+from ccm.hetzner.load_balancers.targets import NO_ROBOTS, Target, candidates, settle, target_of
 from ccm.hetzner.view import View
 from ccm.hetzner.wire import LoadBalancer, LoadBalancerType, Server
 
@@ -42,12 +42,20 @@ class TargetFinder:
         servers: The shared view.
         scheme: What provider IDs of Cloud servers start with.
         network: The private network's id, or None.
+        robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
     """
 
-    def __init__(self, servers: View[Server], scheme: str, network: Callable[[], int | None]) -> None:
+    def __init__(
+        self,
+        servers: View[Server],
+        scheme: str,
+        network: Callable[[], int | None],
+        robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
+    ) -> None:
         self._servers = servers
         self._scheme = scheme
         self._network = network
+        self._robots = robots
         self._ours: dict[int, set[tuple[int, str]]] = {}
         self._missing: dict[int, float] = {}
 
@@ -70,13 +78,14 @@ class TargetFinder:
             CloudError: the servers are not known.
         """
         selected = [node for node in nodes if wishes.share or wishes.nodes.matches(node.labels)]
-        wanted = candidates(selected, self._scheme, private=wishes.use_private_ip)
+        robots = await self._robot_addresses(nodes, private=wishes.use_private_ip)
+        wanted = candidates(selected, self._scheme, private=wishes.use_private_ip, robots=robots)
         found = (target_of(one) for one in balancer.targets) if balancer else ()
         present = {one for one in found if one is not None}
         await self._look_up(
             {one.server for one in wanted.by_node.values() if one.server and one not in present}
         )
-        every = candidates(nodes, self._scheme, private=wishes.use_private_ip).by_node.values()
+        every = candidates(nodes, self._scheme, private=wishes.use_private_ip, robots=robots).by_node.values()
         ours = {one.identity for one in every}
         foreign = 0
         if balancer is not None:
@@ -90,8 +99,20 @@ class TargetFinder:
             limit=max(0, limits.max_targets - foreign),
         )
         numbers = {one.server for one in wanted.by_node.values() if one.server}
+        if nodes and not selected:
+            notices.append(_none_selected(len(nodes)))
         strange = bool(numbers) and numbers.isdisjoint(self._servers.contents.by_id)
         return Found(targets, frozenset(ours), strange, notices)
+
+    async def _robot_addresses(self, nodes: Sequence[NodeView], *, private: bool) -> Mapping[int, str] | None:
+        """Addresses of dedicated servers; Robot is asked only if their Nodes don't say them.
+
+        As with the address family ipv6: then a Node has no IPv4 address, and its server has one.
+        """
+        if self._robots is None:
+            return None
+        unsaid = candidates(nodes, self._scheme, private=private).left_out.get("InternalIPNotConfigured")
+        return await self._robots() if unsaid else NO_ROBOTS
 
     def reachable(self) -> frozenset[int]:
         """Ids of servers that have a public IPv4 address."""
@@ -123,6 +144,14 @@ class TargetFinder:
         """The load balancer is no more, or is not ours any more."""
         self._ours.pop(balancer.id, None)
 
+    def keep(self, numbers: Collection[int]) -> None:
+        """Forget all load balancers but these; others may have been deleted by somebody else.
+
+        Args:
+            numbers: Ids of those that there are.
+        """
+        self._ours = {number: known for number, known in self._ours.items() if number in numbers}
+
     async def _look_up(self, numbers: set[int]) -> None:
         """Have servers in the view; what was missed in a fresh list is not looked for again at once."""
         listed = self._servers.age is not None
@@ -140,6 +169,14 @@ class TargetFinder:
         """Whether a server was read lately, if only by itself, as a new Node's is."""
         age = self._servers.item_age(number)
         return age is not None and age <= SERVERS_AGE
+
+
+def _none_selected(number: int) -> Notice:
+    text = (
+        f"load-balancer.hetzner.cloud/node-selector selects none of the {number} nodes: the load balancer "
+        "has no targets"
+    )
+    return Notice("NodeSelectorMatchesNothing", text)
 
 
 def _foreign(balancer: LoadBalancer, ours: Collection[tuple[int, str]], *, kept: bool) -> int:

@@ -17,7 +17,7 @@ from ccm.hetzner.load_balancers.ownership import placed_on
 from ccm.hetzner.load_balancers.plan import Planned
 from ccm.hetzner.project import Project
 from ccm.hetzner.view import View
-from ccm.hetzner.wire import LoadBalancer, LoadBalancerType
+from ccm.hetzner.wire import LoadBalancer, LoadBalancerType, Location
 
 VIEW_AGE = 30.0  # how old the list of load balancers may be, in seconds
 JUST_NOW = 1.0
@@ -30,12 +30,19 @@ class Inventory:
     Args:
         api: The API.
         project: Knows whether it is the right one.
+        locations: The cloud's locations; None = read here.
         metrics: Tell when it may not be.
         sleep: Waits.
     """
 
     def __init__(
-        self, api: HetznerApi, project: Project, *, metrics: LoadBalancerMetrics, sleep: Sleep
+        self,
+        api: HetznerApi,
+        project: Project,
+        *,
+        locations: View[Location] | None = None,
+        metrics: LoadBalancerMetrics,
+        sleep: Sleep,
     ) -> None:
         self.api = api
         self.sleep = sleep
@@ -50,6 +57,9 @@ class Inventory:
                 "/load_balancer_types", "load_balancer_types", LoadBalancerType, priority=priority
             )
         )
+        self._locations: View[Location] = locations or View(
+            lambda priority: api.list("/locations", "locations", Location, priority=priority)
+        )
         self._doubtful: set[str] = set()
         self._seen: dict[str, int] = {}
         self._released: set[str] = set()
@@ -58,6 +68,7 @@ class Inventory:
         """Stop reading."""
         await self.balancers.close()
         await self._types.close()
+        await self._locations.close()
 
     async def all(self, service: ServiceView, age: float = VIEW_AGE) -> list[LoadBalancer]:
         """All load balancers, the list at most ``age`` seconds old; a fresh one if we had trouble with it.
@@ -83,6 +94,10 @@ class Inventory:
         age = self._types.age
         self._metrics.type_lookup(hit=age is not None and age <= TYPES_AGE)
         return (await self._types.read(TYPES_AGE, Priority.LOAD_BALANCERS)).by_name
+
+    async def locations(self, age: float = TYPES_AGE) -> Collection[Location]:
+        """The locations, in a list at most ``age`` seconds old."""
+        return (await self._locations.read(age, Priority.LOAD_BALANCERS)).by_id.values()
 
     async def look(self, number: int) -> LoadBalancer:
         """Read one load balancer.

@@ -12,6 +12,8 @@ from ccm.hetzner.load_balancers.wording import enumerated
 from ccm.hetzner.provider_id import parse
 from ccm.hetzner.wire import LoadBalancerTarget, Server
 
+NO_ROBOTS: Mapping[int, str] = {}
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Target:
@@ -53,10 +55,12 @@ class Candidates:
     Attributes:
         by_node: In the order of the Nodes.
         left_out: By reason of an Event, the names of Nodes.
+        public: Names of those that are reached by public addresses, though private ones are wanted.
     """
 
     by_node: Mapping[str, Target]
     left_out: Mapping[str, tuple[str, ...]]
+    public: tuple[str, ...] = ()
 
 
 # Event reasons (the official CCM's where it has one) and what they mean.
@@ -67,20 +71,28 @@ _WHY = {
     "(load-balancer.hetzner.cloud/use-private-ip) or give them one",
     "ServerNotInNetwork": "their servers are not in the private network",
     "InternalIPNotConfigured": "no address of theirs is known that a load balancer could use",
+    "RobotNotEnabled": "they are dedicated servers, and ROBOT_ENABLED is not set",
     "MaxTargetsReached": "the load balancer's type takes no more targets; choose a larger one with "
     "load-balancer.hetzner.cloud/type, or fewer nodes with load-balancer.hetzner.cloud/node-selector",
 }
 
 
-def candidates(nodes: Iterable[NodeView], scheme: str, *, private: bool) -> Candidates:
+def candidates(
+    nodes: Iterable[NodeView], scheme: str, *, private: bool, robots: Mapping[int, str] | None = NO_ROBOTS
+) -> Candidates:
     """Find out which target each Node would be; nothing is looked up.
+
+    A dedicated server without an internal address is reached by its public one, as the official CCM does it.
 
     Args:
         nodes: The Nodes that the Service's owner wants.
         scheme: What provider IDs of Cloud servers start with.
         private: Use private addresses.
+        robots: Public IPv4 addresses of dedicated servers by number, as far as Robot was asked; None = there
+            are none to be in this cluster.
     """
     found: dict[str, Target] = {}
+    public: list[str] = []
     left_out: defaultdict[str, list[str]] = defaultdict(list)
     for node in sorted(nodes, key=lambda one: one.name):
         if not node.provider_id:
@@ -92,15 +104,22 @@ def candidates(nodes: Iterable[NodeView], scheme: str, *, private: bool) -> Cand
             continue
         if machine.kind == "cloud":
             found[node.name] = Target(server=machine.number, private=private)
-        elif ip := _robot_address(node, private=private):
+        elif robots is None:
+            left_out["RobotNotEnabled"].append(node.name)
+        elif private and (ip := _address(node, INTERNAL_IP)):
             found[node.name] = Target(ip=ip)
+        elif ip := _address(node, EXTERNAL_IP) or robots.get(machine.number, ""):
+            found[node.name] = Target(ip=ip)
+            if private:
+                public.append(node.name)
         else:
             left_out["InternalIPNotConfigured"].append(node.name)
-    return Candidates(found, {reason: tuple(names) for reason, names in left_out.items()})
+    told = {reason: tuple(names) for reason, names in left_out.items()}
+    return Candidates(found, told, tuple(public))
 
 
-def _robot_address(node: NodeView, *, private: bool) -> str:
-    wanted = INTERNAL_IP if private else EXTERNAL_IP
+def _address(node: NodeView, wanted: str) -> str:
+    """A Node's IPv4 address of a kind; the API takes no others."""
     for address in node.addresses:
         if address.type == wanted:
             try:
@@ -144,7 +163,14 @@ def settle(
     if too_many:
         left_out["MaxTargetsReached"] = too_many
     chosen = {target.identity: target for _, _, target in possible[:limit]}
-    return tuple(sorted(chosen.values())), [_notice(reason, names) for reason, names in left_out.items()]
+    notices = [_notice(reason, names) for reason, names in left_out.items()]
+    if wanted.public:
+        text = (
+            "These nodes get traffic by their public addresses, though private ones are wanted, because they "
+            f"have no internal IPv4 address: {enumerated(wanted.public)}"
+        )
+        notices.append(Notice("InternalIPNotConfigured", text))
+    return tuple(sorted(chosen.values())), notices
 
 
 def _obstacle(target: Target, find: Callable[[int], Server | None], network: int | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -99,6 +99,15 @@ class RobotMachines:
         """
         contents = await self.servers.read(self._cache_timeout, Priority.NODES)
         return contents.by_name.get(name)
+
+    async def addresses(self) -> Mapping[int, str]:
+        """The servers' public IPv4 addresses, by number.
+
+        Raises:
+            CloudError: not known.
+        """
+        contents = await self.servers.read(self._cache_timeout, Priority.LOAD_BALANCERS)
+        return {one.server_number: one.server_ip for one in contents.by_id.values() if one.server_ip}
 
     async def describe(
         self, server: RobotServer, node: NodeView, options: DescriptionOptions, *, accepted_age: float

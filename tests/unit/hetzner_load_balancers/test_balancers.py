@@ -10,6 +10,8 @@ from ccm.hetzner.budget import Priority
 from ccm.hetzner.listing import Listing, OddItem
 from ccm.hetzner.wire import LoadBalancer
 
+ROBOT = {"ROBOT_ENABLED": "true", "HCLOUD_NETWORK_ROUTES_ENABLED": "false"}
+
 
 class TestCreate:
     async def test_a_plain_one(self, site: BalancerSite) -> None:
@@ -332,6 +334,7 @@ class TestTargets:
             "/robot/servers",
             {"number": 7, "name": "robot", "ip": "198.51.100.7", "product": "AX41", "dc": "FSN1-DC1"},
         )
+        await site.restart(**ROBOT)
         (cloud,) = await site.add_nodes("cloud")
         robot = NodeView(
             "robot",
@@ -348,18 +351,45 @@ class TestTargets:
         assert len((await site.one())["targets"]) == 1
 
     async def test_robot_servers_without_a_usable_address_are_named(self, site: BalancerSite) -> None:
+        await site.restart(**ROBOT)
         (cloud,) = await site.add_nodes("cloud")
-        public = NodeView("public", "hrobot://7", addresses=(Address("ExternalIP", "198.51.100.7"),))
+        public = NodeView("public", "hrobot://7", addresses=(Address("ExternalIP", "2001:db8::7"),))
         result = await site.ensure(view(annotations={"use-private-ip": "true"}), [cloud, public])
         assert targets(await site.one()) == {number(cloud): True}
         [notice] = [one for one in result.notices if one.reason == "InternalIPNotConfigured"]
         assert notice.message.endswith(": public")
 
     async def test_robot_servers_are_addresses(self, site: BalancerSite) -> None:
+        await site.restart(**ROBOT)
         robot = NodeView("robot", "hrobot://7", addresses=(Address("ExternalIP", "198.51.100.7"),))
         unknown = NodeView("dark", "hrobot://8")
         with pytest.raises(CloudError, match=r"add address 198\.51\.100\.7: .*ip_not_owned"):
             await site.ensure(view(), [robot, unknown])
+
+    async def test_a_robot_server_without_an_internal_address_stays_a_target(
+        self, site: BalancerSite
+    ) -> None:
+        facts = {"number": 7, "name": "robot", "ip": "198.51.100.7", "product": "AX41", "dc": "FSN1-DC1"}
+        await site.sky.admin("POST", "/robot/servers", facts)
+        await site.restart(**ROBOT)
+        robot = NodeView("robot", "hrobot://7", addresses=(Address("ExternalIP", "198.51.100.7"),))
+        service = view(annotations={"use-private-ip": "true"})
+        result = await site.ensure(service, [robot])
+        assert [one["ip"]["ip"] for one in (await site.one())["targets"]] == ["198.51.100.7"]
+        [notice] = [one for one in result.notices if one.reason == "InternalIPNotConfigured"]
+        assert "traffic by their public addresses" in notice.message
+        await site.restart()
+        result = await site.ensure(service, [robot])
+        assert (await site.one())["targets"] == []
+        assert "RobotNotEnabled" in {one.reason for one in result.notices}
+
+    async def test_a_selector_that_selects_nothing_is_told(self, site: BalancerSite) -> None:
+        await site.add_nodes("a", "b")
+        result = await site.ensure(view(annotations={"node-selector": "pool=edge"}))
+        [notice] = [one for one in result.notices if one.reason == "NodeSelectorMatchesNothing"]
+        assert "selects none of the 2 nodes" in notice.message
+        assert notice.warning
+        assert (await site.one())["targets"] == []
 
 
 class TestTrouble:
@@ -414,6 +444,44 @@ class TestTrouble:
         }
         [listener] = (await site.one())["services"]
         assert (listener["listen_port"], listener["destination_port"]) == (53, 30054)
+
+    async def test_a_service_without_tcp_gets_an_event_and_no_load_balancer(self, site: BalancerSite) -> None:
+        service = view("dns", ServicePort(53, 30053, "UDP"))
+        assert await site.balancers.plan(service, []) == []
+        result = await site.ensure(service)
+        [notice] = result.notices
+        assert (notice.reason, notice.warning, result.ingress) == ("UnsupportedProtocolConfigured", True, ())
+        assert await site.all() == []
+        await site.ensure(view("dns", ServicePort(53, 30053)))
+        before = await site.one()
+        await site.ensure(service)
+        after = await site.one()
+        assert (after["id"], after["services"]) == (before["id"], []), "its addresses may be in use"
+
+    @pytest.mark.parametrize(
+        ("annotations", "text"),
+        [
+            ({"location": "fsn9"}, r"location: 'fsn9' is not one of ash, fsn1, hel1"),
+            (
+                {"location": "", "network-zone": "eu"},
+                r"network-zone: 'eu' is not one of ap-southeast, eu-central",
+            ),
+        ],
+    )
+    async def test_an_unknown_place_is_one_event_with_all_else_that_is_wrong(
+        self, site: BalancerSite, annotations: dict[str, str], text: str
+    ) -> None:
+        with pytest.raises(Rejected, match=text) as caught:
+            await site.ensure(view(annotations={**annotations, "typ": "x"}))
+        [notice] = caught.value.notices
+        assert notice.reason == "InvalidLoadBalancerAnnotation"
+        assert "typ: there is no such annotation" in notice.message
+        assert "POST /load_balancers" not in await site.sky.counts()
+
+    async def test_an_unknown_place_of_the_environment_is_named_as_such(self, site: BalancerSite) -> None:
+        await site.restart(HCLOUD_LOAD_BALANCERS_LOCATION="fsn9")
+        with pytest.raises(Rejected, match="HCLOUD_LOAD_BALANCERS_LOCATION: 'fsn9' is not one of"):
+            await site.ensure(view())
 
     @pytest.mark.parametrize("drop", ["before", "after"])
     async def test_a_creation_whose_answer_is_lost_makes_one_load_balancer(

@@ -31,6 +31,7 @@ def robot(*addresses: tuple[str, str], provider_id: str = "hrobot://7") -> NodeV
         ),
         (robot(("ExternalIP", "198.51.100.7"), ("InternalIP", "10.1.0.7")), True, Target(ip="10.1.0.7")),
         (robot(("InternalIP", "fd00::7"), ("InternalIP", "10.1.0.7")), True, Target(ip="10.1.0.7")),
+        (robot(("ExternalIP", "198.51.100.7")), True, Target(ip="198.51.100.7")),
     ],
 )
 def test_what_a_node_is(node: NodeView, target: Target, *, private: bool) -> None:
@@ -45,7 +46,6 @@ def test_what_a_node_is(node: NodeView, target: Target, *, private: bool) -> Non
         (NodeView("a", "hcloud://"), False, "UnknownProviderIDPrefix"),
         (NodeView("a", "hcloud://x"), False, "UnknownProviderIDPrefix"),
         (robot(("ExternalIP", "2001:db8::7")), False, "InternalIPNotConfigured"),
-        (robot(("ExternalIP", "198.51.100.7")), True, "InternalIPNotConfigured"),
         (robot(), False, "InternalIPNotConfigured"),
     ],
 )
@@ -92,3 +92,16 @@ def test_many_names_are_cut() -> None:
     wanted = Candidates({f"n{number:02}": Target(server=number) for number in range(1, 31)}, {})
     _, [notice] = settle(wanted, (), {n: server(n) for n in range(1, 31)}.get, network=None, limit=5)
     assert notice.message.endswith("n24, n25 and 5 more")
+
+
+def test_robots_address_where_the_node_says_none() -> None:
+    """As with the address family ipv6: a Node has only what that lets it have."""
+    node = robot(("ExternalIP", "2001:db8::7"))
+    found = candidates([node], SCHEME, private=False, robots={7: "198.51.100.7", 8: "198.51.100.8"})
+    assert list(found.by_node.values()) == [Target(ip="198.51.100.7")]
+
+
+def test_without_robot_there_are_no_addresses() -> None:
+    node = robot(("ExternalIP", "198.51.100.7"), ("InternalIP", "10.1.0.7"))
+    found = candidates([node], SCHEME, private=True, robots=None)
+    assert (dict(found.by_node), dict(found.left_out)) == ({}, {"RobotNotEnabled": ("robot",)})
