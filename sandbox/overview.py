@@ -30,7 +30,7 @@ def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
     Args:
         site: this clone's.
         toolchain: has kubectl.
-        width: of the terminal; None where there is none, then every column is shown.
+        width: of the terminal; None where there is none: then every column is shown, and no secret.
 
     Raises:
         NotRunning: the API server does not answer.
@@ -42,11 +42,19 @@ def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
     parts = [aligned(fitted(table, width, EXPENDABLE))]
     if balancers:
         parts.append(aligned([("LOAD BALANCER", "EXTERNAL-IP"), *balancers]))
-    parts.append(f"Console of the cloud: {site.console}")
+    parts.append(console(site, terminal=width is not None))
     running = daemon.find(site)
     possible = [line for line in NEXT if line[0] != SSH or (running and running.backend == MACHINES)]
     parts.append("Next:\n" + aligned([(f"  {command}", what) for command, what in possible]))
     return "\n\n".join(parts)
+
+
+def console(site: Site, *, terminal: bool) -> str:
+    """Where the cloud's console is; with the token on a terminal only, for other output is kept."""
+    if terminal:
+        return f"Console of the cloud: {site.console}"
+    bare = site.console.partition("#")[0]
+    return f"Console of the cloud: {bare} (with its token: './dev status' on a terminal)"
 
 
 def row(node: cluster.NodeState) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.overview import EXPENDABLE, HEADER, aligned, fitted
+from sandbox.overview import EXPENDABLE, HEADER, aligned, console, fitted
+from sandbox.site import open_site
 
 NODE = (
     "ccm-from-scratch-worker-1", "yes", "ccm-from-scratch://4000002", "10.0.0.2", "203.0.113.5", "cpx22",
@@ -30,3 +31,10 @@ def test_what_is_left_is_what_was_there(nodes, width):
     places = [HEADER.index(header) for header in table[0]]
     assert table[1:] == [[node[place] for place in places] for node in nodes]
     assert {"NODE", "READY", "INTERNAL-IP", "EXTERNAL-IP"} <= set(table[0])
+
+
+def test_the_token_of_the_console_is_for_a_terminal_only(tmp_path):
+    site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+    assert f"/_sandbox/console#token={site.token}" in console(site, terminal=True)
+    assert site.token not in console(site, terminal=False)
+    assert f"http://127.0.0.1:{site.port}/_sandbox/console " in console(site, terminal=False)
