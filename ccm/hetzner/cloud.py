@@ -56,7 +56,7 @@ class HetznerCloud:
         self._attached_networks = attached_networks
         metrics = ApiMetrics(registry)
         self._registry = registry
-        self._official = OfficialMetrics(registry)
+        self._official = OfficialMetrics(registry, settings.instances.cache_mode)
         self.api = HetznerApi(
             token=lambda: settings.token.value,
             endpoint=settings.endpoint,

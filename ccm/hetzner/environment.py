@@ -45,12 +45,14 @@ class InstanceSettings:
         copied_labels: Keys of server labels that Nodes get too (our own: ``HCLOUD_INSTANCES_COPY_LABELS``).
         max_age: How old a server's data may be when one is looked up, in seconds, whatever a controller would
             accept; None = not chosen. The cache mode ``off`` means 0; ``one`` and ``all`` make no difference.
+        cache_mode: ``all``, ``one`` or ``off``; stands in metrics.
     """
 
     address_family: str
     zone_label: bool
     copied_labels: frozenset[str]
     max_age: float | None
+    cache_mode: str
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,7 @@ def _instances(variables: Variables) -> InstanceSettings:
         zone_label=variables.boolean("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED", default=True),
         copied_labels=frozenset(label.strip() for label in labels if label.strip()),
         max_age=0.0 if mode == "off" else None if age is None else max(0.0, age),
+        cache_mode=mode,
     )
 
 

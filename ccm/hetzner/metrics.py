@@ -60,9 +60,11 @@ class OfficialMetrics:
 
     Args:
         registry: Where the metrics are registered.
+        mode: ``HCLOUD_SERVER_CACHE_MODE``.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, mode: str = "all") -> None:
+        self._mode = mode
         self._operations = Counter(
             "cloud_controller_manager_operations_total",
             "The total number of operation was called.",
@@ -89,11 +91,11 @@ class OfficialMetrics:
 
     def lookup(self, subsystem: str, *, hit: bool) -> None:
         """Count a lookup of a server for ``instances_v2`` or ``routes``."""
-        self._lookups.labels(subsystem, "all", "hit" if hit else "miss").inc()
+        self._lookups.labels(subsystem, self._mode, "hit" if hit else "miss").inc()
 
     def type_lookup(self, *, hit: bool) -> None:
-        """Count a lookup of load balancer types; the official CCM makes them for no subsystem."""
-        self._type_lookups.labels("none", "all", "hit" if hit else "miss").inc()
+        """Count a lookup of load balancer types; the official CCM always keeps them in mode all."""
+        self._type_lookups.labels("load_balancer", "all", "hit" if hit else "miss").inc()
 
 
 def code_label(code: str) -> str:

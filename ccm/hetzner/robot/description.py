@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from ipaddress import ip_address
 
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, NodeView
 from ccm.cloud.notice import Notice
 from ccm.hetzner.description import PROVIDED_BY, DescriptionOptions, chosen_ipv6, first_of
 from ccm.hetzner.provider_id import MachineId, write
 from ccm.hetzner.robot.client import RobotServer
+from ccm.ip import parse_address
 
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]")
 _ZONES = {"fsn1": "eu-central", "nbg1": "eu-central", "hel1": "eu-central"}
@@ -90,10 +90,10 @@ def _internal(
 def _why_not(text: str, public: set[str], options: DescriptionOptions) -> str:
     if text in public:
         return "it is the external address; start the kubelet with --node-ip=<private address>"
-    try:
-        version = ip_address(text).version
-    except ValueError:
+    address = parse_address(text.partition("%")[0])  # one with a zone is an address of IPv6 to Go's CCM
+    if address is None:
         return "it is no IP address"
+    version = address.version
     if not (options.ipv4 if version == 4 else options.ipv6):
         return f"IPv{version} is not reported, see HCLOUD_INSTANCES_ADDRESS_FAMILY"
     return ""

@@ -420,6 +420,18 @@ async def test_what_the_official_ccm_counts(sky: EmulatedCloud) -> None:
     assert count(subsystem="routes", mode="all", result="hit") == 1
 
 
+async def test_lookups_are_counted_under_the_cache_mode_that_was_chosen(sky: EmulatedCloud) -> None:
+    server = await sky.add_server("a")
+    registry = CollectorRegistry()
+    cloud = open_cloud(sky.environment | {"HCLOUD_SERVER_CACHE_MODE": "off"}, registry=registry)
+    for _ in range(2):
+        await cloud.instances.get(by_id(server), accepted_age=600)
+    await cloud.close()
+    labels = {"subsystem": "instances_v2", "mode": "off", "result": "miss"}
+    name = "cloud_controller_manager_server_cache_requests_total"
+    assert registry.get_sample_value(name, labels) == 2
+
+
 async def test_the_official_name(sky: EmulatedCloud) -> None:
     server = await sky.add_server("a")
     cloud = open_cloud(sky.environment | {"HCLOUD_METRICS_ADDRESS": "127.0.0.1:0"}, provider="hcloud")

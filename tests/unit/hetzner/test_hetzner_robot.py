@@ -82,6 +82,19 @@ def with_internal(*addresses: str) -> NodeView:
         (with_internal("198.51.100.9"), {}, [(EXTERNAL, "198.51.100.9")], 1),
         (with_internal("fd00::7"), {}, [(EXTERNAL, "198.51.100.9")], 1),
         (with_internal("nonsense"), {}, [(EXTERNAL, "198.51.100.9")], 1),
+        (
+            with_internal("::ffff:10.0.0.1"),
+            {},
+            [(EXTERNAL, "198.51.100.9"), (INTERNAL, "::ffff:10.0.0.1")],
+            0,
+        ),
+        (with_internal("fe80::1%eth0"), {}, [(EXTERNAL, "198.51.100.9")], 1),
+        (
+            with_internal("fe80::1%eth0"),
+            {"ipv4": False, "ipv6": True},
+            [(EXTERNAL, "2001:db8:1::1"), (INTERNAL, "fe80::1%eth0")],
+            0,
+        ),
     ],
 )
 def test_addresses(

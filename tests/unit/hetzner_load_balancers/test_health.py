@@ -178,7 +178,7 @@ async def test_looks_at_types_are_counted_under_the_official_name(site: Balancer
     await site.ensure(view("other", 81, uid=OTHER))
     name = "cloud_controller_manager_load_balancer_type_cache_requests_total"
     for result in ("miss", "hit"):
-        labels = {"subsystem": "none", "mode": "all", "result": result}
+        labels = {"subsystem": "load_balancer", "mode": "all", "result": result}
         assert site.registry.get_sample_value(name, labels) == 1, result
 
 
