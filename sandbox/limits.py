@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sandbox import stack_settings
+from sandbox import daemon, stack_settings
 from sandbox.environment import MACHINES, STACKS
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import Choice
@@ -210,7 +210,7 @@ def wanted(site: Site, choice: Choice, servers: int) -> Wanted:
     unbuilt = toolchain.unbuilt(site.cache, choice.components)
     cached = sum(DISK_OF_KUBERNETES if one in CONTROL_PLANE else DISK_OF_A_PROGRAM for one in unbuilt)
     if choice.kind != MACHINES:
-        return Wanted(control_planes=1, cached=cached)
+        return Wanted(control_planes=int(daemon.find(site) is None), cached=cached)
     running = running_machines(site.state)
     return Wanted(
         machines=max(0, servers - running),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pretended import pretended_sandbox
 
 from sandbox import host, limits, stack_settings
 from sandbox.environment import HOLLOW, MACHINES
@@ -106,6 +107,11 @@ def test_what_is_not_there_yet_is_wanted(clone):
     hollow = limits.wanted(clone, Choice(HOLLOW), 3)
     assert (hollow.machines, hollow.control_planes) == (0, 1)
     assert machines.cached > hollow.cached == limits.DISK_OF_KUBERNETES
+
+
+def test_what_runs_already_is_not_wanted_again(clone):
+    with pretended_sandbox(clone, HOLLOW):
+        assert limits.wanted(clone, Choice(HOLLOW), 3).instances == 0
 
 
 def test_what_is_in_the_cache_needs_no_place(clone):
