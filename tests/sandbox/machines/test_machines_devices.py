@@ -33,14 +33,17 @@ def test_both_versions_of_cgroups_keep_processes_from_disks(kind, tmp_path):
     if not host:
         pytest.skip(f"the host has no {kind} that decides about devices")
     site = host[0].base / f"ccmfs-test-{uuid.uuid4().hex}"
-    (site / "machine").mkdir(parents=True)
+    pod = site / "machine/pod"
+    pod.mkdir(parents=True)
     try:
         for _ in range(70):  # as often as machines start; the kernel takes 64 programs
             devices.fence(site, kind)
+        if kind == "cgroup":
+            (pod / "devices.allow").write_text("a *:* rwm")  # as runc does for a privileged Pod
         numbers = {"disk": some_disk()[1], "null": "c 1 3", "tun": "c 10 200"}
         opened = {}
         for name, number in numbers.items():
-            command = ["sh", "-c", OPEN, "sh", str(site / "machine"), str(tmp_path / name), number]
+            command = ["sh", "-c", OPEN, "sh", str(pod), str(tmp_path / name), number]
             done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
             opened[name] = "Operation not permitted" not in done.stderr
             assert (tmp_path / name).exists(), done.stderr
