@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import uuid
 from pathlib import Path
@@ -14,17 +16,23 @@ pytestmark = pytest.mark.machines
 OPEN = 'echo 0 >"$1/cgroup.procs"; mknod "$2" $3 && head -c 0 "$2"; exec 3<"$2"'
 
 
-def some_disk() -> tuple[str, str]:
-    """Name and numbers of a block device of this host."""
-    for line in Path("/proc/partitions").read_text().splitlines()[2:]:
-        major, minor, blocks, name = line.split()
-        if int(blocks):
-            return name, f"b {major} {minor}"
-    return pytest.skip("the host has no block device")
+@pytest.fixture
+def disk(tmp_path) -> tuple[str, str]:
+    """Name and numbers of a block device that this test may open, so that a refusal is the fence's."""
+    lines = [line.split() for line in Path("/proc/partitions").read_text().splitlines()[2:]]
+    for name, major, minor in [("loop0", 7, 0), *((line[3], int(line[0]), int(line[1])) for line in lines)]:
+        node = tmp_path / f"own-{name}"
+        os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(major, minor))
+        try:
+            os.close(os.open(node, os.O_RDONLY))
+        except OSError:
+            continue
+        return name, f"b {major} {minor}"
+    return pytest.skip("the host lets nobody open a block device")
 
 
 @pytest.mark.parametrize("kind", ["cgroup", "cgroup2"])
-def test_both_versions_of_cgroups_keep_processes_from_disks(kind, tmp_path):
+def test_both_versions_of_cgroups_keep_processes_from_disks(kind, disk, tmp_path):
     host = [
         m
         for m in cgroups.discover()
@@ -40,7 +48,7 @@ def test_both_versions_of_cgroups_keep_processes_from_disks(kind, tmp_path):
             devices.fence(site, kind)
         if kind == "cgroup":
             (pod / "devices.allow").write_text("a *:* rwm")  # as runc does for a privileged Pod
-        numbers = {"disk": some_disk()[1], "null": "c 1 3", "tun": "c 10 200"}
+        numbers = {"disk": disk[1], "null": "c 1 3", "tun": "c 10 200"}
         opened = {}
         for name, number in numbers.items():
             command = ["sh", "-c", OPEN, "sh", str(pod), str(tmp_path / name), number]
@@ -52,10 +60,10 @@ def test_both_versions_of_cgroups_keep_processes_from_disks(kind, tmp_path):
         assert cgroups.remove([site]) == []
 
 
-async def test_the_root_of_a_machine_does_not_open_the_hosts_disks(world, backend):
+async def test_the_root_of_a_machine_does_not_open_the_hosts_disks(world, backend, disk):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
-    name, numbers = some_disk()
+    name, numbers = disk
     before = await world.ssh(1, f"mknod /root/disk {numbers} && head -c 1 /root/disk | wc -c")
     assert "Operation not permitted" in before
     # What a root who wants out would try next.
