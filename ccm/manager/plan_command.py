@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     try:
         if asked.settings_from:
             deployed = asyncio.run(_deployed(asked, flags, variables))
-            flags, variables = _together(asked, flags, deployed, variables)
+            flags, variables = together(asked, flags, deployed, variables)
             print(deployed.describe(asked.settings_from), file=sys.stderr)
         return _plan(asked, flags, variables)
     except ConfigurationError as error:
@@ -104,10 +104,17 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         return FAILED
 
 
-def _together(
+def together(
     asked: Asked, own: ParsedFlags, deployed: Deployed, variables: Mapping[str, str]
 ) -> tuple[ParsedFlags, Mapping[str, str]]:
-    """Settings of the Deployment, with what was given here on top."""
+    """Settings of the Deployment, with what was given here on top.
+
+    Args:
+        asked: The command line.
+        own: Its flags.
+        deployed: What the Deployment says.
+        variables: The caller's environment.
+    """
     flags = parse_flags(FLAGS, [*deployed.flags, *asked.flags])
     # How a Pod reaches the API server is no way for us.
     reach = {name: own[name] for name in ("kubeconfig", "master")}

@@ -11,8 +11,10 @@ import yaml
 
 from ccm.errors import ConfigurationError
 from ccm.kube.memory import MemoryTransport
-from ccm.manager.deployed import settings_from
-from ccm.manager.plan_command import read_command_line
+from ccm.manager.deployed import Deployed, settings_from
+from ccm.manager.flag_table import FLAGS
+from ccm.manager.flags import parse_flags
+from ccm.manager.plan_command import read_command_line, together
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "deployment.yaml"
 METRICS = {"HCLOUD_METRICS_ADDRESS": "127.0.0.1:8233"}  # said by the manifest itself
@@ -45,11 +47,11 @@ async def test_our_own_manifest_with_the_token_from_its_mounted_file() -> None:
 async def test_what_the_caller_has_himself_wins_and_no_secret_is_read_for_it() -> None:
     manifest = next(one for one in yaml.safe_load_all(MANIFEST.read_text()) if one["kind"] == "Deployment")
     transport = cluster(manifest)
-    own = {"HCLOUD_TOKEN": "mine", "HCLOUD_NETWORK": "other", "HOME": "/"}
+    own = {"HCLOUD_TOKEN": "mine", "HCLOUD_NETWORK": "other", "CCM_CLUSTER_ID": "c", "HOME": "/"}
     found = await settings_from("deployment/ccm-from-scratch", transport, own)
     assert found.variables == METRICS
-    assert found.own == ("HCLOUD_NETWORK", "HCLOUD_TOKEN")
-    assert "those of this shell win: HCLOUD_NETWORK, HCLOUD_TOKEN" in found.describe("x")
+    assert found.own == ("CCM_CLUSTER_ID", "HCLOUD_NETWORK", "HCLOUD_TOKEN")
+    assert "those of this shell win: CCM_CLUSTER_ID, HCLOUD_NETWORK" in found.describe("x")
     assert not [one for one in transport.requests if "/secrets/" in one.path]
 
 
@@ -111,3 +113,17 @@ def test_the_command_line() -> None:
     assert (asked.subject, asked.other, asked.settings_from) == ("services", "official", "deployment/a/b")
     assert asked.flags == ("--v=2",)
     assert read_command_line([]).subject == ""
+
+
+def test_what_is_given_here_wins_over_the_deployment_but_for_the_pods_way_to_the_api_server() -> None:
+    deployed = Deployed(
+        ("--cloud-provider=hcloud", "--kubeconfig=/in/the/pod", "--v=4"), {"HCLOUD_NETWORK": "net"}
+    )
+    asked = read_command_line(["--settings-from=deployment/a", "--cloud-provider=ccm-from-scratch"])
+    own = parse_flags(FLAGS, asked.flags)
+    flags, variables = together(asked, own, deployed, {"HCLOUD_TOKEN": "mine"})
+    assert flags.problems == ()
+    assert flags["cloud-provider"] == "ccm-from-scratch"
+    assert flags["v"] == 4
+    assert flags["kubeconfig"] == ""
+    assert variables == {"HCLOUD_NETWORK": "net", "HCLOUD_TOKEN": "mine"}
