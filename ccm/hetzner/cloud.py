@@ -173,7 +173,9 @@ def _metrics_server(
     settings: env.Settings, dialect: Dialect, registry: CollectorRegistry
 ) -> MetricsServer | None:
     enabled = dialect.official if settings.metrics_enabled is None else settings.metrics_enabled
-    return MetricsServer(registry, settings.metrics_address) if enabled and not settings.dry_run else None
+    if not enabled or settings.dry_run or not settings.metrics_address:
+        return None
+    return MetricsServer(registry, settings.metrics_address)
 
 
 def _robot(settings: env.RobotSettings, *, credulous: bool) -> RobotMachines | None:

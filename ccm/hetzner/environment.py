@@ -105,7 +105,7 @@ class Settings:
         debug: Log requests and answers.
         metrics_enabled: Serve metrics on an address of their own too; None = not chosen, then only the
             official name does.
-        metrics_address: Where, as ``host:port``; an empty host means all.
+        metrics_address: Where, as ``host:port``; an empty host means all. Empty = nowhere.
         network: The private network.
         instances: What Nodes get.
         robot: Dedicated servers.

@@ -155,12 +155,18 @@ class Variables:
         return text
 
     def address(self, name: str, default: str) -> str:
-        """``host:port``; the host may be empty."""
+        """``host:port``, where the host may be empty; with a warning empty, if it is none.
+
+        The official CCM starts all the same and can't listen.
+        """
         text = self.text(name, default)
         port = text.rpartition(":")[2] if ":" in text else ""
-        if not (port.isascii() and port.isdigit() and int(port) < 65536):
-            self._wrong(name, text, "an address like :8233 or 127.0.0.1:8233")
-        return text
+        if port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 65536:
+            return text
+        self.warnings.append(
+            f"{name}: {text!r} is not an address like :8233 or 127.0.0.1:8233; nothing listens there"
+        )
+        return ""
 
     def secret(self, name: str) -> Secret | None:
         """A secret from ``name``, or from the file that ``name_FILE`` tells; None = neither is set."""

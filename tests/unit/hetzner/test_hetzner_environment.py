@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.errors import ConfigurationError
+from ccm.hetzner import open_cloud
 from ccm.hetzner.environment import read
 from ccm.hetzner.variables import parse_bool, parse_duration
 
@@ -101,9 +102,8 @@ def test_all_problems_are_told_together() -> None:
         HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE="10.0.0.0/33",
         HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE="random",
         HCLOUD_ENDPOINT="api.hetzner.cloud",
-        HCLOUD_METRICS_ADDRESS="localhost",
     )
-    assert len(found) == 9
+    assert len(found) == 8
     assert "HCLOUD_INSTANCES_ADDRESS_FAMILY: 'ipv5' is not ipv4 or ipv6 or dualstack" in found
 
 
@@ -267,3 +267,12 @@ def test_private_addresses_without_a_network_are_odd_and_no_reason_to_stop() -> 
     settings = read(MINIMAL | {"HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP": "true"})
     assert settings.load_balancers.use_private_ip
     assert "needs HCLOUD_NETWORK" in settings.warnings[0]
+
+
+@pytest.mark.parametrize("address", ["localhost", ":port", ":99999", ":"])
+def test_an_address_for_metrics_that_is_none_is_no_reason_to_stop(address: str) -> None:
+    settings = read(MINIMAL | {"HCLOUD_METRICS_ADDRESS": address, "HCLOUD_METRICS_ENABLED": "true"})
+    assert f"HCLOUD_METRICS_ADDRESS: {address!r} is not an address" in settings.warnings[0]
+    assert (
+        open_cloud(MINIMAL | {"HCLOUD_METRICS_ADDRESS": address}, provider="hcloud")._metrics_server is None
+    )
