@@ -61,7 +61,7 @@ async def test_requests_on_their_way_are_taken_off_the_servers_word() -> None:
 
 async def test_the_most_important_goes_first() -> None:
     tokens = budget()
-    tokens.observe(3600, 60)
+    tokens.observe(3600, 168)
     order: list[str] = []
 
     async def work(name: str, priority: Priority) -> None:
@@ -74,6 +74,24 @@ async def test_the_most_important_goes_first() -> None:
             group.create_task(work(name, priority))
     assert order == ["n1", "n2", "lb"]
     assert 14 < now() < 17
+
+
+async def test_a_service_that_is_changed_all_the_time_leaves_routes_and_nodes_theirs() -> None:
+    tokens = budget()
+    tokens.observe(3600, 200)
+    for _ in range(20):
+        await tokens.acquire(BALANCERS)
+        tokens.release()
+    flapping = asyncio.create_task(tokens.acquire(BALANCERS))
+    await asyncio.sleep(0)
+    assert tokens.waiting == 1, "a twentieth of the bucket is not for Services"
+    for _ in range(50):
+        await tokens.acquire(Priority.ROUTES)
+        tokens.release()
+        await tokens.acquire(NODES)
+        tokens.release()
+    assert now() < 0.1, "nobody waits behind a Service"
+    flapping.cancel()
 
 
 async def test_sweeps_leave_a_reserve_that_nodes_may_use() -> None:
