@@ -10,7 +10,7 @@ from ccm.kube.objects import LoadBalancerIngress, Service
 
 # Of a Service, that a cloud gets to see. Tens of thousands fit into an object, and no load balancer takes
 # more than dozens; it takes the node ports of a whole cluster to have so many.
-MOST_PORTS = 4096
+MOST_PORTS = 1024
 
 
 @dataclass(frozen=True, slots=True)
