@@ -243,7 +243,8 @@ class _Door:
         except (OSError, TimeoutError) as error:  # TLS that was not agreed on is an OSError
             log.debug("connection_ended", why=repr(error))
         finally:
-            if isinstance(transport, asyncio.WriteTransport):
+            # One that is closed must not be aborted: asyncio's of TLS fails at that in Python up to 3.11.2.
+            if isinstance(transport, asyncio.WriteTransport) and not protocol.closed.is_set():
                 transport.abort()
             connection.close()
 

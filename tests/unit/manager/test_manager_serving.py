@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import structlog
 import trustme
 from aiohttp import web
 
@@ -82,6 +83,10 @@ async def opened(
 
 
 async def test_one_request_is_answered_and_the_connection_ends(contexts) -> None:
+    with structlog.testing.capture_logs() as logged:
+        async with opened(contexts, QUICK) as site:
+            assert b"here" in await site.ask()
+    assert [line["event"] for line in logged if line["log_level"] != "debug"] == []
     async with opened(contexts, QUICK) as site:
         answer = await site.ask()
         assert answer.startswith(b"HTTP/1.1 200")
