@@ -27,8 +27,8 @@ _ADDRESS_FIELDS = ("network_cidr", "subnet_cidr", "cluster_cidr", "service_cidr"
 MOST_SOURCES = 100
 """A rule of a Hetzner firewall takes no more ranges."""
 WHO_MAY_REACH_IT = """say who may reach SSH and the Kubernetes API of the servers, which stand on the Internet
-      pulumi config set --path 'sshAllowedCidrs[0]' 198.51.100.7    with your address for this one, or a range
-      pulumi config set --path 'sshAllowedCidrs[0]' any             for everybody"""
+      pulumi config set sshAllowedCidrs 198.51.100.7    with your address for this one, or a range
+      pulumi config set sshAllowedCidrs any             for everybody"""
 
 T = TypeVar("T")
 
@@ -223,8 +223,8 @@ class _Reader:
 
     def sources(self, field: str, *, unsaid: str = "") -> tuple[str, ...]:
         """Ranges for a firewall. `unsaid` is the problem when there are none, if that is one."""
-        examples = '["198.51.100.7", "2001:db8::/48"], or ["any"]'
-        allowed = f"give a list of at most {MOST_SOURCES} addresses and ranges, such as {examples}"
+        examples = '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]'
+        allowed = f"give an address, a range, or a list of at most {MOST_SOURCES}, such as {examples}; or any"
         ranges = self._take(field, _sources, allowed, None)
         if ranges == () and unsaid:
             self.problems.append(Problem(key_of(field), None, unsaid))
@@ -237,7 +237,8 @@ class _Reader:
                 raise ValueError
             return labels
 
-        allowed = 'give a JSON object of texts with the syntax of Kubernetes labels, such as {"team": "shop"}'
+        type_this = "pulumi config set --path labels.team shop"
+        allowed = f"give texts with the syntax of Kubernetes labels, such as by: {type_this}"
         return self._take(field, parse, allowed, {})
 
     def file(self, field: str) -> str:
@@ -297,7 +298,8 @@ def _range(value: Any) -> ipaddress.IPv4Network:
 
 
 def _sources(value: Any) -> tuple[str, ...]:
-    ranges = [part for item in _json(value, list) for part in _source(item)]
+    one = isinstance(value, str) and not value.startswith("[")
+    ranges = [part for item in ([value] if one else _json(value, list)) for part in _source(item)]
     if len(ranges) > MOST_SOURCES:
         raise ValueError
     return tuple(dict.fromkeys(ranges))

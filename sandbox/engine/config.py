@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,11 @@ def is_sealed(value: Any) -> bool:
     return isinstance(value, dict) and list(value) == ["secure"]
 
 
+def is_structured(value: Any) -> bool:
+    """Tell whether this is a list or a mapping of a stack file; a text with JSON in it is neither."""
+    return isinstance(value, list | dict) and not is_sealed(value)
+
+
 def has_sealed(values: Mapping[str, Any]) -> bool:
     """Tell whether any value is, or contains, an encrypted one."""
     return any(is_sealed(part) for part in parts(dict(values)))
@@ -124,8 +129,9 @@ def resolve(project: Project, stack: StackFile, crypter: Crypter | None) -> Conf
         values[name], is_secret = open_value(value, crypter) if crypter else (to_text(value), False)
         if is_secret:
             secrets.add(name)
+    plain = {full_key(project.name, key) for key, value in stack.config.items() if not is_structured(value)}
     for key, schema in project.config.items():
-        _check(full_key(project.name, key), schema, values, stack.path)
+        _check(full_key(project.name, key), schema, values, plain, stack.path)
     return Configuration(values, tuple(sorted(secrets & values.keys())))
 
 
@@ -144,7 +150,7 @@ def _default(key: str, schema: Any) -> tuple[Any, bool]:
     return schema.get("value", schema.get("default")), bool(schema.get("secret"))
 
 
-def _check(name: str, schema: Any, values: Mapping[str, str], path: Path) -> None:
+def _check(name: str, schema: Any, values: Mapping[str, str], plain: Collection[str], path: Path) -> None:
     if not _is_typed(schema):
         return
     wanted = schema.get("type")
@@ -155,7 +161,8 @@ def _check(name: str, schema: Any, values: Mapping[str, str], path: Path) -> Non
                 name, f"is required: add it to {path.name} or run 'pulumi config set {key} VALUE'"
             )
         return
-    if wanted and not _matches(wanted, schema, values[name]):
+    misshapen = wanted in ("array", "object") and name in plain  # the CLI takes no JSON in a text for them
+    if wanted and (misshapen or not _matches(wanted, schema, values[name])):
         raise ConfigError(name, f"must be of type {wanted}, not '{values[name]}'")
 
 

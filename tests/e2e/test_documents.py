@@ -31,7 +31,7 @@ NOT_RUN = {
     "export PULUMI_BACKEND_URL=file://~": f"the block after it {ACCOUNT}",
     "cp Pulumi.hetzner.yaml.example Pulumi.hetzner.yaml": ACCOUNT,
     "pulumi stack init hetzner": ACCOUNT,
-    "pulumi config set --path 'sshAllowedCidrs[0]' 198.51.100.7": ACCOUNT,
+    "pulumi config set sshAllowedCidrs 198.51.100.7": ACCOUNT,
     "pulumi up -s hetzner": ACCOUNT,
     "python -m ccm plan --settings-from=deployment/kube-system/hcloud-cloud-controller-manager": (
         "the official CCM does not run here"

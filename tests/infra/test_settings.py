@@ -33,7 +33,7 @@ def test_defaults_are_good(defaults):
 def test_schema_and_settings_have_the_same_keys():
     schema = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
     assert set(schema) == {key_of(field) for field in Settings.__dataclass_fields__}
-    assert all({"type", "description", "default"} <= set(entry) for entry in schema.values())
+    assert all({"description", "default"} <= set(entry) for entry in schema.values())
 
 
 def test_committed_stacks_only_set_known_keys():
@@ -163,12 +163,40 @@ SOURCES = ("sshAllowedCidrs", "nodePortAllowedCidrs")
 @pytest.mark.parametrize("key", SOURCES)
 @pytest.mark.parametrize(
     "ranges",
-    ['"198.51.100.7/32"', "any", "{}", "[7]", '["Any"]', '["x/1"]', '["198.51.100.7/24"]', '["0.0.0.0"]'],
+    [
+        '"198.51.100.7"',
+        "Any",
+        "",
+        "7",
+        "{}",
+        "[7]",
+        '["Any"]',
+        "x/1",
+        "198.51.100.7/24",
+        "0.0.0.0",
+        "[any",
+        "[[]]",
+    ],
 )
 def test_what_names_nobody_in_a_firewall(defaults, key, ranges):
     found = problems_of(changed(defaults, **{key: ranges}))
     assert set(found) == {key}
-    assert '["198.51.100.7", "2001:db8::/48"], or ["any"]' in found[key]
+    assert '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]; or any' in found[key]
+
+
+@pytest.mark.parametrize("key", SOURCES)
+@pytest.mark.parametrize("who", ["any", "198.51.100.7", "198.51.100.0/24", "2001:db8::1"])
+def test_one_source_needs_no_list(defaults, key, who):
+    one, listed = (read_settings(changed(defaults, **{key: text})) for text in (who, json.dumps([who])))
+    assert one == listed
+
+
+def test_what_may_be_said_in_two_ways_has_no_type():
+    """Pulumi refuses a text where a list is declared, and a list where a text is, before the program runs."""
+    schema = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
+    assert [key for key, entry in schema.items() if "type" not in entry] == [
+        f"ccm-from-scratch:{key}" for key in SOURCES
+    ]
 
 
 def test_more_ranges_than_a_rule_takes(defaults):
@@ -190,7 +218,7 @@ def test_who_may_reach_the_servers_has_to_be_said(defaults, left_out):
     assert set(said) == {"sshAllowedCidrs", "subnetCidr"}
     assert "is not set" in said["sshAllowedCidrs"]
     if not left_out:
-        assert "pulumi config set --path 'sshAllowedCidrs[0]' any " in said["sshAllowedCidrs"]
+        assert "pulumi config set sshAllowedCidrs any " in said["sshAllowedCidrs"]
 
 
 @given(st.lists(st.one_of(st.just("any"), st.ip_addresses().map(str), st.text(max_size=20)), max_size=5))

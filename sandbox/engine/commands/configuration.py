@@ -11,7 +11,7 @@ from typing import Any
 
 from sandbox.engine import paths
 from sandbox.engine.cli import BANNER
-from sandbox.engine.config import StackFile, full_key, has_sealed, is_sealed, open_value
+from sandbox.engine.config import StackFile, full_key, has_sealed, is_sealed, is_structured, open_value
 from sandbox.engine.errors import ConfigError, UsageError
 from sandbox.engine.values import parts, transform
 from sandbox.engine.workspace import Workspace, open_workspace
@@ -85,7 +85,10 @@ def _set(arguments: argparse.Namespace, workspace: Workspace, file: StackFile) -
         crypter = workspace.crypter(file.salt if has_sealed(file.config) else None)
         file.salt = crypter.salt
         value = {"secure": crypter.encrypt(text)}
-    file.config[stored] = _placed(file.config.get(stored), path[1:], value)
+    # as with the CLI, a plain value gives way to a list or a mapping; further down it does not
+    there = file.config.get(stored)
+    there = there if is_structured(there) else None
+    file.config[stored] = _placed(there, path[1:], value)
     file.save()
 
 
@@ -110,6 +113,9 @@ def _placed(tree: Any, path: tuple[paths.Segment, ...], value: Any) -> Any:
     if not path:
         return value
     key, rest = path[0], path[1:]
+    if tree is not None and not isinstance(tree, list if isinstance(key, int) else dict):
+        wanted = "an array" if isinstance(key, int) else "a map"
+        raise UsageError(f"'{key}' can't be set: expected {wanted} there")
     if isinstance(key, int):
         items = list(tree or [])
         if key > len(items):

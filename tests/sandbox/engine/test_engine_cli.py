@@ -99,6 +99,9 @@ def test_configuration_is_set_read_listed_and_removed(lab: Lab) -> None:
     assert listed["lab:word"] == {"secret": True}
     assert listed["lab:deep"]["value"] == '{"list":[{"port":80}]}'
     assert (lab.project / "Pulumi.dev.yaml").read_text().startswith("# kept\n")
+    lab.run("config", "set", "--path", "name[0]", "Berta")  # as with the CLI, a plain value gives way
+    assert lab.run("config", "get", "name").out == '["Berta"]\n'
+    assert "expected an array" in lab.run("config", "set", "--path", "deep.list[0].port[0]", "1").err
     assert lab.run("config", "rm", "old").status == 0
     assert lab.run("config", "get", "old").status == 1
 
@@ -120,6 +123,20 @@ def test_programs_get_typed_configuration(lab: Lab) -> None:
     pulumi.export("all", [c.require_int("count"), c.require_bool("active"), c.require_object("zones")])
     """)
     assert lab.outputs() == {"all": [3, True, ["a", "b"]]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"), [("{type: array, items: {type: string}}", '["a"]'), ("{type: object}", '{"a": "b"}')]
+)
+def test_json_in_a_text_is_no_list_and_no_mapping(lab: Lab, schema: str, value: str) -> None:
+    """The genuine CLI refuses it (validateStackConfigValue); without a type the program gets the text."""
+    lab.program("pulumi.export('n', pulumi.Config().get('n'))")
+    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\nconfig:\n  n: {schema}\n")
+    lab.run("config", "set", "n", value)
+    assert "'lab:n' must be of type" in lab.run("up", "--yes").err
+    lab.write("Pulumi.yaml", "name: lab\nruntime: python\nconfig:\n  n: {default: []}\n")
+    assert lab.run("up", "--yes").status == 0
+    assert lab.outputs() == {"n": value}
 
 
 def test_the_program_may_lie_in_a_folder_of_its_own(lab: Lab) -> None:
