@@ -64,26 +64,32 @@ class Membership(Resource, module="ccm-from-scratch", name="Membership"):
 
 
 def make_room_script(node: str, server_id: str) -> str:
-    """Deletes the node unless it is the one of that server, and the password of one that isn't there.
+    """Deletes the node unless it is the one of that server, and the password of any other machine.
 
     A cluster that isn't there yet has no nodes. A node without an ID has not been looked at by the
-    cloud-controller-manager and may be the one that we wait for.
+    cloud-controller-manager and may be the one that we wait for. It may as well be the predecessor's: k3s
+    ends when its Node is deleted, systemd starts it again, and until its server is gone it is back with a new
+    Secret (https://github.com/k3s-io/k3s/issues/13072). So that Node stays for the machine that comes,
+    without the password; k3s makes the Secret anew for a machine that is there already.
     """
     name = shlex.quote(node)
     return f"""command -v k3s >/dev/null || exit 0
 k3s kubectl get --raw /readyz >/dev/null 2>&1 || exit 0
 node=$(k3s kubectl get node {name} --ignore-not-found -o jsonpath='{{.kind}} {{.spec.providerID}}') || exit 1
 case "$node" in
-  'Node ' | *://{server_id}) ;;
+  *://{server_id}) ;;
+  'Node ') {_delete_password(node)} ;;
   *) {leave_script(node)} ;;
 esac"""
 
 
 def leave_script(node: str) -> str:
     """Deletes the node, then its password: the machine could come back as long as that is there."""
-    return (
-        f"{_DELETE_NODE} {shlex.quote(node)} && {_DELETE_PASSWORD} {shlex.quote(f'{node}.node-password.k3s')}"
-    )
+    return f"{_DELETE_NODE} {shlex.quote(node)} && {_delete_password(node)}"
+
+
+def _delete_password(node: str) -> str:
+    return f"{_DELETE_PASSWORD} {shlex.quote(f'{node}.node-password.k3s')}"
 
 
 async def _run(host: Host, script: str, what: str, connect_seconds: float) -> None:

@@ -33,9 +33,16 @@ esac
     return run
 
 
-@pytest.mark.parametrize("provider_id", ["", "hcloud://42", "ccm-from-scratch://42"])
-def test_a_node_of_this_server_or_of_none_stays(k3s, provider_id):
+@pytest.mark.parametrize("provider_id", ["hcloud://42", "ccm-from-scratch://42"])
+def test_a_node_of_this_server_stays(k3s, provider_id):
     assert k3s(make_room_script("w-1", "42"), node=f"Node {provider_id}") == ""
+
+
+def test_a_node_that_nobody_has_looked_at_stays_without_its_password(k3s):
+    """A predecessor that came back once more would keep the name with it."""
+    (password,) = k3s(make_room_script("w-1", "42"), node="Node ").splitlines()
+    assert "delete secret" in password
+    assert password.endswith(" w-1.node-password.k3s")
 
 
 @pytest.mark.parametrize("provider_id", ["hcloud://41", "ccm-from-scratch://142", "hcloud://421"])
