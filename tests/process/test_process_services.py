@@ -12,7 +12,7 @@ from process_world import Ccm, World
 from ccm.controllers.names import AUTOSCALER_TAINT, CLEANUP_FINALIZER
 from ccm.controllers.service.patches import write_status
 from ccm.kube.errors import KubernetesError
-from ccm.kube.objects import LoadBalancerIngress, Service
+from ccm.kube.objects import LoadBalancerIngress, Service, decode_object
 from ccm.kube.transport import KubernetesTransport
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -241,10 +241,9 @@ async def test_services_of_other_classes_are_left_alone(world: World) -> None:
 
 
 async def test_the_api_server_refuses_a_status_for_a_service_of_before(world: World) -> None:
-    await create(world, "web", type="ClusterIP")
+    old = decode_object(await create(world, "web", type="ClusterIP"), Service)
     transport = await KubernetesTransport.connect(environment={}, kubeconfig=str(world.kubeconfig))
     try:
-        old = await transport.get(f"{SERVICES}/web", Service)
         await gone(world, "web")
         await create(world, "web", type="ClusterIP")
         with pytest.raises(KubernetesError):

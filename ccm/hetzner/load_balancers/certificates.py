@@ -186,16 +186,8 @@ class Certificates:
         self, service: ServiceView, stays: Collection[int], left: Collection[int], *, dry: bool
     ) -> Swept:
         swept = Swept()
-        # Asked anew: who uses a certificate is nothing that may be old when it is deleted.
-        listed = await self._api.list(
-            "/certificates",
-            "certificates",
-            Certificate,
-            priority=Priority.LOAD_BALANCERS,
-            params={"label_selector": f"{SERVICE_UID}={service.uid}"},
-        )
-        for one in listed.items:
-            if one.id in stays or not _may_go(one, service, self._cluster):
+        for one in await self._of(service):
+            if one.id in stays:
                 continue
             name = f"managed certificate {one.name} ({one.id})"
             try:
@@ -210,6 +202,34 @@ class Certificates:
             text = f"{name} was requested for this Service and stays, because {who} uses it"
             swept.notices.append(Notice("ManagedCertificateKept", text, warning=False))
         return swept
+
+    async def _of(self, service: ServiceView) -> list[Certificate]:
+        """What we requested for a Service, asked anew: who uses it may not be old when it is deleted.
+
+        That one is gone which was there before is not believed of the list alone.
+        """
+        listed = await self._api.list(
+            "/certificates",
+            "certificates",
+            Certificate,
+            priority=Priority.LOAD_BALANCERS,
+            params={"label_selector": f"{SERVICE_UID}={service.uid}"},
+        )
+        found = {one.id: one for one in listed.items}
+        for one in [*self.view.contents.by_id.values()]:
+            if one.id not in found and _may_go(one, service, self._cluster):
+                found |= await self._look(one.id)
+        return [one for one in found.values() if _may_go(one, service, self._cluster)]
+
+    async def _look(self, number: int) -> Mapping[int, Certificate]:
+        """One certificate by its id; empty when there is none."""
+        path = f"/certificates/{number}"
+        try:
+            one = await self._api.get(path, "certificate", Certificate, priority=Priority.LOAD_BALANCERS)
+        except NotFound:
+            self.view.remove(number)
+            return {}
+        return {number: one}
 
     async def _delete(self, certificate: Certificate) -> bool:
         """Delete a certificate; False = it is in use after all."""
