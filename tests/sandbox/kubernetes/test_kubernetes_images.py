@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -35,6 +36,19 @@ def running(*command, **variables):
     finally:
         process.terminate()
         process.communicate(timeout=10)
+
+
+def until_it_listens(port):
+    """Wait for a program that says that it starts before it listens."""
+    end = time.monotonic() + 10
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        else:
+            return
 
 
 def ask(port, path, **options):
@@ -92,6 +106,7 @@ def test_whoami_takes_the_variables_and_paths_of_the_program_of_that_name(machin
         machine_programs.bin / "whoami", WHOAMI_PORT_NUMBER=str(port), WHOAMI_NAME="me", PORT="1"
     ) as process:
         assert process.stderr.readline().endswith(f"Starting up on port {port}\n")
+        until_it_listens(port)
         status, text = ask(port, "/x?y=1", headers={"X-Test": "1"})
         assert status == 200
         assert f"Name: me\nHostname: {socket.gethostname()}\nIP: " in text
