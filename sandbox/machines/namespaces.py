@@ -6,13 +6,15 @@ outlive us. A thread may enter a network namespace alone; it must never be one t
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from sandbox.machines import libc
+from sandbox.machines import libc, mounts
 from sandbox.machines.names import NAMESPACES
 
 T = TypeVar("T")
@@ -77,6 +79,29 @@ def delete(name: str) -> None:
     path = NAMESPACES / name
     if exists(name):
         libc.unmount(path, libc.MNT_DETACH)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        in_thread(lambda: _unlink_covered(path))
+
+
+def _unlink_covered(path: Path) -> None:
+    """Remove a name whose mount is covered and can't be reached.
+
+    The first ``ip netns add`` on a host, also one by a CNI plugin, mounts /run/netns on itself, on top of
+    what has been mounted below it. A file that is a mount point in the caller's mount namespace can't be
+    unlinked; where it is one in others alone, unlinking takes those mounts off (mount_namespaces(7)). So this
+    thread takes everything off in a namespace of its own.
+    """
+    libc.unshare(libc.CLONE_NEWNS)
+    path = Path(f"{mounts.leave_the_hosts()}{path}")
+    mounted = mounts.below(path.parent, Path("/proc/thread-self/mountinfo").read_text())
+    for target in (path.parent, path):
+        for _ in range(mounted.count(target)):
+            with contextlib.suppress(OSError):  # it went with one that it was mounted on
+                libc.unmount(target, libc.MNT_DETACH)
     path.unlink(missing_ok=True)
 
 
