@@ -76,6 +76,8 @@ def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list
     """
     try:
         documents = list(yaml.safe_load_all(text))
+    except RecursionError as error:
+        raise Unreadable(f"{name}: lists or tables are nested too deep to be read") from error
     except (yaml.YAMLError, ValueError) as error:
         # The parser's own words have the line, with a caret below the place.
         where = str(error).replace('"<unicode string>"', f'"{name}"')
@@ -233,17 +235,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not files:
         print(_USAGE, end="", file=sys.stderr)
         return MISUSED
-    try:
-        checked = [lint(name, _content(name), for_official=bool(options)) for name in files]
-    except Unreadable as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return MISUSED
-    findings = [finding for _, found in checked for finding in found]
+    return _lint_all(files, for_official=bool(options))
+
+
+def _lint_all(files: Sequence[str], *, for_official: bool) -> int:
+    """Check every file: one that can't be read hides nothing of the others."""
+    services, findings, unreadable = 0, list[Finding](), list[Unreadable]()
+    for name in files:
+        try:
+            number, found = lint(name, _content(name), for_official=for_official)
+        except Unreadable as error:
+            unreadable.append(error)
+        else:
+            services += number
+            findings += found
     for finding in findings:
         print(finding)
-    services = sum(number for number, _ in checked)
-    print(f"{_counted(services, 'Service')} of type LoadBalancer, {_counted(len(findings), 'finding')}")
-    return FOUND if findings else OK
+    if len(unreadable) < len(files):
+        print(f"{_counted(services, 'Service')} of type LoadBalancer, {_counted(len(findings), 'finding')}")
+    for error in unreadable:
+        print(f"Error: {error}", file=sys.stderr)
+    return MISUSED if unreadable else FOUND if findings else OK
 
 
 def _content(name: str) -> str:

@@ -164,6 +164,26 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "'--for=nobody' is not --for=official" in capsys.readouterr().err
 
 
+def test_a_file_that_cant_be_read_hides_nothing_of_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken, bad = tmp_path / "broken.yaml", tmp_path / "bad.yaml"
+    broken.write_text("a: b\n  c: d\n")
+    bad.write_text(BAD)
+    assert main(["lint", str(broken), str(tmp_path / "missing.yaml"), str(bad)]) == 2
+    captured = capsys.readouterr()
+    assert "did you mean load-balancer.hetzner.cloud/type?" in captured.out
+    assert f"{broken}: this is no YAML" in captured.err
+    assert "missing.yaml: can't be read" in captured.err
+
+
+def test_nesting_without_end_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deep = tmp_path / "deep.yaml"
+    deep.write_text("a: " + "[" * 5000)
+    assert main(["lint", str(deep)]) == 2
+    assert capsys.readouterr().err == f"Error: {deep}: lists or tables are nested too deep to be read\n"
+
+
 def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(BAD))
     assert main(["lint", "--for=official", "-"]) == 1
