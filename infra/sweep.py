@@ -243,7 +243,7 @@ async def delete_services(shell: Shell, report: Report) -> list[str]:
     found = await _services(shell)
     if not found:
         return []
-    report(f"deleting {len(found)} Services of type LoadBalancer")
+    report(f"deleting {len(found)} Service{'s' * (len(found) != 1)} of type LoadBalancer")
     await shell.run(deletion_script(found), what="deleting Services", timeout=FINALIZER_SECONDS)
     running = (await shell.run(_RUNNING, what="looking for the CCM", timeout=30)).strip()
     patience = FINALIZER_SECONDS if running else 0

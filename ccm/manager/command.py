@@ -67,7 +67,7 @@ def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int
     if problems or cloud is None:
         for problem in problems:
             print(f"Error: {problem}", file=sys.stderr)
-        print(f"run {NAME} --help for all flags", file=sys.stderr)
+        print("python -m ccm --help tells all flags", file=sys.stderr)
         return MISUSED
     redactor = Redactor.of(environment)
     set_up_logs(form=flags["logging-format"], verbosity=flags["v"], redactor=redactor)

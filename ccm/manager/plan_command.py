@@ -40,6 +40,10 @@ Services, or would act on otherwise, each with what to do before the way back.
 
 Without --kubeconfig the file that KUBECONFIG names is taken, or, without that too, the Pod's service account.
 """
+_WHERE_SETTINGS_ARE = (
+    "flags and environment must be those of the running manager: "
+    "--settings-from=deployment/NAMESPACE/NAME takes them from the cluster"
+)
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ def _plan(asked: Asked, flags: ParsedFlags, variables: Mapping[str, str]) -> int
     metrics = Metrics(VERSION)
     cloud = open_chosen(flags, variables, metrics.registry, problems, dry_run=True)
     if problems or cloud is None:
-        return _complain(problems)
+        return _complain([*problems, *([] if asked.settings_from else [_WHERE_SETTINGS_ARE])])
     set_up_logs(form="text", verbosity=0, redactor=Redactor.of(variables))
     return asyncio.run(_run(asked, Options(flags), cloud, metrics, variables))
 

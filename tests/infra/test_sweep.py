@@ -258,7 +258,7 @@ async def test_services_are_deleted_and_others_stay():
     told = []
     assert await delete_services(cluster, told.append) == ["web"]
     assert list(cluster.services) == ["internal"]
-    assert told == ["deleting 1 Services of type LoadBalancer"]
+    assert told == ["deleting 1 Service of type LoadBalancer"]
 
 
 async def test_without_services_nothing_is_said():

@@ -57,6 +57,13 @@ def test_no_cloud_provider(capsys):
     assert "--cloud-provider cannot be empty" in capsys.readouterr().err
 
 
+def test_a_plan_without_settings_says_where_they_are(capsys):
+    assert main(["plan"]) == 2
+    message = capsys.readouterr().err
+    assert "--cloud-provider cannot be empty" in message
+    assert "--settings-from=deployment/NAMESPACE/NAME takes them from the cluster" in message
+
+
 @pytest.mark.parametrize(("run", "dry"), [(command.run_manager, "false"), (plan_command.main, "true")])
 @pytest.mark.parametrize(("arguments", "told"), [([], "true"), (["--mass-deletion-breaker=false"], "false")])
 def test_the_cloud_is_told_what_concerns_it(monkeypatch, run, dry, arguments, told):
