@@ -41,13 +41,16 @@ class Balancing:
     announcer: Announcer
     metrics: ServiceMetrics
 
-    async def sync(self, known: Known, nodes: list[Node], *, announced: bool) -> None:
+    async def sync(self, known: Known, nodes: list[Node], *, announced: bool) -> int:
         """Create the load balancer, or make it as wanted.
 
         Args:
             known: The Service.
             nodes: Those behind it.
             announced: Tell the owner even if nothing is to be done.
+
+        Returns:
+            How many steps that took in the cloud.
 
         Raises:
             ServiceNotSynced: it is not as wanted.
@@ -63,12 +66,13 @@ class Balancing:
             async with saying("failed to ensure load balancer"):
                 result = await self._call(known, nodes)
             if result is None:
-                return
+                return 0
             status_changed = await self._write_status(known, service, status_of(result.ingress))
         if not nodes and (announced or result.steps):
             self.announcer.warn(service, "UnAvailableLoadBalancer", NO_NODES)
         if announced or result.steps or status_changed:
             tell(service, "EnsuredLoadBalancer", "Ensured load balancer")
+        return len(result.steps)
 
     async def update_hosts(self, known: Known, nodes: list[Node]) -> None:
         """The Service is as it was, only the Nodes behind it changed.

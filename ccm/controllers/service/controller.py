@@ -7,7 +7,8 @@ puts an older set of Nodes over a newer one.
 
 Where we differ from upstream on purpose: Events come only when something was done; a Service under deletion
 without our finalizer is left alone; a Service of a foreign class is never touched; drift, also of the status,
-is repaired; Nodes that are drained to be deleted leave at once.
+is repaired; Nodes that are drained to be deleted leave at once; an owner who changes one Service again and
+again waits, so that the others need not.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ccm.controllers.service.errors import ServiceNotSynced
 from ccm.controllers.service.hosts import Hosts, hosts_among
 from ccm.controllers.service.known import Known
 from ccm.controllers.service.metrics import ServiceMetrics
+from ccm.controllers.service.pace import UNTOLD, Pace
 from ccm.controllers.service.policy import (
     Classes,
     has_finalizer,
@@ -112,6 +114,7 @@ class ServiceController:
         self._known: dict[str, Known] = {}
         self._foreign: set[str] = set()
         self._hosts = Hosts()
+        self._pace = Pace()
         self._turns = asyncio.Semaphore(max(1, self._options.concurrent_syncs))
         services.add_handler(self._on_service)
         nodes.add_handler(self._on_node)
@@ -154,6 +157,7 @@ class ServiceController:
             # What we know of goes even if somebody took our finalizer away.
             async with self._turns:
                 await self._cleanup.release(service)
+            self._pace.spend(key, UNTOLD, _now())
             self._known.pop(key, None)
 
     async def reconcile_node(self, _key: str) -> None:
@@ -163,7 +167,7 @@ class ServiceController:
         traffic to a Node that is gone concerns all. Only a deletion has no use for other Nodes.
         """
         hosts = self._hosts.all
-        now = asyncio.get_running_loop().time()
+        now = _now()
         for key, known in self._known.items():
             service = self._services.get(key)
             going = service is None or not wants_load_balancer(service)
@@ -203,6 +207,13 @@ class ServiceController:
         known = self._known.get(key)
         changed = known is None or relevant(known.service) != relevant(service)
         first = not has_finalizer(service)
+        by_owner = changed or (first and known is None)
+        if by_owner and (seconds := self._pace.rest(key, _now())) > 0:
+            log.warning("service_changes_too_often", service=key, next_change_in=round(seconds))
+            self.queue.add_after(key, seconds)
+            if known is None or known.hosts in (None, hosts):
+                return
+            by_owner, changed, first, service = False, False, False, known.service  # Nodes don't wait for it
         only_hosts = known is not None and not changed and not first and known.hosts not in (None, hosts)
         if known is None:
             known = self._known[key] = Known(service)
@@ -212,7 +223,12 @@ class ServiceController:
             await self._balancing.update_hosts(known, nodes)
         else:
             async with self._turns:
-                await self._balancing.sync(known, nodes, announced=first or changed)
+                steps = UNTOLD
+                try:
+                    steps = 1 + await self._balancing.sync(known, nodes, announced=first or changed)
+                finally:
+                    if by_owner:
+                        self._pace.spend(key, steps, _now())
         known.hosts = hosts
         known.due = None
 
@@ -265,6 +281,10 @@ class ServiceController:
         if node is not None and self._hosts.see(node.metadata.name, new):
             # One key for all: each look is at all Nodes, and thousands may change at once.
             self.node_queue.add(ALL_NODES)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def new_queue(name: str, observer: QueueObserver | None = None) -> WorkQueue:

@@ -1,0 +1,40 @@
+"""How fast the owner of one Service may have its load balancer changed. Pure.
+
+The cloud's requests are shared by all Services, and whoever may write one may write it each second. So each
+Service has a share that comes back slowly: enough for somebody who tries things out, too little to keep the
+others waiting. Time is an argument, in seconds of any monotonic clock.
+"""
+
+from __future__ import annotations
+
+INTERVAL = 10.0
+BURST = 60
+UNTOLD = 5  # what is taken for a failure or a removal, which do not tell how many steps they took
+
+
+class Pace:
+    """A bucket for each name of a Service, so that one made anew has no new one.
+
+    A bucket is kept as the time when it will be full again; one that is full is forgotten.
+
+    Args:
+        interval: Seconds until one step comes back.
+        burst: Steps that may follow each other at once.
+    """
+
+    def __init__(self, interval: float = INTERVAL, burst: int = BURST) -> None:
+        self._interval = interval
+        self._burst = burst
+        self._full_at: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._full_at)
+
+    def rest(self, key: str, now: float) -> float:
+        """Seconds until the Service's owner may cause the next change; 0 = at once."""
+        return max(0.0, self._full_at.get(key, now) - now - (self._burst - 1) * self._interval)
+
+    def spend(self, key: str, steps: int, now: float) -> None:
+        """Count so many steps, on credit if need be."""
+        self._full_at = {one: at for one, at in self._full_at.items() if at > now}
+        self._full_at[key] = self._full_at.get(key, now) + steps * self._interval

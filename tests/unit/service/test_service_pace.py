@@ -1,0 +1,113 @@
+"""Who changes one Service again and again does not use up what all Services share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from service_cluster import SHOP, running
+
+from ccm.cloud import CloudUnavailable
+from ccm.controllers.service.controller import ServiceOptions
+from ccm.controllers.service.pace import BURST, INTERVAL, UNTOLD, Pace
+
+ALONE = ServiceOptions(resync_period=0)
+
+
+def annotate(number: int) -> Any:
+    def change(item: dict[str, Any]) -> None:
+        item["metadata"]["annotations"] = {"load-balancer.hetzner.cloud/http-cookie-name": f"c{number}"}
+
+    return change
+
+
+def become(kind: str) -> Any:
+    def change(item: dict[str, Any]) -> None:
+        item["spec"]["type"] = kind
+
+    return change
+
+
+@pytest.mark.looptime
+class TestController:
+    async def test_a_change_each_second_is_followed_ever_more_slowly_and_the_last_one_counts(self) -> None:
+        async with running(ALONE) as cluster:
+            await cluster.put("web")
+            for number in range(1800):
+                await cluster.change("web", annotate(number))
+                await cluster.settle(0.9)
+            # A change is a look and a step: a burst of 30, then one in 20 seconds.
+            assert len(cluster.calls("ensure")) <= BURST / 2 + 1800 / (2 * INTERVAL) + 1
+            await cluster.settle(2 * INTERVAL)
+            [made] = cluster.balancers.services.values()
+            assert [*made.annotations.values()] == ["c1799"]
+
+    async def test_a_person_who_tries_things_out_never_waits(self) -> None:
+        async with running(ALONE) as cluster:
+            await cluster.put("web")
+            for number in range(25):
+                await cluster.change("web", annotate(number))
+                await cluster.settle(3)
+            assert len(cluster.calls("ensure")) == 26
+
+    async def test_other_services_and_new_nodes_do_not_wait_for_it(self) -> None:
+        async with running(ALONE) as cluster:
+            await cluster.put("web")
+            for number in range(100):
+                await cluster.change("web", annotate(number))
+            await cluster.put("other")
+            await cluster.put_node("a")
+            assert cluster.targets("other") == cluster.targets("web") == ("a",)
+
+    async def test_its_deletion_does_not_wait_and_one_made_anew_does(self) -> None:
+        async with running(ALONE) as cluster:
+            await cluster.put("web")
+            for number in range(100):
+                await cluster.change("web", annotate(number))
+            cluster.transport.remove(f"{SHOP}/web")
+            await cluster.settle()
+            assert not cluster.balancers.services
+            await cluster.put("web")
+            assert cluster.ingress("web") == []
+            await cluster.settle(200)
+            assert cluster.ingress("web")
+
+    async def test_neither_does_one_that_changes_its_type_get_around_it(self) -> None:
+        async with running(ALONE) as cluster:
+            await cluster.put("web")
+            for _ in range(100):
+                await cluster.change("web", become("ClusterIP"))
+                await cluster.change("web", become("LoadBalancer"))
+            assert len(cluster.calls("delete-load-balancer")) <= BURST / UNTOLD
+
+    async def test_failures_that_nobody_caused_count_for_nobody(self) -> None:
+        async with running(ALONE) as cluster:
+            cluster.cloud.script.fail("ensure", CloudUnavailable("no answer"))
+            await cluster.put("web")
+            await cluster.settle(7200)
+            cluster.cloud.script.heal("ensure")
+            await cluster.change("web", annotate(1))
+            assert cluster.ingress("web")
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1000)), max_size=50))
+def test_no_more_than_a_burst_and_what_comes_back(wishes: list[tuple[int, float]]) -> None:
+    pace, now, spent = Pace(), 0.0, 0
+    for steps, pause in wishes:
+        now += pause
+        if pace.rest("shop/web", now) == 0:
+            assert spent <= BURST - 1 + now / INTERVAL + 1e-6
+            pace.spend("shop/web", steps, now)
+            spent += steps
+        assert pace.rest("shop/other", now) == 0
+
+
+def test_who_has_rested_is_forgotten() -> None:
+    pace = Pace()
+    for number in range(100):
+        pace.spend(f"shop/{number}", 1, 0.0)
+    assert len(pace) == 100
+    pace.spend("shop/web", 1, INTERVAL)
+    assert len(pace) == 1
