@@ -150,7 +150,9 @@ class HetznerLoadBalancers:
                 steps += done
                 notices += told
             self.inventory.released(service)
-            swept = await self.certificates.retire(service, left=[one.id for one in found])
+            there = self.inventory.balancers.contents.by_id
+            left = {one.id: _certificates_of(there.get(one.id)) for one in found}
+            swept = await self.certificates.retire(service, left=left)
             if swept.errors:
                 raise swept.errors[0]
             self.inventory.forget(service)

@@ -168,14 +168,15 @@ class Certificates:
         known = self.view.contents.by_id.values()
         if not any(_may_go(one, service, self._cluster) and one.id not in stays for one in known):
             return Swept()
-        return await self._delete_unused(service, stays, [balancer], dry=dry)
+        return await self._delete_unused(service, stays, {balancer: used}, dry=dry)
 
-    async def retire(self, service: ServiceView, *, left: Collection[int]) -> Swept:
+    async def retire(self, service: ServiceView, *, left: Mapping[int, Collection[int]]) -> Swept:
         """Delete managed certificates of ours of a Service that goes, whatever its annotations say by now.
 
         Args:
             service: The Service.
-            left: Ids of the load balancers that it has left just now.
+            left: The load balancers that it has left just now, by id, and the certificates with which what is
+                left of them goes on serving, as a protected one does.
 
         Raises:
             CloudError: not known what there is.
@@ -183,7 +184,7 @@ class Certificates:
         return await self._delete_unused(service, (), left, dry=False)
 
     async def _delete_unused(
-        self, service: ServiceView, stays: Collection[int], left: Collection[int], *, dry: bool
+        self, service: ServiceView, stays: Collection[int], left: Mapping[int, Collection[int]], *, dry: bool
     ) -> Swept:
         swept = Swept()
         for one in await self._of(service):
@@ -351,12 +352,12 @@ def _may_go(certificate: Certificate, service: ServiceView, cluster: str) -> boo
     return _is_ours(certificate, service) and marked and not elsewhere
 
 
-def _users(certificate: Certificate, left: Collection[int]) -> list[str]:
-    """What uses a certificate, besides load balancers that the Service has left or that are its own."""
+def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> list[str]:
+    """What uses a certificate, besides load balancers that we know better: see :meth:`Certificates.retire`."""
     return [
         f"{one.type.replace('_', ' ')} {one.id}"
         for one in certificate.used_by
-        if one.type != "load_balancer" or one.id not in left
+        if one.type != "load_balancer" or certificate.id in left.get(one.id, (certificate.id,))
     ]
 
 

@@ -329,6 +329,25 @@ class TestNotOursToDelete:
         assert not notice.warning
         assert ours["id"] in {one["id"] for one in await certificates(site)}
 
+    @pytest.mark.parametrize("restarted", [False, True])
+    async def test_one_that_a_protected_load_balancer_goes_on_serving_with(
+        self, site: BalancerSite, *, restarted: bool
+    ) -> None:
+        """Whether the API would refuse to delete it is nothing that we know: it is not asked to."""
+        service = view("web", 443, annotations={**MANAGED, "delete-protection": "true"})
+        await site.ensure(service)
+        [ours] = await certificates(site)
+        if restarted:
+            await site.restart()
+        await site.sky.forget_requests()
+        result = await site.balancers.delete(service)
+        assert "DELETE /certificates/{id}" not in await site.sky.counts()
+        assert sorted(one.reason for one in result.notices) == [
+            "LoadBalancerProtected",
+            "ManagedCertificateKept",
+        ]
+        assert used(await site.one()) == {443: [ours["id"]]}
+
     async def test_one_that_is_kept_goes_when_it_is_free(self, site: BalancerSite) -> None:
         now = 0.0
         site.balancers.certificates._clock = lambda: now
