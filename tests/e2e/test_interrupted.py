@@ -13,7 +13,7 @@ from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
-KINDS = ("servers", "networks", "ssh_keys", "placement_groups", "primary_ips")
+KINDS = ("servers", "networks", "ssh_keys", "placement_groups", "primary_ips", "firewalls")
 
 
 def resources(clone):
@@ -51,7 +51,7 @@ def test_killed_at_three_points_ends_in_the_same_state(clone):
     urns = resources(clone)
     assert len(urns) == len(set(urns))
     counts = {kind: len(clone.api(f"/{kind}")[kind]) for kind in KINDS}
-    assert counts == {"servers": 3, "networks": 1, "ssh_keys": 1, "placement_groups": 1, "primary_ips": 6}
+    assert counts == dict(zip(KINDS, (3, 1, 1, 1, 6, 1), strict=True))
     said = clone.pulumi("up", "--stack", "local", "--yes", "--skip-preview").stdout
     assert "unchanged" in said
     assert "created" not in said
