@@ -32,6 +32,7 @@ COMMANDS = (
     "test",
     "bench",
 )
+MISUSED = 2  # argparse's own exit code
 # Everything after these belongs to another program, options included.
 WRAPPERS = ("kubectl", "plan", "test", "bench")
 
@@ -73,6 +74,9 @@ def parse(argv: list[str]) -> tuple[str, argparse.Namespace]:
     for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
         module = _module(name)
         module.add_arguments(commands.add_parser(name, help=module.HELP, description=module.HELP))
+    if not argv:
+        parser.print_help(sys.stderr)
+        parser.exit(MISUSED)
     arguments = parser.parse_args(argv)
     return arguments.command, arguments
 

@@ -11,7 +11,7 @@ import yaml
 from infra.files import ROOT
 from infra.settings import MOST_WORKERS
 from sandbox import cluster
-from sandbox.__main__ import parse
+from sandbox.__main__ import COMMANDS, parse
 from sandbox.commands import serve, up
 from sandbox.commands.ssh import choose, require_machines
 from sandbox.daemon import Running
@@ -146,6 +146,13 @@ def test_an_unknown_command_ends_with_2(capsys):
     with pytest.raises(SystemExit, match="2"):
         parse(["upp"])
     assert "upp" in capsys.readouterr().err
+
+
+def test_no_command_shows_all_of_them(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parse([])
+    told = capsys.readouterr().err
+    assert all(f"    {name} " in told for name in COMMANDS)
 
 
 NODE = {
