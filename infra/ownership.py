@@ -16,6 +16,8 @@ SERVICE_UID = "hcloud-ccm/service-uid"
 OURS = "ccm-from-scratch/"
 CLUSTER = OURS + "cluster"
 ADOPTED = OURS + "adopted"
+BY_LABEL = "by-label"
+NAMESPACE = OURS + "namespace"
 PORT = OURS + "port-"
 LABEL = OURS + "label-"
 
@@ -143,8 +145,7 @@ def released_labels(labels: Mapping[str, str], own: Collection[str]) -> dict[str
     if others:
         return {**left, SERVICE_UID: others[0]}
     annotated = {key for key in left if LABEL + hashlib.sha256(key.encode()).hexdigest()[:8] in left}
-    return {
-        key: value
-        for key, value in left.items()
-        if key != SERVICE_UID and not key.startswith(OURS) and key not in annotated
-    }
+    # The label that allowed a namespace to adopt it is not ours.
+    theirs = {NAMESPACE} if left.get(ADOPTED) == BY_LABEL else set()
+    ours = {SERVICE_UID, *annotated, *(key for key in left if key.startswith(OURS))} - theirs
+    return {key: value for key, value in left.items() if key not in ours}

@@ -122,7 +122,8 @@ def test_labels_are_those_of_the_ccm():
     assert ownership.SERVICE_UID == marks.SERVICE_UID
     assert ownership.OURS == restoring.OURS
     assert ownership.CLUSTER == marks.CLUSTER
-    assert ownership.ADOPTED == marks.ADOPTED
+    assert (ownership.ADOPTED, ownership.BY_LABEL) == (marks.ADOPTED, marks.BY_LABEL)
+    assert ownership.NAMESPACE == restoring.NAMESPACE
     assert ownership.PORT == marks.PORT
     assert ownership.LABEL == restoring.LABEL
 
@@ -135,7 +136,8 @@ LABELS = st.fixed_dictionaries(
         SERVICE_UID: UIDS,
         **{PORT + port: UIDS for port in ("80", "443", "8443", "x", "123456")},
         CLUSTER: st.just("blue"),
-        ADOPTED: st.just("true"),
+        ADOPTED: st.sampled_from(["true", marks.BY_LABEL]),
+        restoring.NAMESPACE: st.just("shop"),
         marks.SERVICE: st.just("web"),
         "team": st.just("shop"),
         ANNOTATED: st.just(""),

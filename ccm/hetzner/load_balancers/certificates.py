@@ -353,7 +353,7 @@ def _may_go(certificate: Certificate, service: ServiceView, cluster: str) -> boo
 
 
 def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> list[str]:
-    """What uses a certificate, besides load balancers that we know better: see :meth:`Certificates.retire`."""
+    """What uses a certificate, besides load balancers of which we know better: see ``retire``."""
     return [
         f"{one.type.replace('_', ' ')} {one.id}"
         for one in certificate.used_by

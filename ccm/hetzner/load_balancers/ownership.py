@@ -35,6 +35,7 @@ CLUSTER = OURS + "cluster"
 SERVICE = OURS + "service"
 SHARE = OURS + "share"
 ADOPTED = OURS + "adopted"
+BY_LABEL = "by-label"  # adopted because somebody had labelled it for the namespace: that label is theirs
 PORT = OURS + "port-"
 _PORT_LABEL = re.compile(re.escape(PORT) + r"(\d{1,5})")
 
@@ -261,7 +262,7 @@ def wanted_labels(
             labels[ANNOTATED] = annotated
         labels = with_annotated_labels(labels, wishes.labels)
     if place.adopting:
-        labels[ADOPTED] = "true"
+        labels[ADOPTED] = BY_LABEL if NAMESPACE in present else "true"
     if labels == present:
         return labels
     if place.leads:
@@ -297,7 +298,9 @@ def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, s
     if others:
         return {**left, SERVICE_UID: others[0]}
     left = with_annotated_labels(left, {})
-    return {key: value for key, value in left.items() if key != SERVICE_UID and not key.startswith(OURS)}
+    theirs = {NAMESPACE} if left.get(ADOPTED) == BY_LABEL else set[str]()
+    ours = {SERVICE_UID, *(key for key in left if key.startswith(OURS))} - theirs
+    return {key: value for key, value in left.items() if key not in ours}
 
 
 def _is_own_port(key: str, value: str, own: frozenset[str]) -> bool:

@@ -37,6 +37,17 @@ class TestAdopt:
         await site.ensure(stranger(adopt="theirs"))
         assert (await site.one())["labels"][LABEL] == OTHER
 
+    async def test_the_operators_label_outlives_the_service_so_the_next_one_may_adopt_too(
+        self, site: BalancerSite
+    ) -> None:
+        theirs = {NAMESPACE: "evil", "team": "edge"}
+        await site.make("theirs", labels=theirs)
+        for _ in range(2):
+            await site.ensure(stranger(adopt="theirs"))
+            await site.restart()
+            await site.balancers.delete(stranger(adopt="theirs"))
+            assert (await site.one())["labels"] == theirs
+
     async def test_what_was_adopted_stays_so_when_the_consent_is_gone(self, site: BalancerSite) -> None:
         await site.make("theirs")
         service = view(annotations={"adopt": "theirs"})
