@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ def to_text(value: Any) -> str:
     """A configuration value as the text that programs get."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    if isinstance(value, str | date):  # YAML knows dates, JSON does not
+        return str(value)
+    return json.dumps(value, separators=(",", ":"), default=str)
 
 
 def is_sealed(value: Any) -> bool:

@@ -30,7 +30,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506  a safe loader
     except OSError as error:
         raise ProjectError(path, error.strerror or str(error)) from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, no such date, endless nesting
         raise ProjectError(path, f"is not YAML: {error}") from error
     if data is None:
         return {}

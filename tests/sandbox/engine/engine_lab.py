@@ -131,7 +131,8 @@ class Lab:
         return self.root / "project"
 
     def write(self, name: str, text: str) -> None:
-        (self.project / name).write_text(textwrap.dedent(text))
+        """Write a file of the project; "\\udcff" stands for the byte 0xff."""
+        (self.project / name).write_text(textwrap.dedent(text), encoding="utf-8", errors="surrogateescape")
 
     def program(self, body: str) -> None:
         head = "import os, pulumi\nfrom pulumi import ResourceOptions as O\nfrom things import Thing\n"

@@ -67,6 +67,9 @@ def test_a_mistake_is_one_line_that_names_it(lab: Lab, arguments: list[str], tol
             "options.refresh: 'never' is not allowed",
         ),
         ("name: [\n", "is not YAML"),
+        ("name: lab\ndescription: 2026-13-45\n", "is not YAML: month must be in 1..12"),
+        ("name: \udcff\n", "is not YAML: 'utf-8' codec can't decode"),
+        pytest.param("[" * 5000, "is not YAML", id="endless nesting"),
         (
             "name: lab\nruntime: python\nconfig:\n  n: {type: integer}\n",
             "configuration value 'lab:n' is required",
@@ -137,6 +140,13 @@ def test_json_in_a_text_is_no_list_and_no_mapping(lab: Lab, schema: str, value: 
     lab.write("Pulumi.yaml", "name: lab\nruntime: python\nconfig:\n  n: {default: []}\n")
     assert lab.run("up", "--yes").status == 0
     assert lab.outputs() == {"n": value}
+
+
+def test_a_date_of_yaml_is_a_text(lab: Lab) -> None:
+    lab.program("pulumi.export('all', [pulumi.Config().get('day'), pulumi.Config().get_object('days')])")
+    lab.write("Pulumi.dev.yaml", "config:\n  lab:day: 2026-01-02\n  lab:days: [2026-01-02]\n")
+    assert lab.run("up", "--yes").status == 0
+    assert lab.outputs() == {"all": ["2026-01-02", ["2026-01-02"]]}
 
 
 def test_the_program_may_lie_in_a_folder_of_its_own(lab: Lab) -> None:
