@@ -171,6 +171,9 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None) 
     Raises:
         EngineError: With one clear message.
     """
+    if not arguments:  # as the Pulumi CLI does
+        parser().print_help()
+        return 0
     parsed = parser().parse_args(list(arguments))
     environment = os.environ if environment is None else environment
     if getattr(parsed, "target", None):

@@ -14,8 +14,15 @@ import pytest
 from engine_lab import Lab
 
 from sandbox.engine.__main__ import find_genuine
+from sandbox.engine.cli import run
 
 pytestmark = pytest.mark.slow
+
+
+def test_no_command_shows_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    told = capsys.readouterr().out
+    assert all(f"\n    {name} " in told for name in ("up", "preview", "destroy", "stack", "config"))
 
 
 @pytest.mark.parametrize(
