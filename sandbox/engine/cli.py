@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from sandbox.engine.banner import BANNER
 from sandbox.engine.errors import UsageError
 
-BANNER = "Embedded engine of ccm-from-scratch (this is not the Pulumi CLI)"
 _KNOWN_ELSEWHERE = (
     "the embedded engine has no {what}; the Pulumi CLI may have it (put it on PATH and it is used)"
 )

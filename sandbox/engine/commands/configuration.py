@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.engine import paths
-from sandbox.engine.cli import BANNER
+from sandbox.engine.banner import BANNER
 from sandbox.engine.config import StackFile, full_key, has_sealed, is_sealed, is_structured, open_value
 from sandbox.engine.errors import ConfigError, UsageError
 from sandbox.engine.values import parts, transform

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from sandbox.engine.cli import BANNER
+from sandbox.engine.banner import BANNER
 from sandbox.engine.display import Display
 from sandbox.engine.errors import UsageError
 from sandbox.engine.host import ProgramHost

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sandbox.engine.cli import BANNER
+from sandbox.engine.banner import BANNER
 from sandbox.engine.errors import StackNotFoundError, StateError, UsageError
 from sandbox.engine.outputs import format_value, hide
 from sandbox.engine.resource import STACK_TYPE
