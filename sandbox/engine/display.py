@@ -7,39 +7,13 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from sandbox.engine import graph
+from sandbox.engine.display_rows import SYMBOLS, VERBS, Record, Row, changed
 from sandbox.engine.outputs import output_lines
 from sandbox.engine.steps import Op
 
-SYMBOLS = {
-    Op.SAME: "  ",
-    Op.CREATE: "+ ",
-    Op.UPDATE: "~ ",
-    Op.REPLACE: "+-",
-    Op.DELETE: "- ",
-    Op.DELETE_REPLACED: "--",
-    Op.GONE: "- ",
-    Op.DISCARD: "< ",
-    Op.READ: "> ",
-    Op.IMPORT: "= ",
-    Op.REFRESH: "~ ",
-}
-_VERBS = {
-    Op.CREATE: ("creating", "created"),
-    Op.UPDATE: ("updating", "updated"),
-    Op.REPLACE: ("replacing", "replaced"),
-    Op.DELETE: ("deleting", "deleted"),
-    Op.DELETE_REPLACED: ("deleting original", "deleted original"),
-    Op.GONE: ("missing", "missing"),
-    Op.DISCARD: ("leaving as it is", "left as it is"),
-    Op.READ: ("reading", "read"),
-    Op.IMPORT: ("importing", "imported"),
-    Op.REFRESH: ("refreshing", "refreshed"),
-    Op.SAME: ("", "unchanged"),
-}
 # What the summary counts, in the genuine CLI's order. What a run finds changed before it begins is no work of
 # its own: only 'refresh' counts that.
 _SUMMARY = (
@@ -53,67 +27,11 @@ _SUMMARY = (
 _REFRESHED = ((Op.REFRESH, "updated", "to update"), (Op.GONE, "missing", "missing"))
 
 
-@dataclass
-class Row:
-    """What the display knows about one resource."""
-
-    urn: str
-    op: Op
-    keys: tuple[str, ...] = ()
-    instant: bool = False
-    began: float = 0.0
-    ended: float | None = None
-    failed: bool = False
-    note: str = ""
-
-    @property
-    def is_change(self) -> bool:
-        """Tell whether a person wants to see it."""
-        return self.op is not Op.SAME or self.failed
-
-
-@dataclass
-class Record:
-    """Everything that happened in a run, for the display and the summary."""
-
-    rows: dict[str, Row] = field(default_factory=dict)
-    counts: dict[Op, int] = field(default_factory=dict)
-    diagnostics: list[tuple[str, str, str]] = field(default_factory=list)
-    phase: str = "Starting"
-
-    def status(self, row: Row, now: float, *, preview: bool) -> str:
-        """A row's status as text."""
-        verb = _VERBS[row.op]
-        if preview:
-            text = "" if row.op is Op.SAME else str(row.op)
-        elif row.failed:
-            text = f"**{verb[0]} failed**"
-        elif row.ended is None:
-            text = f"{verb[0]} ({now - row.began:.0f}s)"
-        elif row.op is Op.SAME:
-            text = ""
-        elif row.instant:
-            text = verb[1]
-        else:
-            text = f"{verb[1]} ({elapsed(row.ended - row.began)})"
-        return " ".join(part for part in (text, _diff(row.keys), row.note) if part)
-
-
-def elapsed(seconds: float) -> str:
-    """How long an operation took, as the CLI shows it: `0.36s`, `5s`."""
-    return f"{seconds:.2f}s" if seconds < 1 else f"{seconds:.0f}s"
-
-
 def duration(seconds: float) -> str:
     """How long a run took, as the CLI shows it: rounded up, `21s`, `1m5s`."""
     minutes, rest = divmod(math.ceil(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest}s"
-
-
-def _diff(keys: Sequence[str]) -> str:
-    """Which properties change, as the CLI shows it."""
-    return f"[diff: ~{','.join(keys)}]" if keys else ""
 
 
 def short_type(kind: str) -> str:
@@ -299,7 +217,7 @@ class Display:
             return
         status = self.record.status(row, time.monotonic(), preview=self._preview)
         if age is not None:
-            status = f"{_VERBS[row.op][0]} ({age}) {_diff(row.keys)}"
+            status = f"{VERBS[row.op][0]} ({age}) {changed(row.keys)}"
         self._print(
             f" {SYMBOLS[row.op]} {short_type(graph.type_of(row.urn))} {graph.name_of(row.urn)} {status}"
         )

@@ -5,17 +5,15 @@ from __future__ import annotations
 import textwrap
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
 from sandbox.engine import graph
+from sandbox.engine.display_rows import SYMBOLS, Record, Row
 from sandbox.engine.steps import Op
-
-if TYPE_CHECKING:
-    from sandbox.engine.display import Record, Row
 
 _COLORS = {
     Op.CREATE: "green",
@@ -67,8 +65,6 @@ class LiveTable:
             yield Text(f"{self._record.phase} … ({now - self._began:.0f}s)", style="bold blue")
 
     def _cells(self, row: Row, now: float) -> Cells:
-        from sandbox.engine.display import SYMBOLS  # noqa: PLC0415  they import each other
-
         depth = min(row.urn.split("::")[2].count("$"), _DEEPEST)
         status = self._record.status(row, now, preview=self._preview)
         kind = "  " * depth + brief_type(graph.type_of(row.urn))

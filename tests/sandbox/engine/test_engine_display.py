@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from sandbox.engine import graph
-from sandbox.engine.display import Display, duration, elapsed
+from sandbox.engine.display import Display, duration
 from sandbox.engine.display_live import Cells, LiveTable, brief_type, layout
+from sandbox.engine.display_rows import elapsed
 from sandbox.engine.outputs import output_lines
 from sandbox.engine.resource import Resource
 from sandbox.engine.steps import Op
