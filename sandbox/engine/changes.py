@@ -11,11 +11,12 @@ from sandbox.engine.clock import timestamp
 from sandbox.engine.deletion import Hooks, delete_one
 from sandbox.engine.errors import DuplicateUrnError, EngineError, PartialError, ProtectedError, StoppedError
 from sandbox.engine.graph import find_old, former_urns
+from sandbox.engine.operation import Op
 from sandbox.engine.providers.base import Created, Provider, Request
 from sandbox.engine.providers.registry import Registry
 from sandbox.engine.resource import Resource
 from sandbox.engine.run import Run
-from sandbox.engine.steps import Goal, Op
+from sandbox.engine.steps import Goal
 from sandbox.engine.values import (
     UNKNOWN,
     Properties,

@@ -13,10 +13,10 @@ from sandbox.engine.errors import (
     ResourceError,
     StoppedError,
 )
+from sandbox.engine.operation import Op
 from sandbox.engine.providers.base import Provider
 from sandbox.engine.resource import Resource
 from sandbox.engine.run import Run
-from sandbox.engine.steps import Op
 
 Providers = Callable[[Resource], Provider]
 Hooks = Callable[..., None]  # HookTable.run

@@ -11,8 +11,8 @@ from typing import Any, TextIO
 
 from sandbox.engine import graph
 from sandbox.engine.display_rows import SYMBOLS, VERBS, Record, Row, changed
+from sandbox.engine.operation import Op
 from sandbox.engine.outputs import output_lines
-from sandbox.engine.steps import Op
 
 # What the summary counts, in the genuine CLI's order. What a run finds changed before it begins is no work of
 # its own: only 'refresh' counts that.

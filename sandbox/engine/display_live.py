@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sandbox.engine import graph
 from sandbox.engine.display_rows import SYMBOLS, Record, Row
-from sandbox.engine.steps import Op
+from sandbox.engine.operation import Op
 
 _COLORS = {
     Op.CREATE: "green",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sandbox.engine.steps import Op
+from sandbox.engine.operation import Op
 
 SYMBOLS = {
     Op.SAME: "  ",

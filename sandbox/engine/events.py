@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from sandbox.engine.steps import Op
+from sandbox.engine.operation import Op
 
 
 class Listener(Protocol):

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sandbox.engine.clock import timestamp
 from sandbox.engine.errors import ClusterUnreachableError, EngineError, ResourceNotFoundError, StoppedError
+from sandbox.engine.operation import Op
 from sandbox.engine.providers.base import Provider, Read
 from sandbox.engine.providers.registry import Registry
 from sandbox.engine.resource import Resource
 from sandbox.engine.run import Run
-from sandbox.engine.steps import Op
 from sandbox.engine.values import changed_keys, mark_keys, mark_like, plain
 
 

@@ -11,11 +11,12 @@ from sandbox.engine.changes import Changer, Ledger, Registered
 from sandbox.engine.clock import timestamp
 from sandbox.engine.deletion import Hooks
 from sandbox.engine.errors import EngineError, UnsupportedError
+from sandbox.engine.operation import Op
 from sandbox.engine.providers.base import Created, Provider
 from sandbox.engine.providers.registry import Registry, config_diff
 from sandbox.engine.resource import DYNAMIC_PROVIDER, STACK_TYPE, Resource, provider_urn
 from sandbox.engine.run import Run
-from sandbox.engine.steps import Goal, Op
+from sandbox.engine.steps import Goal
 from sandbox.engine.values import (
     UNKNOWN,
     Properties,

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from sandbox.engine.errors import InternalError, StoppedError
 from sandbox.engine.events import Listener
+from sandbox.engine.operation import Op
 from sandbox.engine.resource import Resource
 from sandbox.engine.snapshot import Snapshot
-from sandbox.engine.steps import Op
 
 _PENDING = {
     Op.CREATE: "creating",

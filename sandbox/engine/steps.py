@@ -4,31 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from sandbox.engine import paths
 from sandbox.engine.errors import EngineError, ProtectedError, UnsupportedError
 from sandbox.engine.graph import Alias
+from sandbox.engine.operation import Op
 from sandbox.engine.providers.base import Diff
 from sandbox.engine.resource import Resource
 from sandbox.engine.values import Properties, plain
-
-
-class Op(StrEnum):
-    """What is done to a resource, or found; as previews show it."""
-
-    SAME = "same"
-    CREATE = "create"
-    UPDATE = "update"
-    REPLACE = "replace"
-    DELETE = "delete"
-    DELETE_REPLACED = "delete original"
-    GONE = "missing"
-    DISCARD = "leave as it is"
-    READ = "read"
-    IMPORT = "import"
-    REFRESH = "refresh"
 
 
 @dataclass(frozen=True)

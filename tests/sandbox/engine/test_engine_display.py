@@ -17,9 +17,9 @@ from sandbox.engine import graph
 from sandbox.engine.display import Display, duration
 from sandbox.engine.display_live import Cells, LiveTable, brief_type, layout
 from sandbox.engine.display_rows import elapsed
+from sandbox.engine.operation import Op
 from sandbox.engine.outputs import output_lines
 from sandbox.engine.resource import Resource
-from sandbox.engine.steps import Op
 from sandbox.engine.values import UNKNOWN, secret
 
 DESTROY = json.loads(Path(__file__).with_name("genuine_destroy.json").read_text())

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from sandbox.engine import steps
 from sandbox.engine.errors import EngineError, ProtectedError, UnsupportedError
+from sandbox.engine.operation import Op
 from sandbox.engine.providers.base import Diff
 from sandbox.engine.resource import Resource
-from sandbox.engine.steps import Goal, Op
+from sandbox.engine.steps import Goal
 
 URN = "urn:pulumi:dev::lab::t:i:T::a"
 GOAL = Goal(URN, "t:i:T", "a", custom=True, inputs={"x": 1})
