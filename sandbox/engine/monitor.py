@@ -12,13 +12,12 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import resource_pb2, resource_pb2_grpc
 
-from sandbox.engine import graph
+from sandbox.engine import graph, yaml_v2
 from sandbox.engine.changes import Registered
 from sandbox.engine.config import Configuration
 from sandbox.engine.errors import EngineError, StoppedError, UnsupportedError
 from sandbox.engine.goals import Heritage, goal_of, inherit, position
 from sandbox.engine.hooks import HookTable
-from sandbox.engine.providers import yaml_v2
 from sandbox.engine.providers.registry import Registry
 from sandbox.engine.registration import Registrar
 from sandbox.engine.run import Run

@@ -13,9 +13,9 @@ from sandbox.engine.providers.kubernetes import objects, readiness
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over, union
 from sandbox.engine.providers.kubernetes.readiness import awaited as is_awaited
-from sandbox.engine.providers.yaml_v2 import child_goal, order, read_objects
 from sandbox.engine.steps import Goal
 from sandbox.engine.values import UNKNOWN, has_secret, plain, secret
+from sandbox.engine.yaml_v2 import child_goal, order, read_objects
 
 bodies = st.dictionaries(st.text(min_size=1, max_size=5), trees, max_size=4)
 

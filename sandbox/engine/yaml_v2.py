@@ -6,16 +6,14 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sandbox.engine.changes import Registered
 from sandbox.engine.errors import EngineError, ProviderError, UnsupportedError
 from sandbox.engine.graph import urn_of
 from sandbox.engine.providers.base import Provider
 from sandbox.engine.steps import Goal
 from sandbox.engine.values import REFERENCE, SIGNATURE, Properties, has_unknown, is_secret, plain, secret
-
-if TYPE_CHECKING:
-    from sandbox.engine.changes import Registered
 
 TYPES = ("kubernetes:yaml/v2:ConfigFile", "kubernetes:yaml/v2:ConfigGroup")
 _FIRST = ("CustomResourceDefinition", "Namespace")
