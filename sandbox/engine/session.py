@@ -18,7 +18,8 @@ from sandbox.engine.errors import EngineError, StoppedError, UsageError
 from sandbox.engine.events import Listener
 from sandbox.engine.host import ProgramHost
 from sandbox.engine.project import Project
-from sandbox.engine.providers.registry import Registry, Surroundings
+from sandbox.engine.providers.registry import Registry
+from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.resource import STACK_TYPE, Resource
 from sandbox.engine.run import Run
 from sandbox.engine.secrets import Crypter

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from google.protobuf import empty_pb2
@@ -15,12 +15,10 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError
 from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
+from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.resource import Resource
 from sandbox.engine.values import Properties, changed_keys, plain
 from sandbox.engine.wire import from_struct, to_struct
-
-if TYPE_CHECKING:
-    from sandbox.engine.providers.registry import Surroundings
 
 MESSAGE_LIMIT = 400 << 20  # what the SDK itself allows
 OPTIONS = (

@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
 from sandbox.engine.config import Configuration
 from sandbox.engine.errors import EngineError, UnsupportedError
-from sandbox.engine.events import Listener
 from sandbox.engine.providers.base import Diff, Provider, UnconfiguredProvider, is_configured
+from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.resource import provider_urn
 from sandbox.engine.snapshot import Snapshot
 from sandbox.engine.values import UNKNOWN, Properties, changed_keys, plain, secret, without_internal
 
 PACKAGES = ("hcloud", "kubernetes", "pulumi-python")
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What providers need to know about where they run.
-
-    Attributes:
-        program: The program's folder, working directory of the dynamic providers.
-        project: Name of the project.
-        stack: Name of the stack.
-        environment: Environment variables.
-        cache: Folder for things that can be made again (Kubernetes discovery).
-        stopping: Tells that waiting should end.
-    """
-
-    program: Path
-    project: str
-    stack: str
-    environment: Mapping[str, str]
-    listener: Listener
-    stopping: threading.Event
-    cache: Path
 
 
 class Registry:

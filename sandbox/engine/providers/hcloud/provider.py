@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UnsupportedError
 from sandbox.engine.graph import name_of
@@ -23,11 +22,9 @@ from sandbox.engine.providers.hcloud.placement_group import PlacementGroup
 from sandbox.engine.providers.hcloud.primary_ip import PrimaryIp
 from sandbox.engine.providers.hcloud.server import Server
 from sandbox.engine.providers.hcloud.ssh_key import SshKey
+from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.resource import Resource
 from sandbox.engine.values import UNKNOWN, Properties, plain
-
-if TYPE_CHECKING:
-    from sandbox.engine.providers.registry import Surroundings
 
 _KINDS: tuple[Kind, ...] = (
     SshKey(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sandbox.engine.errors import (
     ClusterUnreachableError,
@@ -22,11 +22,9 @@ from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over
 from sandbox.engine.providers.kubernetes.manifests import decode
 from sandbox.engine.providers.kubernetes.settings import switch
+from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.resource import Resource
 from sandbox.engine.values import UNKNOWN, Properties, has_unknown, is_secret, plain
-
-if TYPE_CHECKING:
-    from sandbox.engine.providers.registry import Surroundings
 
 _DECODE = "kubernetes:yaml:decode"
 _POLL_SECONDS = 0.25

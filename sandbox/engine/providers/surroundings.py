@@ -1,0 +1,32 @@
+"""Where providers run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.engine.events import Listener
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What providers need to know about where they run.
+
+    Attributes:
+        program: The program's folder, working directory of the dynamic providers.
+        project: Name of the project.
+        stack: Name of the stack.
+        environment: Environment variables.
+        cache: Folder for things that can be made again (Kubernetes discovery).
+        stopping: Tells that waiting should end.
+    """
+
+    program: Path
+    project: str
+    stack: str
+    environment: Mapping[str, str]
+    listener: Listener
+    stopping: threading.Event
+    cache: Path
