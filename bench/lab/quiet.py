@@ -13,7 +13,6 @@ from typing import Any
 import structlog
 
 from bench.lab.cloud import Cloud, Server
-from bench.lab.hour import HOUR
 from bench.lab.subject import environment, flags
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node
@@ -31,6 +30,7 @@ PREFIX = "load-balancer.hetzner.cloud/"
 POOL = "pool"
 BALANCERS, PORTS, TARGETS = 20, 2, 25
 SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
+HOUR = 3600.0
 SETTLE = 900.0
 STATUS_PERIOD = 300.0  # a kubelet's, while nothing changes
 NOTICED = 50.0  # seconds after which Kubernetes declares a silent node not ready
