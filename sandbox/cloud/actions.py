@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
 from sandbox.cloud.backend import BackendError
+from sandbox.cloud.effects import EFFECTS, UNDOS
 from sandbox.cloud.errors import ApiError, Conflict, Locked
-from sandbox.cloud.records import Record, Reference, timestamp
-from sandbox.cloud.registry import EFFECTS, UNDOS, record
-
-if TYPE_CHECKING:
-    from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.faults import Faults
+from sandbox.cloud.records import Record, Reference, record, timestamp
+from sandbox.cloud.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -78,10 +77,23 @@ def _progress(action: Action, now: float) -> int:
     return 0 if span <= 0 else max(0, min(95, int(100 * (now - action.started) / span)))
 
 
+class Surroundings(Protocol):
+    """What actions need of the cloud that they run in; their effects are given the whole of it."""
+
+    store: Store
+    faults: Faults
+
+    def now(self) -> float:
+        """Unix time in seconds."""
+
+    def action_seconds(self, command: str) -> float:
+        """Seconds that an action takes at least."""
+
+
 class Actions:
     """Starts actions, runs them and knows what is locked."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Surroundings) -> None:
         self._cloud = cloud
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._locks: dict[Reference, set[int]] = {}

@@ -1,30 +1,19 @@
-"""One request as the handlers see it, and what they answer; no HTTP library in sight."""
+"""One request as the handlers see it; no HTTP library in sight."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from multidict import MultiMapping
 
+from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import NotFound
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.records import Record
 
-if TYPE_CHECKING:
-    from sandbox.cloud.cloud import Cloud
-
 R = TypeVar("R", bound=Record)
-
-
-@dataclass(frozen=True)
-class Reply:
-    """Status, JSON body (None for no body) and headers of an answer."""
-
-    status: int
-    body: Any
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

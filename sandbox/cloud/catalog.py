@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.collection import listing
 from sandbox.cloud.errors import NotFound
 from sandbox.cloud.pagination import sort_entries
 from sandbox.cloud.registry import add_operation
+from sandbox.cloud.reply import Reply
 
 E = TypeVar("E")
 VAT = 1.19

@@ -13,9 +13,9 @@ from sandbox.cloud.backend import Backend
 from sandbox.cloud.config import LIMITS, ActionMode, CloudConfig
 from sandbox.cloud.durations import duration
 from sandbox.cloud.errors import LimitExceeded
+from sandbox.cloud.events import announce
 from sandbox.cloud.faults import Faults
 from sandbox.cloud.limiter import RateLimiter
-from sandbox.cloud.registry import announce
 from sandbox.cloud.requests import RequestLog
 from sandbox.cloud.store import Store
 

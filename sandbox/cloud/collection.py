@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from sandbox.cloud.actions import Action, action_wire
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import InvalidInput, NotFound, UniquenessError
 from sandbox.cloud.fields import Fields
@@ -15,6 +15,7 @@ from sandbox.cloud.labels import parse_selector
 from sandbox.cloud.pagination import read_page, sort_entries
 from sandbox.cloud.records import Record, Reference
 from sandbox.cloud.registry import add_operation
+from sandbox.cloud.reply import Reply
 
 R = TypeVar("R", bound=Record)
 Wire = Callable[[Cloud, R], dict[str, Any]]

@@ -13,11 +13,12 @@ from aiohttp import web
 
 from sandbox.cloud.access import bearer_token
 from sandbox.cloud.body import read_json
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, StateFileError
 from sandbox.cloud.faults import FaultRule, spoil
 from sandbox.cloud.registry import OPERATIONS, Operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.requests import Request
 from sandbox.cloud.router import Router
 

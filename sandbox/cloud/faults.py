@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from random import Random
 from typing import Any
 
-from sandbox.cloud.call import Reply
 from sandbox.cloud.errors import STATUSES, ApiError, InvalidInput
+from sandbox.cloud.reply import Reply
 
 DROPS = ("", "before", "after")
 _TYPES = {"str": str, "int": int, "float": (int, float), "bool": bool, "int | None": int}

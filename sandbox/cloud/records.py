@@ -1,9 +1,10 @@
-"""What every kept object has in common."""
+"""What every kept object has in common, and the tables of the kinds of objects that are kept."""
 
 from __future__ import annotations
 
 import datetime as dt
-from typing import ClassVar
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -34,6 +35,33 @@ class Reference(msgspec.Struct, frozen=True):
 
     type: str
     id: int
+
+
+Keys = Callable[[Any], Iterable[Hashable]]
+R = TypeVar("R", bound=type[Record])
+F = TypeVar("F", bound=Callable[..., Any])
+
+RECORDS: dict[str, type[Record]] = {}
+INDEXES: dict[str, list[tuple[str, Keys]]] = {}
+
+
+def record(kind: R) -> R:
+    """The decorated class is kept in the state."""
+    RECORDS[kind.KIND] = kind
+    return kind
+
+
+def index(name: str, kind: str) -> Callable[[F], F]:
+    """The decorated function gives the keys under which ``store.lookup`` finds an object of a kind.
+
+    Objects are looked up by it without a walk through all of them.
+    """
+
+    def register(function: F) -> F:
+        INDEXES.setdefault(kind, []).append((name, function))
+        return function
+
+    return register
 
 
 def timestamp(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Where the modules of ``sandbox.cloud.resources`` say what they bring.
+"""Where the modules of ``sandbox.cloud.resources`` say which operations they answer.
 
 Importing a module is all it takes: adding a resource is adding a file or folder there, nothing else.
 """
@@ -7,22 +7,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
-if TYPE_CHECKING:
-    from sandbox.cloud.actions import Action
-    from sandbox.cloud.call import Call, Reply
-    from sandbox.cloud.cloud import Cloud
-    from sandbox.cloud.records import Record
+from sandbox.cloud.call import Call
+from sandbox.cloud.reply import Reply
 
-Handler = Callable[["Call"], Awaitable["Reply"]]
-Effect = Callable[["Cloud", "Action"], Awaitable[None]]
-Keys = Callable[[Any], Iterable[Hashable]]
-Reaction = Callable[["Cloud", Any], Awaitable[None]]
-R = TypeVar("R", bound="type[Record]")
-F = TypeVar("F", bound=Callable[..., Any])
+Handler = Callable[[Call], Awaitable[Reply]]
 
 
 @dataclass(frozen=True)
@@ -40,11 +32,6 @@ class Operation:
 
 
 OPERATIONS: dict[tuple[str, str], Operation] = {}
-RECORDS: dict[str, type[Record]] = {}
-EFFECTS: dict[str, Effect] = {}
-UNDOS: dict[str, Effect] = {}
-INDEXES: dict[str, list[tuple[str, Keys]]] = {}
-REACTIONS: dict[str, list[Reaction]] = {}
 
 
 def operation(method: str, path: str) -> Callable[[Handler], Handler]:
@@ -60,61 +47,6 @@ def operation(method: str, path: str) -> Callable[[Handler], Handler]:
 def add_operation(method: str, path: str, handler: Handler) -> None:
     """Let a handler answer this method and path."""
     OPERATIONS[method, path] = Operation(method, path, handler)
-
-
-def record(kind: R) -> R:
-    """The decorated class is kept in the state."""
-    RECORDS[kind.KIND] = kind
-    return kind
-
-
-def index(name: str, kind: str) -> Callable[[F], F]:
-    """The decorated function gives the keys under which ``store.lookup`` finds an object of a kind.
-
-    Objects are looked up by it without a walk through all of them.
-    """
-
-    def register(function: F) -> F:
-        INDEXES.setdefault(kind, []).append((name, function))
-        return function
-
-    return register
-
-
-def effect(name: str) -> Callable[[F], F]:
-    """The decorated coroutine is what an action with this effect does; it must bear being run twice."""
-
-    def register(function: F) -> F:
-        EFFECTS[name] = function
-        return function
-
-    return register
-
-
-def undo(name: str) -> Callable[[F], F]:
-    """The decorated coroutine tidies up after an action with this effect has failed."""
-
-    def register(function: F) -> F:
-        UNDOS[name] = function
-        return function
-
-    return register
-
-
-def reaction(event: str) -> Callable[[F], F]:
-    """The decorated coroutine runs when another resource announces the event."""
-
-    def register(function: F) -> F:
-        REACTIONS.setdefault(event, []).append(function)
-        return function
-
-    return register
-
-
-async def announce(event: str, cloud: Cloud, subject: Any) -> None:
-    """Run the reactions to an event, one after the other."""
-    for function in REACTIONS.get(event, []):
-        await function(cloud, subject)
 
 
 def discover() -> None:

@@ -11,8 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from sandbox.cloud.errors import NotFound, StateFileError
-from sandbox.cloud.records import Record
-from sandbox.cloud.registry import INDEXES, RECORDS
+from sandbox.cloud.records import INDEXES, RECORDS, Record
 
 R = TypeVar("R", bound=Record)
 

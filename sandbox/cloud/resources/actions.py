@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from sandbox.cloud.actions import Action, action_wire
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.collection import ACTION_SORTS
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
 from sandbox.cloud.pagination import sort_entries
 from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 
 _ANNOUNCEMENT = (
     "https://docs.hetzner.cloud/changelog"

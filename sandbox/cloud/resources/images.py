@@ -6,11 +6,12 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.catalog import Catalog, find
 from sandbox.cloud.collection import listing
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
 from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.catalog import LOCATIONS, Catalog, Location, find
 from sandbox.cloud.errors import ApiError, InvalidInput
 from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 
 LOCATION_LIST = tuple(LOCATIONS.values())
 _ANNOUNCEMENT = "https://docs.hetzner.cloud/changelog#2025-12-16-phasing-out-datacenters"

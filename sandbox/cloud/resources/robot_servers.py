@@ -7,8 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record
-from sandbox.cloud.registry import record
+from sandbox.cloud.records import Record, record
 
 
 @record

@@ -6,7 +6,8 @@ import pytest
 from cloud_openapi import NEWER, ROOT, description
 
 from sandbox.cloud import coverage
-from sandbox.cloud.registry import OPERATIONS, RECORDS, Operation, discover
+from sandbox.cloud.records import RECORDS
+from sandbox.cloud.registry import OPERATIONS, Operation, discover
 from sandbox.cloud.router import Router
 
 

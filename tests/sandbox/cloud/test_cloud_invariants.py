@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from multidict import MultiDict
 
 from sandbox.cloud.backend import BackendError, RecordsBackend
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.dispatch import error_reply
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.registry import OPERATIONS, RECORDS, discover
+from sandbox.cloud.records import RECORDS
+from sandbox.cloud.registry import OPERATIONS, discover
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.firewalls.state import Firewall
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 
 from sandbox.cloud.actions import Action, action_wire
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import Resource, action_reply, check_unique
+from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError
+from sandbox.cloud.events import announce
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.records import Reference
-from sandbox.cloud.registry import announce, effect, operation, undo
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.certificates.pem import Facts, facts, fits, issue, read
 from sandbox.cloud.resources.certificates.state import Certificate, certificate_wire, users
 

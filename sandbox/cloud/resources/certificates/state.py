@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, timestamp
-from sandbox.cloud.registry import record
+from sandbox.cloud.records import Record, record, timestamp
 
 USERS_OF: list[Callable[[Cloud, int], list[int]]] = []
 """Functions that tell which load balancers use a certificate; added when their resource is imported."""

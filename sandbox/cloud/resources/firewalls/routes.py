@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sandbox.cloud.actions import Action, action_wire
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import Resource, actions_reply, check_unique
 from sandbox.cloud.errors import ApiError, Conflict
+from sandbox.cloud.events import reaction
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.labels import parse_selector
 from sandbox.cloud.records import Record, Reference
-from sandbox.cloud.registry import operation, reaction
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.firewalls.rules import read_rules
 from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire, selected
 from sandbox.cloud.resources.servers.state import Server

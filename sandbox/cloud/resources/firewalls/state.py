@@ -9,8 +9,7 @@ import msgspec
 
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.labels import parse_selector
-from sandbox.cloud.records import Record, timestamp
-from sandbox.cloud.registry import record
+from sandbox.cloud.records import Record, record, timestamp
 from sandbox.cloud.resources.servers.state import FIREWALLS_OF, Server
 
 

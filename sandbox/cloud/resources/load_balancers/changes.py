@@ -7,13 +7,15 @@ from typing import Any
 import msgspec
 
 from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import action_reply
+from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.records import Reference
-from sandbox.cloud.registry import effect, operation, undo
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.load_balancer_types import find_load_balancer_type
 from sandbox.cloud.resources.load_balancers.create import ALGORITHMS, check_services, check_target_count
 from sandbox.cloud.resources.load_balancers.services import find_service, read_service

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from sandbox.cloud.actions import Action, action_wire
 from sandbox.cloud.addresses import first_host
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.catalog import LOCATIONS, NETWORK_ZONES
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import check_unique
+from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import LimitExceeded
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.records import Reference
-from sandbox.cloud.registry import effect, operation, undo
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.load_balancer_types import LoadBalancerType, find_load_balancer_type
 from sandbox.cloud.resources.load_balancers.services import check_ports, read_service

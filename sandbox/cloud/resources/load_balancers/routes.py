@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import Resource, action_reply
+from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import Protected
 from sandbox.cloud.metrics import flat_metrics
 from sandbox.cloud.records import Reference
-from sandbox.cloud.registry import effect, operation
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.load_balancers.create import name_problem
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, load_balancer_wire
 

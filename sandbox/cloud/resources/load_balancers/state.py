@@ -8,8 +8,7 @@ import msgspec
 
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import timestamp
-from sandbox.cloud.registry import index, record
+from sandbox.cloud.records import index, record, timestamp
 from sandbox.cloud.resources.certificates.state import USERS_OF
 from sandbox.cloud.resources.load_balancer_types import find_load_balancer_type
 from sandbox.cloud.resources.load_balancers.resolve import Target, health_of, selected_servers

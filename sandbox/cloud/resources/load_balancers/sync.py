@@ -14,7 +14,7 @@ from sandbox.cloud.backend import (
     LoadBalancerTarget,
 )
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.registry import reaction
+from sandbox.cloud.events import reaction
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.load_balancer_types import find_load_balancer_type
 from sandbox.cloud.resources.load_balancers.resolve import selected_servers

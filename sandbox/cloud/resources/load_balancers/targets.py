@@ -8,9 +8,9 @@ from ipaddress import IPv4Address, IPv4Network
 from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError
+from sandbox.cloud.events import reaction
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.labels import parse_selector
-from sandbox.cloud.registry import reaction
 from sandbox.cloud.resources.load_balancers.resolve import Target
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer
 from sandbox.cloud.resources.networks.addressing import is_private

@@ -8,12 +8,14 @@ from ipaddress import IPv4Network
 import msgspec
 
 from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import action_reply
+from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
 from sandbox.cloud.records import Reference
-from sandbox.cloud.registry import effect, operation
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.networks.addressing import range_problem
 from sandbox.cloud.resources.networks.routes import read_route, read_subnet
 from sandbox.cloud.resources.networks.state import Network, NetworkRoute, Subnet, members, network_spec

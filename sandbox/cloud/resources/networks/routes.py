@@ -6,14 +6,16 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from sandbox.cloud.backend import BackendError
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.catalog import NETWORK_ZONES
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import Resource, check_unique, created, listing
 from sandbox.cloud.errors import ApiError, InvalidInput, Protected
+from sandbox.cloud.events import announce
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.pagination import sort_entries
-from sandbox.cloud.registry import announce, operation
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.networks.addressing import (
     free_subnet,
     range_problem,

@@ -9,8 +9,7 @@ import msgspec
 
 from sandbox.cloud.backend import NetworkSpec, Route
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, timestamp
-from sandbox.cloud.registry import record
+from sandbox.cloud.records import Record, record, timestamp
 from sandbox.cloud.store import Store
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import Resource, check_unique, created
 from sandbox.cloud.errors import ApiError
+from sandbox.cloud.events import reaction
 from sandbox.cloud.records import Record
-from sandbox.cloud.registry import operation, reaction
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.placement_groups.state import PlacementGroup, placement_group_wire
 
 GROUPS = Resource(

@@ -8,8 +8,7 @@ import msgspec
 
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.records import Record, timestamp
-from sandbox.cloud.registry import record
+from sandbox.cloud.records import Record, record, timestamp
 
 MAXIMUM_SERVERS = 10
 

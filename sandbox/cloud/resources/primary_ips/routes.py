@@ -5,13 +5,16 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 from sandbox.cloud.actions import Action, action_wire
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import Resource, action_reply, check_unique
+from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import ApiError, Conflict, InvalidInput, Protected
+from sandbox.cloud.events import announce, reaction
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.records import Record, Reference
-from sandbox.cloud.registry import announce, effect, operation, reaction
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.locations import find_location
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp, new_primary_ip, primary_ip_wire, set_name
 from sandbox.cloud.resources.servers.state import Server, server_spec

@@ -9,8 +9,7 @@ import msgspec
 
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, timestamp
-from sandbox.cloud.registry import index, record
+from sandbox.cloud.records import Record, index, record, timestamp
 
 
 @record

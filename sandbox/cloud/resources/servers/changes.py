@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sandbox.cloud.actions import Action, action_wire
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import action_reply
+from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import ApiError, Protected
 from sandbox.cloud.records import Reference
-from sandbox.cloud.registry import effect, operation
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.images import find_image
 from sandbox.cloud.resources.isos import find_iso
 from sandbox.cloud.resources.networks.state import Network, network_spec

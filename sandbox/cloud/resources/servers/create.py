@@ -7,13 +7,16 @@ import string
 from collections.abc import Sequence
 
 from sandbox.cloud.actions import Action, action_wire
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import check_unique
+from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError, InvalidInput
+from sandbox.cloud.events import announce
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.records import Reference
-from sandbox.cloud.registry import announce, effect, operation, undo
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.images import find_image
 from sandbox.cloud.resources.locations import LOCATION_LIST, find_location
 from sandbox.cloud.resources.networks.attaching import check_compatible, new_attachment, open_network

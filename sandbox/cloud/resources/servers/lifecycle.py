@@ -6,8 +6,8 @@ import logging
 
 from sandbox.cloud.actions import Action
 from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.events import reaction
 from sandbox.cloud.records import Reference
-from sandbox.cloud.registry import reaction
 from sandbox.cloud.resources.networks.state import Network, network_spec
 from sandbox.cloud.resources.servers.power import set_status
 from sandbox.cloud.resources.servers.state import Server, server_spec

@@ -5,13 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import action_reply
+from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError
+from sandbox.cloud.events import announce
 from sandbox.cloud.records import Reference
-from sandbox.cloud.registry import announce, effect, operation, undo
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.networks.attaching import (
     check_compatible,
     new_attachment,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from sandbox.cloud.actions import Action
 from sandbox.cloud.backend import BackendError
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import action_reply
+from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.records import Reference
-from sandbox.cloud.registry import Handler, add_operation, effect
+from sandbox.cloud.registry import Handler, add_operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.servers.state import Server
 
 # path of the action, its command in the API

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.collection import Resource, action_reply
+from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import Protected
+from sandbox.cloud.events import announce
 from sandbox.cloud.metrics import flat_metrics
 from sandbox.cloud.records import Reference
-from sandbox.cloud.registry import announce, effect, operation
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.servers.create import hostname_problem
 from sandbox.cloud.resources.servers.power import free_server, set_status
 from sandbox.cloud.resources.servers.state import Server, server_wire

@@ -11,8 +11,7 @@ import msgspec
 from sandbox.cloud.backend import MachineSpec, PrivateInterface
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import timestamp
-from sandbox.cloud.registry import index, record
+from sandbox.cloud.records import index, record, timestamp
 from sandbox.cloud.resources.images import image_by_id
 from sandbox.cloud.resources.isos import ISOS
 from sandbox.cloud.resources.networks.state import Attachment, Holder, addresses_of, networks_of

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.call import Call, Reply
+from sandbox.cloud.call import Call
 from sandbox.cloud.collection import Resource, check_unique, created
 from sandbox.cloud.errors import UniquenessError
 from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.ssh_keys.state import SshKey, fingerprint, ssh_key_wire
 
 SSH_KEYS = Resource(

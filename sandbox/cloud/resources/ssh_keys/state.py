@@ -8,8 +8,7 @@ import hashlib
 from typing import Any, ClassVar
 
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, timestamp
-from sandbox.cloud.registry import record
+from sandbox.cloud.records import Record, record, timestamp
 
 KEY_TYPES = frozenset(
     {

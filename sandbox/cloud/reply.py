@@ -1,0 +1,16 @@
+"""What handlers answer; no HTTP library in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Status, JSON body (None for no body) and headers of an answer."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str] = field(default_factory=dict)
