@@ -17,7 +17,7 @@ from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.connections import Connections
 from sandbox.cloud.dispatch import PREFIX, Dispatcher
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.registry import discover
+from sandbox.cloud.resources import discover
 
 CLOUD = web.AppKey("cloud", Cloud)
 CONNECTIONS = web.AppKey("connections", Connections)

@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
 
-from sandbox.cloud.registry import OPERATIONS, Operation, discover
+from sandbox.cloud.registry import OPERATIONS, Operation
+from sandbox.cloud.resources import discover
 
 DEFAULT = Path("docs/reference/sandbox-api-coverage.md")
 NOT_EMULATED = {

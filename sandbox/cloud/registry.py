@@ -1,15 +1,9 @@
-"""Where the modules of ``sandbox.cloud.resources`` say which operations they answer.
-
-Importing a module is all it takes: adding a resource is adding a file or folder there, nothing else.
-"""
+"""Where the modules of ``sandbox.cloud.resources`` say which operations they answer."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from sandbox.cloud.call import Call
 from sandbox.cloud.reply import Reply
@@ -47,15 +41,3 @@ def operation(method: str, path: str) -> Callable[[Handler], Handler]:
 def add_operation(method: str, path: str, handler: Handler) -> None:
     """Let a handler answer this method and path."""
     OPERATIONS[method, path] = Operation(method, path, handler)
-
-
-def discover() -> None:
-    """Import every module below ``sandbox.cloud.resources``."""
-    package = importlib.import_module("sandbox.cloud.resources")
-    for name in _modules(package):
-        importlib.import_module(name)
-
-
-def _modules(package: Any) -> Iterator[str]:
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        yield module.name

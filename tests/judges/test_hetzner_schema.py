@@ -27,7 +27,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from sandbox.cloud.coverage import emulated
-from sandbox.cloud.registry import OPERATIONS, Operation, discover
+from sandbox.cloud.registry import OPERATIONS, Operation
+from sandbox.cloud.resources import discover
 
 EXAMPLES = 15
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

@@ -14,7 +14,7 @@ from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.durations import duration
-from sandbox.cloud.registry import discover
+from sandbox.cloud.resources import discover
 from sandbox.cloud.resources.servers.create import create
 
 

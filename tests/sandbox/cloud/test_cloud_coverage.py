@@ -7,7 +7,8 @@ from cloud_openapi import NEWER, ROOT, description
 
 from sandbox.cloud import coverage
 from sandbox.cloud.records import RECORDS
-from sandbox.cloud.registry import OPERATIONS, Operation, discover
+from sandbox.cloud.registry import OPERATIONS, Operation
+from sandbox.cloud.resources import discover
 from sandbox.cloud.router import Router
 
 

@@ -22,8 +22,9 @@ from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.dispatch import error_reply
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.records import RECORDS
-from sandbox.cloud.registry import OPERATIONS, discover
+from sandbox.cloud.registry import OPERATIONS
 from sandbox.cloud.reply import Reply
+from sandbox.cloud.resources import discover
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.firewalls.state import Firewall
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of

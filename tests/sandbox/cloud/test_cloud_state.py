@@ -12,7 +12,7 @@ from cloud_emulator import TOKEN, Emulator, Gate, Start
 
 from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.errors import StateFileError
-from sandbox.cloud.registry import discover
+from sandbox.cloud.resources import discover
 from sandbox.cloud.store import Store
 
 
