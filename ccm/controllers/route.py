@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from ccm.cloud import INTERNAL_IP, CloudError, Route, Routes, RouteTable
+from ccm.cloud import INTERNAL_IP, CloudError, Machine, Route, Routes, RouteTable
 from ccm.cloud.belief import OVERRIDE
 from ccm.controllers.nodes import identity, node_path, report
 from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, canonical, plan_routes
@@ -39,6 +39,7 @@ KEY = "routes"
 WATCH_BASED = "CloudControllerManagerWatchBasedRoutesReconciliation"  # upstream's feature gate
 RETRY_BASE, RETRY_CAP = 5.0, 300.0  # seconds
 NEARLY_FULL = 0.9
+DISPUTE = 3600.0  # seconds for which a route that somebody makes again is not replaced again
 TOGETHER = 0.5  # seconds in which changes of Nodes become one run
 _NOT_SEEN = "the machines of most nodes, or some machines of the network, can't be seen"
 # What concerns the network as a whole is told here if nobody names a better place.
@@ -149,6 +150,7 @@ class RouteController:
         self._explained: set[str] = set()
         self._nodes_changed = False
         self._former: set[str] = set()
+        self._disputed: dict[Route, float] = {}
         # A cluster that is coming up gets a few quick runs, one that never rests a run in ten seconds.
         self._pace = TokenBucket(rate=0.1, burst=3)
         self._due = 0.0
@@ -224,7 +226,7 @@ class RouteController:
         nodes = self._route_nodes()
         plan, table = await self._plan(nodes)
         self._explain(plan, table)
-        outcome = await self._apply(plan)
+        outcome = await self._apply(plan, table)
         await self._write_conditions(plan, outcome)
         if outcome.failed or outcome.others:
             problems = [f"{node}: {why}" for node, why in outcome.failed.items()] + outcome.others
@@ -268,15 +270,25 @@ class RouteController:
         return plan, table
 
     def _compare(self, nodes: Sequence[RouteNode], table: RouteTable) -> RoutePlan:
-        options = self._options
-        return plan_routes(nodes, table, options.cluster_cidrs, self._former, credulous=not options.breaker)
+        options, now = self._options, _clock()
+        self._disputed = {route: at for route, at in self._disputed.items() if now - at < DISPUTE}
+        return plan_routes(
+            nodes,
+            table,
+            options.cluster_cidrs,
+            self._former,
+            disputed=self._disputed,
+            credulous=not options.breaker,
+        )
 
-    async def _apply(self, plan: RoutePlan) -> _Outcome:
+    async def _apply(self, plan: RoutePlan, table: RouteTable) -> _Outcome:
         outcome = _Outcome({wish.node: wish.problem for wish in plan.wishes if wish.problem})
         for route in plan.deletions:
             try:
                 await self._routes.delete(route)
                 log.info("route_deleted", destination=route.destination, gateway=route.gateway)
+                if self._strangers(route, table) is not None:
+                    self._disputed[route] = _clock()
             except CloudError as error:
                 outcome.others.append(f"route {route.destination} via {route.gateway} not deleted: {error}")
         for wish in plan.creations:
@@ -327,15 +339,20 @@ class RouteController:
 
     def _explain_replaced(self, plan: RoutePlan, table: RouteTable) -> None:
         """Tell a Node that its Pods' traffic went to a living machine that is no Node of this cluster."""
-        machines = {canonical(one.destination): table.machines.get(one.gateway) for one in plan.deletions}
+        machines = {canonical(one.destination): self._strangers(one, table) for one in plan.deletions}
         for wish in plan.creations:
             machine = machines.get(wish.destination)
-            if machine is None or machine.provider_id in self._former:
+            if machine is None:
                 continue
             message = f"The network's route to its pod CIDR {wish.destination} led to {machine.address}, "
             message += f"machine {machine.name}, which is no node of this cluster; it is replaced. If that "
             message += "machine is another cluster's, give the two clusters different pod CIDRs or networks"
             self._warn(wish.node, "RouteReplaced", message)
+
+    def _strangers(self, route: Route, table: RouteTable) -> Machine | None:
+        """The machine that a route leads to, if it never was a Node while we ran."""
+        machine = table.machines.get(route.gateway)
+        return None if machine is None or machine.provider_id in self._former else machine
 
     def _explain_family(self, name: str, cidrs: Sequence[str]) -> None:
         """Tell a Node, once, what the CNI has to do: it is no fault, so nobody has to be told again."""

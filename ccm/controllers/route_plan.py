@@ -8,7 +8,8 @@ What may be deleted:
 
 - wherever it lies, one whose destination is exactly a Node's Pod CIDR and that leads elsewhere, if the right
   one can be made in its place. A network has one route to a destination, and this one is the Node's by the
-  cluster's own word: as long as it leads elsewhere, nobody reaches these Pods;
+  cluster's own word: as long as it leads elsewhere, nobody reaches these Pods. One that comes back after it
+  was replaced is left: somebody needs it, as another cluster with the same Pod CIDRs does;
 - inside the cluster's CIDR, one that leads to a machine of ours (one that is, or was while we ran, a Node)
   and that this Node does not need;
 - inside the cluster's CIDR, one that leads nowhere and was made for Pods: it has the size of a Node's CIDR,
@@ -123,6 +124,7 @@ def plan_routes(
     cluster: Sequence[Cidr],
     former: Collection[str] = (),
     *,
+    disputed: Collection[Route] = (),
     credulous: bool = False,
 ) -> RoutePlan:
     """Compare what is needed with what is there.
@@ -133,6 +135,7 @@ def plan_routes(
         table: The network.
         cluster: The cluster's CIDRs.
         former: Provider IDs of machines that were Nodes while we ran.
+        disputed: Routes that lead to nobody of ours, and were replaced lately.
         credulous: Believe that the machines of most Nodes are gone; see :class:`~ccm.controllers.breaker`.
     """
     nodes = _identified(nodes, table)
@@ -140,7 +143,8 @@ def plan_routes(
     nodes = [node for node in nodes if node.pod_cidrs]
     ours = {node.provider_id for node in nodes} | set(former)
     addresses = {machine.provider_id: address for address, machine in table.machines.items()}
-    wrong = _contested_routes(nodes, table, addresses) | _stale_routes(nodes, table, cluster, ours)
+    contested = _contested_routes(nodes, table, addresses) - {*disputed}
+    wrong = contested | _stale_routes(nodes, table, cluster, ours)
     stale = tuple(route for route in table.routes if route in wrong)
     trusted = table.complete and (credulous or _most_are_seen(nodes, addresses))
     deletions, held_back = (stale, ()) if trusted else ((), stale)

@@ -13,7 +13,13 @@ from prometheus_client import CollectorRegistry
 
 from ccm.cloud import INTERNAL_IP, CloudBusy, CloudUnavailable, Rejected, Route
 from ccm.cloud.fake import FakeRoutes
-from ccm.controllers.route import RouteController, RouteOptions, RoutesNotReconciled, parse_cluster_cidrs
+from ccm.controllers.route import (
+    DISPUTE,
+    RouteController,
+    RouteOptions,
+    RoutesNotReconciled,
+    parse_cluster_cidrs,
+)
 from ccm.hetzner.budget import QuotaUsedUp
 from ccm.kube.errors import ServerError
 from ccm.kube.objects import ObjectReference
@@ -490,6 +496,26 @@ async def test_a_route_to_a_machine_that_is_no_node_is_replaced_also_after_a_res
     ((name, kind, reason, message),) = cluster.events.all
     assert (name, kind, reason) == ("n1", "Warning", "RouteReplaced")
     assert "10.0.0.7, machine server-7, which is no node of this cluster" in message
+
+
+async def test_two_clusters_with_the_same_pod_cidrs_do_not_replace_each_others_routes_without_an_end(
+    cluster: Cluster,
+) -> None:
+    fake = network(cluster)
+    await add(cluster, 1)
+    fake.attach("fake://7", "server-7", "10.0.0.7")
+    theirs = Route("10.244.1.0/24", "10.0.0.7")
+    fake.table = replace(fake.table, routes=(theirs,))
+    made = controller(cluster)
+    await made.reconcile()
+    fake.table = replace(fake.table, routes=(theirs,))
+    for _ in range(2):
+        with pytest.raises(RoutesNotReconciled, match=r"leads to 10\.0\.0\.7, machine server-7"):
+            await made.reconcile()
+    assert routes(cluster) == {"10.244.1.0/24": "10.0.0.7"}
+    await asyncio.sleep(DISPUTE)
+    await made.reconcile()
+    assert routes(cluster) == {"10.244.1.0/24": "10.0.0.1"}
 
 
 async def test_what_leads_to_a_former_node_or_nowhere_is_replaced_without_a_warning(cluster: Cluster) -> None:
