@@ -91,7 +91,16 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
         The settings, with something harmless where a value could not be read, and every problem.
     """
     reader = _Reader(raw)
-    settings = Settings(
+    settings = _read(reader)
+    problems = [*reader.problems, *_unknown_keys(raw), *release_problems(settings)]
+    unread = {problem.key for problem in reader.problems}
+    if not unread & set(map(key_of, _ADDRESS_FIELDS)):
+        problems += address_problems(settings)
+    return settings, problems
+
+
+def _read(reader: _Reader) -> Settings:
+    return Settings(
         cluster_name=reader.matching(
             "cluster_name",
             r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
@@ -139,15 +148,15 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
         ssh_allowed_cidrs=reader.sources("ssh_allowed_cidrs", unsaid=WHO_MAY_REACH_IT),
         node_port_allowed_cidrs=reader.sources("node_port_allowed_cidrs"),
     )
-    problems = [*reader.problems, *_unknown_keys(raw)]
-    if settings.k3s_channel and settings.k3s_version:
-        version = f"{key_of('k3s_version')} {settings.k3s_version}"
-        one = f"{version} is exact; to follow a channel, type: pulumi config set k3sVersion ''"
-        problems.append(Problem(key_of("k3s_channel"), settings.k3s_channel, one))
-    unread = {problem.key for problem in reader.problems}
-    if not unread & set(map(key_of, _ADDRESS_FIELDS)):
-        problems += address_problems(settings)
-    return settings, problems
+
+
+def release_problems(settings: Settings) -> list[Problem]:
+    """That both an exact version of k3s and a channel are named."""
+    if not (settings.k3s_channel and settings.k3s_version):
+        return []
+    version = f"{key_of('k3s_version')} {settings.k3s_version}"
+    one = f"{version} is exact; to follow a channel, type: pulumi config set k3sVersion ''"
+    return [Problem(key_of("k3s_channel"), settings.k3s_channel, one)]
 
 
 def address_problems(settings: Settings) -> list[Problem]:
