@@ -23,6 +23,7 @@ from ccm.cloud.errors import (
 )
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance, Instances, NodeView
 from ccm.cloud.load_balancers import (
+    ChoosesAnnotations,
     Ingress,
     KnowsOthers,
     LoadBalancerResult,
@@ -40,6 +41,7 @@ __all__ = [
     "INTERNAL_IP",
     "AccessDenied",
     "Address",
+    "ChoosesAnnotations",
     "Cloud",
     "CloudBusy",
     "CloudError",

@@ -125,6 +125,25 @@ class KnowsOthers(Protocol):
         ...
 
 
+@runtime_checkable
+class ChoosesAnnotations(Protocol):
+    """Load balancers may also say which annotations they read, so that no others take up memory.
+
+    Without this, all are kept except kubectl's record of what was applied and what is beyond a bound.
+    """
+
+    def annotations_to_keep(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
+        """Choose what every other method gets to see of a Service's annotations. Pure, and quick.
+
+        What comes out is bounded, whatever goes in: tenants write up to 256 KiB into each of any number of
+        Services. Given its own answer, it returns the same.
+
+        Args:
+            annotations: As the API server sent them.
+        """
+        ...
+
+
 class LoadBalancers(Protocol):
     """Makes load balancers. Every method is idempotent and serialises work on the same load balancer."""
 

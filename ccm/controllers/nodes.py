@@ -7,7 +7,10 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from ccm.cloud import Address, NodeView, Notice
+from ccm.controllers.annotations import that_fit
 from ccm.kube.errors import Conflict, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.objects import Node, ObjectReference, Taint, to_wire
@@ -38,6 +41,15 @@ def view_of(node: Node, *, asks_power: bool = False) -> NodeView:
         addresses=addresses_of(node),
         asks_power=asks_power,
     )
+
+
+def kept(node: Node) -> Node:
+    """What is kept in memory of a Node: all that we name of it, and its annotations up to a bound."""
+    annotations = that_fit(node.metadata.annotations)
+    if annotations is node.metadata.annotations:
+        return node
+    metadata = msgspec.structs.replace(node.metadata, annotations=dict(annotations))
+    return msgspec.structs.replace(node, metadata=metadata)
 
 
 def addresses_of(node: Node) -> tuple[Address, ...]:

@@ -10,6 +10,7 @@ KubernetesError             any answer that is no success
 ├── Invalid                 422  the object breaks a rule of its type
 ├── TooManyRequests         429  wait `retry_after` seconds
 ├── ServerError             5xx
+├── AnswerTooLarge          we read no further; the server is well
 └── ConnectionFailed        no (complete) answer at all: refused, reset, timed out, TLS; status 0
 LeaseLost                   this process is not the leader any more
 """
@@ -81,6 +82,10 @@ class ServerError(KubernetesError):
 
 class ConnectionFailed(KubernetesError):
     """There is no complete answer: refused, reset, timed out, TLS. The effect of a write is unknown."""
+
+
+class AnswerTooLarge(KubernetesError):
+    """The answer is larger than what we read at once. A list may be asked for by smaller pages."""
 
 
 class LeaseLost(CcmError):

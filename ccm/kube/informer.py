@@ -6,6 +6,7 @@ The promises (client-go's reflector and shared informer, without threads):
 - a lost connection, an expired resource version or an odd answer costs a pause and at most a new list, and
   handlers learn every difference, also of what was deleted meanwhile;
 - pauses grow from 0.8 to 30 seconds with jitter: an API server that comes back is not run over;
+- a list whose pages are too large to be taken at once is taken by smaller ones;
 - an object that can't be decoded is kept as it was last known. It is never taken for deleted.
 
 Handlers are plain functions `(old, new)`: old is None for a new object, new is None for a deleted one. They
@@ -23,7 +24,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from ccm.kube.errors import Gone, KubernetesError
+from ccm.kube.errors import AnswerTooLarge, Gone, KubernetesError
 from ccm.kube.objects import HasMetadata, ObjectMeta
 from ccm.kube.protocol import Transport, WatchEvent
 from ccm.kube.ratelimit import Backoff
@@ -31,6 +32,9 @@ from ccm.kube.ratelimit import Backoff
 T = TypeVar("T", bound=HasMetadata)
 Handler = Callable[[T | None, T | None], None]
 
+# Objects. A page of large ones is too much at once; then each try is by a quarter, down to one by one.
+_PAGE = 500
+_SMALLER = 4
 _WATCH_AT_LEAST = 300.0
 _QUICK = 1.0
 # A watch that has been open for longer than it takes to fail to connect is taken for a working one.
@@ -72,6 +76,8 @@ class Informer(Generic[T]):
         resync: seconds after which handlers are called for every unchanged object; 0 for never.
         backoff: pauses after failures.
         random: numbers in [0, 1).
+        keep: makes of each object what is held of it, like a transform of client-go. What nobody reads can be
+            left out; metadata's name, namespace, UID and resource version have to stay.
 
     Attributes:
         synced: set once the first complete list is in.
@@ -86,6 +92,7 @@ class Informer(Generic[T]):
         resync: float = 0.0,
         backoff: Backoff | None = None,
         random: Callable[[], float] = randomness.random,
+        keep: Callable[[T], T] = lambda item: item,
     ) -> None:
         self.path = path
         self.synced = asyncio.Event()
@@ -94,6 +101,8 @@ class Informer(Generic[T]):
         self._resync = resync
         self._backoff = backoff or Backoff()
         self._random = random
+        self._keep = keep
+        self._page = _PAGE
         self._objects: dict[str, T] = {}
         self._handlers: list[Handler[T]] = []
         self._statistics = InformerStatistics()
@@ -152,13 +161,26 @@ class Informer(Generic[T]):
                 await self._pause(error)
 
     async def _list(self) -> None:
+        while True:
+            try:
+                await self._list_by(self._page)
+            except AnswerTooLarge:
+                if self._page == 1:
+                    raise
+                # Remembered: the objects are no smaller the next time.
+                self._page = max(1, self._page // _SMALLER)
+            else:
+                return
+
+    async def _list_by(self, limit: int) -> None:
         fresh: dict[str, T] = {}
         version = ""
-        async with aclosing(self._transport.list_pages(self.path, self._kind)) as pages:
+        async with aclosing(self._transport.list_pages(self.path, self._kind, limit=limit)) as pages:
             async for page in pages:
-                fresh.update((item.metadata.key, item) for item in page.items)
+                fresh.update((item.metadata.key, self._keep(item)) for item in page.items)
                 fresh.update(self._last_known(page.odd))
                 version = page.resource_version
+                del page  # or all of it would be there still while the next one comes
         self._replace(fresh)
         self._version = version
         self._statistics.lists += 1
@@ -209,11 +231,11 @@ class Informer(Generic[T]):
         if change.type == "DELETED":
             old = self._objects.pop(key, None)
             if old is not None:
-                self._tell(change.object or old, None)
+                self._tell(old if change.object is None else self._keep(change.object), None)
         elif change.object is not None:
-            old = self._objects.get(key)
-            self._objects[key] = change.object
-            self._tell(old, change.object)
+            old, new = self._objects.get(key), self._keep(change.object)
+            self._objects[key] = new
+            self._tell(old, new)
 
     def _tell(self, old: T | None, new: T | None) -> None:
         for handler in self._handlers:

@@ -80,6 +80,7 @@ class Transport(Protocol):
 
         Raises:
             Gone: the list took so long that the server forgot that moment; start again.
+            AnswerTooLarge: a page is; start again with a smaller limit.
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
-from ccm.kube.errors import KubernetesError, error_of
+from ccm.kube.errors import AnswerTooLarge, KubernetesError, error_of
 from ccm.kube.objects import ObjectMeta, PartialObject, decode, wire_name
 from ccm.kube.protocol import EventType, Page, WatchEvent
 
@@ -144,19 +144,33 @@ def _odd(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta | None:
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines, however long they are and wherever its chunks end."""
+    """Cuts a stream of bytes into lines, wherever its chunks end.
 
-    def __init__(self) -> None:
+    Args:
+        longest: Bytes of a line.
+    """
+
+    def __init__(self, longest: int) -> None:
         self._parts: list[bytes] = []
+        self._longest = longest
+        self._length = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that this chunk completes, without their ends; empty ones are left out."""
+        """The lines that this chunk completes, without their ends; empty ones are left out.
+
+        Raises:
+            AnswerTooLarge: a line is longer than it may be.
+        """
         *complete, rest = chunk.split(b"\n")
         for piece in complete:
             self._parts.append(piece)
             line = b"".join(self._parts)
             self._parts.clear()
+            self._length = 0
             if line.strip():
                 yield line
         if rest:
+            self._length += len(rest)
+            if self._length > self._longest:
+                raise AnswerTooLarge(message=f"a line of the watch is longer than {self._longest} bytes")
             self._parts.append(rest)

@@ -12,7 +12,9 @@ from ccm.controllers import node as node_controller
 from ccm.controllers import node_lifecycle
 from ccm.controllers import route as route_controller
 from ccm.controllers.breaker import BreakerOptions
+from ccm.controllers.nodes import kept
 from ccm.controllers.service import controller as service_controller
+from ccm.controllers.service.keeping import keeper
 from ccm.controllers.service.policy import Classes
 from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
@@ -61,18 +63,18 @@ class Workshop:
     @property
     def nodes(self) -> Informer[Node]:
         """All Nodes."""
-        return self._informer("/api/v1/nodes", Node)
+        return self._informer("/api/v1/nodes", Node, kept)
 
     @property
     def services(self) -> Informer[Service]:
         """All Services."""
-        return self._informer("/api/v1/services", Service)
+        return self._informer("/api/v1/services", Service, keeper(self.cloud.load_balancers))
 
-    def _informer(self, path: str, kind: type[Any]) -> Informer[Any]:
+    def _informer(self, path: str, kind: type[Any], keep: Callable[[Any], Any]) -> Informer[Any]:
         if path not in self.informers:
             # Spread over one to two periods, so that not everything is looked at in the same moment.
             resync = self.options.flags["min-resync-period"] * (1 + self.random())
-            self.informers[path] = Informer(self.transport, path, kind, resync=resync)
+            self.informers[path] = Informer(self.transport, path, kind, resync=resync, keep=keep)
         return self.informers[path]
 
 

@@ -8,9 +8,9 @@ from ccm.cloud import Ingress, ServicePort, ServiceView
 from ccm.controllers.names import CLEANUP_FINALIZER
 from ccm.kube.objects import LoadBalancerIngress, Service
 
-# Of a Service, that a cloud gets to see. Tens of thousands fit into an object, and no load balancer takes
-# more than dozens; it takes the node ports of a whole cluster to have so many.
-MOST_PORTS = 1024
+# Of a Service, that are kept and that a cloud gets to see. Tens of thousands fit into an object, each takes a
+# quarter of a KiB of memory, and no load balancer takes more than dozens.
+MOST_PORTS = 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from ccm.hetzner.load_balancers.examination import Case, Examiner
 from ccm.hetzner.load_balancers.finder import TargetFinder
 from ccm.hetzner.load_balancers.health import complaints, count_targets
 from ccm.hetzner.load_balancers.inventory import VIEW_AGE, Inventory
+from ccm.hetzner.load_balancers.keeping import SHARE, annotations_to_keep
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.ownership import is_of_other_cluster, placed_on
@@ -84,6 +85,10 @@ class HetznerLoadBalancers:
         """Stop reading."""
         await self.inventory.close()
         await self.certificates.close()
+
+    def annotations_to_keep(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
+        """See :class:`ccm.cloud.ChoosesAnnotations`."""
+        return annotations_to_keep(annotations)
 
     async def find(self, service: ServiceView) -> LoadBalancerResult | None:
         """See :meth:`ccm.cloud.LoadBalancers.find`."""
@@ -276,7 +281,7 @@ class HetznerLoadBalancers:
             return Swept(errors=[error])
 
     def _lock(self, service: ServiceView) -> asyncio.Lock:
-        share = service.annotations.get(PREFIX + "share", "").strip()
+        share = service.annotations.get(SHARE, "").strip()
         key = f"share {share}" if share else service.uid
         lock = self._locks.get(key)
         if lock is None:

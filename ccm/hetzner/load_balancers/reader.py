@@ -22,6 +22,9 @@ from ccm.hetzner.variables import parse_bool, parse_duration
 PREFIX = "load-balancer.hetzner.cloud/"
 LONGEST_ANNOTATIONS = 32768  # characters of all annotations with the prefix; a hundred long domains fit in
 LONGEST_SELECTOR = 4096
+# Stands for annotations that are too long to be kept; its value is how many characters they have. Kubernetes
+# takes no such name, so it can't come from a tenant.
+TOO_LONG = PREFIX + "…"
 MOST_ITEMS = 100  # of a list; Let's Encrypt takes so many domains, the largest type half as many certificates
 _PORT = re.compile(r"port\.(?P<port>[1-9]\d{0,4})\.(?P<key>.+)", re.ASCII)
 _STATUS_CODE = re.compile(r"[1-5?][0-9?]{2}|(?=[0-9?]*\*)[0-9?*]{1,3}")
@@ -57,10 +60,20 @@ class Texts:
     parsed: dict[str, object] = field(default_factory=dict[str, object])
 
 
+def below_prefix(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Those that are ours."""
+    return {name: text for name, text in annotations.items() if name.startswith(PREFIX)}
+
+
+def length_of(annotations: Mapping[str, str]) -> int:
+    """Characters of all names and values, as the bound counts them."""
+    return sum(len(name) + len(text) for name, text in annotations.items())
+
+
 def sort(annotations: Mapping[str, str]) -> Texts:
     """Sort annotations; if they are too long, there are none of them, and a problem."""
-    ours = {name: text for name, text in annotations.items() if name.startswith(PREFIX)}
-    length = sum(len(name) + len(text) for name, text in ours.items())
+    ours = below_prefix(annotations)
+    length = _whole(ours.get(TOO_LONG, "")) or length_of(ours)
     if length > LONGEST_ANNOTATIONS:
         text = (
             f"{PREFIX}…: these annotations have {length} characters, at most {LONGEST_ANNOTATIONS} are read; "

@@ -12,7 +12,9 @@ from prometheus_client import CollectorRegistry
 
 from ccm.cloud.fake import FakeCloud, FakeLoadBalancers
 from ccm.controllers.names import CLEANUP_FINALIZER
+from ccm.controllers.nodes import kept
 from ccm.controllers.service.controller import ServiceController, ServiceOptions
+from ccm.controllers.service.keeping import keeper
 from ccm.kube.informer import Informer
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node, ObjectReference, Service
@@ -99,10 +101,10 @@ async def running(
 ) -> AsyncIterator[ServiceCluster]:
     """A controller at work; give it an older transport to start it anew on the same cluster."""
     transport = transport or MemoryTransport()
-    services = Informer(transport, SERVICES, Service)
-    nodes = Informer(transport, NODES, Node)
     cloud, events = FakeCloud.complete(), Events()
     assert cloud.load_balancers is not None
+    services = Informer(transport, SERVICES, Service, keep=keeper(cloud.load_balancers))
+    nodes = Informer(transport, NODES, Node, keep=kept)
     registry = CollectorRegistry()
     controller = ServiceController(
         cloud.load_balancers,

@@ -1,0 +1,75 @@
+"""What is kept in memory of a Service: what somebody reads, and no more of it than a load balancer takes.
+
+Tenants write Services, as many as they like and each up to 1.5 MiB large, and all of them are held at once.
+Nobody writes back what is kept: writes are patches that name only what is ours (see ``patches``), so what is
+left out here stays as it is in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from ccm.cloud import ChoosesAnnotations, LoadBalancers
+from ccm.controllers.annotations import that_fit
+from ccm.controllers.names import CLEANUP_FINALIZER
+from ccm.controllers.service.policy import MOST_PORTS, has_finalizer
+from ccm.kube.objects import ObjectMeta, Service, ServicePort, ServiceSpec
+
+LONGEST_FINALIZERS = 4096  # characters of all of them; of more, only our own is kept
+LONGEST_TEXT = 256
+LONGEST_PROTOCOL = 63
+MOST_RANGES = 64
+
+
+def keeper(load_balancers: LoadBalancers | None) -> Callable[[Service], Service]:
+    """What an informer does to each Service before it holds it.
+
+    Args:
+        load_balancers: The cloud's, which may say which annotations they read; None = there are none.
+    """
+    choose = (
+        load_balancers.annotations_to_keep if isinstance(load_balancers, ChoosesAnnotations) else that_fit
+    )
+
+    def keep(service: Service) -> Service:
+        return kept(service, choose)
+
+    return keep
+
+
+def kept(service: Service, choose: Callable[[Mapping[str, str]], Mapping[str, str]]) -> Service:
+    """What is kept of a Service. Of what is kept already, the same.
+
+    Args:
+        service: As the API server sent it.
+        choose: Which annotations are kept of a Service with a load balancer.
+    """
+    metadata, spec = service.metadata, service.spec
+    if spec.type != "LoadBalancer" and not has_finalizer(service):
+        # Most are such; there is nothing to make for them, and nothing was made that counts on what they say.
+        plain = ServiceSpec(type=spec.type, load_balancer_class=spec.load_balancer_class)
+        return msgspec.structs.replace(service, metadata=_metadata(metadata, {}), spec=plain)
+    wanted = msgspec.structs.replace(
+        spec,
+        ports=tuple(_port(one) for one in spec.ports[:MOST_PORTS]),
+        external_ips=spec.external_ips[:MOST_RANGES],
+        load_balancer_ip=spec.load_balancer_ip[:LONGEST_TEXT],
+        load_balancer_source_ranges=spec.load_balancer_source_ranges[:MOST_RANGES],
+    )
+    annotations = dict(choose(metadata.annotations))
+    return msgspec.structs.replace(service, metadata=_metadata(metadata, annotations), spec=wanted)
+
+
+def _metadata(metadata: ObjectMeta, annotations: dict[str, str]) -> ObjectMeta:
+    finalizers = metadata.finalizers
+    if sum(map(len, finalizers)) > LONGEST_FINALIZERS:
+        finalizers = tuple(one for one in finalizers if one == CLEANUP_FINALIZER)
+    return msgspec.structs.replace(metadata, labels={}, annotations=annotations, finalizers=finalizers)
+
+
+def _port(port: ServicePort) -> ServicePort:
+    if len(port.app_protocol) <= LONGEST_PROTOCOL:
+        return port
+    return msgspec.structs.replace(port, app_protocol=port.app_protocol[:LONGEST_PROTOCOL])
