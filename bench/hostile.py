@@ -1,13 +1,18 @@
 """What Services cost that are as large as the API server takes: ``./dev bench hostile [--services N]``.
 
-Services are made at random (always the same): 256 KiB of annotations, as one long value, as thousands of
-short ones or as keys of single ports, and up to 40,000 ports. Each is decoded, read and complained about as
-the service controller does it, on the event loop on which a real elector renews its lease.
+They are made at random (always the same): 256 KiB of annotations, as one long value, as thousands of short
+ones, as keys of single ports or as what ``kubectl apply`` leaves, and up to 40,000 ports. On the event loop
+on which a real elector renews its lease, they are first listed, watched and held by the informer as the
+manager sets it up, over HTTP from a process of its own; then each is decoded, read and complained about as
+the service controller does it.
 
 - CPU is that of one Service from the object to the text of its Event, the largest of all; and before that, of
   a watch event's bytes to the object;
-- memory is the process's largest resident memory after any of them, and at its peak, beyond that of the first
-  few.
+- memory of reading is the largest resident memory after any of them, and at its peak, beyond that of the
+  first few;
+- memory held is what resident memory has grown by, once all were listed and the watch sent each again: first
+  with all annotations that the API server takes, then with as much as is kept of any Service, which is shown
+  and not judged: 32 KiB of annotations, all of them read, and more ports than are kept.
 """
 
 from __future__ import annotations
@@ -15,84 +20,41 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import json
 import logging
 import os
-import random
-import resource
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import structlog
 
-from bench.lab.processes import resident_mib
+from bench.lab.large import LIMIT, services
+from bench.lab.processes import child, forget_peak, peak_mib, resident_mib
 from bench.lab.report import BenchError, Row, main, say
+from ccm.controllers.service.keeping import kept
 from ccm.controllers.service.policy import relevant, view_of
 from ccm.hetzner import environment
 from ccm.hetzner.load_balancers.annotations import read
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
-from ccm.hetzner.load_balancers.keys import KEYS, PORT_KEYS
+from ccm.hetzner.load_balancers.keeping import annotations_to_keep
 from ccm.hetzner.load_balancers.listeners import wanted_listeners
-from ccm.hetzner.load_balancers.reader import LONGEST_ANNOTATIONS, PREFIX
+from ccm.kube.informer import Informer
 from ccm.kube.lease import LeaderElector
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Service
+from ccm.kube.transport import KubernetesTransport
 from ccm.kube.wire import decode_event
 
 WORST_MS, GROWTH_MIB = 50.0, 10.0
-LIMIT = 256 * 1024
+SECONDS = 300.0  # until all are held
 WARM_UP = 30
-PORTS = (1, 200, 2768, 40_000)
-PATTERNS = ("a.example.com,", ",", "x", "a=b,", "!a,", "a in (b),", " ", "9", "200,", "1.2.3.4/", "-.")
-USUAL: tuple[dict[str, str], ...] = (
-    {},
-    {"protocol": "https"},
-    {"protocol": "https", "certificate-type": "managed"},
-    {"health-check-protocol": "http"},
-)
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "0" * environment.TOKEN_LENGTH}).load_balancers
-
-
-def services(number: int) -> Iterator[bytes]:
-    """Services as the API server would send them."""
-    dice = random.Random(20261122)
-    for index in range(number):
-        # Made elsewhere, so that nothing of it is left for the garbage collector to look through.
-        yield _service(dice, index)
-
-
-def _service(dice: random.Random, index: int) -> bytes:
-    # Half of them stay below what is read, for those cost the most.
-    room = LIMIT if index % 2 else LONGEST_ANNOTATIONS
-    annotations = _annotations(dice, room - 200)
-    protocol = dice.choice(("TCP", "TCP", "TCP", "UDP"))
-    ports = [
-        {"name": f"p{port}", "port": port, "nodePort": 30_000 + port % 2768, "protocol": protocol}
-        for port in range(1, 1 + PORTS[index % len(PORTS)])
-    ]
-    metadata = {"namespace": "evil", "name": f"s{index}", "uid": f"u{index}", "annotations": annotations}
-    item = {"metadata": metadata, "spec": {"type": "LoadBalancer", "ports": ports}}
-    return json.dumps({"type": "MODIFIED", "object": item}).encode()
-
-
-def _annotations(dice: random.Random, room: int) -> dict[str, str]:
-    found = {PREFIX + key: value for key, value in dice.choice(USUAL).items()}
-    shape = dice.choice(("long", "short", "ports"))
-    if shape == "long":
-        key = dice.choice(sorted(KEYS))
-        pattern = dice.choice(PATTERNS)
-        found[PREFIX + key] = (pattern * (1 + room // len(pattern)))[: room - len(key)]
-        return found
-    for number in range(1, 65_536):
-        key = f"port.{number}.{dice.choice(sorted(PORT_KEYS))}" if shape == "ports" else f"helth-{number}"
-        value = dice.choice(("https", "true", "5", "a.example.com", "x"))
-        room -= len(PREFIX + key) + len(value)
-        if room < 0:
-            break
-        found[PREFIX + key] = value
-    return found
 
 
 def cost(content: bytes, before: list[Service]) -> tuple[float, float]:
@@ -127,59 +89,158 @@ class Losses:
         """A renewal had to read the Lease again."""
 
 
+@dataclass(frozen=True)
+class Held:
+    """What it took to hold Services.
+
+    Attributes:
+        services: How many.
+        after: MiB more than before, for good.
+        peak: MiB more than before, at any moment.
+    """
+
+    services: int
+    after: float
+    peak: float
+
+
+async def hold(url: str, kind: str, number: int) -> Held:
+    """List and watch large Services as the manager does, until each was seen twice."""
+    pid = os.getpid()
+    transport = await KubernetesTransport.connect(environment={}, master=url, user_agent="bench")
+    informer = Informer(
+        transport,
+        f"/{kind}/api/v1/services",
+        Service,
+        keep=lambda service: kept(service, annotations_to_keep),
+    )
+    seen, all_twice = 0, asyncio.Event()
+
+    def see(_old: Service | None, _new: Service | None) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 2 * number:
+            all_twice.set()
+
+    informer.add_handler(see)
+    before = resident_mib(pid)
+    forget_peak(pid)
+    task = asyncio.create_task(informer.run())
+    try:
+        async with asyncio.timeout(SECONDS):
+            await all_twice.wait()
+        found = Held(len(informer), resident_mib(pid) - before, peak_mib(pid) - before)
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        await transport.close()
+    if found.services != number:
+        raise BenchError(f"{found.services} Services are held, {number} are there")
+    return found
+
+
+@contextmanager
+def large_api(number: int) -> Iterator[str]:
+    """An API server with so many large Services; its address."""
+    command = [sys.executable, "-m", "bench.lab.large_api", "--services", str(number)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        child(command, log=Path(folder) / "log", stdout=subprocess.PIPE) as process,
+    ):
+        if process.stdout is None or not (url := process.stdout.readline().strip()):
+            raise BenchError("the API server did not start")
+        yield url
+
+
 async def measure(arguments: argparse.Namespace) -> list[Row]:
     """All rows."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    losses, costs, decoding, sizes = Losses(), list[float](), list[float](), list[tuple[float, float]]()
-    first = list[tuple[float, float]]()
-    pid = os.getpid()
+    losses, number = Losses(), arguments.services
+    held: list[Held] = []
+    reading = Reading()
 
     async def work() -> None:
-        before: list[Service] = []
-        for index, content in enumerate(services(arguments.services + WARM_UP)):
-            decoded, seconds = cost(content, before)
-            (first if index < WARM_UP else sizes).append((resident_mib(pid), _peak_mib()))
-            if index >= WARM_UP:
-                costs.append(seconds)
-                decoding.append(decoded)
-            await asyncio.sleep(0)
+        with large_api(number) as url:
+            say(f"holding {number} Services with all annotations that fit")
+            held.append(await hold(url, "annotations", number))
+            say(f"reading {number} Services")
+            await reading.run(number)
+            say(f"holding {number} Services of which as much is kept as of any")
+            held.append(await hold(url, "kept", number))
 
     gc.collect()
     gc.freeze()  # as the manager does: what is there from the start is not looked through again and again
-    say(f"reading {arguments.services} Services")
     elector = LeaderElector(MemoryTransport(), identity="bench", observer=losses)
     await elector.run(work)
-    costs.sort()
-    middle = costs[len(costs) // 2] * 1000
     losses_while_working = losses.lost - 1  # the last one is the end of the work
+    full, most = held
     return [
+        *reading.rows(),
         Row(
-            "CPU of the most expensive Service",
-            costs[-1] * 1000,
-            WORST_MS,
-            "ms",
-            note=f"median {middle:.1f} ms",
+            "memory held, all annotations that fit",
+            full.after,
+            GROWTH_MIB,
+            "MiB more",
+            note=f"{full.peak:.1f} MiB at its peak",
         ),
         Row(
-            "CPU to decode the largest",
-            max(decoding) * 1000,
-            unit="ms",
-            note="a copy of it is all that is kept",
-        ),
-        *(
-            Row(f"memory {when}", max(0.0, _largest(sizes, at) - _largest(first, at)), GROWTH_MIB, "MiB more")
-            for at, when in enumerate(("after any of them", "at its peak"))
+            "memory held, as much as is kept of any",
+            most.after,
+            unit="MiB more",
+            note=f"{most.peak:.1f} MiB at its peak",
         ),
         Row("leases lost", losses_while_working, 0, ""),
     ]
 
 
+class Reading:
+    """What it costs to read Services."""
+
+    def __init__(self) -> None:
+        self._costs: list[float] = []
+        self._decoding: list[float] = []
+        self._first: list[tuple[float, float]] = []
+        self._sizes: list[tuple[float, float]] = []
+
+    async def run(self, number: int) -> None:
+        """Read so many, after a few that warm up."""
+        pid, before = os.getpid(), list[Service]()
+        forget_peak(pid)
+        for index, content in enumerate(services(number + WARM_UP)):
+            decoded, seconds = cost(content, before)
+            size = resident_mib(pid), peak_mib(pid)
+            (self._first if index < WARM_UP else self._sizes).append(size)
+            if index >= WARM_UP:
+                self._costs.append(seconds)
+                self._decoding.append(decoded)
+            await asyncio.sleep(0)
+
+    def rows(self) -> list[Row]:
+        """What came of it."""
+        costs = sorted(self._costs)
+        return [
+            Row(
+                "CPU of the most expensive Service",
+                costs[-1] * 1000,
+                WORST_MS,
+                "ms",
+                note=f"median {costs[len(costs) // 2] * 1000:.1f} ms",
+            ),
+            Row("CPU to decode the largest", max(self._decoding) * 1000, unit="ms"),
+            *(
+                Row(
+                    f"memory {when}",
+                    max(0.0, _largest(self._sizes, at) - _largest(self._first, at)),
+                    GROWTH_MIB,
+                    "MiB more",
+                )
+                for at, when in enumerate(("after reading any of them", "at the peak of reading"))
+            ),
+        ]
+
+
 def _largest(sizes: list[tuple[float, float]], at: int) -> float:
     return max(size[at] for size in sizes)
-
-
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _options(parser: argparse.ArgumentParser) -> Any:
