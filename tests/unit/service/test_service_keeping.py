@@ -126,6 +126,12 @@ def test_a_cloud_that_says_nothing_gets_all_that_fit(annotations: dict[str, str]
     assert sum(len(name) + len(text) for name, text in found.items()) <= neutral.LONGEST
 
 
+def test_short_ones_of_kubectl_go_too_and_long_ones_of_anybody() -> None:
+    mine = {"mine": "x"}
+    assert neutral.that_fit(mine | {neutral.LAST_APPLIED: "{}"}) == mine
+    assert neutral.that_fit(mine | {"example.com/long": "x" * LIMIT}) == mine
+
+
 def test_of_a_node_what_nobody_reads_is_not_kept() -> None:
     images = [{"names": ["x" * 1000], "sizeBytes": 1}] * 1000
     body = {
