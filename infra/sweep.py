@@ -168,7 +168,12 @@ def sweep_certificates(
         report: told what was done.
     """
     services = whose.service_uids.union(*(whose.verdict(item).services for item in balancers))
-    for certificate in everything(fetcher(cloud), "certificates", "") if services else []:
+    try:
+        found = everything(fetcher(cloud), "certificates", "") if services else []
+    except CloudError as error:
+        report(f"certificates of the cluster may be left: {error}")
+        return
+    for certificate in found:
         if not whose.certificate_goes(certificate, services):
             continue
         name = f"certificate {certificate['name']} ({certificate['id']})"

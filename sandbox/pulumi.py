@@ -83,10 +83,12 @@ def clear_locks(site: Site, variables: Mapping[str, str], stack: str, steps: Ste
         raise SandboxError(str(error)) from error
     for lock in locks:
         if not lock.has_ended:
-            otherwise = f"; if you are sure that it has: 'pulumi cancel --stack {stack}'"
+            # A number is given to another process once its own has ended.
+            sure = f"if that process is no Pulumi, delete {lock.path}"
+            elsewhere = f"if you are sure that it has: 'pulumi cancel --stack {stack}'"
             raise SandboxError(
-                f"the stack '{stack}' is locked by {lock.holder}: wait for it to end"
-                + ("" if lock.runs_here else otherwise)
+                f"the stack '{stack}' is locked by {lock.holder}: wait for it to end; "
+                + (sure if lock.runs_here else elsewhere)
             )
     for lock in locks:
         steps.note(f"• the stack '{stack}' was left locked by {lock.holder}, which has ended: pulumi cancel")

@@ -18,6 +18,7 @@ from infra.sweep import (
     load_balancer_services,
     released_meanwhile,
     server_runs,
+    sweep_certificates,
     sweep_cloud,
     sweep_services,
 )
@@ -100,7 +101,8 @@ def site():
                 status = {"1": "running", "2": "off"}.get(self.path.rpartition("/")[2])
                 return self._answer(200 if status else 404, {"server": {"status": status}})
             paging = {"pagination": {"next_page": None}}
-            return self._answer(200, {"load_balancers": list(fake.balancers.values()), "meta": paging})
+            status = 500 if "/certificates" in self.path else 200
+            return self._answer(status, {"load_balancers": list(fake.balancers.values()), "meta": paging})
 
         def do_PUT(self):
             size = int(self.headers["Content-Length"])
@@ -216,6 +218,13 @@ def test_what_is_perhaps_ours_is_left_and_asked_about(site):
     with pytest.raises(SweepError, match=r"lb-3 \(3\): .* not marked .* load-balancer delete 3\."):
         sweep_cloud(site.cloud, OURS, print)
     assert set(site.balancers) == {3}
+
+
+def test_certificates_that_cannot_be_listed_are_told_and_stop_nothing(site):
+    said = []
+    sweep_certificates(site.cloud, Ownership("blue", 1, frozenset({"uid"})), [], said.append)
+    assert len(said) == 1
+    assert said[0].startswith("certificates of the cluster may be left: ")
 
 
 def test_what_the_ccm_released_is_told():
