@@ -26,10 +26,11 @@ JSON = "application/json"
 WATCH_GRACE = 15.0
 _TOTAL = 60.0
 # Bytes. A page is decoded as a whole and costs several times its size for a moment, so it has a bound, and
-# who meets a larger one takes the list by smaller pages: 500 objects of 4 KiB fit, or 7 with as many
-# annotations as the API server takes. One object is as large as etcd takes it (1.5 MiB), which JSON's escapes
-# multiply by six at most; what is beyond is no object of Kubernetes.
-LARGEST_PAGE = 2 * 1024 * 1024
+# who meets a larger one takes the list by smaller pages: 500 objects of 2 KiB fit, and those with as many
+# annotations as the API server takes come one by one. Pages of twice the size left 8 MiB that the allocator
+# could not give back (./dev bench hostile). One object is as large as etcd takes it (1.5 MiB), which JSON's
+# escapes multiply by six at most; what is beyond is no object of Kubernetes.
+LARGEST_PAGE = 1024 * 1024
 LARGEST_OBJECT = 16 * 1024 * 1024
 _CONNECT = 10.0
 

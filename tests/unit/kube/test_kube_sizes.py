@@ -60,16 +60,16 @@ async def test_large_objects_come_by_pages_of_a_bounded_size() -> None:
     async with connected(api) as (transport, seen), following(transport) as informer:
         assert len(informer) == 40
         assert informer.statistics().failures == 0
-        assert limits(api) == [500, 125, 31, *[7] * 6]  # 31 of them are 8 MiB, 7 are less than 2
+        assert limits(api) == [500, 125, 31, 7, *[1] * 40]  # 7 of them are almost 2 MiB
         sizes = [one.received for one in seen if isinstance(one, Transfer)]
-        assert len(sizes) == 6
+        assert len(sizes) == 40
         assert max(sizes) <= http.LARGEST_PAGE
 
 
 async def test_usual_objects_come_by_large_pages() -> None:
     api = ApiOverHttp()
     for number in range(600):
-        api.memory.put(SHOP, {"metadata": {"name": f"s{number}", "annotations": {"a": "x" * 2000}}})
+        api.memory.put(SHOP, {"metadata": {"name": f"s{number}", "annotations": {"a": "x" * 1500}}})
     async with connected(api) as (transport, _), following(transport) as informer:
         assert len(informer) == 600
         assert limits(api) == [500, 500]
