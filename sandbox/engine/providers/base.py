@@ -12,8 +12,9 @@ from sandbox.engine.resource import Resource
 from sandbox.engine.values import Properties, changed_keys, has_unknown
 
 LOADING = threading.Lock()
-"""Held while a client library is loaded. Where two threads load packages that import each other, as requests
-and what the Kubernetes client takes of it, Python lets one go on with a package that is not complete yet."""
+"""Held while a client library or gRPC is loaded. Where two threads load packages that import each other, as
+requests and what the Kubernetes client takes of it, Python lets one go on with a package that is not complete
+yet, or tells one of them of a deadlock."""
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from sandbox.engine.config import Configuration
 from sandbox.engine.errors import EngineError, UnsupportedError
-from sandbox.engine.providers.base import Diff, Provider, UnconfiguredProvider, is_configured
+from sandbox.engine.providers.base import LOADING, Diff, Provider, UnconfiguredProvider, is_configured
 from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.resource import provider_urn
 from sandbox.engine.snapshot import Snapshot
@@ -66,14 +67,15 @@ class Registry:
             EngineError: With the package or the key.
         """
         package = kind.rsplit(":", 1)[-1]
-        if package == "hcloud":
-            from sandbox.engine.providers.hcloud.provider import check_config  # noqa: PLC0415  loaded when needed
-        elif package == "kubernetes":
-            from sandbox.engine.providers.kubernetes.settings import check_config  # noqa: PLC0415
-        elif package in PACKAGES:
-            return
-        else:
-            raise _unknown_package(package)
+        with LOADING:
+            if package == "hcloud":
+                from sandbox.engine.providers.hcloud.provider import check_config  # noqa: PLC0415  loaded when needed
+            elif package == "kubernetes":
+                from sandbox.engine.providers.kubernetes.settings import check_config  # noqa: PLC0415
+            elif package in PACKAGES:
+                return
+            else:
+                raise _unknown_package(package)
         check_config(plain(inputs))
 
     def default_inputs(self, package: str, version: str) -> Properties:
@@ -107,20 +109,31 @@ class Registry:
     def _make(self, package: str, inputs: Properties) -> Provider:
         if not is_configured(inputs):
             return UnconfiguredProvider()
-        around = self._surroundings
+        make = provider_class(package)
+        # The program's own classes are handed secrets as such; the others send them to where they belong.
+        return make(inputs if package == "pulumi-python" else plain(inputs), self._surroundings)
+
+
+def provider_class(package: str) -> Callable[[Properties, Surroundings], Provider]:
+    """What makes a package's provider; loaded when it is first needed, one package after the other.
+
+    Raises:
+        UnsupportedError: The engine has no such package.
+    """
+    with LOADING:
         if package == "pulumi-python":
             from sandbox.engine.providers.dynamic import DynamicProvider  # noqa: PLC0415  loads gRPC
 
-            return DynamicProvider(inputs, around)
+            return DynamicProvider
         if package == "hcloud":
             from sandbox.engine.providers.hcloud.provider import HcloudProvider  # noqa: PLC0415
 
-            return HcloudProvider(plain(inputs), around)
+            return HcloudProvider
         if package == "kubernetes":
             from sandbox.engine.providers.kubernetes.provider import KubernetesProvider  # noqa: PLC0415
 
-            return KubernetesProvider(plain(inputs), around)
-        raise _unknown_package(package)
+            return KubernetesProvider
+    raise _unknown_package(package)
 
 
 def _unknown_package(package: str) -> UnsupportedError:
@@ -132,7 +145,8 @@ def config_diff(package: str, old: Properties, new: Properties) -> Diff:
     keys = [key for key in changed_keys(old, new) if key != "version"]
     replaces: list[str] = []
     if package == "kubernetes":
-        from sandbox.engine.providers.kubernetes.kubeconfig import moved  # noqa: PLC0415
+        with LOADING:
+            from sandbox.engine.providers.kubernetes.kubeconfig import moved  # noqa: PLC0415
 
         replaces = moved(plain(old), plain(new))
     return Diff(changes=bool(keys), replaces=replaces, keys=keys)

@@ -123,8 +123,9 @@ import sys, threading
 from sandbox.engine.providers.base import LOADING
 from sandbox.engine.providers.hcloud.api import Api, settings_from
 from sandbox.engine.providers.kubernetes.kubeconfig import open_client
+from sandbox.engine.providers.registry import provider_class
 
-LIBRARIES = {"requests", "hcloud", "kubernetes.client", "urllib3"}
+LIBRARIES = {"grpc", "requests", "hcloud", "kubernetes.client", "urllib3"}
 nowhere = settings_from({"token": "t" * 64, "endpoint": "http://127.0.0.1:1/v1"}, {})
 
 def quiet(work, *arguments):
@@ -136,6 +137,7 @@ def quiet(work, *arguments):
 threads = [
     threading.Thread(target=quiet, args=(Api(nowhere).get, "/servers")),
     threading.Thread(target=quiet, args=(open_client, {"kubeconfig": "{}"}, {})),
+    threading.Thread(target=provider_class, args=("pulumi-python",)),
 ]
 with LOADING:
     for thread in threads:
@@ -155,4 +157,6 @@ def test_client_libraries_are_loaded_one_after_the_other() -> None:
         [sys.executable, "-c", ONE_BY_ONE], capture_output=True, text=True, timeout=60, check=False
     )
     first, last = done.stdout.splitlines()
-    assert (first, last) == ("[]", "['hcloud', 'kubernetes.client', 'requests', 'urllib3']"), done.stderr
+    assert (first, last) == ("[]", "['grpc', 'hcloud', 'kubernetes.client', 'requests', 'urllib3']"), (
+        done.stderr
+    )
