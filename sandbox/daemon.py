@@ -13,13 +13,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sandbox import host
 from sandbox.errors import NotRunning, SandboxError
-from sandbox.machines import processes
+from sandbox.machines import processes, records
 from sandbox.machines.processes import Identity
 from sandbox.site import Site
 
@@ -59,9 +59,7 @@ class Running:
 
 def note(site: Site, running: Running) -> None:
     """Keep what a process that serves has to tell of itself."""
-    new = _record(site).with_suffix(".new")
-    new.write_text(json.dumps(asdict(running)))
-    new.replace(_record(site))
+    records.write_json(_record(site), running)
 
 
 def forget(site: Site) -> None:

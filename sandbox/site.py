@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from sandbox import views
 from sandbox.errors import SiteError
+from sandbox.machines import records
 
 # The ranges for documentation (RFC 5737): nobody routes them, so a host rarely uses them itself.
 DOCUMENTATION_RANGES = tuple(IPv4Network(n) for n in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24"))
@@ -200,7 +201,7 @@ def open_site(
                 claims[own] = chosen
             claim = replace(claims[own], root=str(root), seen=tuple(views.chain(root)))
             claims[own] = claim
-            _replace(state / "claim.json", json.dumps(vars(claim)))
+            records.write(state / "claim.json", json.dumps(vars(claim)))
         token = _kept(state / "token", new_token)
     except OSError as error:
         raise SiteError(
@@ -228,18 +229,12 @@ def _registry(path: Path) -> Iterator[dict[str, Claim]]:
         yield (claims := _read(path))
         entries = {own: vars(claim).copy() for own, claim in claims.items()}
         seen = {own: entry.pop("seen") for own, entry in entries.items()}
-        _replace(_seen_beside(path), json.dumps(seen))
-        _replace(path, json.dumps(entries, indent=1))
+        records.write(_seen_beside(path), json.dumps(seen))
+        records.write(path, json.dumps(entries, indent=1))
 
 
 def _seen_beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}-seen.json")
-
-
-def _replace(path: Path, text: str) -> None:
-    new = path.with_suffix(".new")
-    new.write_text(text)
-    new.replace(path)
 
 
 def _read(path: Path) -> dict[str, Claim]:

@@ -17,6 +17,7 @@ from sandbox.engine.project import load_yaml
 from sandbox.engine.secrets import opens
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
+from sandbox.machines import records
 from sandbox.site import Site, passphrase
 
 PROJECT = "ccm-from-scratch"
@@ -45,7 +46,7 @@ def ensure(site: Site, stack: str) -> None:
     """
     path, template = file_of(site, stack), TEMPLATES / f"{stack}.yaml"
     if not path.exists():
-        _write(path, template.read_text())
+        records.write(path, template.read_text())
         return
     try:
         settings = load_yaml(path)
@@ -66,7 +67,7 @@ def ensure(site: Site, stack: str) -> None:
             )
         del wanted["encryptionsalt"]
     if wanted != settings:
-        _write(path, heading(path) + yaml.safe_dump(wanted, width=4096))
+        records.write(path, heading(path) + yaml.safe_dump(wanted, width=4096))
 
 
 def ensure_all(site: Site) -> None:
@@ -99,10 +100,3 @@ def remove(site: Site) -> None:
     """Remove the settings files of the sandbox's stacks."""
     for stack in STACKS.values():
         file_of(site, stack).unlink(missing_ok=True)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    new = path.with_name(path.name + ".new")
-    new.write_text(text)
-    new.replace(path)
