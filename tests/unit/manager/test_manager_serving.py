@@ -65,8 +65,11 @@ async def opened(
     limits: Limits,
     answer: str = "here",
     seconds: float = 0.0,
+    asked: asyncio.Event | None = None,
 ) -> AsyncIterator[Site]:
     async def handle(_: web.Request) -> web.Response:
+        if asked is not None:
+            asked.set()
         await asyncio.sleep(seconds)
         return web.Response(text=answer)
 
@@ -120,11 +123,14 @@ async def test_a_request_that_comes_drop_by_drop_is_not_waited_for(contexts) -> 
 
 
 async def test_whoever_does_not_read_the_answer_is_not_waited_for(contexts) -> None:
-    async with opened(contexts, QUICK, answer="x" * 50_000_000) as site:
+    asked = asyncio.Event()
+    async with opened(contexts, QUICK, answer="x" * 50_000_000, asked=asked) as site:
+        idle = len(asyncio.all_tasks())
         reader, writer = await site.connect()
         writer.transport.pause_reading()
         writer.write(GET)
-        while len(asyncio.all_tasks()) > 3:  # noqa: ASYNC110 - the server's own tasks end by themselves
+        await asyncio.wait_for(asked.wait(), 10)
+        while len(asyncio.all_tasks()) > idle:  # noqa: ASYNC110 - the server's own tasks end by themselves
             await asyncio.sleep(0.05)
         writer.transport.resume_reading()
         assert len(await site.rest(reader)) < 50_000_000
