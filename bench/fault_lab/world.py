@@ -18,7 +18,7 @@ from ccm.controllers.route import RouteController, RouteOptions, parse_cluster_c
 from ccm.controllers.service.controller import QUEUE as SERVICE_QUEUE
 from ccm.controllers.service.controller import ServiceController, ServiceOptions
 from ccm.hetzner import HetznerCloud, open_cloud
-from ccm.hetzner.budget import Priority
+from ccm.hetzner.api import Priority
 from ccm.kube.informer import Informer
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node, ObjectReference, Service
@@ -38,10 +38,10 @@ UIDS = {
 }
 # Where the CCM takes seconds between two tries, the lab has no time. These are pauses, not behaviour.
 _HURRY = {
-    "ccm.hetzner.api.PAUSE": 0.01,
+    "ccm.hetzner.api.client.PAUSE": 0.01,
     "ccm.hetzner.routes.PAUSE": 0.01,
     "ccm.hetzner.load_balancers.changes.PAUSES": (0.01, 0.02),
-    "ccm.hetzner.budget.RESERVE": dict.fromkeys(Priority, 0.0),
+    "ccm.hetzner.api.budget.RESERVE": dict.fromkeys(Priority, 0.0),
 }
 
 

@@ -17,12 +17,11 @@ from bench.lab.subject import environment, flags
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node
 from ccm.manager.clouds import open_cloud
-from ccm.manager.endpoint import Connections
-from ccm.manager.flag_table import FLAGS
-from ccm.manager.flags import parse_flags
+from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.manager import Manager
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
+from ccm.manager.serving import Connections
 from ccm.version import VERSION
 
 NODES, SERVICES = "/api/v1/nodes", "/api/v1/namespaces/default/services"

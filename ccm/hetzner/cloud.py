@@ -8,22 +8,20 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from ccm.errors import ConfigurationError
-from ccm.hetzner import environment as env
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Budget, Priority
+from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi, Priority, View
+from ccm.hetzner.api.errors import Unauthorized
+from ccm.hetzner.api.wire import Location, Network, Server
 from ccm.hetzner.description import DIALECTS, FROM_SCRATCH, DescriptionOptions, Dialect
-from ccm.hetzner.errors import Unauthorized
 from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
-from ccm.hetzner.metrics import ApiMetrics, OfficialMetrics
+from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.metrics_server import MetricsServer
 from ccm.hetzner.network import check_attached, find_network, read_attached_networks
 from ccm.hetzner.project import Project
 from ccm.hetzner.robot import RobotClient, RobotMachines
 from ccm.hetzner.routes import HetznerRoutes
-from ccm.hetzner.view import View
-from ccm.hetzner.wire import Location, Network, Server
+from ccm.hetzner.settings import environment as env
 
 _log = structlog.get_logger("ccm.hetzner")
 

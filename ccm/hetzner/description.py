@@ -8,8 +8,8 @@ from ipaddress import AddressValueError, IPv6Address, IPv6Interface
 
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance
 from ccm.cloud.notice import Notice
+from ccm.hetzner.api.wire import Server
 from ccm.hetzner.provider_id import MachineId, write
-from ccm.hetzner.wire import Server
 
 PROVIDED_BY = "instance.hetzner.cloud/provided-by"
 # An annotation of a Node: its IPv6 address, where it is not the first of its network.

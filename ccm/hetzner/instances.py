@@ -14,18 +14,15 @@ from ccm.cloud.errors import CloudError, InstanceNotFound
 from ccm.cloud.instances import Instance, NodeView
 from ccm.cloud.notice import Notice
 from ccm.hetzner import provider_id
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Priority
+from ccm.hetzner.api import Contents, HetznerApi, Listing, Priority, View
+from ccm.hetzner.api.errors import NotFound, unavailable
+from ccm.hetzner.api.wire import Server
 from ccm.hetzner.description import DescriptionOptions, describe
-from ccm.hetzner.errors import NotFound, unavailable
-from ccm.hetzner.listing import Listing
 from ccm.hetzner.lookup import REASON, explain_absence
 from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.robot.machines import RobotMachines
-from ccm.hetzner.view import Contents, View
-from ccm.hetzner.wire import Server
 
 BURST = 30.0  # seconds after which single looks are forgotten: a list would not have served them together
 

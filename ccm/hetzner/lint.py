@@ -18,12 +18,12 @@ import msgspec
 import yaml
 
 from ccm.cloud import ServicePort, ServiceView
-from ccm.hetzner import environment
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import read
 from ccm.hetzner.load_balancers.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.wording import LONGEST_SHOWN, shown
+from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object
 
 OK, FOUND, MISUSED = 0, 1, 2

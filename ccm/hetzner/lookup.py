@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from ccm.cloud.instances import HOSTNAME, NodeView
 from ccm.cloud.notice import Notice
+from ccm.hetzner.api.wire import Server
 from ccm.hetzner.robot.client import RobotServer
-from ccm.hetzner.wire import Server
 
 REASON = "InstanceLookupFailed"
 

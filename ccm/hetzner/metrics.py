@@ -1,58 +1,8 @@
-"""Metrics of the Hetzner Cloud API: hcloud-go's names first, ours after them."""
+"""What the official CCM counts, by its names."""
 
 from __future__ import annotations
 
-import re
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
-_NOT_LETTERS = re.compile(r"[^a-z/_]+")
-_CODE = re.compile(r"[a-z_]{1,50}|[0-9]{3}")
-_LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15)
-
-
-class ApiMetrics:
-    """What is counted at every request.
-
-    Args:
-        registry: Where the metrics are registered.
-    """
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.requests = Counter(
-            "hcloud_api_requests_total",
-            "A counter for requests to the hcloud api per endpoint.",
-            ["code", "method", "api_endpoint"],
-            registry=registry,
-        )
-        self.in_flight = Gauge(
-            "hcloud_api_in_flight_requests",
-            "A gauge of in-flight requests to the hcloud api.",
-            registry=registry,
-        )
-        self.duration = Histogram(
-            "hcloud_api_request_duration_seconds",
-            "A histogram of request latencies to the hcloud api.",
-            ["method"],
-            buckets=_LATENCY_BUCKETS,
-            registry=registry,
-        )
-        self.operations = Counter(
-            "ccm_hetzner_api_requests_total",
-            "Requests to the Hetzner Cloud API by operation and the API's error code (ok, not_found, ...).",
-            ["operation", "code"],
-            registry=registry,
-        )
-        self.remaining = Gauge(
-            "ccm_hetzner_api_quota_remaining",
-            "Requests that the project may still make at once.",
-            registry=registry,
-        )
-        self.waited = Counter(
-            "ccm_hetzner_api_quota_wait_seconds_total",
-            "Time that requests waited because the project's quota was used up.",
-            registry=registry,
-        )
+from prometheus_client import CollectorRegistry, Counter
 
 
 class OfficialMetrics:
@@ -77,7 +27,6 @@ class OfficialMetrics:
             ["subsystem", "mode", "result"],
             registry=registry,
         )
-
         self._type_lookups = Counter(
             "cloud_controller_manager_load_balancer_type_cache_requests_total",
             "Lookups of load balancer types by result: hit is one that a list at hand answered.",
@@ -96,18 +45,3 @@ class OfficialMetrics:
     def type_lookup(self, *, hit: bool) -> None:
         """Count a lookup of load balancer types; the official CCM always keeps them in mode all."""
         self._type_lookups.labels("load_balancer", "all", "hit" if hit else "miss").inc()
-
-
-def code_label(code: str) -> str:
-    """The API's error code, if it is one: whatever a stranger answers must not make new series for ever."""
-    return code if _CODE.fullmatch(code) else "odd"
-
-
-def endpoint_label(path: str) -> str:
-    """The path as hcloud-go labels it: lower case, without ids."""
-    return _NOT_LETTERS.sub("", path.lower()).replace("//", "/")
-
-
-def operation_label(method: str, path: str) -> str:
-    """The operation as the API's reference names it: ``GET /servers/{id}``."""
-    return f"{method} " + "/".join("{id}" if part.isdigit() else part for part in path.split("/"))

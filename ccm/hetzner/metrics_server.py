@@ -12,7 +12,7 @@ import structlog
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from ccm.serving import serving
+from ccm.http_server import serving
 
 _log = structlog.stdlib.get_logger(__name__)
 

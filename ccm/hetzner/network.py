@@ -9,10 +9,9 @@ import aiohttp
 
 from ccm.cloud.errors import CloudUnavailable
 from ccm.errors import ConfigurationError
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.errors import NotFound
-from ccm.hetzner.wire import Network
+from ccm.hetzner.api import HetznerApi, Priority
+from ccm.hetzner.api.errors import NotFound
+from ccm.hetzner.api.wire import Network
 
 METADATA = "http://169.254.169.254/hetzner/v1/metadata"
 _NETWORK_ID = re.compile(r"network_id:\s*(\d+)")

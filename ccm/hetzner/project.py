@@ -14,10 +14,9 @@ from collections.abc import Callable
 from ccm.cloud.belief import OVERRIDE
 from ccm.cloud.errors import AccessDenied
 from ccm.cloud.notice import Notice
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.errors import NotFound
-from ccm.hetzner.wire import Network
+from ccm.hetzner.api import HetznerApi, Priority
+from ccm.hetzner.api.errors import NotFound
+from ccm.hetzner.api.wire import Network
 
 
 class Project:

@@ -14,14 +14,12 @@ import msgspec
 
 from ccm.cloud import CloudBusy, CloudUnavailable, Machine, Rejected, Route, RouteTable
 from ccm.hetzner import provider_id
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.errors import NotFound
+from ccm.hetzner.api import HetznerApi, Priority, View
+from ccm.hetzner.api.errors import NotFound
+from ccm.hetzner.api.wire import Network, NetworkRoute, Server
 from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.provider_id import MachineId
-from ccm.hetzner.view import View
-from ccm.hetzner.wire import Network, NetworkRoute, Server
 
 LIMIT = 100  # routes in a network; known from practice, the API does not tell it
 TRIES = 6

@@ -25,13 +25,12 @@ from ccm.kube.errors import LeaseLost
 from ccm.kube.ratelimit import TokenBucket
 from ccm.kube.transport import KubernetesTransport
 from ccm.manager.clouds import open_chosen
-from ccm.manager.endpoint import Connections
-from ccm.manager.flag_table import FLAGS
-from ccm.manager.flags import ParsedFlags, parse_flags, usage
+from ccm.manager.flags import FLAGS, ParsedFlags, parse_flags, usage
 from ccm.manager.logs import Redactor, set_up_logs
 from ccm.manager.manager import Manager
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of
+from ccm.manager.serving import Connections
 from ccm.version import VERSION
 
 NAME = "cloud-controller-manager"

@@ -21,9 +21,9 @@ from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
 from ccm.kube.ratelimit import RetryLimiter
+from ccm.manager.flags.selection import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
-from ccm.manager.selection import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 
 
 class Controller(Protocol):

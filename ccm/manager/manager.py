@@ -24,10 +24,9 @@ from ccm.kube.informer import Informer
 from ccm.kube.lease import LeaderElector
 from ccm.kube.ratelimit import Backoff
 from ccm.manager.controllers import TABLE, Controller, Entry, Workshop
-from ccm.manager.endpoint import Connections, Endpoint
-from ccm.manager.health import Health
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
+from ccm.manager.serving import Connections, Endpoint, Health
 
 _FLUSH = 1.0
 # An informer that hears nothing but errors for so long is worth a warning in readiness.

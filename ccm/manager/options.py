@@ -11,10 +11,9 @@ from ccm.controllers.route import WATCH_BASED
 from ccm.ip import parse_network
 from ccm.kube.lease import LeaseTimes
 from ccm.kube.objects import ObjectReference
-from ccm.manager.flag_table import NO_EFFECT
-from ccm.manager.flags import Flag, ParsedFlags
-from ccm.manager.selection import ROUTE, is_enabled, unknown
-from ccm.manager.tls import TLS_VERSIONS, cipher_problems
+from ccm.manager.flags import NO_EFFECT, Flag, ParsedFlags
+from ccm.manager.flags.selection import ROUTE, is_enabled, unknown
+from ccm.manager.serving.tls import TLS_VERSIONS, cipher_problems
 
 _JITTER = 1.2
 _DURATIONS_AT_LEAST_ZERO = (

@@ -15,8 +15,7 @@ from ccm.kube.transport import KubernetesTransport
 from ccm.manager.clouds import open_chosen
 from ccm.manager.controllers import Workshop
 from ccm.manager.deployed import Deployed, settings_from
-from ccm.manager.flag_table import FLAGS
-from ccm.manager.flags import ParsedFlags, parse_flags
+from ccm.manager.flags import FLAGS, ParsedFlags, parse_flags
 from ccm.manager.logs import Redactor, set_up_logs
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of

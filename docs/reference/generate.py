@@ -14,15 +14,14 @@ from prometheus_client import CollectorRegistry
 
 from ccm.cloud.fake import FakeCloud
 from ccm.hetzner import open_cloud
-from ccm.hetzner.variable_table import VARIABLES
+from ccm.hetzner.settings import VARIABLES
 from ccm.kube.events import EventRecorder
 from ccm.kube.memory import MemoryTransport
 from ccm.manager.controllers import TABLE, Workshop
-from ccm.manager.flag_table import FLAGS, NO_EFFECT
-from ccm.manager.flags import Flag, parse_flags
+from ccm.manager.flags import FLAGS, NO_EFFECT, Flag, parse_flags
+from ccm.manager.flags.selection import ALIASES, CONTROLLERS
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
-from ccm.manager.selection import ALIASES, CONTROLLERS
 
 HERE = Path(__file__).parent
 MADE = "<!-- made by docs/reference/generate.py; a test compares it with the code -->"

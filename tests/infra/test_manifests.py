@@ -8,8 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.manager.flag_table import FLAGS
-from ccm.manager.flags import parse_flags
+from ccm.manager.flags import FLAGS, parse_flags
 from infra.manifests import FOLDER, fitted, identity, merged_arguments, read_manifests
 
 MANIFESTS = read_manifests()

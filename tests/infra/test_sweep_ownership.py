@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import ServiceView
+from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers import ownership as marks
 from ccm.hetzner.load_balancers import restoring
-from ccm.hetzner.wire import LoadBalancer
 from infra import ownership
 from infra.ownership import ADOPTED, CLUSTER, PORT, SERVICE_UID, Fate, Ownership, released_labels
 

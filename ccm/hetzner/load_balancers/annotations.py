@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import ServiceView
-from ccm.hetzner.environment import LoadBalancerSettings
 from ccm.hetzner.load_balancers.reader import PREFIX, Reader, Texts, sort
 from ccm.hetzner.load_balancers.remarks import remarks_on
 from ccm.hetzner.load_balancers.selector import Selector
+from ccm.hetzner.settings import LoadBalancerSettings
 
 PROTOCOLS = ("tcp", "http", "https")
 ALGORITHMS = ("round_robin", "least_connections")

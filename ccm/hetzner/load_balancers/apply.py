@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.errors import ApiError, Unavailable
+from ccm.hetzner.api import HetznerApi, Priority
+from ccm.hetzner.api.errors import ApiError, Unavailable
+from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.changes import Sleep, patiently
 from ccm.hetzner.load_balancers.plan import Planned
 from ccm.hetzner.load_balancers.steps import Step
-from ccm.hetzner.wire import LoadBalancer
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
 _DONE_ALREADY = {

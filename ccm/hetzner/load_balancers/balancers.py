@@ -9,10 +9,9 @@ from weakref import WeakValueDictionary
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Notice, Orphan, Rejected, ServiceView
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.environment import LoadBalancerSettings
-from ccm.hetzner.errors import Refused, unavailable
+from ccm.hetzner.api import HetznerApi, Priority, View
+from ccm.hetzner.api.errors import Refused, unavailable
+from ccm.hetzner.api.wire import LoadBalancer, Location, Server
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.certificates import Certificates, Swept
 from ccm.hetzner.load_balancers.changes import Sleep
@@ -31,8 +30,7 @@ from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.retirement import retire
 from ccm.hetzner.load_balancers.status import ingress_of
 from ccm.hetzner.project import Project
-from ccm.hetzner.view import View
-from ccm.hetzner.wire import LoadBalancer, Location, Server
+from ccm.hetzner.settings import LoadBalancerSettings
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 ROUNDS = 3  # plans until what the API decides by itself has settled

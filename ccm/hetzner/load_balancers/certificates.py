@@ -17,17 +17,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ccm.cloud import CloudError, Notice, Rejected, ServiceView
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.errors import NotFound, Refused, Unavailable, unavailable
+from ccm.hetzner.api import HetznerApi, Priority, View
+from ccm.hetzner.api.errors import NotFound, Refused, Unavailable, unavailable
+from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.annotations import CertificateWishes, Wishes
 from ccm.hetzner.load_balancers.changes import Sleep, delete, patiently
 from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE, SERVICE_UID
 from ccm.hetzner.load_balancers.restoring import NAMESPACE
 from ccm.hetzner.load_balancers.wording import enumerated, quoted
-from ccm.hetzner.tenants import Tenants
-from ccm.hetzner.view import View
-from ccm.hetzner.wire import Certificate, LoadBalancer
+from ccm.hetzner.settings import Tenants
 
 STAGING = "HC-Use-Staging-CA"
 AGE = 300.0

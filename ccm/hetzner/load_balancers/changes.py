@@ -8,10 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.errors import Locked, unavailable
-from ccm.hetzner.wire import Action
+from ccm.hetzner.api import HetznerApi, Priority
+from ccm.hetzner.api.errors import Locked, unavailable
+from ccm.hetzner.api.wire import Action
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries while another action holds the lock
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import msgspec
 
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.errors import NotFound, Refused, unavailable
+from ccm.hetzner.api import HetznerApi, Priority
+from ccm.hetzner.api.errors import NotFound, Refused, unavailable
+from ccm.hetzner.api.wire import Action, LoadBalancer, Server
 from ccm.hetzner.load_balancers.plan import Desired
 from ccm.hetzner.load_balancers.steps import service_body, target_body
-from ccm.hetzner.wire import Action, LoadBalancer, Server
 
 PATH = "/load_balancers"
 # Refusals of the load balancer itself: it would not help to leave anything out.

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Notice, ServiceView
+from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerService, LoadBalancerType
 from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.immovable import immovable, is_held_elsewhere
 from ccm.hetzner.load_balancers.listeners import Before, occupied_ports, wanted_listeners
@@ -21,7 +22,6 @@ from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.restoring import NAMESPACE, is_ours, marked_fields, restored
 from ccm.hetzner.load_balancers.targets import Target, target_of
 from ccm.hetzner.load_balancers.wording import enumerated
-from ccm.hetzner.wire import LoadBalancer, LoadBalancerService, LoadBalancerType
 
 
 @dataclass(frozen=True)

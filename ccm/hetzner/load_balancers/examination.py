@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud import NodeView, Notice, ServiceView
-from ccm.hetzner.environment import LoadBalancerSettings
+from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType
 from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.annotations import Wishes, read
 from ccm.hetzner.load_balancers.certificates import Certificates, Resolution
@@ -21,7 +21,7 @@ from ccm.hetzner.load_balancers.plan import Desired, fits
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.restoring import DEFAULT_TYPE, marked
 from ccm.hetzner.load_balancers.wording import enumerated
-from ccm.hetzner.wire import LoadBalancer, LoadBalancerType
+from ccm.hetzner.settings import LoadBalancerSettings
 
 # Not even what is in them is known where they are too long: then their problem's key is the prefix alone.
 _TARGET_KEYS = frozenset({PREFIX, PREFIX + "node-selector", PREFIX + "use-private-ip"})

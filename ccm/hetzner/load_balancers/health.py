@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from ccm.cloud import Notice
-from ccm.hetzner.wire import LoadBalancer
+from ccm.hetzner.api.wire import LoadBalancer
 
 HEALTHY, UNHEALTHY, UNKNOWN = "healthy", "unhealthy", "unknown"
 STATUSES = (HEALTHY, UNHEALTHY, UNKNOWN)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 
 from ccm.cloud import Notice, ServiceView
+from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.reader import PREFIX
-from ccm.hetzner.wire import LoadBalancer
 
 
 def immovable(

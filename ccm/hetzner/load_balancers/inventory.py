@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from ccm.cloud import Notice, Rejected, ServiceView
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.errors import NotFound, unavailable
+from ccm.hetzner.api import HetznerApi, Priority, View
+from ccm.hetzner.api.errors import NotFound, unavailable
+from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location
 from ccm.hetzner.load_balancers.apply import Applied, apply
 from ccm.hetzner.load_balancers.changes import Sleep, delete
 from ccm.hetzner.load_balancers.creation import PATH
@@ -16,8 +16,6 @@ from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.ownership import placed_on
 from ccm.hetzner.load_balancers.plan import Planned
 from ccm.hetzner.project import Project
-from ccm.hetzner.view import View
-from ccm.hetzner.wire import LoadBalancer, LoadBalancerType, Location
 
 VIEW_AGE = 30.0  # how old the list of load balancers may be, in seconds
 JUST_NOW = 1.0

@@ -9,10 +9,10 @@ from typing import TypeVar
 import msgspec
 
 from ccm.cloud import Notice, ServicePort, ServiceView
+from ccm.hetzner.api.wire import HealthCheck, HealthCheckHttp, LoadBalancerService, ServiceHttp
 from ccm.hetzner.load_balancers.annotations import CheckWishes, PortWishes, Wishes
 from ccm.hetzner.load_balancers.restoring import fields_of
 from ccm.hetzner.load_balancers.wording import LONGEST_SHOWN, enumerated
-from ccm.hetzner.wire import HealthCheck, HealthCheckHttp, LoadBalancerService, ServiceHttp
 
 SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 MOST_RANGES = 5

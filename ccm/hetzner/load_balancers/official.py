@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ccm.cloud import ServiceView
-from ccm.hetzner.environment import LoadBalancerSettings
+from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.annotations import Wishes, read
 from ccm.hetzner.load_balancers.keys import PORT_KEYS, TABLE
 from ccm.hetzner.load_balancers.ownership import ADOPTED, ports_by_label
@@ -19,7 +19,7 @@ from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.readings import Reading, spelling
 from ccm.hetzner.load_balancers.restoring import is_ours
 from ccm.hetzner.load_balancers.wording import enumerated, shown
-from ccm.hetzner.wire import LoadBalancer
+from ccm.hetzner.settings import LoadBalancerSettings
 
 _PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")
 _BY_NAME = {key.name: key for key in TABLE}

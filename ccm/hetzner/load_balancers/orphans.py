@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from ccm.cloud import Orphan
+from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE, SERVICE_UID, ports_by_label
 from ccm.hetzner.load_balancers.restoring import NAMESPACE
-from ccm.hetzner.wire import Certificate, LoadBalancer
 
 DOUBT = ", which may as well be another cluster's, for CCM_CLUSTER_ID is not set,"
 

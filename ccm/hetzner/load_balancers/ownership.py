@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import ServiceView
+from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.listeners import occupied_ports
@@ -27,8 +28,7 @@ from ccm.hetzner.load_balancers.restoring import (
     mark_fields,
     with_annotated_labels,
 )
-from ccm.hetzner.tenants import Tenants
-from ccm.hetzner.wire import LoadBalancer
+from ccm.hetzner.settings import Tenants
 
 SERVICE_UID = "hcloud-ccm/service-uid"
 CLUSTER = OURS + "cluster"

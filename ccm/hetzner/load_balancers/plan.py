@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerService, LoadBalancerType
 from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
 from ccm.hetzner.load_balancers.ownership import PORT
 from ccm.hetzner.load_balancers.restoring import FIELD
@@ -31,7 +32,6 @@ from ccm.hetzner.load_balancers.steps import (
     UpdateService,
 )
 from ccm.hetzner.load_balancers.targets import Target, target_of
-from ccm.hetzner.wire import LoadBalancer, LoadBalancerService, LoadBalancerType
 
 
 @dataclass(frozen=True, slots=True)

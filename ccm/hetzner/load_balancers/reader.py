@@ -17,7 +17,7 @@ from typing import TypeVar, cast
 from ccm.hetzner.load_balancers import selector
 from ccm.hetzner.load_balancers.selector import Selector
 from ccm.hetzner.load_balancers.wording import shown
-from ccm.hetzner.variables import parse_bool, parse_duration
+from ccm.hetzner.settings.variables import parse_bool, parse_duration
 
 PREFIX = "load-balancer.hetzner.cloud/"
 LONGEST_ANNOTATIONS = 32768  # characters of all annotations with the prefix; a hundred long domains fit in

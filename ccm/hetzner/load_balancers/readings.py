@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from ipaddress import ip_network
 
-from ccm.hetzner.variables import parse_bool, parse_duration
+from ccm.hetzner.settings.variables import parse_bool, parse_duration
 
 
 class Reading(Enum):

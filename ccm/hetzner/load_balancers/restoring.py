@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+from ccm.hetzner.api.wire import HealthCheck, LoadBalancer, LoadBalancerService
 from ccm.hetzner.load_balancers.annotations import CheckWishes, PortWishes, Wishes
-from ccm.hetzner.wire import HealthCheck, LoadBalancer, LoadBalancerService
 
 OURS = "ccm-from-scratch/"
 ANNOTATED = OURS + "annotated"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ccm.cloud import Notice, ServiceView
-from ccm.hetzner.errors import NotFound, RefusedProtected
+from ccm.hetzner.api.errors import NotFound, RefusedProtected
+from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desire import released
 from ccm.hetzner.load_balancers.inventory import Inventory
 from ccm.hetzner.load_balancers.ownership import ADOPTED, SERVICE_UID, labels_after, ports_by_label
 from ccm.hetzner.load_balancers.plan import Desired, plan
-from ccm.hetzner.wire import LoadBalancer
 
 
 async def retire(

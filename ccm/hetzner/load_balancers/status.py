@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ccm.cloud import Ingress
+from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.annotations import Wishes
-from ccm.hetzner.wire import LoadBalancer
 
 VIP = "VIP"
 PROXY = "Proxy"

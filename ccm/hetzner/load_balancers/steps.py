@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from ccm.hetzner.load_balancers.targets import Target, target_of
-from ccm.hetzner.wire import (
+from ccm.hetzner.api.wire import (
     Algorithm,
     LoadBalancer,
     LoadBalancerService,
@@ -21,6 +20,7 @@ from ccm.hetzner.wire import (
     TargetIp,
     TargetServer,
 )
+from ccm.hetzner.load_balancers.targets import Target, target_of
 
 Json = dict[str, Any]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
 from ccm.cloud import EXTERNAL_IP, INTERNAL_IP, CloudError, NodeView, Notice, NotOurs
+from ccm.hetzner.api.wire import LoadBalancerTarget, Server
 from ccm.hetzner.load_balancers.wording import enumerated
 from ccm.hetzner.provider_id import parse
-from ccm.hetzner.wire import LoadBalancerTarget, Server
 
 NO_ROBOTS: Mapping[int, str] = {}
 

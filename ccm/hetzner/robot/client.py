@@ -10,8 +10,8 @@ import aiohttp
 import msgspec
 
 from ccm.cloud.errors import AccessDenied, CloudUnavailable, QuotaExhausted, Rejected
-from ccm.hetzner.credentials import Secret
-from ccm.hetzner.listing import Listing, OddItem
+from ccm.hetzner.api import Listing, OddItem
+from ccm.hetzner.settings import Secret
 
 T = TypeVar("T")
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)

@@ -12,13 +12,11 @@ from ccm.cloud.belief import OVERRIDE
 from ccm.cloud.errors import AccessDenied, CloudError, InstanceNotFound
 from ccm.cloud.instances import Instance, NodeView
 from ccm.cloud.notice import Notice
-from ccm.hetzner.budget import Priority
+from ccm.hetzner.api import Listing, Priority, View
+from ccm.hetzner.api.errors import unavailable
 from ccm.hetzner.description import DescriptionOptions
-from ccm.hetzner.errors import unavailable
-from ccm.hetzner.listing import Listing
 from ccm.hetzner.robot.client import RobotClient, RobotNotFound, RobotServer
 from ccm.hetzner.robot.description import describe_robot
-from ccm.hetzner.view import View
 
 POWER_AGE = 120.0  # seconds for which an answer about the power is believed, at least
 POWER_SHARE = 24.0  # and seconds for each server that is asked about: 150 requests an hour, Robot allows 200

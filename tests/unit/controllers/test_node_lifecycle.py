@@ -14,7 +14,7 @@ from ccm.cloud import AccessDenied, CloudUnavailable, InstanceNotFound, Notice
 from ccm.controllers.breaker import BreakerOptions
 from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT
 from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
-from ccm.hetzner.budget import QuotaUsedUp
+from ccm.hetzner.api import QuotaUsedUp
 from ccm.kube.errors import Forbidden
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node

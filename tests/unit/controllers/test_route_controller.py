@@ -20,7 +20,7 @@ from ccm.controllers.route import (
     RoutesNotReconciled,
     parse_cluster_cidrs,
 )
-from ccm.hetzner.budget import QuotaUsedUp
+from ccm.hetzner.api import QuotaUsedUp
 from ccm.kube.errors import ServerError
 from ccm.kube.objects import ObjectReference
 

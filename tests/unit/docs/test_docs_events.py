@@ -9,8 +9,7 @@ from event_pages import TREE, explained_on, used_in
 # Those about Services are documented elsewhere.
 SOURCES = (
     *(TREE / "ccm" / "controllers").glob("*.py"),
-    *(TREE / "ccm" / "hetzner").glob("*.py"),
-    *(TREE / "ccm" / "hetzner" / "robot").glob("*.py"),
+    *(path for path in (TREE / "ccm" / "hetzner").rglob("*.py") if "load_balancers" not in path.parts),
     TREE / "ccm" / "kube" / "lease.py",
 )
 REASON = re.compile(

@@ -10,7 +10,7 @@ from ccm.hetzner.load_balancers.targets import _WHY
 
 SOURCES = (
     *(TREE / "ccm" / "controllers" / "service").glob("*.py"),
-    *(TREE / "ccm" / "hetzner" / "load_balancers").glob("*.py"),
+    *(TREE / "ccm" / "hetzner" / "load_balancers").rglob("*.py"),
 )
 REASON = re.compile(
     r"""(?:"(?:Normal|Warning)",\s*   # recorder.event(about, type, reason, ...)

@@ -12,9 +12,8 @@ import yaml
 
 from ccm.hetzner.load_balancers.keys import TABLE
 from ccm.hetzner.load_balancers.reader import PREFIX
-from ccm.hetzner.variable_table import VARIABLES
-from ccm.manager.flag_table import FLAGS
-from ccm.manager.flags import parse_flags
+from ccm.hetzner.settings import VARIABLES
+from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.plan_command import read_command_line
 from infra.k3s import Addresses, server_flags
 from sandbox.__main__ import parse

@@ -10,9 +10,7 @@ import aiohttp
 from aiohttp.test_utils import TestServer
 from prometheus_client import CollectorRegistry
 
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Budget
-from ccm.hetzner.metrics import ApiMetrics
+from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import RecordsBackend
 from sandbox.cloud.config import CloudConfig

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from ccm.cloud import CloudUnavailable
-from ccm.hetzner.actions import BATCH, ActionWaiter
-from ccm.hetzner.errors import ActionFailed, ActionTimedOut
-from ccm.hetzner.wire import Action, ActionError
+from ccm.hetzner.api.actions import BATCH, ActionWaiter
+from ccm.hetzner.api.errors import ActionFailed, ActionTimedOut
+from ccm.hetzner.api.wire import Action, ActionError
 
 pytestmark = pytest.mark.looptime
 

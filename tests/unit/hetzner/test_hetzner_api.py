@@ -9,10 +9,17 @@ from emulated_cloud import EmulatedCloud
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud import AccessDenied, CloudBusy, CloudUnavailable, Rejected
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Budget, Priority
-from ccm.hetzner.errors import ApiError, NotFound, RateLimited, Refused, Unauthorized, Unavailable, api_error
-from ccm.hetzner.wire import Network, Server
+from ccm.hetzner.api import Budget, HetznerApi, Priority
+from ccm.hetzner.api.errors import (
+    ApiError,
+    NotFound,
+    RateLimited,
+    Refused,
+    Unauthorized,
+    Unavailable,
+    api_error,
+)
+from ccm.hetzner.api.wire import Network, Server
 
 NODES = Priority.NODES
 
@@ -61,7 +68,7 @@ async def test_a_list_that_stays_truncated_is_an_error(sky: EmulatedCloud, api: 
     ids=str,
 )  # fmt: skip
 async def test_a_read_survives_a_failure(sky: EmulatedCloud, fault: dict[str, object], monkeypatch) -> None:
-    monkeypatch.setattr("ccm.hetzner.api.asyncio.sleep", no_sleep)
+    monkeypatch.setattr("ccm.hetzner.api.client.asyncio.sleep", no_sleep)
     api = sky.api(budget=Budget(limit=360_000))
     made = await sky.add_server("a")
     await sky.fault(method="GET", path="/servers/*", times=1, **fault)
@@ -143,7 +150,7 @@ async def test_a_wrong_token_is_told_without_telling_it(sky: EmulatedCloud) -> N
 
 
 async def test_an_api_that_is_not_there(sky: EmulatedCloud, monkeypatch) -> None:
-    monkeypatch.setattr("ccm.hetzner.api.asyncio.sleep", no_sleep)
+    monkeypatch.setattr("ccm.hetzner.api.client.asyncio.sleep", no_sleep)
     api = HetznerApi(
         token=lambda: "t" * 64,
         endpoint="http://127.0.0.1:9/v1",
@@ -207,7 +214,7 @@ async def test_the_user_agent_is_our_own(sky: EmulatedCloud, api: HetznerApi) ->
 
 async def test_odd_items_are_kept_apart_and_the_rest_is_read(sky: EmulatedCloud, api: HetznerApi) -> None:
     """A server whose shape we don't understand exists; the others are as well as ever."""
-    from ccm.hetzner.listing import Pages
+    from ccm.hetzner.api.listing import Pages
 
     raw = [{"id": 1, "name": "a"}, {"id": 2, "name": "b", "private_net": 7}, {"id": 3, "name": "c"}]
     pages = Pages(Server)

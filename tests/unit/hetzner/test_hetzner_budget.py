@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ccm.hetzner.budget import Budget, Priority, QuotaUsedUp
+from ccm.hetzner.api import Budget, Priority, QuotaUsedUp
 from ccm.kube.reconciler import retry_after
 
 pytestmark = pytest.mark.looptime

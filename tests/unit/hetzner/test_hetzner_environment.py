@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ccm.errors import ConfigurationError
 from ccm.hetzner import open_cloud
-from ccm.hetzner.environment import read
-from ccm.hetzner.variables import parse_bool, parse_duration
+from ccm.hetzner.settings import read
+from ccm.hetzner.settings.variables import parse_bool, parse_duration
 
 TOKEN = "t" * 64
 MINIMAL = {"HCLOUD_TOKEN": TOKEN}

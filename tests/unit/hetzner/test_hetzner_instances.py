@@ -23,10 +23,10 @@ from ccm.cloud import (
 )
 from ccm.errors import ConfigurationError
 from ccm.hetzner import HetznerCloud, open_cloud
+from ccm.hetzner.api import OddItem
+from ccm.hetzner.api.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
 from ccm.hetzner.description import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, DescriptionOptions, describe
 from ccm.hetzner.instances import RobotUnknown
-from ccm.hetzner.listing import OddItem
-from ccm.hetzner.wire import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
 
 HOSTNAME, EXTERNAL, INTERNAL = "Hostname", "ExternalIP", "InternalIP"
 SERVER = Server(
@@ -494,7 +494,7 @@ async def test_what_the_settings_switch_on_and_off(sky: EmulatedCloud) -> None:
 
 
 async def test_an_api_that_is_not_there_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ccm.hetzner.api.PAUSE", 0.001)
+    monkeypatch.setattr("ccm.hetzner.api.client.PAUSE", 0.001)
     cloud = open_cloud({"HCLOUD_TOKEN": "t" * 64, "HCLOUD_ENDPOINT": "http://127.0.0.1:9/v1"})
     with pytest.raises(CloudUnavailable, match="could not connect"):
         await cloud.start()

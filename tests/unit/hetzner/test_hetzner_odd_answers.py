@@ -11,11 +11,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from prometheus_client import CollectorRegistry
 
-from ccm.hetzner.api import HetznerApi
-from ccm.hetzner.budget import Budget, Priority
-from ccm.hetzner.errors import ApiError, RateLimited, Refused, Unavailable
-from ccm.hetzner.metrics import ApiMetrics
-from ccm.hetzner.wire import Server
+from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi, Priority
+from ccm.hetzner.api.errors import ApiError, RateLimited, Refused, Unavailable
+from ccm.hetzner.api.wire import Server
 
 NODES = Priority.NODES
 
@@ -52,7 +50,7 @@ def registry() -> CollectorRegistry:
 async def api(
     stranger: Stranger, registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[HetznerApi]:
-    monkeypatch.setattr("ccm.hetzner.api.PAUSE", 0.0)
+    monkeypatch.setattr("ccm.hetzner.api.client.PAUSE", 0.0)
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", stranger.handle)
     server = TestServer(application)

@@ -6,11 +6,9 @@ from collections.abc import Collection
 
 import pytest
 
-from ccm.hetzner import environment
-from ccm.hetzner.credentials import Secret
-from ccm.hetzner.variable_table import VARIABLES
-from ccm.hetzner.variables import Variables
-from ccm.manager.durations import format_duration
+from ccm.go import format_duration
+from ccm.hetzner.settings import VARIABLES, Secret, environment
+from ccm.hetzner.settings.variables import Variables
 
 
 def seconds(default: float | None) -> str:

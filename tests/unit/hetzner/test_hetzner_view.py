@@ -7,10 +7,8 @@ import asyncio
 import pytest
 
 from ccm.cloud import CloudUnavailable
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.listing import Listing, OddItem
-from ccm.hetzner.view import View
-from ccm.hetzner.wire import Server
+from ccm.hetzner.api import Listing, OddItem, Priority, View
+from ccm.hetzner.api.wire import Server
 
 pytestmark = pytest.mark.looptime
 

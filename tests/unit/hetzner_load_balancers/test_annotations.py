@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccm.cloud import ServicePort, ServiceView
-from ccm.hetzner import environment
 from ccm.hetzner.load_balancers import selector
 from ccm.hetzner.load_balancers.annotations import Wishes, default_name, read
 from ccm.hetzner.load_balancers.keys import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.settings import environment
 
 NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 

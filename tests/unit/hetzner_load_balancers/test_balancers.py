@@ -6,9 +6,8 @@ import pytest
 from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 
 from ccm.cloud import Address, CloudError, CloudUnavailable, Ingress, NodeView, Rejected, ServicePort
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.listing import Listing, OddItem
-from ccm.hetzner.wire import LoadBalancer
+from ccm.hetzner.api import Listing, OddItem, Priority
+from ccm.hetzner.api.wire import LoadBalancer
 
 ROBOT = {"ROBOT_ENABLED": "true", "HCLOUD_NETWORK_ROUTES_ENABLED": "false"}
 

@@ -9,7 +9,7 @@ import trustme
 from balancer_site import LABEL, UID, BalancerSite, view
 
 from ccm.cloud import CloudError
-from ccm.hetzner.budget import Priority
+from ccm.hetzner.api import Priority
 
 MANAGED = {
     "protocol": "https",

@@ -9,15 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccm.cloud import ServiceView
-from ccm.hetzner import environment
-from ccm.hetzner.load_balancers.annotations import default_name, read
-from ccm.hetzner.load_balancers.desire import Circumstances, desire
-from ccm.hetzner.load_balancers.listeners import comparable, wanted_listeners
-from ccm.hetzner.load_balancers.ownership import Neighbours, locate, ports_by_label
-from ccm.hetzner.load_balancers.plan import plan
-from ccm.hetzner.load_balancers.restoring import fields_of
-from ccm.hetzner.load_balancers.targets import Target, target_of
-from ccm.hetzner.wire import (
+from ccm.hetzner.api.wire import (
     LoadBalancer,
     LoadBalancerPublicNet,
     LoadBalancerService,
@@ -27,6 +19,14 @@ from ccm.hetzner.wire import (
     PublicAddress,
     TargetServer,
 )
+from ccm.hetzner.load_balancers.annotations import default_name, read
+from ccm.hetzner.load_balancers.desire import Circumstances, desire
+from ccm.hetzner.load_balancers.listeners import comparable, wanted_listeners
+from ccm.hetzner.load_balancers.ownership import Neighbours, locate, ports_by_label
+from ccm.hetzner.load_balancers.plan import plan
+from ccm.hetzner.load_balancers.restoring import fields_of
+from ccm.hetzner.load_balancers.targets import Target, target_of
+from ccm.hetzner.settings import environment
 
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 KIND = LoadBalancerType(1, "lb11", max_services=5, max_targets=6)

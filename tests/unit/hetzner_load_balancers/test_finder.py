@@ -5,13 +5,8 @@ from __future__ import annotations
 from balancer_site import view
 
 from ccm.cloud import NodeView
-from ccm.hetzner import environment
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.listing import Listing
-from ccm.hetzner.load_balancers.annotations import read
-from ccm.hetzner.load_balancers.finder import SERVERS_AGE, TargetFinder
-from ccm.hetzner.view import View
-from ccm.hetzner.wire import (
+from ccm.hetzner.api import Listing, Priority, View
+from ccm.hetzner.api.wire import (
     LoadBalancer,
     LoadBalancerTarget,
     LoadBalancerType,
@@ -20,6 +15,9 @@ from ccm.hetzner.wire import (
     ServerPublicNet,
     TargetServer,
 )
+from ccm.hetzner.load_balancers.annotations import read
+from ccm.hetzner.load_balancers.finder import SERVERS_AGE, TargetFinder
+from ccm.hetzner.settings import environment
 
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 LIMITS = LoadBalancerType(id=1, name="lb11", max_targets=25)

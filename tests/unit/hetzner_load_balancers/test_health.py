@@ -12,8 +12,7 @@ from emulated_cloud import OTHER_TOKEN
 
 from ccm.cloud import CloudError
 from ccm.hetzner import open_cloud
-from ccm.hetzner.load_balancers.health import complaints, count_targets
-from ccm.hetzner.wire import (
+from ccm.hetzner.api.wire import (
     HealthCheck,
     LoadBalancer,
     LoadBalancerService,
@@ -21,6 +20,7 @@ from ccm.hetzner.wire import (
     TargetHealth,
     TargetServer,
 )
+from ccm.hetzner.load_balancers.health import complaints, count_targets
 
 OTHER = "99999999-8888-7777-6666-555555555555"
 

@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ccm.cloud import Rejected, ServicePort, ServiceView
-from ccm.hetzner import environment
 from ccm.hetzner.load_balancers.annotations import MOST_PORTS, Wishes, read
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.keys import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.reader import LONGEST_ANNOTATIONS, MOST_ITEMS, PREFIX
 from ccm.hetzner.load_balancers.selector import MOST_CONDITIONS
+from ccm.hetzner.settings import environment
 
 LIMIT = 256 * 1024
 NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

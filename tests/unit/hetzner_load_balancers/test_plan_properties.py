@@ -8,12 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccm.hetzner.load_balancers.creation import Site, creation_body
-from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
-from ccm.hetzner.load_balancers.plan import Desired, plan
-from ccm.hetzner.load_balancers.steps import ChangeType, Step
-from ccm.hetzner.load_balancers.targets import Target, target_of
-from ccm.hetzner.wire import (
+from ccm.hetzner.api.wire import (
     Algorithm,
     HealthCheck,
     HealthCheckHttp,
@@ -29,6 +24,11 @@ from ccm.hetzner.wire import (
     TargetIp,
     TargetServer,
 )
+from ccm.hetzner.load_balancers.creation import Site, creation_body
+from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
+from ccm.hetzner.load_balancers.plan import Desired, plan
+from ccm.hetzner.load_balancers.steps import ChangeType, Step
+from ccm.hetzner.load_balancers.targets import Target, target_of
 
 TYPES = (
     LoadBalancerType(1, "lb11", max_services=4, max_targets=5),

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from balancer_site import view
 
-from ccm.hetzner import environment
 from ccm.hetzner.load_balancers.annotations import Wishes, read
 from ccm.hetzner.load_balancers.keys import ANY, TABLE, Key
 from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.reference import reference
+from ccm.hetzner.settings import environment
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "annotations.md"
 MANAGED = {

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccm.cloud import Address, NodeView
+from ccm.hetzner.api.wire import PublicAddress, Server, ServerPublicNet
 from ccm.hetzner.load_balancers.targets import Candidates, Target, candidates, settle
-from ccm.hetzner.wire import PublicAddress, Server, ServerPublicNet
 
 SCHEME = "hcloud://"
 

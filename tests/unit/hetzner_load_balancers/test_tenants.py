@@ -12,8 +12,7 @@ from test_certificates import managed, upload
 
 from ccm.cloud import CloudError, ServiceView
 from ccm.errors import ConfigurationError
-from ccm.hetzner import environment
-from ccm.hetzner.tenants import EVERY, Tenants
+from ccm.hetzner.settings import EVERY, Tenants, environment
 
 OTHER = "99999999-8888-7777-6666-555555555555"
 NAMESPACE = "ccm-from-scratch/namespace"

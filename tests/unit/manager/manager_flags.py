@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ccm.manager.flag_table import FLAGS
-from ccm.manager.flags import ParsedFlags, parse_flags
+from ccm.manager.flags import FLAGS, ParsedFlags, parse_flags
 from ccm.manager.options import Options
 
 

@@ -12,8 +12,7 @@ import yaml
 from ccm.errors import ConfigurationError
 from ccm.kube.memory import MemoryTransport
 from ccm.manager.deployed import Deployed, settings_from
-from ccm.manager.flag_table import FLAGS
-from ccm.manager.flags import parse_flags
+from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.plan_command import read_command_line, together
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "deployment.yaml"

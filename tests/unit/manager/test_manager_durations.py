@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.manager.durations import format_duration, parse_duration
+from ccm.go import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

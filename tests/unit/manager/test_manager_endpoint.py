@@ -15,11 +15,10 @@ from prometheus_client import CollectorRegistry, Counter
 from ccm.errors import ConfigurationError
 from ccm.kube.errors import Forbidden
 from ccm.kube.memory import MemoryTransport
-from ccm.manager.endpoint import Connections, Endpoint
-from ccm.manager.health import Health
-from ccm.manager.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
-from ccm.manager.selfsigned import load_from_memory, make_certificate
-from ccm.manager.tls import ServerTls, TlsOptions
+from ccm.manager.serving import Connections, Endpoint, Health
+from ccm.manager.serving.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
+from ccm.manager.serving.selfsigned import load_from_memory, make_certificate
+from ccm.manager.serving.tls import ServerTls, TlsOptions
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 
@@ -162,7 +161,7 @@ async def test_client_certificates_of_the_cluster_count(server, authority, certi
 async def test_a_client_authority_that_is_rotated_out_is_trusted_no_more(
     server, authority, certificate, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("ccm.manager.endpoint._LOOK_AGAIN", 0.02)
+    monkeypatch.setattr("ccm.manager.serving.endpoint._LOOK_AGAIN", 0.02)
     old, new = trustme.CA(), trustme.CA()
     trusted = tmp_path / "clients.pem"
     trusted.write_bytes(old.cert_pem.bytes() + new.cert_pem.bytes())
@@ -292,7 +291,7 @@ def test_versions_and_ciphers():
 
 
 async def test_a_certificate_that_changes_is_served(server, authority, certificate, tmp_path, monkeypatch):
-    monkeypatch.setattr("ccm.manager.endpoint._LOOK_AGAIN", 0.02)
+    monkeypatch.setattr("ccm.manager.serving.endpoint._LOOK_AGAIN", 0.02)
     arguments = f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"
     later = trustme.CA()
     async with _endpoint(server, None, *arguments) as endpoint:

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.manager.flag_table import FLAGS
-from ccm.manager.flags import parse_flags, usage
+from ccm.manager.flags import FLAGS, parse_flags, usage
+from ccm.manager.flags.selection import ALIASES, CONTROLLERS, is_enabled, unknown
 from ccm.manager.options import Options, problems_of
-from ccm.manager.selection import ALIASES, CONTROLLERS, is_enabled, unknown
 
 # Upstream's table: name, default.
 UPSTREAM = {

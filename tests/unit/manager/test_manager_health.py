@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from ccm.manager.health import Health
-from ccm.manager.server import health_metrics
+from ccm.manager.serving import Health
+from ccm.manager.serving.server import health_metrics
 
 
 def _health(problem: str | None = None) -> Health:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ccm.manager.flag_table import FLAGS
-from ccm.manager.flags import parse_flags
+from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.options import Options
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ccm.kube.errors import ConnectionFailed, Forbidden, KubernetesError
 from ccm.kube.memory import MemoryTransport
-from ccm.manager.reviews import (
+from ccm.manager.serving.reviews import (
     ACCESS_REVIEWS,
     ANONYMOUS,
     TOKEN_REVIEWS,

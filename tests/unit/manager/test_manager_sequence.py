@@ -11,9 +11,9 @@ from ccm.errors import ConfigurationError
 from ccm.kube.errors import LeaseLost, ServerError
 from ccm.kube.memory import MemoryTransport
 from ccm.manager.controllers import TABLE, Entry
-from ccm.manager.endpoint import Connections
 from ccm.manager.manager import Manager
 from ccm.manager.metrics import Metrics
+from ccm.manager.serving import Connections
 
 pytestmark = pytest.mark.looptime
 

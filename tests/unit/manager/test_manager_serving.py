@@ -12,7 +12,7 @@ import structlog
 import trustme
 from aiohttp import web
 
-from ccm.serving import Limits, peer_of, serving
+from ccm.http_server import Limits, peer_of, serving
 
 QUICK = Limits(connections=6, of_one_peer=3, request=0.2, whole=0.4, received=4096)
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

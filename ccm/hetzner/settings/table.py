@@ -1,5 +1,5 @@
 """What each environment variable means. Rendered in docs/reference/environment.md; a test compares it with
-what :func:`ccm.hetzner.environment.read` really reads.
+what :func:`ccm.hetzner.settings.environment.read` really reads.
 """
 
 from __future__ import annotations

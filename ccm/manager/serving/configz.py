@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ccm.manager.durations import format_duration
+from ccm.go import format_duration
 from ccm.manager.flags import ParsedFlags
 
 

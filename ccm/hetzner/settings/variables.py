@@ -8,8 +8,8 @@ from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ccm.hetzner.credentials import Secret
-from ccm.hetzner.tenants import EVERY
+from ccm.hetzner.settings.credentials import Secret
+from ccm.hetzner.settings.tenants import EVERY
 
 # What Go's strconv.ParseBool takes.
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})

@@ -11,8 +11,8 @@ from prometheus_client.process_collector import ProcessCollector
 from ccm.kube.http import Call, Transfer
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
-from ccm.manager.queue_metrics import QueuesMetrics
-from ccm.manager.request_metrics import RequestMetrics
+from ccm.manager.metrics.queues import QueuesMetrics
+from ccm.manager.metrics.requests import RequestMetrics
 
 MANAGER = "cloud-controller-manager"
 

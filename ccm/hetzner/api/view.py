@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from ccm.cloud.errors import CloudError
-from ccm.hetzner.api import PAGE
-from ccm.hetzner.budget import Priority
-from ccm.hetzner.listing import Listing, OddItem
+from ccm.hetzner.api.budget import Priority
+from ccm.hetzner.api.client import PAGE
+from ccm.hetzner.api.listing import Listing, OddItem
 
 
 class Resource(Protocol):

@@ -1,4 +1,4 @@
-"""Go's durations: `1h30m`, `2.5s`, `300ms`."""
+"""Go's notation of values: durations like `1h30m`, `2.5s`, `300ms`."""
 
 from __future__ import annotations
 

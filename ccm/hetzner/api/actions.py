@@ -11,8 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from ccm.cloud.errors import CloudError
-from ccm.hetzner.errors import ActionFailed, ActionTimedOut
-from ccm.hetzner.wire import Action
+from ccm.hetzner.api.errors import ActionFailed, ActionTimedOut
+from ccm.hetzner.api.wire import Action
 
 BATCH = 25
 FIRST_POLL = 0.4

@@ -24,12 +24,12 @@ import requests
 import structlog
 from hcloud import APIException, Client
 
-from ccm.hetzner.actions import ActionWaiter
-from ccm.hetzner.budget import Budget, Priority
-from ccm.hetzner.errors import ApiError, RateLimited, Unavailable, api_error, unavailable
-from ccm.hetzner.listing import Listing, Pages
-from ccm.hetzner.metrics import ApiMetrics, code_label, endpoint_label, operation_label
-from ccm.hetzner.wire import Action, Meta
+from ccm.hetzner.api.actions import ActionWaiter
+from ccm.hetzner.api.budget import Budget, Priority
+from ccm.hetzner.api.errors import ApiError, RateLimited, Unavailable, api_error, unavailable
+from ccm.hetzner.api.listing import Listing, Pages
+from ccm.hetzner.api.metrics import ApiMetrics, code_label, endpoint_label, operation_label
+from ccm.hetzner.api.wire import Action, Meta
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -41,7 +41,7 @@ GET_TRIES = 4
 PAUSE = 0.5  # seconds before the second try, then doubled, each up to twice as long
 PAGE = 50  # the API's maximum
 
-_log = structlog.get_logger("ccm.hetzner.api")
+_log = structlog.get_logger("ccm.hetzner.api.client")
 
 
 class HetznerApi:
@@ -152,7 +152,7 @@ class HetznerApi:
         return _convert(answer.get("action"), Action, f"POST {path}")
 
     async def wait(self, *actions: Action) -> None:
-        """Wait until actions have ended well; see :class:`~ccm.hetzner.actions.ActionWaiter`."""
+        """Wait until actions have ended well; see :class:`~ccm.hetzner.api.actions.ActionWaiter`."""
         await self._actions.wait_all(actions)
 
     async def close(self) -> None:

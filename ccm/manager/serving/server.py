@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from ccm.kube.errors import KubernetesError
-from ccm.manager.health import Health
-from ccm.manager.reviews import ANONYMOUS, AccessReviewer, TokenReviewer, User, user_of_certificate
+from ccm.manager.serving.health import Health
+from ccm.manager.serving.reviews import ANONYMOUS, AccessReviewer, TokenReviewer, User, user_of_certificate
 
 _ENDPOINTS = ("healthz", "livez", "readyz")
 

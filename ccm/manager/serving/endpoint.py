@@ -14,15 +14,15 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from ccm.errors import CcmError, ConfigurationError
+from ccm.http_server import serving
 from ccm.kube.objects import ConfigMap
 from ccm.kube.protocol import Transport
-from ccm.manager.configz import configuration
 from ccm.manager.flags import ParsedFlags
-from ccm.manager.health import Health
-from ccm.manager.reviews import AccessReviewer, TokenReviewer
-from ccm.manager.server import Guard, build_application
-from ccm.manager.tls import TLS_VERSIONS, ServerTls, TlsOptions
-from ccm.serving import serving
+from ccm.manager.serving.configz import configuration
+from ccm.manager.serving.health import Health
+from ccm.manager.serving.reviews import AccessReviewer, TokenReviewer
+from ccm.manager.serving.server import Guard, build_application
+from ccm.manager.serving.tls import TLS_VERSIONS, ServerTls, TlsOptions
 
 _AUTHORITIES = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 _LOOK_AGAIN = 60.0

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ccm.errors import ConfigurationError
-from ccm.hetzner.credentials import Secret
-from ccm.hetzner.tenants import Tenants
-from ccm.hetzner.variables import Variables
+from ccm.hetzner.settings.credentials import Secret
+from ccm.hetzner.settings.tenants import Tenants
+from ccm.hetzner.settings.variables import Variables
 
 DEFAULT_ENDPOINT = "https://api.hetzner.cloud/v1"
 TOKEN_LENGTH = 64

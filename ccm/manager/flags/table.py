@@ -6,7 +6,7 @@ manager (`NO_EFFECT`), which the log says when one is given.
 
 from __future__ import annotations
 
-from ccm.manager.flags import BOOL, DURATION, FLOAT, INT, INTS, STRING, STRINGS, SWITCHES, Flag, Kind
+from ccm.manager.flags.parser import BOOL, DURATION, FLOAT, INT, INTS, STRING, STRINGS, SWITCHES, Flag, Kind
 
 NO_EFFECT = "Accepted for compatibility; has no effect here."
 _Row = tuple[str, Kind, object, str]

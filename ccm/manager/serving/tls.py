@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ccm.errors import ConfigurationError
-from ccm.manager.selfsigned import load_from_memory, make_certificate
+from ccm.manager.serving.selfsigned import load_from_memory, make_certificate
 
 # Go names 1.0 and 1.1 too; nobody should offer them, so they are raised to 1.2.
 TLS_VERSIONS = {

@@ -1,0 +1,23 @@
+"""The Hetzner Cloud API: requests within the project's quota, complete lists, and the views that share them.
+
+The words of the API, its objects and its errors, are in :mod:`ccm.hetzner.api.wire` and
+:mod:`ccm.hetzner.api.errors`. Nothing here knows settings, Kubernetes, or what the answers are used for.
+"""
+
+from ccm.hetzner.api.budget import Budget, Priority, QuotaUsedUp
+from ccm.hetzner.api.client import HetznerApi
+from ccm.hetzner.api.listing import Listing, OddItem
+from ccm.hetzner.api.metrics import ApiMetrics
+from ccm.hetzner.api.view import Contents, View
+
+__all__ = [
+    "ApiMetrics",
+    "Budget",
+    "Contents",
+    "HetznerApi",
+    "Listing",
+    "OddItem",
+    "Priority",
+    "QuotaUsedUp",
+    "View",
+]
