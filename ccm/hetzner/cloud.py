@@ -23,7 +23,7 @@ from ccm.hetzner.robot import RobotClient, RobotMachines
 from ccm.hetzner.routes import HetznerRoutes
 from ccm.hetzner.settings import environment as env
 
-_log = structlog.get_logger("ccm.hetzner")
+log = structlog.stdlib.get_logger(__name__)
 
 
 class HetznerCloud:
@@ -89,7 +89,7 @@ class HetznerCloud:
     async def start(self) -> None:
         """See :meth:`ccm.cloud.Cloud.start`."""
         for warning in self.settings.warnings:
-            _log.warning("odd_setting", why=warning)
+            log.warning("odd_setting", why=warning)
         if self._metrics_server is not None:
             await self._metrics_server.start()
         try:

@@ -14,7 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from ccm.http_server import serving
 
-_log = structlog.stdlib.get_logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class MetricsServer:
@@ -46,7 +46,7 @@ class MetricsServer:
             self.port = await self._stack.enter_async_context(server)
         except OSError as error:
             why = error.strerror or str(error)
-            _log.warning("metrics_not_served", port=self._wanted_port, why=why, hint="HCLOUD_METRICS_ADDRESS")
+            log.warning("metrics_not_served", port=self._wanted_port, why=why, hint="HCLOUD_METRICS_ADDRESS")
 
     async def close(self) -> None:
         """Stop listening."""

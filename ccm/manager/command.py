@@ -43,7 +43,7 @@ Usage:
   python -m ccm lint ...    check annotations in manifests, offline
 """
 
-log = structlog.stdlib.get_logger("ccm")
+log = structlog.stdlib.get_logger(__name__)
 
 
 def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -41,7 +41,7 @@ GET_TRIES = 4
 PAUSE = 0.5  # seconds before the second try, then doubled, each up to twice as long
 PAGE = 50  # the API's maximum
 
-_log = structlog.get_logger("ccm.hetzner.api.client")
+log = structlog.stdlib.get_logger(__name__)
 
 
 class HetznerApi:
@@ -185,7 +185,7 @@ class HetznerApi:
                 if method != "GET" or attempt == GET_TRIES - 1:
                     raise
                 pause = PAUSE * 2**attempt * (1 + self._jitter())
-                _log.info("request_repeated", why=str(error), pause=round(pause, 1))
+                log.info("request_repeated", why=str(error), pause=round(pause, 1))
                 await asyncio.sleep(pause)
         raise AssertionError  # the last attempt returns or raises
 
@@ -219,7 +219,7 @@ class HetznerApi:
         metrics.duration.labels(method.lower()).observe(outcome.seconds)
         metrics.remaining.set(self.budget.remaining)
         if self._debug:
-            _log.info(
+            log.info(
                 "request", method=method, path=path, status=outcome.status, code=code, answer=outcome.body
             )
         if outcome.error is not None:

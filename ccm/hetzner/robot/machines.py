@@ -22,7 +22,7 @@ POWER_AGE = 120.0  # seconds for which an answer about the power is believed, at
 POWER_SHARE = 24.0  # and seconds for each server that is asked about: 150 requests an hour, Robot allows 200
 
 
-_log = structlog.stdlib.get_logger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class RobotMachines:
         except CloudError as error:
             power = _Power(now, problem=str(error))
             if power.problem != before.problem:
-                _log.warning("robot_power_unknown", server=number, why=power.problem)
+                log.warning("robot_power_unknown", server=number, why=power.problem)
         self._power[number] = power
         return power.shut_off
 
