@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, NotOurs
-from ccm.cloud.belief import OVERRIDE
-from ccm.controllers.breaker import Breaker, BreakerOptions, Verdict
+from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
+from ccm.controllers.mass_deletion_breaker import MassDeletionBreaker, Verdict
 from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT, UNINITIALIZED_TAINT
 from ccm.controllers.nodes import (
     add_taint,
@@ -56,7 +56,7 @@ class NodeLifecycleOptions:
         delete_without_provider_id: Also delete Nodes that no machine was ever found for, as upstream does.
         out_of_service: Also set the taint that frees a shut-down Node's volumes and Pods.
         concurrent_syncs: ``--concurrent-node-lifecycle-syncs``: how many Nodes are tainted at once.
-        breaker: When to stop believing.
+        mass_deletion_breaker: Don't believe at once that most machines are gone, and never that all are.
     """
 
     monitor_period: float = 5.0
@@ -65,7 +65,7 @@ class NodeLifecycleOptions:
     delete_without_provider_id: bool = False
     out_of_service: bool = False
     concurrent_syncs: int = 1
-    breaker: BreakerOptions = field(default_factory=BreakerOptions)
+    mass_deletion_breaker: bool = True
 
 
 class NodeLifecycleMetrics:
@@ -138,7 +138,7 @@ class NodeLifecycleController:
         self._recorder = recorder
         self._options = options or NodeLifecycleOptions()
         self._metrics = NodeLifecycleMetrics(registry or CollectorRegistry())
-        self._breaker = Breaker(self._options.breaker)
+        self._breaker = MassDeletionBreaker(on=self._options.mass_deletion_breaker)
         self._suspects: dict[str, _Suspect] = {}
         self._failing_since: float | None = None
 
@@ -367,7 +367,8 @@ _PAUSED = {
     Verdict.WAIT: "Its machine does not exist, but neither do those of most other nodes, or they could not "
     "be checked; waiting before it is deleted",
     Verdict.STOP: "Its machine does not exist, but neither does that of any node: the token may belong to "
-    f"another project, so no node is deleted. Delete it by hand if this is true, or run with {OVERRIDE}",
+    f"another project, so no node is deleted. Delete it by hand if this is true, or run with "
+    f"{MASS_DELETION_BREAKER_OFF}",
 }
 
 

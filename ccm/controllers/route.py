@@ -19,7 +19,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ccm.cloud import INTERNAL_IP, CloudError, Machine, Route, Routes, RouteTable
-from ccm.cloud.belief import OVERRIDE
+from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
 from ccm.controllers.nodes import identity, node_path, report
 from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, canonical, plan_routes
 from ccm.errors import CcmError, ConfigurationError
@@ -62,7 +62,7 @@ class RouteOptions:
         watch_based: Run when Nodes change, at most once in 10 s, and every ``resync_period`` otherwise.
         resync_period: In seconds.
         accepted_age: How old the picture of the network may be that tells that nothing is to be done.
-        breaker: Don't delete while the machines of most Nodes can't be seen.
+        mass_deletion_breaker: Don't delete while the machines of most Nodes can't be seen.
     """
 
     cluster_cidrs: tuple[Cidr, ...]
@@ -70,7 +70,7 @@ class RouteOptions:
     watch_based: bool = False
     resync_period: float = 300.0
     accepted_age: float = 300.0
-    breaker: bool = True
+    mass_deletion_breaker: bool = True
 
 
 def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
@@ -278,7 +278,7 @@ class RouteController:
             options.cluster_cidrs,
             self._former,
             disputed=self._disputed,
-            credulous=not options.breaker,
+            mass_deletion_breaker=options.mass_deletion_breaker,
         )
 
     async def _apply(self, plan: RoutePlan, table: RouteTable) -> _Outcome:
@@ -329,7 +329,7 @@ class RouteController:
         if plan.held_back:
             log.warning("routes_not_deleted", why=_NOT_SEEN, count=len(plan.held_back))
             message = f"{len(plan.held_back)} routes are not deleted: {_NOT_SEEN}; the token may belong to "
-            message += f"another project. If this is true, run with {OVERRIDE}"
+            message += f"another project. If this is true, run with {MASS_DELETION_BREAKER_OFF}"
             self._recorder.event(self._about, "Warning", "RouteDeletionPaused", message)
         after = len(table.routes) - len(plan.deletions) + len(plan.creations)
         if table.limit is not None and plan.creations and after > NEARLY_FULL * table.limit:

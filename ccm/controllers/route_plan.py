@@ -125,7 +125,7 @@ def plan_routes(
     former: Collection[str] = (),
     *,
     disputed: Collection[Route] = (),
-    credulous: bool = False,
+    mass_deletion_breaker: bool = True,
 ) -> RoutePlan:
     """Compare what is needed with what is there.
 
@@ -136,7 +136,8 @@ def plan_routes(
         cluster: The cluster's CIDRs.
         former: Provider IDs of machines that were Nodes while we ran.
         disputed: Routes that lead to nobody of ours, and were replaced lately.
-        credulous: Believe that the machines of most Nodes are gone; see :class:`~ccm.controllers.breaker`.
+        mass_deletion_breaker: Delete nothing while the machines of most Nodes can't be seen; False believes
+            that they are gone.
     """
     nodes = _identified(nodes, table)
     bare = _bare(nodes, table)
@@ -146,7 +147,7 @@ def plan_routes(
     contested = _contested_routes(nodes, table, addresses) - {*disputed}
     wrong = contested | _stale_routes(nodes, table, cluster, ours)
     stale = tuple(route for route in table.routes if route in wrong)
-    trusted = table.complete and (credulous or _most_are_seen(nodes, addresses))
+    trusted = table.complete and (not mass_deletion_breaker or _most_are_seen(nodes, addresses))
     deletions, held_back = (stale, ()) if trusted else ((), stale)
     staying = {canonical(route.destination): route for route in table.routes if route not in deletions}
     wishes: list[Wish] = []

@@ -69,10 +69,11 @@ class HetznerCloud:
             lambda priority: self.api.list("/locations", "locations", Location, priority=priority)
         )
         self._options = self._describe_options()
-        credulous = not settings.mass_deletion_breaker
-        self.robot = _robot(settings.robot, credulous=credulous)
+        self.robot = _robot(settings.robot, mass_deletion_breaker=settings.mass_deletion_breaker)
         self.project = Project(
-            self.api, lambda: self.network.id if self.network else None, credulous=credulous
+            self.api,
+            lambda: self.network.id if self.network else None,
+            mass_deletion_breaker=settings.mass_deletion_breaker,
         )
         self.instances = HetznerInstances(
             self.api,
@@ -176,7 +177,7 @@ def _metrics_server(
     return MetricsServer(registry, settings.metrics_address)
 
 
-def _robot(settings: env.RobotSettings, *, credulous: bool) -> RobotMachines | None:
+def _robot(settings: env.RobotSettings, *, mass_deletion_breaker: bool) -> RobotMachines | None:
     if not settings.enabled or settings.user is None or settings.password is None:
         return None
     client = RobotClient(settings.endpoint, settings.user, settings.password, pause=settings.rate_limit_wait)
@@ -184,7 +185,7 @@ def _robot(settings: env.RobotSettings, *, credulous: bool) -> RobotMachines | N
         client,
         cache_timeout=settings.cache_timeout,
         forward_internal=settings.forward_internal_ips,
-        credulous=credulous,
+        mass_deletion_breaker=mass_deletion_breaker,
     )
 
 

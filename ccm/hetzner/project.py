@@ -11,9 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ccm.cloud.belief import OVERRIDE
 from ccm.cloud.errors import AccessDenied
 from ccm.cloud.notice import Notice
+from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
 from ccm.hetzner.api import HetznerApi, Priority
 from ccm.hetzner.api.errors import NotFound
 from ccm.hetzner.api.wire import Network
@@ -25,7 +25,7 @@ class Project:
     Args:
         api: The API.
         network: The id of a network that must be there; None = there is none.
-        credulous: Believe that anything is gone; see :mod:`ccm.cloud.belief`.
+        mass_deletion_breaker: Doubt that what is ours is gone while nothing of ours is seen.
         clock: Monotonic seconds.
     """
 
@@ -34,12 +34,12 @@ class Project:
         api: HetznerApi,
         network: Callable[[], int | None],
         *,
-        credulous: bool = False,
+        mass_deletion_breaker: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._network = network
-        self.credulous = credulous
+        self.mass_deletion_breaker = mass_deletion_breaker
         self._clock = clock
         self._denied_at: float | None = None
         self._seen_at = float("-inf")
@@ -60,7 +60,7 @@ class Project:
             AccessDenied: it means nothing.
             ApiError: not known.
         """
-        if self.credulous:
+        if not self.mass_deletion_breaker:
             return
         network = self._network()
         if network is None:
@@ -98,5 +98,5 @@ class Project:
         )
         return (
             f"{missing}: the token seems to belong to another project, so the absence of anything proves "
-            f"nothing, and nothing is deleted. If it is true, run with {OVERRIDE}"
+            f"nothing, and nothing is deleted. If it is true, run with {MASS_DELETION_BREAKER_OFF}"
         )

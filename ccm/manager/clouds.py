@@ -15,7 +15,7 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud import Cloud
-from ccm.cloud.belief import VARIABLE as BREAKER_VARIABLE
+from ccm.cloud.variables import DRY_RUN, MASS_DELETION_BREAKER
 from ccm.errors import ConfigurationError
 from ccm.manager.flags import ParsedFlags
 
@@ -27,7 +27,6 @@ BUILT_IN = {
     "sample": "ccm.cloud.sample:open_cloud",
 }
 Factory = Callable[..., Cloud]
-DRY_RUN_VARIABLE = "CCM_DRY_RUN"  # true: the cloud is only asked what it would do
 
 
 def known_clouds() -> dict[str, str]:
@@ -78,8 +77,8 @@ def open_chosen(
         return None
     # A cloud knows no flags; what concerns it too, it is told as a variable.
     told = {
-        BREAKER_VARIABLE: str(flags["mass-deletion-breaker"]).lower(),
-        DRY_RUN_VARIABLE: str(dry_run).lower(),
+        MASS_DELETION_BREAKER: str(flags["mass-deletion-breaker"]).lower(),
+        DRY_RUN: str(dry_run).lower(),
     }
     try:
         return open_cloud(flags["cloud-provider"], {**environment, **told}, registry)

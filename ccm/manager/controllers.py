@@ -11,7 +11,6 @@ from ccm.cloud import Cloud
 from ccm.controllers import node as node_controller
 from ccm.controllers import node_lifecycle
 from ccm.controllers import route as route_controller
-from ccm.controllers.breaker import BreakerOptions
 from ccm.controllers.nodes import kept
 from ccm.controllers.service import controller as service_controller
 from ccm.controllers.service.keeping import keeper
@@ -98,7 +97,7 @@ def lifecycle_options(options: Options) -> node_lifecycle.NodeLifecycleOptions:
         delete_without_provider_id=flags["delete-nodes-without-provider-id"],
         out_of_service=flags["node-out-of-service-taint"],
         concurrent_syncs=flags["concurrent-node-lifecycle-syncs"],
-        breaker=BreakerOptions(enabled=flags["mass-deletion-breaker"]),
+        mass_deletion_breaker=flags["mass-deletion-breaker"],
     )
 
 
@@ -113,7 +112,7 @@ def route_options(options: Options) -> route_controller.RouteOptions:
         cluster_cidrs=route_controller.parse_cluster_cidrs(flags["cluster-cidr"]),
         reconciliation_period=flags["route-reconciliation-period"],
         watch_based=flags["feature-gates"].get(route_controller.WATCH_BASED, False),
-        breaker=flags["mass-deletion-breaker"],
+        mass_deletion_breaker=flags["mass-deletion-breaker"],
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ccm.cloud import AccessDenied, CloudError, NodeView, Notice, Rejected
-from ccm.cloud.belief import OVERRIDE
+from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
 from ccm.hetzner.load_balancers.wording import enumerated
 
 
@@ -64,7 +64,8 @@ def vanished(what: str) -> AccessDenied:
     """What we know of is not there, and the reason may be that we look into another project."""
     text = (
         f"{what}: the token seems to belong to another project, so nothing is made or deleted. If "
-        f"they were deleted on purpose, restart the cloud-controller-manager, or run it with {OVERRIDE}"
+        f"they were deleted on purpose, restart the cloud-controller-manager, or run it with "
+        f"{MASS_DELETION_BREAKER_OFF}"
     )
     return AccessDenied(text, notices=(Notice("LoadBalancersVanished", text),))
 

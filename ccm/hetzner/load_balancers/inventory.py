@@ -223,7 +223,7 @@ class Inventory:
         """A Service's load balancer is not there: make sure that this means anything, and forget it."""
         await self._project.check(Priority.LOAD_BALANCERS)
         seen, alive = self._seen, self.balancers.contents.by_id
-        known = self._project.network is not None or self._project.credulous
+        known = self._project.network is not None or not self._project.mass_deletion_breaker
         all_gone = len(seen) > 1 and service.uid in seen and not any(one in alive for one in seen.values())
         if all_gone and not known:
             error = vanished(f"all {len(seen)} load balancers are gone at once")

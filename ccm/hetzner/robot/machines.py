@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from ccm.cloud.belief import OVERRIDE
 from ccm.cloud.errors import AccessDenied, CloudError, InstanceNotFound
 from ccm.cloud.instances import Instance, NodeView
 from ccm.cloud.notice import Notice
+from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
 from ccm.hetzner.api import Listing, Priority, View
 from ccm.hetzner.api.errors import unavailable
 from ccm.hetzner.description import DescriptionOptions
@@ -47,7 +47,8 @@ class RobotMachines:
         client: The web service.
         cache_timeout: Seconds for which the list of servers is believed.
         forward_internal: Keep internal addresses that the kubelet reported.
-        credulous: Believe that servers are gone though this user has been shown none of the cluster's.
+        mass_deletion_breaker: Don't believe that servers are gone while this user has been shown none of the
+            cluster's.
         clock: Monotonic seconds.
     """
 
@@ -57,13 +58,13 @@ class RobotMachines:
         *,
         cache_timeout: float = 300.0,
         forward_internal: bool = True,
-        credulous: bool = False,
+        mass_deletion_breaker: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._cache_timeout = cache_timeout
         self._forward_internal = forward_internal
-        self._credulous = credulous
+        self._mass_deletion_breaker = mass_deletion_breaker
         self._listed_for = self._showed_ours_to = ""
         self._clock = clock
         self._power: dict[int, _Power] = {}
@@ -135,7 +136,7 @@ class RobotMachines:
         try:
             server = await self._client.server(number)
         except RobotNotFound:
-            if user != self._showed_ours_to and not self._credulous:
+            if user != self._showed_ours_to and self._mass_deletion_breaker:
                 raise _wrong_account() from None
             self.servers.remove(number)
             raise InstanceNotFound(f"Robot server {number}") from None
@@ -174,6 +175,6 @@ def _wrong_account() -> AccessDenied:
     message = (
         "Robot has shown this user none of the cluster's servers: the credentials seem to belong to another "
         "account, so the absence of a server proves nothing, and no node is deleted. If it is true, run with "
-        f"{OVERRIDE}"
+        f"{MASS_DELETION_BREAKER_OFF}"
     )
     return AccessDenied(message, notices=[Notice("WrongProject", message)])

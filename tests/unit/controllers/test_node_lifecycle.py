@@ -11,7 +11,6 @@ from fake_cluster import node as node_object
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud import AccessDenied, CloudUnavailable, InstanceNotFound, Notice
-from ccm.controllers.breaker import BreakerOptions
 from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT
 from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
 from ccm.hetzner.api import QuotaUsedUp
@@ -348,7 +347,7 @@ async def test_most_nodes_go_only_after_a_while(cluster: Cluster) -> None:
 
 async def test_the_breaker_can_be_switched_off(cluster: Cluster) -> None:
     await fill(cluster, 5, present=0)
-    await run_for(controller(cluster, breaker=BreakerOptions(enabled=False)), 11)
+    await run_for(controller(cluster, mass_deletion_breaker=False), 11)
     assert cluster.names() == []
 
 

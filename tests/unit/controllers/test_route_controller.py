@@ -307,7 +307,7 @@ async def test_the_plan_is_shown_without_being_done(cluster: Cluster) -> None:
 async def test_the_owner_may_say_that_most_machines_are_gone(cluster: Cluster) -> None:
     for number in (1, 2, 3):
         await add(cluster, number)
-    made = controller(cluster, breaker=False)
+    made = controller(cluster, mass_deletion_breaker=False)
     await made.reconcile()
     network(cluster).table = type(network(cluster).table)(network(cluster).table.routes, {})
     with pytest.raises(RoutesNotReconciled):

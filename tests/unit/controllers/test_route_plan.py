@@ -203,8 +203,8 @@ def test_a_picture_without_our_machines_deletes_nothing(machines: tuple[int, ...
 
 def test_the_owner_may_say_that_it_is_true_but_not_that_half_a_list_is_whole() -> None:
     routes = [(A, "10.0.0.1"), (B, "10.0.0.2")]
-    assert deleted(plan_routes(TWO, table((), *routes), CLUSTER, credulous=True)) == routes
-    plan = plan_routes(TWO, table((), *routes, complete=False), CLUSTER, credulous=True)
+    assert deleted(plan_routes(TWO, table((), *routes), CLUSTER, mass_deletion_breaker=False)) == routes
+    plan = plan_routes(TWO, table((), *routes, complete=False), CLUSTER, mass_deletion_breaker=False)
     assert deleted(plan) == []
     assert len(plan.held_back) == 2
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from manager_flags import options
 
-from ccm.controllers.breaker import BreakerOptions
 from ccm.controllers.route import WATCH_BASED, parse_cluster_cidrs
 from ccm.manager.controllers import lifecycle_options, node_options, route_options
 
@@ -22,11 +21,11 @@ CASES: list[tuple[Any, str, str, object]] = [
     (lifecycle_options, "--delete-nodes-without-provider-id", "delete_without_provider_id", True),
     (lifecycle_options, "--node-out-of-service-taint", "out_of_service", True),
     (lifecycle_options, "--concurrent-node-lifecycle-syncs=6", "concurrent_syncs", 6),
-    (lifecycle_options, "--mass-deletion-breaker=false", "breaker", BreakerOptions(enabled=False)),
+    (lifecycle_options, "--mass-deletion-breaker=false", "mass_deletion_breaker", False),
     (route_options, "--cluster-cidr=10.99.0.0/16", "cluster_cidrs", parse_cluster_cidrs("10.99.0.0/16")),
     (route_options, "--route-reconciliation-period=30s", "reconciliation_period", 30),
     (route_options, f"--feature-gates={WATCH_BASED}=true", "watch_based", True),
-    (route_options, "--mass-deletion-breaker=false", "breaker", False),
+    (route_options, "--mass-deletion-breaker=false", "mass_deletion_breaker", False),
 ]
 
 

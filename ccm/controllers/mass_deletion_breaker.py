@@ -5,7 +5,7 @@ or the cloud answers nonsense with a straight face. If the machines of other Nod
 is the right one, because ids are never given out twice; but if most are gone, it costs little to look for
 longer.
 
-Who takes a cluster down on purpose switches the breaker off (:data:`ccm.cloud.belief.OVERRIDE`).
+Who takes a cluster down on purpose switches the breaker off (``--mass-deletion-breaker=false``).
 """
 
 from __future__ import annotations
@@ -22,26 +22,22 @@ class Verdict(enum.Enum):
     STOP = "stop"  # all are gone: a person has to say that this is true
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerOptions:
-    """What the owner may choose.
+@dataclass(slots=True)
+class MassDeletionBreaker:
+    """Judges disappearances, and remembers since when they have lasted.
 
     Attributes:
-        enabled: Off = believe everything, as upstream does. Meant for taking a cluster down.
+        on: False = believe everything, as upstream does. Meant for taking a cluster down.
         share: Share of the Nodes that may vanish at once without a wait.
         patience: How long more than that must stay absent before it is believed, in seconds.
+        tripped_at: Since when too many have been absent, on the clock that :meth:`judge` is told; None = they
+            are not.
+        verdict: The last one.
     """
 
-    enabled: bool = True
+    on: bool = True
     share: float = 0.5
     patience: float = 300.0
-
-
-@dataclass(slots=True)
-class Breaker:
-    """Judges disappearances, and remembers since when they have lasted."""
-
-    options: BreakerOptions
     tripped_at: float | None = None
     verdict: Verdict = Verdict.DELETE
 
@@ -58,12 +54,12 @@ class Breaker:
 
     def _judge(self, total: int, absent: int, now: float) -> Verdict:
         everything = absent == total and total > 1
-        many = absent > 2 and absent > total * self.options.share
-        if not self.options.enabled or not (everything or many):
+        many = absent > 2 and absent > total * self.share
+        if not self.on or not (everything or many):
             self.tripped_at = None
             return Verdict.DELETE
         if self.tripped_at is None:
             self.tripped_at = now
         if everything:
             return Verdict.STOP
-        return Verdict.DELETE if now - self.tripped_at >= self.options.patience else Verdict.WAIT
+        return Verdict.DELETE if now - self.tripped_at >= self.patience else Verdict.WAIT
