@@ -106,7 +106,7 @@ class MachinesBackend:
     async def _heal_or_tell(self, spec: MachineSpec, powered_on: bool) -> None:  # noqa: FBT001  as below
         try:
             await self._heal(spec, powered_on)
-        except BackendError as error:
+        except (BackendError, OSError) as error:
             log.error("server %s is off: %s", spec.name, error)  # noqa: TRY400  a message, no stack trace
             self._events(spec.id, "failed")
 
@@ -312,7 +312,7 @@ class MachinesBackend:
                 await self._clear(server_id)
                 if end == records.REBOOT:
                     await self._boot(known)
-            except BackendError as error:
+            except (BackendError, OSError) as error:
                 log.error("server %s ended (%s) and is off: %s", known.spec.name, end, error)  # noqa: TRY400
                 end = "failed"
         self._events(server_id, {records.REBOOT: "running", "failed": "failed"}.get(end, "off"))
