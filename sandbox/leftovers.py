@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sandbox.api import Api
 from sandbox.site import Site
 
 LOOKED_AT = "namespaces, links, mounts, cgroups, processes, routes, files"
@@ -82,22 +81,9 @@ def in_cloud(site: Site) -> list[CloudObject]:
     return [
         cloud_object(kind, item)
         for kind in CLOUD_LISTS
-        for item in _listed(site, kind)
+        for item in Api(site).list(kind)
         if not goes_with_its_server(item)
     ]
-
-
-def _listed(site: Site, kind: str) -> Iterable[Mapping[str, Any]]:
-    page: int | None = 1
-    while page:
-        request = urllib.request.Request(  # noqa: S310 - our own address
-            f"{site.endpoint}/{kind}?per_page=50&page={page}",
-            headers={"Authorization": f"Bearer {site.token}"},
-        )
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
-            content = json.load(answer)
-        yield from content[kind]
-        page = content["meta"]["pagination"]["next_page"]
 
 
 def cloud_object(kind: str, item: Mapping[str, Any]) -> CloudObject:

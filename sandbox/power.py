@@ -5,16 +5,14 @@ Without this, the program would wait minutes for SSH to a server that nobody is 
 
 from __future__ import annotations
 
-import json
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlencode
 
+from sandbox.api import PAGE, Api
 from sandbox.errors import SandboxError
-from sandbox.site import Site
 
 # Commands of the API's actions, docs.hetzner.cloud: which of them leave a server on, which off.
 STARTS = frozenset({"create_server", "start_server", "reset_server", "reboot_server", "rebuild_server"})
@@ -22,18 +20,8 @@ STOPS = frozenset({"stop_server", "shutdown_server"})
 OURS = "managed-by=ccm-from-scratch"
 """The label that the Pulumi program puts on its servers."""
 
-PAGE = 50
-CALL_SECONDS = 30
 START_SECONDS = 60
 POLL_SECONDS = 0.2
-
-
-class Api(Protocol):
-    """A call of the cloud's API."""
-
-    def __call__(self, method: str, path: str) -> Mapping[str, Any]:
-        """Send a request and return the answer's JSON."""
-        ...
 
 
 def start_failed(actions: Sequence[Mapping[str, Any]]) -> bool:
@@ -61,7 +49,8 @@ def ensure_on(api: Api, say: Callable[[str], None]) -> None:
         SandboxError: one does not start, or somebody has powered one off.
     """
     try:
-        servers = _off(api)
+        # What a person made beside the environment is not our business.
+        servers = list(api.list("servers", label_selector=OURS, status="off"))
     except urllib.error.HTTPError as error:
         # Injected faults, an exhausted limit: the program tries such calls again.
         say(f"• whether servers are off could not be asked ({error}); going on")
@@ -69,7 +58,7 @@ def ensure_on(api: Api, say: Callable[[str], None]) -> None:
     stopped = []
     for server in servers:
         newest = urlencode({"sort": "id:desc", "per_page": PAGE})
-        if start_failed(api("GET", f"/servers/{server['id']}/actions?{newest}")["actions"]):
+        if start_failed(api.call("GET", f"/servers/{server['id']}/actions?{newest}")["actions"]):
             say(f"• server {server['name']} failed to start; trying again")
             _start(api, server)
         else:
@@ -84,37 +73,12 @@ def ensure_on(api: Api, say: Callable[[str], None]) -> None:
         )
 
 
-def _off(api: Api) -> list[Mapping[str, Any]]:
-    """The environment's servers that are off; what a person made beside it is not our business."""
-    servers: list[Mapping[str, Any]] = []
-    page: int | None = 1
-    while page:
-        query = {"label_selector": OURS, "status": "off", "per_page": PAGE, "page": page}
-        answer = api("GET", f"/servers?{urlencode(query)}")
-        servers += answer["servers"]
-        page = answer["meta"]["pagination"]["next_page"]
-    return servers
-
-
 def _start(api: Api, server: Mapping[str, Any]) -> None:
-    action = api("POST", f"/servers/{server['id']}/actions/poweron")["action"]
+    action = api.call("POST", f"/servers/{server['id']}/actions/poweron")["action"]
     deadline = time.monotonic() + START_SECONDS
     while action["status"] == "running" and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
-        action = api("GET", f"/actions/{action['id']}")["action"]
+        action = api.call("GET", f"/actions/{action['id']}")["action"]
     if action["status"] != "success":
         reason = (action["error"] or {}).get("message", f"no end after {START_SECONDS} s")
         raise SandboxError(f"server {server['name']} is off, and does not start: {reason}")
-
-
-def cloud_api(site: Site) -> Api:
-    """The API of this site's cloud."""
-
-    def call(method: str, path: str) -> Mapping[str, Any]:
-        request = urllib.request.Request(  # noqa: S310 - our own address
-            f"{site.endpoint}{path}", method=method, headers={"Authorization": f"Bearer {site.token}"}
-        )
-        with urllib.request.urlopen(request, timeout=CALL_SECONDS) as answer:  # noqa: S310
-            return json.load(answer)
-
-    return call

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import urllib.request
 
 from sandbox import daemon
+from sandbox.api import Api
 from sandbox.environment import MACHINES
 from sandbox.errors import NotRunning
 from sandbox.site import Site
@@ -37,7 +36,8 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
         )
     name, *command = arguments.words
-    address = choose(_servers(site), name)
+    servers = {s["name"]: (s["public_net"]["ipv4"] or {}).get("ip") for s in Api(site).list("servers")}
+    address = choose(servers, name)
     options = [word for option in SSH_OPTIONS for word in ("-o", option)]
     os.execvp("ssh", ["ssh", "-i", str(site.ssh_key), *options, f"root@{address}", *command])  # noqa: S606
 
@@ -74,12 +74,3 @@ def choose(servers: dict[str, str | None], name: str) -> str:
     if address is None:
         raise NotRunning(f"server {fitting[0]} has no public IPv4 address")
     return address
-
-
-def _servers(site: Site) -> dict[str, str | None]:
-    request = urllib.request.Request(  # noqa: S310 - our own address
-        f"{site.endpoint}/servers?per_page=50", headers={"Authorization": f"Bearer {site.token}"}
-    )
-    with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
-        servers = json.load(answer)["servers"]
-    return {s["name"]: (s["public_net"]["ipv4"] or {}).get("ip") for s in servers}

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sandbox import cluster, daemon, limits, power, pulumi, stack_settings
+from sandbox.api import Api
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
 from sandbox.errors import SandboxError
@@ -57,7 +58,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     prepared = prepare(site, steps, choice)
     with steps.step("Sandbox cloud") as progress:
         daemon.start(site, kind, arguments.actions or "instant", progress, arguments.k3s)
-    power.ensure_on(power.cloud_api(site), steps.note)
+    power.ensure_on(Api(site), steps.note)
     variables = pulumi.environment(site, prepared.toolchain)
     stack = STACKS[kind]
     stack_settings.ensure(site, stack)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from infra.labels import cluster_labels
 from sandbox import power
+from sandbox.api import Api
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import BackendError, RecordsBackend
 from sandbox.cloud.config import CloudConfig
@@ -86,17 +87,17 @@ def post(site, path, **body):
 
 
 def status(site, server):
-    return power.cloud_api(site)("GET", f"/servers/{server['id']}")["server"]["status"]
+    return Api(site).call("GET", f"/servers/{server['id']}")["server"]["status"]
 
 
 def test_a_server_whose_start_failed_is_started_by_the_next_up(site, host):
     server = post(site, "/servers", name="a", **SERVER)["server"]
     assert status(site, server) == "off"
     with pytest.raises(SandboxError, match="a is off, and does not start: one more machine needs 24 inotify"):
-        power.ensure_on(power.cloud_api(site), print)
+        power.ensure_on(Api(site), print)
     host.room = True
     told = []
-    power.ensure_on(power.cloud_api(site), told.append)
+    power.ensure_on(Api(site), told.append)
     assert status(site, server) == "running"
     assert told == ["• server a failed to start; trying again"]
 
@@ -106,7 +107,7 @@ def test_a_server_that_could_not_be_started_with_the_sandbox_is_started_too(site
     server = post(site, "/servers", name="a", **SERVER)["server"]
     host._events(server["id"], "failed")
     assert status(site, server) == "off"
-    power.ensure_on(power.cloud_api(site), print)
+    power.ensure_on(Api(site), print)
     assert status(site, server) == "running"
 
 
@@ -115,21 +116,21 @@ def test_what_somebody_powered_off_stays_off_and_is_told_at_once(site, host):
     server, other = (post(site, "/servers", name=name, **SERVER)["server"] for name in "ab")
     post(site, f"/servers/{server['id']}/actions/poweroff")
     with pytest.raises(SandboxError, match=rf"left so: a\. .*servers/{server['id']}/actions/poweron"):
-        power.ensure_on(power.cloud_api(site), print)
+        power.ensure_on(Api(site), print)
     assert (status(site, server), status(site, other)) == ("off", "running")
     post(site, f"/servers/{server['id']}/actions/poweron")
-    power.ensure_on(power.cloud_api(site), print)
+    power.ensure_on(Api(site), print)
 
 
 def test_a_server_that_is_not_the_environments_is_nobodys_business(site):
     post(site, "/servers", name="a", **SERVER | {"labels": {}})
-    power.ensure_on(power.cloud_api(site), print)
+    power.ensure_on(Api(site), print)
 
 
 def test_a_cloud_that_refuses_to_answer_is_told_and_holds_nothing_up(site):
     stranger = SimpleNamespace(endpoint=site.endpoint, token="x" * 64)
     told = []
-    power.ensure_on(power.cloud_api(stranger), told.append)
+    power.ensure_on(Api(stranger), told.append)
     assert "could not be asked (HTTP Error 401" in told[0]
 
 
