@@ -12,8 +12,8 @@ from types import ModuleType
 from ccm.output import READER_LEFT, quietly, reader_has_left
 from sandbox import host
 from sandbox.environment import past_proxies
-from sandbox.errors import SandboxError
-from sandbox.site import open_site
+from sandbox.errors import NotRunning, SandboxError
+from sandbox.site import Clone, has_claim, open_clone, open_site
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = (
@@ -35,6 +35,10 @@ COMMANDS = (
 MISUSED = 2  # argparse's own exit code
 # Everything after these belongs to another program, options included.
 WRAPPERS = ("kubectl", "plan", "test", "bench")
+# These need nothing but the clone's files. The others are about addresses, of which a host has few: the first
+# group claims some where the clone has none, and all others then have nothing to be about.
+WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench")
+CLAIMING = ("up", "down", "serve")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -45,9 +49,7 @@ def main(argv: list[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     name, arguments = parse(argv)
     try:
-        site = open_site(ROOT, os.environ, host.used_ranges, host.port_is_free)
-        os.environ.update(past_proxies(site, os.environ))
-        return _module(name).run(site, arguments)
+        return _module(name).run(place(name, ROOT), arguments)
     except SandboxError as error:
         print(f"✗ {error}", file=sys.stderr)
         return 1
@@ -60,6 +62,28 @@ def _run(argv: list[str]) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
+
+
+def place(name: str, root: Path) -> Clone:
+    """What a command works on: the clone alone, or with its addresses, past a proxy that is set.
+
+    Args:
+        name: of the command.
+        root: the clone.
+
+    Raises:
+        SandboxError: the clone's files can't be kept, or no addresses are free.
+        NotRunning: the command is about an environment, and none was ever begun here.
+    """
+    clone = open_clone(root, os.environ)
+    if name in WITHOUT_ADDRESSES:
+        os.environ.update(past_proxies(os.environ))
+        return clone
+    if name not in CLAIMING and not has_claim(clone):
+        raise NotRunning("the sandbox of this clone does not run; start it with './dev up'")
+    site = open_site(root, os.environ, host.used_ranges, host.port_is_free)
+    os.environ.update(past_proxies(os.environ, site.public_range))
+    return site
 
 
 def parse(argv: list[str]) -> tuple[str, argparse.Namespace]:

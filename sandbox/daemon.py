@@ -21,7 +21,7 @@ from sandbox import host
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.machines import processes, records
 from sandbox.machines.processes import Identity
-from sandbox.site import Site
+from sandbox.site import Clone, Site
 
 START_SECONDS = 60
 STOP_SECONDS = 60
@@ -38,7 +38,7 @@ class Running:
         backend: ``machines``, ``hollow`` or ``records``.
         actions: ``instant`` or ``realistic``.
         k3s: the genuine k3s binary that it serves; empty: the stand-in.
-        port: on 127.0.0.1; 0: unknown.
+        port: on 127.0.0.1.
         start_time: in clock ticks since the host's boot.
         boot_id: of the host's boot.
     """
@@ -62,16 +62,16 @@ def note(site: Site, running: Running) -> None:
     records.write_json(_record(site), running)
 
 
-def forget(site: Site) -> None:
+def forget(site: Clone) -> None:
     """Nobody serves."""
     _record(site).unlink(missing_ok=True)
 
 
-def _record(site: Site) -> Path:
+def _record(site: Clone) -> Path:
     return site.state / "serve.json"
 
 
-def find(site: Site) -> Running | None:
+def find(site: Clone) -> Running | None:
     """The site's process, if it runs (whether it answers yet or not).
 
     It does as long as it holds its lock, which the kernel takes from it when it ends; that is true for
@@ -118,12 +118,13 @@ def only_one(site: Site) -> Iterator[None]:
         yield
 
 
-def health(site: Site) -> dict[str, Any] | None:
+def health(site: Clone) -> dict[str, Any] | None:
     """What ``/_sandbox/health`` says, or None while nobody answers on the port."""
     running = find(site)
-    port = running.port if running and running.port else site.port
+    if running is None:
+        return None
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/_sandbox/health", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{running.port}/_sandbox/health", timeout=5) as answer:
             return json.load(answer)
     except (OSError, urllib.error.URLError, json.JSONDecodeError):
         return None
@@ -143,7 +144,7 @@ def require(site: Site) -> Running:
     return running
 
 
-def _silent(site: Site, running: Running) -> NotRunning:
+def _silent(site: Clone, running: Running) -> NotRunning:
     return NotRunning(
         f"the sandbox (process {running.pid}) does not answer; see {site.log}. End it with "
         f"'kill -9 {running.pid}', then './dev up' goes on: machines and state stay"
@@ -251,7 +252,7 @@ def _signal(running: Running, number: int) -> None:
     os.kill(running.pid, number)
 
 
-def last_lines(site: Site, count: int = 12) -> str:
+def last_lines(site: Clone, count: int = 12) -> str:
     """The end of what the process printed."""
     try:
         lines = site.log.read_text(errors="replace").splitlines()

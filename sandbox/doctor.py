@@ -18,7 +18,7 @@ from sandbox.environment import MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import AUTO, Choice, decide, look, present
 from sandbox.kubernetes import image, toolchain
-from sandbox.site import Site
+from sandbox.site import Clone, noted
 
 Verdict = Literal["ok", "missing", "note"]
 
@@ -40,24 +40,26 @@ class Check:
     remedy: str = ""
 
 
-def examine(site: Site) -> Iterator[Check]:
+def examine(clone: Clone) -> Iterator[Check]:
     """Look at everything that an environment depends on; changes nothing."""
     yield Check("ok", "Python", platform.python_version())
     try:
-        choice = decide(present(site) or AUTO, look(site))
+        choice = decide(present(clone) or AUTO, look(clone))
     except MissingRequirement as error:
         yield Check("missing", "servers", str(error))
         return
     yield _servers(choice)
     yield _packages(choice)
     yield _go()
-    yield from _limits(site, choice)
-    yield _kept("Kubernetes toolchain", toolchain.find(site.cache, choice.components) is not None, "≈ 10 min")
+    yield from _limits(clone, choice)
+    yield _kept(
+        "Kubernetes toolchain", toolchain.find(clone.cache, choice.components) is not None, "≈ 10 min"
+    )
     if choice.kind == MACHINES:
-        yield _kept("machine image", image.find(site.cache) is not None, "≈ 1 min")
-    yield from pulumi_checks(os.environ, site.root / ".venv/bin/pulumi")
-    yield Check("ok", "this clone's addresses", f"127.0.0.1:{site.port}, machines in {site.public_range}")
-    yield _running(site)
+        yield _kept("machine image", image.find(clone.cache) is not None, "≈ 1 min")
+    yield from pulumi_checks(os.environ, clone.root / ".venv/bin/pulumi")
+    yield _addresses(clone)
+    yield _running(clone)
 
 
 def _servers(choice: Choice) -> Check:
@@ -83,9 +85,9 @@ def _go() -> Check:
     return Check("note", "Go", "not on PATH", "./dev up installs it into the cache with pip")
 
 
-def _limits(site: Site, choice: Choice) -> Iterator[Check]:
+def _limits(clone: Clone, choice: Choice) -> Iterator[Check]:
     verdicts: dict[limits.Severity, Verdict] = {"ok": "ok", "note": "note", "stop": "missing"}
-    for finding in limits.look(site, choice):
+    for finding in limits.look(clone, choice):
         yield Check(verdicts[finding.severity], finding.what, finding.found, finding.remedy)
 
 
@@ -135,12 +137,19 @@ def _plugin(plugin: genuine.Plugin) -> Check:
     )
 
 
-def _running(site: Site) -> Check:
-    running = daemon.find(site)
+def _addresses(clone: Clone) -> Check:
+    claim = noted(clone)
+    if claim is None:
+        return Check("note", "this clone's addresses", "none yet", "./dev up claims some")
+    return Check("ok", "this clone's addresses", f"127.0.0.1:{claim.port}, machines in {claim.public_range}")
+
+
+def _running(clone: Clone) -> Check:
+    running = daemon.find(clone)
     if running is None:
         return Check("note", "sandbox", "does not run", "./dev up")
-    if daemon.health(site) is None:
-        return Check("missing", "sandbox", f"process {running.pid} does not answer", f"see {site.log}")
+    if daemon.health(clone) is None:
+        return Check("missing", "sandbox", f"process {running.pid} does not answer", f"see {clone.log}")
     return Check("ok", "sandbox", f"process {running.pid}, {running.backend} backend")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address
 from pathlib import Path
 
-from sandbox.site import Site, passphrase
+from sandbox.site import Clone, Site, passphrase
 
 MACHINES, HOLLOW = "machines", "hollow"
 STACKS = {MACHINES: "local", HOLLOW: "hollow"}
@@ -30,35 +31,35 @@ def exports(site: Site, toolchain: Path | None) -> dict[str, str]:
         "PULUMI_BACKEND_URL": f"file://{pulumi_backend(site)}",
         "PULUMI_CONFIG_PASSPHRASE": passphrase(site),
         "PATH": os.pathsep.join(path),
-        **past_proxies(site, os.environ),
+        **past_proxies(os.environ, site.public_range),
     }
 
 
-def past_proxies(site: Site, environment: Mapping[str, str]) -> dict[str, str]:
-    """Where a proxy is set, the variables with which clients reach this site without it.
+def past_proxies(environment: Mapping[str, str], public_range: Iterable[IPv4Address] = ()) -> dict[str, str]:
+    """Where a proxy is set, the variables with which clients reach this machine without it.
 
     Every address by itself: not every client understands ranges there.
 
     Args:
-        site: this clone's.
         environment: may name proxies, and what to reach without them.
+        public_range: addresses of servers that are on this machine, too.
     """
     if not any(environment.get(name) or environment.get(name.lower()) for name in PROXIES):
         return {}
     given = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
-    hosts = [*given.split(","), "localhost", "127.0.0.1", *map(str, site.public_range)]
+    hosts = [*given.split(","), "localhost", "127.0.0.1", *map(str, public_range)]
     value = ",".join(dict.fromkeys(host.strip() for host in hosts if host.strip()))
     return {"NO_PROXY": value, "no_proxy": value}
 
 
-def pulumi_backend(site: Site) -> Path:
+def pulumi_backend(site: Clone) -> Path:
     """The folder with the states of the local stack; made if it is not there."""
     folder = site.state / "pulumi"
     folder.mkdir(exist_ok=True)
     return folder
 
 
-def kinds_there(site: Site) -> list[str]:
+def kinds_there(site: Clone) -> list[str]:
     """The kinds of environment that have been brought up here since the last ``./dev down``."""
     return [kind for kind, stack in STACKS.items() if any(pulumi_backend(site).rglob(f"{stack}.json"))]
 

@@ -19,7 +19,7 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, Component
 from sandbox.machines import probe
 from sandbox.packages import Package
-from sandbox.site import Site
+from sandbox.site import Clone
 
 AUTO = "auto"
 TOOLCHAINS: Mapping[str, tuple[Component, ...]] = {MACHINES: COMPONENTS, HOLLOW: CONTROL_PLANE}
@@ -79,12 +79,12 @@ class Choice:
 
 
 def look(
-    site: Site, needs: Collection[str] = (), found: Callable[[str], bool] = packages.on_this_host
+    clone: Clone, needs: Collection[str] = (), found: Callable[[str], bool] = packages.on_this_host
 ) -> Host:
     """Look at this host; changes nothing.
 
     Args:
-        site: this clone's; its state would hold the machines, its cache has what has been built.
+        clone: this one; its state would hold the machines, its cache has what has been built.
         needs: what else packages are needed for, whatever servers are: ``packages.BUILD``.
         found: whether a command or a file is there.
     """
@@ -96,9 +96,9 @@ def look(
         platform.release(),
         root=os.geteuid() == 0,
         installable=packages.installable(),
-        obstacle=probe.available(site.state),
+        obstacle=probe.available(clone.state),
         missing={
-            kind: packages.missing({kind, *needs, *_builds(site.cache, kind)}, found) for kind in TOOLCHAINS
+            kind: packages.missing({kind, *needs, *_builds(clone.cache, kind)}, found) for kind in TOOLCHAINS
         },
     )
 
@@ -128,12 +128,12 @@ def decide(wanted: str, host: Host) -> Choice:
     return Choice(kind, tuple(host.missing.get(kind, ())), "" if wanted == HOLLOW else reason)
 
 
-def present(site: Site) -> str | None:
+def present(clone: Clone) -> str | None:
     """The kind of servers that this clone has already; it stays until ``./dev down``."""
-    running = daemon.find(site)
+    running = daemon.find(clone)
     if running and running.backend in STACKS:
         return running.backend
-    return next(iter(kinds_there(site)), None)
+    return next(iter(kinds_there(clone)), None)
 
 
 def _name(system: str) -> str:

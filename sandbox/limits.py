@@ -21,7 +21,7 @@ from sandbox.kinds import Choice
 from sandbox.kubernetes import image, toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.machines import capacity, machine
-from sandbox.site import Site
+from sandbox.site import Clone
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -199,23 +199,23 @@ def refuse(found: Sequence[Finding]) -> None:
         )
 
 
-def wanted(site: Site, choice: Choice, servers: int) -> Wanted:
+def wanted(clone: Clone, choice: Choice, servers: int) -> Wanted:
     """What is not there yet of an environment.
 
     Args:
-        site: this clone's.
+        clone: this one.
         choice: what servers are.
         servers: how many there will be.
     """
-    unbuilt = toolchain.unbuilt(site.cache, choice.components)
+    unbuilt = toolchain.unbuilt(clone.cache, choice.components)
     cached = sum(DISK_OF_KUBERNETES if one in CONTROL_PLANE else DISK_OF_A_PROGRAM for one in unbuilt)
     if choice.kind != MACHINES:
-        return Wanted(control_planes=int(daemon.find(site) is None), cached=cached)
-    running = running_machines(site.state)
+        return Wanted(control_planes=int(daemon.find(clone) is None), cached=cached)
+    running = running_machines(clone.state)
     return Wanted(
         machines=max(0, servers - running),
         control_planes=int(not running),
-        cached=cached + (0 if image.find(site.cache) else DISK_OF_AN_IMAGE),
+        cached=cached + (0 if image.find(clone.cache) else DISK_OF_AN_IMAGE),
     )
 
 
@@ -229,11 +229,11 @@ def running_machines(state: Path) -> int:
     return sum(1 for one in known if one and one.keeper)
 
 
-def read(site: Site, wanted: Wanted, proc: Path = Path("/proc")) -> Facts:
+def read(clone: Clone, wanted: Wanted, proc: Path = Path("/proc")) -> Facts:
     """Look at the host; changes nothing.
 
     Args:
-        site: this clone's.
+        clone: this one.
         wanted: what is to be made.
         proc: where to look.
     """
@@ -244,8 +244,8 @@ def read(site: Site, wanted: Wanted, proc: Path = Path("/proc")) -> Facts:
         watches_allowed=int(WATCHES.read_text()),
         memory=available_memory(proc),
         spaces=(
-            _space(site.state, wanted.machines * DISK_OF_A_MACHINE),
-            _space(site.cache, wanted.cached),
+            _space(clone.state, wanted.machines * DISK_OF_A_MACHINE),
+            _space(clone.cache, wanted.cached),
         ),
     )
 
@@ -275,14 +275,14 @@ def _space(folder: Path, needed: int) -> Space:
     return Space(folder, folder.stat().st_dev, shutil.disk_usage(folder).free, needed)
 
 
-def look(site: Site, choice: Choice, workers: int | None = None) -> list[Finding]:
+def look(clone: Clone, choice: Choice, workers: int | None = None) -> list[Finding]:
     """Whether an environment fits on this host; changes nothing.
 
     Args:
-        site: this clone's.
+        clone: this one.
         choice: what servers are.
         workers: how many; None: as many as the stack's settings say.
     """
-    count = stack_settings.workers(site, STACKS[choice.kind]) if workers is None else workers
-    missing = wanted(site, choice, 1 + count)
-    return findings(read(site, missing), missing)
+    count = stack_settings.workers(clone, STACKS[choice.kind]) if workers is None else workers
+    missing = wanted(clone, choice, 1 + count)
+    return findings(read(clone, missing), missing)

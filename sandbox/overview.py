@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import urllib.error
+from collections.abc import Collection, Sequence
 
 from sandbox import cluster, daemon
+from sandbox.api import Api
 from sandbox.environment import MACHINES
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
@@ -38,7 +40,8 @@ def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
     nodes = [cluster.node_state(node) for node in cluster.get(site, toolchain, "nodes")]
     services = cluster.get(site, toolchain, "services", "--all-namespaces")
     balancers = [line for line in map(load_balancer, services) if line]
-    table = [HEADER, *map(row, sorted(nodes, key=lambda node: node.name))]
+    off = powered_off(Api(site))
+    table = [HEADER, *(row(node, off) for node in sorted(nodes, key=lambda node: node.name))]
     parts = [aligned(fitted(table, width, EXPENDABLE))]
     if balancers:
         parts.append(aligned([("LOAD BALANCER", "EXTERNAL-IP"), *balancers]))
@@ -57,11 +60,25 @@ def console(site: Site, *, terminal: bool) -> str:
     return f"Console of the cloud: {bare} (with its token: './dev status' on a terminal)"
 
 
-def row(node: cluster.NodeState) -> tuple[str, ...]:
-    """One node as a line of the table."""
+def powered_off(api: Api) -> set[str]:
+    """The ids of the servers that are off; none where the cloud does not say."""
+    try:
+        return {str(server["id"]) for server in api.list("servers", status="off")}
+    except urllib.error.HTTPError:  # injected faults, an exhausted limit
+        return set()
+
+
+def row(node: cluster.NodeState, off: Collection[str] = ()) -> tuple[str, ...]:
+    """One node as a line of the table.
+
+    Args:
+        node: as the cluster knows it; for most of a minute it takes a node for Ready whose server is off.
+        off: the ids of the servers that are off.
+    """
+    is_off = node.provider_id.rpartition("/")[2] in off
     return (
         node.name,
-        "yes" if node.ready else "no",
+        "off" if is_off else "yes" if node.ready else "no",
         node.provider_id or "-",
         node.internal_ip or "-",
         node.external_ip or "-",

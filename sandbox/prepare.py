@@ -10,7 +10,7 @@ from sandbox.environment import MACHINES
 from sandbox.errors import NotRunning
 from sandbox.kinds import Choice
 from sandbox.kubernetes import image, toolchain
-from sandbox.site import Site
+from sandbox.site import Clone
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ def announce(choice: Choice, steps: Steps) -> None:
         steps.note(f"• servers are records with hollow nodes here, without Pods and traffic: {choice.reason}")
 
 
-def prepare(site: Site, steps: Steps, choice: Choice) -> Prepared:
+def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
     """Make everything that an environment needs before it can start.
 
     Args:
-        site: this clone's.
+        clone: this one.
         steps: where to tell about it.
         choice: what servers will be, and the packages that this needs.
 
@@ -41,20 +41,20 @@ def prepare(site: Site, steps: Steps, choice: Choice) -> Prepared:
     with steps.step("Debian packages") as progress:
         packages.ensure(choice.packages, progress)
     with steps.step("Kubernetes toolchain (≈ 10 min the first time)", "Kubernetes toolchain") as progress:
-        built = toolchain.ensure(site.cache, progress, choice.components)
+        built = toolchain.ensure(clone.cache, progress, choice.components)
     if choice.kind != MACHINES:
         return Prepared(built, None)
     with steps.step("Machine image (≈ 3 min the first time)", "Machine image") as progress:
-        return Prepared(built, image.ensure(site.cache, built, progress))
+        return Prepared(built, image.ensure(clone.cache, built, progress))
 
 
-def built_toolchain(site: Site) -> toolchain.Toolchain:
+def built_toolchain(clone: Clone) -> toolchain.Toolchain:
     """The toolchain, for commands that don't build it.
 
     Raises:
         NotRunning: it has not been built.
     """
-    built = toolchain.find_control_plane(site.cache)
+    built = toolchain.find_control_plane(clone.cache)
     if built is None:
         raise NotRunning(
             "the Kubernetes toolchain has not been built yet; './dev up' or './dev setup' builds it"

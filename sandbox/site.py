@@ -32,23 +32,37 @@ TOKEN_LENGTH = 64  # the Hetzner providers of Terraform and Pulumi demand exactl
 
 
 @dataclass(frozen=True)
-class Site:
-    """What belongs to one clone on this machine.
+class Clone:
+    """One clone's own files and names.
 
     Attributes:
         id: six hexadecimal digits from the clone's real path; part of every name made on the machine.
         root: the clone.
         state: everything that the sandbox keeps for this clone.
         cache: toolchain and images, shared between clones and keyed by their pins.
-        port: of the API on 127.0.0.1.
-        public_range: the public addresses of the machines; the first four belong to the uplink.
-        token: of the default project, 64 characters.
     """
 
     id: str
     root: Path
     state: Path
     cache: Path
+
+    @property
+    def log(self) -> Path:
+        """What the sandbox process prints."""
+        return self.state / "sandbox.log"
+
+
+@dataclass(frozen=True)
+class Site(Clone):
+    """What belongs to one clone on this machine, with the addresses that no other clone has.
+
+    Attributes:
+        port: of the API on 127.0.0.1.
+        public_range: the public addresses of the machines; the first four belong to the uplink.
+        token: of the default project, 64 characters.
+    """
+
     port: int
     public_range: IPv4Network
     token: str
@@ -72,11 +86,6 @@ class Site:
     def ssh_key(self) -> Path:
         """Where the Pulumi program writes the private SSH key."""
         return self.root / ".dev-env.ssh"
-
-    @property
-    def log(self) -> Path:
-        """What the sandbox process prints."""
-        return self.state / "sandbox.log"
 
 
 @dataclass(frozen=True)
@@ -169,6 +178,43 @@ def cache_directory(environment: Mapping[str, str]) -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "ccm-from-scratch"
 
 
+@contextmanager
+def _kept_files(cache: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SiteError(
+            f"the sandbox can't keep its files: {error}; it writes into the clone and into the cache "
+            f"({cache}; XDG_CACHE_HOME moves it)"
+        ) from error
+
+
+def open_clone(root: Path, environment: Mapping[str, str]) -> Clone:
+    """A clone with its folders; claims nothing.
+
+    Args:
+        root: the clone.
+        environment: for the place of the cache.
+
+    Raises:
+        SiteError: the folders can't be written.
+    """
+    root, cache = root.resolve(), cache_directory(environment)
+    with _kept_files(cache):
+        (root / ".sandbox").mkdir(mode=0o700, exist_ok=True)
+        cache.mkdir(parents=True, exist_ok=True)
+    return Clone(site_id(root), root, root / ".sandbox", cache)
+
+
+def has_claim(clone: Clone) -> bool:
+    """Whether a port and addresses have been claimed for a clone."""
+    return _note(clone).exists()
+
+
+def _note(clone: Clone) -> Path:
+    return clone.state / "claim.json"
+
+
 def open_site(
     root: Path,
     environment: Mapping[str, str],
@@ -186,29 +232,22 @@ def open_site(
     Raises:
         SiteError: nothing is free, or the folders can't be written.
     """
-    root, own, cache = root.resolve(), site_id(root), cache_directory(environment)
-    state = root / ".sandbox"
-    try:
-        state.mkdir(mode=0o700, exist_ok=True)
-        cache.mkdir(parents=True, exist_ok=True)
-        with _registry(cache / "sites.json") as claims:
+    clone = open_clone(root, environment)
+    own = clone.id
+    with _kept_files(clone.cache):
+        with _registry(clone.cache / "sites.json") as claims:
             if own not in claims:
-                noted = _noted(state / "claim.json")
+                note = noted(clone)
                 others = [claim for other, claim in claims.items() if other != own]
                 # What this clone had before the registry lost it is what its machines have now.
-                kept = noted if noted and noted.fits(others) else None
+                kept = note if note and note.fits(others) else None
                 chosen = kept or choose(own, claims, used_ranges(), port_is_free)
                 claims[own] = chosen
-            claim = replace(claims[own], root=str(root), seen=tuple(views.chain(root)))
+            claim = replace(claims[own], root=str(clone.root), seen=tuple(views.chain(clone.root)))
             claims[own] = claim
-            records.write(state / "claim.json", json.dumps(vars(claim)))
-        token = _kept(state / "token", new_token)
-    except OSError as error:
-        raise SiteError(
-            f"the sandbox can't keep its files: {error}; it writes into the clone and into the cache "
-            f"({cache}; XDG_CACHE_HOME moves it)"
-        ) from error
-    return Site(own, root, state, cache, claim.port, IPv4Network(claim.public_range), token)
+            records.write(_note(clone), json.dumps(vars(claim)))
+        token = _kept(clone.state / "token", new_token)
+    return Site(**vars(clone), port=claim.port, public_range=IPv4Network(claim.public_range), token=token)
 
 
 def release_site(site: Site) -> None:
@@ -260,10 +299,10 @@ def _claim(raw: Mapping[str, Any]) -> Claim:
     return Claim(str(raw["root"]), int(raw["port"]), str(IPv4Network(raw["public_range"])), seen)
 
 
-def _noted(path: Path) -> Claim | None:
-    """What the clone itself has noted of its claim; None where it has not, or not whole."""
+def noted(clone: Clone) -> Claim | None:
+    """What a clone itself has noted of its claim; None where it has not, or not whole."""
     try:
-        return _claim(json.loads(path.read_text()))
+        return _claim(json.loads(_note(clone).read_text()))
     except (FileNotFoundError, ValueError, TypeError, AttributeError, KeyError):
         return None
 

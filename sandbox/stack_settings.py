@@ -18,14 +18,14 @@ from sandbox.engine.secrets import opens
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
 from sandbox.machines import records
-from sandbox.site import Site, passphrase
+from sandbox.site import Clone, Site, passphrase
 
 PROJECT = "ccm-from-scratch"
 TEMPLATES = Path(__file__).with_name("stacks")
 _WORKERS = "ccm-from-scratch:workerCount"
 
 
-def file_of(site: Site, stack: str) -> Path:
+def file_of(site: Clone, stack: str) -> Path:
     """Where Pulumi looks for a stack's settings."""
     return site.root / f"Pulumi.{stack}.yaml"
 
@@ -76,7 +76,7 @@ def ensure_all(site: Site) -> None:
         ensure(site, stack)
 
 
-def workers(site: Site, stack: str) -> int:
+def workers(site: Clone, stack: str) -> int:
     """How many workers a stack has by its settings, or would have with those of its template.
 
     Args:

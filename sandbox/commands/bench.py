@@ -9,7 +9,7 @@ import re
 import sys
 
 from sandbox.errors import SandboxError
-from sandbox.site import Site
+from sandbox.site import Clone
 
 HELP = "run a comparison and print its table; without a name: list them"
 
@@ -18,9 +18,9 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
     """Everything after the name is the comparison's."""
 
 
-def run(site: Site, arguments: argparse.Namespace) -> int:  # noqa: RET503 - it becomes the comparison
+def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - it becomes the comparison
     """Run or list."""
-    known = {path.stem: path for path in sorted((site.root / "bench").glob("[a-z]*.py"))}
+    known = {path.stem: path for path in sorted((clone.root / "bench").glob("[a-z]*.py"))}
     if not arguments.arguments or arguments.arguments[0] in ("-h", "--help"):
         width = max(map(len, known))
         print("\n".join(f"{name:<{width}}  {headline(path.read_text())}" for name, path in known.items()))
@@ -29,7 +29,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:  # noqa: RET503 - it 
     name, *rest = arguments.arguments
     if name not in known:
         raise SandboxError(f"there is no comparison {name!r}; there are: {', '.join(known)}")
-    os.chdir(site.root)
+    os.chdir(clone.root)
     # In our place, not below us: Ctrl-C is then the comparison's alone, which ends what it started.
     os.execv(sys.executable, [sys.executable, str(known[name]), *rest])  # noqa: S606 - no shell is wanted
 

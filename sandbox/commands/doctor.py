@@ -6,7 +6,7 @@ import argparse
 
 from sandbox.doctor import environment_lines, examine
 from sandbox.overview import aligned
-from sandbox.site import Site
+from sandbox.site import Clone
 
 HELP = "tell what is there, what is missing and how to get it; changes nothing"
 MARKS = {"ok": "✓", "missing": "✗", "note": "•"}
@@ -16,9 +16,9 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
     """No arguments."""
 
 
-def run(site: Site, _arguments: argparse.Namespace) -> int:
+def run(clone: Clone, _arguments: argparse.Namespace) -> int:
     """Print the checks; 1 if something that is needed is missing."""
-    checks = list(examine(site))
+    checks = list(examine(clone))
     print(environment_lines())
     print(
         aligned(

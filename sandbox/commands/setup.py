@@ -9,7 +9,7 @@ from rich.console import Console
 from sandbox.console import Steps
 from sandbox.kinds import AUTO, decide, look
 from sandbox.prepare import announce, prepare
-from sandbox.site import Site
+from sandbox.site import Clone
 
 HELP = "install packages, build Kubernetes and the machine image (./dev up does this too)"
 
@@ -18,9 +18,9 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
     """No arguments."""
 
 
-def run(site: Site, _arguments: argparse.Namespace) -> int:
+def run(clone: Clone, _arguments: argparse.Namespace) -> int:
     """Do what is not done yet."""
-    steps, choice = Steps(Console()), decide(AUTO, look(site))
+    steps, choice = Steps(Console()), decide(AUTO, look(clone))
     announce(choice, steps)
-    prepare(site, steps, choice)
+    prepare(clone, steps, choice)
     return 0

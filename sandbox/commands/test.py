@@ -15,7 +15,7 @@ from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import SandboxError
 from sandbox.kinds import AUTO, decide, look
 from sandbox.prepare import announce, prepare
-from sandbox.site import Site
+from sandbox.site import Clone
 
 HELP = "every check and test; 'unit': the fast ones; 'lint': no test; anything more goes to pytest"
 USAGE = """usage: ./dev test [unit | lint] [pytest's arguments]
@@ -43,7 +43,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
     """Everything after the layer is pytest's."""
 
 
-def run(site: Site, arguments: argparse.Namespace) -> int:
+def run(clone: Clone, arguments: argparse.Namespace) -> int:
     """Run what was asked for; stops at the first layer that fails."""
     if {"-h", "--help"} & set(arguments.arguments):
         print(USAGE)
@@ -53,25 +53,25 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     if layer not in {"all", "unit", "lint"}:
         raise SandboxError(f"{layer!r} is no layer; there are: all, unit, lint")
     steps = Steps(Console())
-    _lint(site, steps)
+    _lint(clone, steps)
     if layer == "lint":
         return 0
-    code = _pytest(site, [*UNIT, *given])
+    code = _pytest(clone, [*UNIT, *given])
     if code or layer == "unit":
         return code
-    choice = decide(AUTO, look(site, needs=[packages.BUILD]))
+    choice = decide(AUTO, look(clone, needs=[packages.BUILD]))
     announce(choice, steps)
-    prepare(site, steps, choice)
-    return _pytest(site, [*SLOW, *given]) or _pytest(site, [*REAL[choice.kind], *given])
+    prepare(clone, steps, choice)
+    return _pytest(clone, [*SLOW, *given]) or _pytest(clone, [*REAL[choice.kind], *given])
 
 
-def _lint(site: Site, steps: Steps) -> None:
+def _lint(clone: Clone, steps: Steps) -> None:
     for what, command in LINTERS:
         with steps.step(what):
-            program = str(site.root / ".venv/bin" / command[0])
+            program = str(clone.root / ".venv/bin" / command[0])
             done = subprocess.run(
                 [program, *command[1:]],
-                cwd=site.root,
+                cwd=clone.root,
                 capture_output=True,
                 text=True,
                 check=False,
@@ -81,5 +81,7 @@ def _lint(site: Site, steps: Steps) -> None:
                 raise SandboxError(f"{what} found:\n{done.stdout}{done.stderr}")
 
 
-def _pytest(site: Site, arguments: Sequence[str]) -> int:
-    return subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=site.root, check=False).returncode
+def _pytest(clone: Clone, arguments: Sequence[str]) -> int:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments], cwd=clone.root, check=False
+    ).returncode

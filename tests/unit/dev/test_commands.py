@@ -61,14 +61,14 @@ def test_our_programs_come_first_and_the_others_stay():
 
 def test_a_proxy_is_not_asked_for_what_lies_on_this_machine(tmp_path):
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
-    assert past_proxies(site, {"NO_PROXY": "corp.example"}) == {}
+    assert past_proxies({"NO_PROXY": "corp.example"}, site.public_range) == {}
     set_up = {"https_proxy": "http://proxy.example:3128", "NO_PROXY": "corp.example, 127.0.0.1"}
-    found = past_proxies(site, set_up)
+    found = past_proxies(set_up, site.public_range)
     assert found["NO_PROXY"] == found["no_proxy"]
     hosts = found["NO_PROXY"].split(",")
     assert hosts[:3] == ["corp.example", "127.0.0.1", "localhost"]
     assert set(hosts) >= {str(address) for address in site.public_range}
-    assert past_proxies(site, set_up | found) == found
+    assert past_proxies(set_up | found, site.public_range) == found
 
 
 def test_options_after_a_wrapper_belong_to_the_wrapped_program():

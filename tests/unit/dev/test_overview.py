@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.overview import EXPENDABLE, HEADER, aligned, console, fitted
+from sandbox.cluster import NodeState
+from sandbox.overview import EXPENDABLE, HEADER, aligned, console, fitted, row
 from sandbox.site import open_site
 
 NODE = (
@@ -38,3 +39,9 @@ def test_the_token_of_the_console_is_for_a_terminal_only(tmp_path):
     assert f"/_sandbox/console#token={site.token}" in console(site, terminal=True)
     assert site.token not in console(site, terminal=False)
     assert f"http://127.0.0.1:{site.port}/_sandbox/console " in console(site, terminal=False)
+
+
+def test_a_node_whose_server_is_off_is_off_though_kubernetes_does_not_know_it_yet():
+    node = NodeState("a", True, True, "ccm-from-scratch://4000001", "", "", "", "", "", "")
+    ready = HEADER.index("READY")
+    assert [row(node, off)[ready] for off in ((), {"4000002"}, {"4000001"})] == ["yes", "yes", "off"]

@@ -81,6 +81,7 @@ def test_comparisons_are_listed_with_what_they_are_about(clone, capsys):
         _, _, about = line.partition("  ")
         assert len(about.split()) >= 3, line
         assert "dev bench" not in about, line
+        assert about.lstrip()[0].isupper(), line
     assert bench.headline('"""``x``: What it costs.\n\nMore."""') == "What it costs"
 
 

@@ -21,6 +21,7 @@ from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import BackendError, RecordsBackend
 from sandbox.cloud.config import CloudConfig
 from sandbox.errors import SandboxError
+from sandbox.overview import powered_off
 
 TOKEN = "t" * 64
 SERVER = {"server_type": "cx22", "image": "debian-12", "labels": {"managed-by": "ccm-from-scratch"}}
@@ -118,6 +119,7 @@ def test_what_somebody_powered_off_stays_off_and_is_told_at_once(site, host):
     with pytest.raises(SandboxError, match=rf"left so: a\. .*servers/{server['id']}/actions/poweron"):
         power.ensure_on(Api(site), print)
     assert (status(site, server), status(site, other)) == ("off", "running")
+    assert powered_off(Api(site)) == {str(server["id"])}
     post(site, f"/servers/{server['id']}/actions/poweron")
     power.ensure_on(Api(site), print)
 
@@ -132,6 +134,7 @@ def test_a_cloud_that_refuses_to_answer_is_told_and_holds_nothing_up(site):
     told = []
     power.ensure_on(Api(stranger), told.append)
     assert "could not be asked (HTTP Error 401" in told[0]
+    assert powered_off(Api(stranger)) == set()
 
 
 def test_the_label_is_the_programs():

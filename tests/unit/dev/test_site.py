@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox import __main__ as dev
 from sandbox import views
-from sandbox.errors import SiteError
-from sandbox.site import DOCUMENTATION_RANGES, PORTS, Claim, choose, open_site, release_site, site_id
+from sandbox.errors import NotRunning, SiteError
+from sandbox.site import DOCUMENTATION_RANGES, PORTS, Claim, Site, choose, open_site, release_site, site_id
 
 SUBNETS = [str(s) for r in DOCUMENTATION_RANGES for s in r.subnets(new_prefix=26)]
 ids = st.integers(0, 0xFFFFFF).map("{:06x}".format)
@@ -187,3 +188,16 @@ def test_an_empty_token_is_made_anew(open_clone):
     site = open_clone("a")
     (site.state / "token").write_text("")
     assert len(open_clone("a").token) == 64
+
+
+def test_only_commands_that_need_addresses_claim_some(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    registry = tmp_path / "cache/ccm-from-scratch/sites.json"
+    for name in dev.WITHOUT_ADDRESSES:
+        assert not isinstance(dev.place(name, tmp_path), Site)
+    with pytest.raises(NotRunning, match="of this clone does not run"):
+        dev.place("status", tmp_path)
+    assert not registry.exists()
+    site = dev.place("serve", tmp_path)
+    assert site_id(tmp_path) in registry.read_text()
+    assert dev.place("status", tmp_path) == site
