@@ -1,30 +1,26 @@
-"""``./dev bench faults``: whatever goes wrong with the cloud, the CCM ends where it should.
+"""What becomes of every operation under every fault: ``./dev bench faults [--only TEXT]``.
 
-Runs the cells of ``fault_lab``: each lets one thing go wrong (a row) while the CCM does one thing (a column)
-and then looks at everything: ✓ and the seconds until all was right, or ✗ and below the table what is missing
-or too much. Then SIGKILL after every request of a creation. ``--calls`` shows requests instead of seconds,
-``--only TEXT`` runs the cells whose "operation/fault" contains it, ``--no-kills`` leaves out the deaths,
-``--json`` prints JSON. Exit code 1 if a cell fails.
+Whatever goes wrong with the cloud, the CCM shall end where it should. Runs the cells of ``bench/fault_lab``:
+each lets one thing go wrong (a row) while the CCM does one thing (a column) and then looks at everything: ✓
+and the seconds until all was right, or ✗ and below the table what is missing or too much. Then SIGKILL after
+every request of a creation. Exit code 1 if a cell fails.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import structlog
 from rich.console import Console
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from fault_lab import FAULTS, NOTHING, OPERATIONS, Cell, Kill, hurried, kill_everywhere, run_cells
+from bench.fault_lab import FAULTS, NOTHING, OPERATIONS, Cell, Kill, hurried, kill_everywhere, run_cells
+from bench.lab.report import command_line
 
 WIDTH = 150
 KILLS = "create a load balancer/SIGKILL"
@@ -103,15 +99,12 @@ def report(cells: Sequence[Cell], kills: Sequence[Kill], *, calls: bool) -> None
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument(
         "--only", default="", metavar="TEXT", help='cells whose "operation/fault" contains it'
     )
     parser.add_argument("--calls", action="store_true", help="show requests instead of seconds")
     parser.add_argument("--no-kills", action="store_true", help="leave out the deaths")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     cells, kills = asyncio.run(measure(arguments.only, kills=not arguments.no_kills))

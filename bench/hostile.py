@@ -248,4 +248,4 @@ def _options(parser: argparse.ArgumentParser) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main("Services as large as the API server takes", __doc__, measure, _options))
+    sys.exit(main("Services as large as the API server takes", __doc__, measure, _options, peer=False))

@@ -14,7 +14,7 @@ import asyncio
 import sys
 
 from bench.lab import hours
-from bench.lab.report import Row, main
+from bench.lab.report import Row, listed, main
 from bench.lab.stage import stage
 from bench.lab.subject import Subject, official, running
 from ccm.kube.objects import Node
@@ -65,7 +65,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             BOUND,
             peer=theirs,
             official="240, by formula",
-            note=", ".join(f"{n} x {name}" for name, n in sorted(counts.items())),
+            note=listed(counts),
         )
     ]
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.lab.cloud import LOCATION, POLLS, Cloud
-from bench.lab.report import Row, main, say
+from bench.lab.report import Row, listed, main, say
 from bench.lab.stage import SERVICES, Stage, stage
 from bench.lab.subject import Subject, running, subjects
 from ccm.kube.objects import Service
@@ -46,11 +46,6 @@ class Figures:
     node: int = 0
     node_polls: int = 0
     details: dict[str, Mapping[str, int]] = field(default_factory=dict)
-
-
-def total(counts: Mapping[str, int]) -> int:
-    """All calls, polls for actions included."""
-    return sum(counts.values())
 
 
 def ready(on: Stage, balancers: int, targets: int) -> bool:
@@ -79,7 +74,7 @@ async def create(on: Stage, figures: Figures) -> None:
     await on.until("the load balancer is ready", lambda: ready(on, 1, TARGETS))
     figures.create_seconds = time.monotonic() - started
     figures.details["create"] = await on.settled()
-    figures.create_calls = total(figures.details["create"])
+    figures.create_calls = sum(figures.details["create"].values())
     on.cloud.actions("instant")
 
 
@@ -89,13 +84,13 @@ async def unchanged(on: Stage, figures: Figures) -> None:
     await on.settled()
     on.cloud.forget()
     await touch(on, "web-00", 1)
-    figures.fresh = total(await on.settled())
+    figures.fresh = sum((await on.settled()).values())
     say(f"waiting {VIEW_SECONDS:.0f} s for the view to grow old")
     await asyncio.sleep(VIEW_SECONDS + 1)
     on.cloud.forget()
     await touch(on, "web-00", 2)
     figures.details["stale"] = await on.settled()
-    figures.stale = total(figures.details["stale"])
+    figures.stale = sum(figures.details["stale"].values())
 
 
 async def one_node_added(on: Stage, figures: Figures) -> None:
@@ -111,7 +106,7 @@ async def one_node_added(on: Stage, figures: Figures) -> None:
     await on.until("all have the new target", lambda: ready(on, MANY, TARGETS + 1), seconds=300)
     counts = figures.details["node"] = await on.settled()
     figures.node_polls = sum(n for name, n in counts.items() if name.startswith(POLLS))
-    figures.node = total(counts) - figures.node_polls
+    figures.node = sum(counts.values()) - figures.node_polls
 
 
 async def run(on: Stage, subject: Subject) -> Figures:
@@ -203,7 +198,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             6,
             peer=theirs("create_calls"),
             official=f"59; replayed: {calls}",
-            note=_listed(ours.details["create"]),
+            note=listed(ours.details["create"]),
         ),
         Row(
             f"{what}: time",
@@ -220,14 +215,10 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             MANY + 2,
             peer=theirs("node"),
             official="120",
-            note=_listed(ours.details["node"]),
+            note=listed(ours.details["node"]),
         ),
         Row("batched polls for it", ours.node_polls, peer=theirs("node_polls")),
     ]
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{n} x {name}" for name, n in sorted(counts.items()))
 
 
 if __name__ == "__main__":

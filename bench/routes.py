@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.lab.cloud import POLLS
-from bench.lab.report import Row, main
+from bench.lab.report import Row, listed, main
 from bench.lab.stage import Stage, stage
 from bench.lab.subject import Subject, running, subjects
 
@@ -105,7 +105,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             1 + ROUTES,
             peer=peer and peer.calls,
             official="53, without its feature gate",
-            note=_listed(ours.counts),
+            note=listed(ours.counts),
         ),
         Row(
             "conflicts",
@@ -121,14 +121,10 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             f"{ROUTES} nodes join at once, without polls",
             joined.calls,
             peer=peer_joined and peer_joined.calls,
-            note=_listed(joined.counts),
+            note=listed(joined.counts),
         ),
         Row("conflicts then", joined.conflicts, 0, "", peer=peer_joined and peer_joined.conflicts),
     ]
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{n} x {name}" for name, n in sorted(counts.items()))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import sys
 import time
 
 from bench.lab import hours
-from bench.lab.report import Row, main
+from bench.lab.report import Row, listed, main
 from bench.lab.stage import Stage, stage
 from bench.lab.subject import Subject, official, running
 from ccm.kube.objects import Node
@@ -81,7 +81,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             CALLS,
             peer=calls,
             official="about 2,400, by formula",
-            note=", ".join(f"{n} x {name}" for name, n in sorted(counts.items())),
+            note=listed(counts),
         ),
         Row("until its shutdown taint", found["tainted"], SECONDS, "s", peer=seconds, official="7.6 s"),
         Row("until the taint is gone, once it is ready", found["untainted"], SECONDS, "s", peer=gone),

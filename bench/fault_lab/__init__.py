@@ -4,12 +4,12 @@
 cloud of its own, the real controllers or the real process, and an API server.
 """
 
-from fault_lab.cells import Cell, run_cell, run_cells
-from fault_lab.faults import FAULTS, NOTHING, Fault
-from fault_lab.kills import Cluster, Kill, OpenCluster, kill_everywhere, memory_cluster
-from fault_lab.operations import OPERATIONS, Operation
-from fault_lab.sky import LabError
-from fault_lab.world import NotConverged, hurried
+from bench.fault_lab.cells import Cell, run_cell, run_cells
+from bench.fault_lab.faults import FAULTS, NOTHING, Fault
+from bench.fault_lab.kills import Cluster, Kill, OpenCluster, kill_everywhere, memory_cluster
+from bench.fault_lab.operations import OPERATIONS, Operation
+from bench.fault_lab.sky import LabError
+from bench.fault_lab.world import NotConverged, hurried
 
 __all__ = [
     "FAULTS",

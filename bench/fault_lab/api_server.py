@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from bench.lab.http import served
 from ccm.kube.errors import KubernetesError
 from ccm.kube.memory import MemoryTransport
 
@@ -105,12 +106,7 @@ async def serve_memory(memory: MemoryTransport, folder: Path) -> AsyncIterator[P
     """
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", ApiServer(memory).handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with served(app) as url:
         file = folder / "kubeconfig.json"
-        file.write_text(json.dumps(kubeconfig(f"http://127.0.0.1:{runner.addresses[0][1]}")))
+        file.write_text(json.dumps(kubeconfig(url)))
         yield file
-    finally:
-        await runner.cleanup()

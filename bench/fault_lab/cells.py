@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fault_lab.faults import NOTHING, Fault
-from fault_lab.operations import Operation, furnish, three_nodes
-from fault_lab.world import NotConverged, open_world
+from bench.fault_lab.faults import NOTHING, Fault
+from bench.fault_lab.operations import Operation, furnish, three_nodes
+from bench.fault_lab.world import NotConverged, open_world
 
 SETTLING = 20.0  # seconds that the beginning may take
 CONVERGING = 20.0  # seconds after the fault that the end may take
@@ -47,7 +47,7 @@ class Cell:
 async def run_cell(operation: Operation, fault: Fault) -> Cell:
     """Let one thing go wrong during one operation, in a cluster and a cloud of its own.
 
-    Needs :func:`fault_lab.world.hurried` around it.
+    Needs :func:`bench.fault_lab.world.hurried` around it.
     """
     with tempfile.TemporaryDirectory() as folder:
         async with open_world(Path(folder)) as world:

@@ -21,15 +21,15 @@ from typing import Any
 
 from aiohttp import web
 
+from bench.fault_lab import facts
+from bench.fault_lab.api_server import serve_memory
+from bench.fault_lab.objects import NODES, SERVICES, node, service
+from bench.fault_lab.operations import RICH, rich
+from bench.fault_lab.sky import TOKEN, LabError, Sky, open_sky
+from bench.fault_lab.world import NETWORK, NotConverged, environment
 from ccm.kube.errors import NotFound
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.protocol import Transport
-from fault_lab import facts
-from fault_lab.api_server import serve_memory
-from fault_lab.objects import NODES, SERVICES, node, service
-from fault_lab.operations import RICH, rich
-from fault_lab.sky import TOKEN, LabError, Sky, open_sky
-from fault_lab.world import NETWORK, NotConverged, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES_IN_THE_LAB = 3

@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from bench.fault_lab.facts import (
+    balancer_fact,
+    certificate_fact,
+    node_fact,
+    route_fact,
+    routes_of,
+    service_fact,
+)
+from bench.fault_lab.objects import NODES, SERVICES, service
+from bench.fault_lab.world import FOREIGN_ROUTE, UIDS, World, start_controllers
 from ccm.controllers.names import SHUTDOWN_TAINT
-from fault_lab.facts import balancer_fact, certificate_fact, node_fact, route_fact, routes_of, service_fact
-from fault_lab.objects import NODES, SERVICES, service
-from fault_lab.world import FOREIGN_ROUTE, UIDS, World, start_controllers
 
 PRIVATE = {"use-private-ip": "true"}
 DOMAIN = "shop.example.com"

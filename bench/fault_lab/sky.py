@@ -9,9 +9,9 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from bench.lab.http import served
 from sandbox.cloud.app import CLOUD, create_app
 from sandbox.cloud.backend import RecordsBackend
 from sandbox.cloud.cloud import Cloud
@@ -104,12 +104,5 @@ async def open_sky(*middlewares: Middleware) -> AsyncIterator[Sky]:
     config = CloudConfig(tokens={TOKEN: PROJECT, FOREIGN_TOKEN: "elsewhere"}, rate_limit=_QUOTA)
     app = create_app(config, RecordsBackend())
     app.middlewares.extend(middlewares)
-    # Answers that are held back must not hold up the end.
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        async with aiohttp.ClientSession() as session:
-            yield Sky(f"http://127.0.0.1:{runner.addresses[0][1]}", session, app[CLOUD])
-    finally:
-        await runner.cleanup()
+    async with served(app) as base, aiohttp.ClientSession() as session:
+        yield Sky(base, session, app[CLOUD])

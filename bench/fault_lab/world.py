@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from bench.fault_lab import facts
+from bench.fault_lab.faults import PATIENCE, WHILE, Fault, rules
+from bench.fault_lab.objects import CLUSTER_CIDR, NODES, SCHEME, SERVICES, node
+from bench.fault_lab.sky import FOREIGN_TOKEN, TOKEN, LabError, Sky, open_sky
 from ccm.controllers.node import NodeController, NodeOptions
 from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
 from ccm.controllers.route import QUEUE as ROUTE_QUEUE
@@ -24,10 +28,6 @@ from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node, ObjectReference, Service
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter, TokenBucket
-from fault_lab import facts
-from fault_lab.faults import PATIENCE, WHILE, Fault, rules
-from fault_lab.objects import CLUSTER_CIDR, NODES, SCHEME, SERVICES, node
-from fault_lab.sky import FOREIGN_TOKEN, TOKEN, LabError, Sky, open_sky
 
 PERIOD = 0.05
 NETWORK = "lab"

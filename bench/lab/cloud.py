@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from aiohttp import web
 
+from bench.lab.http import serve_for_ever
 from bench.lab.processes import child
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import RecordsBackend
@@ -31,6 +31,7 @@ NETWORK = "bench"
 POLLS = "GET /actions"
 READY_SECONDS = 20.0
 LIMITS = {"servers": 20_000, "primary_ips": 50_000, "network_members": 20_000}
+UNREACHED_LIMIT = 1_000_000_000
 _CLIENTS = 4
 
 
@@ -56,10 +57,11 @@ class Cloud:
 
     Args:
         base: Its address.
+        pid: Of its process, where it is known.
     """
 
-    def __init__(self, base: str) -> None:
-        self.base = base
+    def __init__(self, base: str, pid: int = 0) -> None:
+        self.base, self.pid = base, pid
         self._session = requests.Session()
         self._session.headers.update({"Authorization": f"Bearer {TOKEN}", "User-Agent": US})
 
@@ -150,27 +152,33 @@ def _server(item: dict[str, Any]) -> Server:
 
 
 @contextmanager
-def running_cloud(directory: Path) -> Iterator[Cloud]:
-    """A cloud for the time of a block; nothing of it is kept."""
-    command = [sys.executable, "-m", __spec__.name]
+def running_cloud(directory: Path, *, kept: bool = False) -> Iterator[Cloud]:
+    """A cloud for the time of a block.
+
+    Args:
+        directory: For its files; what it prints goes there, too.
+        kept: Whether it does what one of ``./dev up`` does with each request: keep its state in a file, and
+            count requests against a limit. That costs time.
+    """
+    command = [sys.executable, "-m", __spec__.name, *([str(directory / "state.sqlite")] if kept else [])]
     with child(command, log=directory / "cloud.log", stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         line = process.stdout.readline().strip()
         if not line:
             raise RuntimeError((directory / "cloud.log").read_text()[-2000:])
-        yield Cloud(f"http://127.0.0.1:{int(line)}")
+        yield Cloud(line, process.pid)
 
 
-async def _serve() -> None:
+async def _serve(state_file: Path | None) -> None:
     config = CloudConfig(
-        tokens={TOKEN: "bench"}, rate_limit=0, limits=LIMITS, public_ipv4=IPv4Network("198.18.0.0/15")
+        tokens={TOKEN: "bench"},
+        state_file=state_file,
+        rate_limit=0 if state_file is None else UNREACHED_LIMIT,
+        limits=LIMITS,
+        public_ipv4=IPv4Network("198.18.0.0/15"),
     )
-    runner = web.AppRunner(create_app(config, RecordsBackend()), access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    print(runner.addresses[0][1], flush=True)
-    await asyncio.Event().wait()
+    await serve_for_ever(create_app(config, RecordsBackend()))
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve())
+    asyncio.run(_serve(Path(sys.argv[1]) if sys.argv[1:] else None))

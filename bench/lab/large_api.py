@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from bench.lab.http import serve_for_ever
 from bench.lab.large import all_kept, full_of_annotations
 
 KINDS: dict[str, Callable[[random.Random, int], bytes]] = {
@@ -63,21 +64,9 @@ class LargeApi:
         return kind(random.Random(index), index)
 
 
-async def serve(number: int) -> None:
-    """Print the address, and answer until the process is ended."""
-    app = web.Application()
-    app.router.add_get("/{kind}/{path:.*}", LargeApi(number).handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        print(f"http://127.0.0.1:{runner.addresses[0][1]}", flush=True)
-        await asyncio.Event().wait()
-    finally:
-        await runner.cleanup()
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--services", type=int, required=True)
-    asyncio.run(serve(parser.parse_args().services))
+    app = web.Application()
+    app.router.add_get("/{kind}/{path:.*}", LargeApi(parser.parse_args().services).handle)
+    asyncio.run(serve_for_ever(app))

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,11 +89,28 @@ def peer_program(path: str) -> Path:
     return program
 
 
+def command_line(description: str | None) -> argparse.ArgumentParser:
+    """The parser of a comparison: it is called what a person types, and has what all of them understand.
+
+    Args:
+        description: The script's docstring.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"./dev bench {Path(sys.argv[0]).stem}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    return parser
+
+
 def main(
     title: str,
     description: str | None,
     measure: Callable[[argparse.Namespace], Coroutine[Any, Any, list[Row]]],
     options: Callable[[argparse.ArgumentParser], Any] = lambda _: None,
+    *,
+    peer: bool = True,
 ) -> int:
     """Parse the command line, measure, print; returns the exit code: 0 all bounds hold, 1 not, 2 misused.
 
@@ -102,19 +119,21 @@ def main(
         description: The script's docstring.
         measure: Makes the rows; `arguments.peer` is the path of the official binary or None.
         options: Adds arguments of its own.
+        peer: Whether the official binary can be measured, too.
     """
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--peer", metavar="PATH", help="also run this official binary and show its figures")
+    parser = command_line(description)
+    if peer:
+        parser.add_argument(
+            "--peer", metavar="PATH", help="also run this official binary and show its figures"
+        )
     options(parser)
     arguments = parser.parse_args()
     # Being terminated is like Ctrl-C: everything that was started is ended. A shell may have it ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        arguments.peer = peer_program(arguments.peer) if arguments.peer else None
+        if peer:
+            arguments.peer = peer_program(arguments.peer) if arguments.peer else None
         rows = asyncio.run(measure(arguments))
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
@@ -131,6 +150,12 @@ def say(text: str) -> None:
     print(f"• {text}", file=sys.stderr, flush=True)
 
 
+def listed(counts: Mapping[str, int]) -> str:
+    """Calls by operation, as a note."""
+    return ", ".join(f"{n} x {name}" for name, n in sorted(counts.items()))
+
+
 def _number(value: float, unit: str) -> str:
-    text = f"{value:.0f}" if unit == "calls" else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    whole = unit == "calls" or isinstance(value, int)
+    text = f"{value:.0f}" if whole else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
     return f"{text} {unit}" if unit else text

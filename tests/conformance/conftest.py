@@ -5,6 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# The emulated cloud is shared with the unit tests of ccm.hetzner, the servers with the lab of bench/.
+# The emulated cloud is shared with the unit tests of ccm.hetzner.
 _ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(Path(__file__).parent), str(_ROOT / "tests" / "unit" / "hetzner"), str(_ROOT / "bench")]
+sys.path[:0] = [str(Path(__file__).parent), str(_ROOT / "tests" / "unit" / "hetzner")]

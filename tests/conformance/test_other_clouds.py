@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_lab.api_server import serve_memory
 
+from bench.fault_lab.api_server import serve_memory
 from ccm.conformance.cluster import NODES, node_object
 from ccm.kube.memory import MemoryTransport
 

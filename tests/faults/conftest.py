@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bench import fault_lab
 from sandbox.kubernetes import toolchain
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
-
-import fault_lab
 
 
 @pytest.fixture(autouse=True)

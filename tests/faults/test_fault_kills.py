@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from fault_lab import Cluster, kill_everywhere
 
+from bench.fault_lab import Cluster, kill_everywhere
 from ccm.kube.transport import KubernetesTransport
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain

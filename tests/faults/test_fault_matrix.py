@@ -6,7 +6,8 @@ A row is a test, its cells run side by side. ``./dev bench faults`` prints the s
 from __future__ import annotations
 
 import pytest
-from fault_lab import FAULTS, NOTHING, OPERATIONS, run_cells
+
+from bench.fault_lab import FAULTS, NOTHING, OPERATIONS, run_cells
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 FAILURES = [fault for fault in FAULTS.values() if not fault.lies]

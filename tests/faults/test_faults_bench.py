@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import faults
 import pytest
 import structlog
-from fault_lab import Cell, Kill
+
+from bench import faults
+from bench.fault_lab import Cell, Kill
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(faults.__file__)

@@ -1,0 +1,38 @@
+"""An application on a loopback port that nobody else has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+# Answers that are held back must not hold up the end.
+SHUTDOWN_SECONDS = 0.1
+
+
+@asynccontextmanager
+async def served(app: web.Application) -> AsyncIterator[str]:
+    """Serve an application for the time of a block.
+
+    Args:
+        app: The application.
+
+    Yields:
+        Its address, without a path.
+    """
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def serve_for_ever(app: web.Application) -> None:
+    """Print the address, and answer until the process is ended."""
+    async with served(app) as address:
+        print(address, flush=True)
+        await asyncio.Event().wait()

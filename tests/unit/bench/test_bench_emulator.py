@@ -1,0 +1,16 @@
+"""The comparison that asks the emulated cloud as fast as it can."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from bench import emulator
+
+
+@pytest.mark.slow
+async def test_every_operation_that_it_asks_for_is_answered() -> None:
+    rows = await emulator.measure(argparse.Namespace(seconds=0.1))
+    assert [row.bound is not None for row in rows] == [row.what.startswith(emulator.JUDGED) for row in rows]
+    assert all(row.ours > 0 for row in rows)
