@@ -19,9 +19,8 @@ import yaml
 
 from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner.load_balancers import official
-from ccm.hetzner.load_balancers.annotations import read
-from ccm.hetzner.load_balancers.listeners import wanted_listeners
-from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.wishes.read import read
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
 from ccm.hetzner.load_balancers.wording import LONGEST_SHOWN, shown
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object
@@ -150,10 +149,9 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
         return
     wishes = read(view, _NO_DEFAULTS, network=True)
     yield from wishes.problems.values()
-    yield from wishes.remarks.values()
+    yield from wishes.warnings.values()
     yield from _unknown(view.annotations)
-    _, notices = wanted_listeners(view, wishes, {})
-    yield from (notice.message for notice in notices)
+    yield from (notice.message for notice in wishes.unsupported)
     for port in ports:
         asked = wishes.ports.get(port.port)
         if (

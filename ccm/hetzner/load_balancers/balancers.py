@@ -21,14 +21,14 @@ from ccm.hetzner.load_balancers.examination import Case, Examiner
 from ccm.hetzner.load_balancers.finder import TargetFinder
 from ccm.hetzner.load_balancers.health import complaints, count_targets
 from ccm.hetzner.load_balancers.inventory import VIEW_AGE, Inventory
-from ccm.hetzner.load_balancers.keeping import SHARE, annotations_to_keep
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.ownership import is_of_other_cluster, placed_on
 from ccm.hetzner.load_balancers.plan import plan
-from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.retirement import retire
 from ccm.hetzner.load_balancers.status import ingress_of
+from ccm.hetzner.load_balancers.wishes.annotations import SHARE, annotations_to_keep
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
 from ccm.hetzner.project import Project
 from ccm.hetzner.settings import LoadBalancerSettings
 

@@ -20,10 +20,11 @@ from ccm.cloud import CloudError, Notice, Rejected, ServiceView
 from ccm.hetzner.api import HetznerApi, Priority, View
 from ccm.hetzner.api.errors import NotFound, Refused, Unavailable, unavailable
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
-from ccm.hetzner.load_balancers.annotations import CertificateWishes, Wishes
 from ccm.hetzner.load_balancers.changes import Sleep, delete, patiently
 from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE, SERVICE_UID
 from ccm.hetzner.load_balancers.restoring import NAMESPACE
+from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+from ccm.hetzner.load_balancers.wishes.read import Wishes
 from ccm.hetzner.load_balancers.wording import enumerated, quoted
 from ccm.hetzner.settings import Tenants
 

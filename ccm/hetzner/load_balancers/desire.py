@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerService, LoadBalancerType
-from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.immovable import immovable, is_held_elsewhere
 from ccm.hetzner.load_balancers.listeners import Before, occupied_ports, wanted_listeners
 from ccm.hetzner.load_balancers.ownership import (
@@ -18,9 +17,10 @@ from ccm.hetzner.load_balancers.ownership import (
     wanted_labels,
 )
 from ccm.hetzner.load_balancers.plan import Desired
-from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.restoring import NAMESPACE, is_ours, marked_fields, restored
 from ccm.hetzner.load_balancers.targets import Target, target_of
+from ccm.hetzner.load_balancers.wishes.read import Wishes
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
 from ccm.hetzner.load_balancers.wording import enumerated
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from ccm.cloud import NodeView, Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType
 from ccm.hetzner.load_balancers import official
-from ccm.hetzner.load_balancers.annotations import Wishes, read
 from ccm.hetzner.load_balancers.certificates import Certificates, Resolution
 from ccm.hetzner.load_balancers.creation import Site
 from ccm.hetzner.load_balancers.desire import Circumstances, desire, only_targets
@@ -18,8 +17,9 @@ from ccm.hetzner.load_balancers.inventory import JUST_NOW, TYPES_AGE, VIEW_AGE, 
 from ccm.hetzner.load_balancers.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.ownership import Neighbours, Place, locate, placed_on
 from ccm.hetzner.load_balancers.plan import Desired, fits
-from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.restoring import DEFAULT_TYPE, marked
+from ccm.hetzner.load_balancers.wishes.read import Wishes, read
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
 from ccm.hetzner.load_balancers.wording import enumerated
 from ccm.hetzner.settings import LoadBalancerSettings
 
@@ -254,6 +254,6 @@ def _within_what_is_known(
 
 
 def _remarks(wishes: Wishes) -> list[Notice]:
-    if wishes.problems or not wishes.remarks:
+    if wishes.problems or not wishes.warnings:
         return []  # with problems, one Event names both
-    return [Notice("InvalidLoadBalancerAnnotation", enumerated([*wishes.remarks.values()], between="; "))]
+    return [Notice("InvalidLoadBalancerAnnotation", enumerated([*wishes.warnings.values()], between="; "))]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from ccm.cloud import NodeView, Notice
 from ccm.hetzner.api import Priority, View
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Server
-from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.creation import Site, site_near
 from ccm.hetzner.load_balancers.targets import NO_ROBOTS, Target, candidates, settle, target_of
+from ccm.hetzner.load_balancers.wishes.read import Wishes
 
 SERVERS_AGE = 60.0
 MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing

@@ -7,8 +7,8 @@ from ipaddress import ip_address, ip_network
 
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.annotations import Wishes
-from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.wishes.read import Wishes
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
 
 
 def immovable(

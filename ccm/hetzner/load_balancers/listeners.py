@@ -10,12 +10,9 @@ import msgspec
 
 from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.api.wire import HealthCheck, HealthCheckHttp, LoadBalancerService, ServiceHttp
-from ccm.hetzner.load_balancers.annotations import CheckWishes, PortWishes, Wishes
 from ccm.hetzner.load_balancers.restoring import fields_of
-from ccm.hetzner.load_balancers.wording import LONGEST_SHOWN, enumerated
-
-SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
-MOST_RANGES = 5
+from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
+from ccm.hetzner.load_balancers.wishes.read import Wishes
 
 Asked = TypeVar("Asked", PortWishes, CheckWishes)
 
@@ -59,7 +56,7 @@ def wanted_listeners(
         if asked.protocol != "https" or ids:
             listeners.append(_listener(service, port, asked, ids, before))
     settled, clashes = _settle_redirects(sorted(listeners, key=lambda one: one.listen_port))
-    return settled, [*_notices(service), *clashes]
+    return settled, [*wishes.unsupported, *clashes]
 
 
 def _settle_redirects(
@@ -80,40 +77,6 @@ def _settle_redirects(
             taken = f"port {one.listen_port} redirects from"
             settled.append(one)
     return settled, [Notice("LoadBalancerPortConflict", "; ".join(whys))] if whys else []
-
-
-def _notices(service: ServiceView) -> Sequence[Notice]:
-    notices: list[Notice] = []
-    others = [port for port in service.ports if port.protocol != "TCP"]
-    if others:
-        out = enumerated([f"{port.port}/{port.protocol}" for port in others])
-        why = (
-            "these ports are left out"
-            if len(others) < len(service.ports)
-            else "there is none for these ports"
-        )
-        text = f"Hetzner load balancers only know TCP; {why}: {out}"
-        notices.append(Notice("UnsupportedProtocolConfigured", text))
-    unreachable = [port for port in service.ports if port.protocol == "TCP" and not port.node_port]
-    if unreachable:
-        out = enumerated([str(port.port) for port in unreachable])
-        text = f"ports without a node port can't be reached: {out}; "
-        notices.append(Notice("NodePortMissing", text + "don't set allocateLoadBalancerNodePorts to false"))
-    ignored = [
-        f"{name} ({value})"
-        for name, value in (
-            ("loadBalancerSourceRanges", enumerated(service.source_ranges, most=MOST_RANGES)),
-            (SOURCE_RANGES, service.annotations.get(SOURCE_RANGES, "")[:LONGEST_SHOWN].strip()),
-            ("loadBalancerIP", service.load_balancer_ip[:LONGEST_SHOWN]),
-            ("sessionAffinity", service.session_affinity.replace("None", "")),
-            ("ipFamilies", "IPv6 alone" if service.ip_families == ("IPv6",) else ""),
-        )
-        if value
-    ]
-    if ignored:
-        text = f"Hetzner load balancers can't do this, so it has no effect: {'; '.join(ignored)}"
-        notices.append(Notice("UnsupportedFieldConfigured", text))
-    return notices
 
 
 def _listener(

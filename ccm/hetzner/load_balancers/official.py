@@ -12,12 +12,11 @@ from dataclasses import replace
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.annotations import Wishes, read
-from ccm.hetzner.load_balancers.keys import PORT_KEYS, TABLE
 from ccm.hetzner.load_balancers.ownership import ADOPTED, ports_by_label
-from ccm.hetzner.load_balancers.reader import PREFIX
-from ccm.hetzner.load_balancers.readings import Reading, spelling
 from ccm.hetzner.load_balancers.restoring import is_ours
+from ccm.hetzner.load_balancers.wishes.read import Wishes, read
+from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
+from ccm.hetzner.load_balancers.wishes.table import PORT_KEYS, PREFIX, TABLE
 from ccm.hetzner.load_balancers.wording import enumerated, shown
 from ccm.hetzner.settings import LoadBalancerSettings
 

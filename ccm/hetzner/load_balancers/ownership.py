@@ -15,10 +15,8 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.annotations import Wishes
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.listeners import occupied_ports
-from ccm.hetzner.load_balancers.reader import PREFIX
 from ccm.hetzner.load_balancers.restoring import (
     ANNOTATED,
     FIELD,
@@ -28,6 +26,8 @@ from ccm.hetzner.load_balancers.restoring import (
     mark_fields,
     with_annotated_labels,
 )
+from ccm.hetzner.load_balancers.wishes.read import Wishes
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
 from ccm.hetzner.settings import Tenants
 
 SERVICE_UID = "hcloud-ccm/service-uid"

@@ -12,7 +12,8 @@ import hashlib
 from collections.abc import Mapping
 
 from ccm.hetzner.api.wire import HealthCheck, LoadBalancer, LoadBalancerService
-from ccm.hetzner.load_balancers.annotations import CheckWishes, PortWishes, Wishes
+from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
+from ccm.hetzner.load_balancers.wishes.read import Wishes
 
 OURS = "ccm-from-scratch/"
 ANNOTATED = OURS + "annotated"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ccm.cloud import Ingress
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.annotations import Wishes
+from ccm.hetzner.load_balancers.wishes.read import Wishes
 
 VIP = "VIP"
 PROXY = "Proxy"

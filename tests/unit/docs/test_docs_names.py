@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ccm.hetzner.load_balancers.keys import TABLE
-from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.wishes.table import PREFIX, TABLE
 from ccm.hetzner.settings import VARIABLES
 from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.plan_command import read_command_line

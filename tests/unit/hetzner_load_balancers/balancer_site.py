@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from ccm.cloud import LoadBalancerResult, NodeView, ServicePort, ServiceView
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
-from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
 
 UID = "11111111-2222-3333-4444-555555555555"
 LABEL = "hcloud-ccm/service-uid"

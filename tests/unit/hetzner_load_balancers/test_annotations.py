@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccm.cloud import ServicePort, ServiceView
-from ccm.hetzner.load_balancers import selector
-from ccm.hetzner.load_balancers.annotations import Wishes, default_name, read
-from ccm.hetzner.load_balancers.keys import KEYS, PORT_KEYS
-from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.wishes import selector
+from ccm.hetzner.load_balancers.wishes.read import Wishes, default_name, read
+from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, PREFIX
 from ccm.hetzner.settings import environment
 
 NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
@@ -35,7 +34,7 @@ def test_without_annotations_everything_is_the_apis_default() -> None:
     assert plain.algorithm == "round_robin"
     assert plain.private_ingress
     assert plain.ipv6
-    assert (plain.problems, plain.remarks) == ({}, {})
+    assert (plain.problems, plain.warnings) == ({}, {})
 
 
 def test_status_codes_may_have_both_of_the_apis_wildcards() -> None:
@@ -135,8 +134,8 @@ def test_a_timeout_longer_than_the_interval() -> None:
 
 def test_only_so_many_guesses_are_made_as_cost_nothing() -> None:
     found = wishes({f"helth-check-port{number}": "x" for number in range(600)})
-    assert len(found.remarks) == 600
-    assert sum("did you mean" in text for text in found.remarks.values()) == 5
+    assert len(found.warnings) == 600
+    assert sum("did you mean" in text for text in found.warnings.values()) == 5
 
 
 def test_a_misspelt_key_and_a_port_that_is_not_there_are_remarks_only() -> None:
@@ -144,7 +143,7 @@ def test_a_misspelt_key_and_a_port_that_is_not_there_are_remarks_only() -> None:
         {"algorithm": "x", "port.81.protocol": "http", "port.80.location": "fsn1", "port.x.protocol": "tcp"}
     )
     assert found.problems == {}
-    assert sorted(found.remarks.values()) == [
+    assert sorted(found.warnings.values()) == [
         f"{PREFIX}algorithm: there is no such annotation; did you mean {PREFIX}algorithm-type?",
         f"{PREFIX}port.80.location: counts for the whole load balancer only: write {PREFIX}location",
         f"{PREFIX}port.81.protocol: the Service has no port 81, it has 80",
@@ -173,21 +172,21 @@ def test_a_port_of_its_own_mind() -> None:
     ],
 )
 def test_settings_of_http_on_ports_that_do_not_speak_it(annotations: dict[str, str], text: str) -> None:
-    [remark] = wishes(annotations, 80, 443).remarks.values()
+    [remark] = wishes(annotations, 80, 443).warnings.values()
     assert text in remark
 
 
 def test_settings_of_http_where_one_port_speaks_it_are_fine() -> None:
     annotations = {"port.443.protocol": "https", "http-certificates": "one", "http-cookie-name": "MINE"}
-    assert wishes(annotations, 80, 443).remarks == {}
+    assert wishes(annotations, 80, 443).warnings == {}
 
 
 @pytest.mark.parametrize("key", ["private-ipv4", "private-subnet-ip-range"])
 def test_private_settings_without_a_network(key: str) -> None:
     text = {"private-ipv4": "10.0.0.9"}.get(key, "10.0.0.0/24")
-    [remark] = wishes({key: text}, network=False).remarks.values()
+    [remark] = wishes({key: text}, network=False).warnings.values()
     assert "HCLOUD_NETWORK" in remark
-    assert wishes({key: text}).remarks == {}
+    assert wishes({key: text}).warnings == {}
 
 
 class TestHealthChecks:
@@ -204,7 +203,7 @@ class TestHealthChecks:
         found = wishes({"protocol": protocol, "http-certificates": "1", key: text})
         assert found.ports[80].check is None
         assert f"{PREFIX}{key}: has no effect without health-check-protocol http or https" in (
-            found.remarks.values()
+            found.warnings.values()
         )
 
     @pytest.mark.parametrize("key", ["port", "interval", "timeout", "retries"])
@@ -267,12 +266,12 @@ class TestEnvironment:
     def test_a_location_in_the_environment_beats_a_zone_in_an_annotation(self) -> None:
         found = wishes({"network-zone": "us-east"}, LOCATION="fsn1")
         assert (found.location, found.network_zone) == ("fsn1", "")
-        [remark] = found.remarks.values()
+        [remark] = found.warnings.values()
         assert "has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1" in remark
 
     def test_an_empty_location_takes_that_of_the_environment_away(self) -> None:
         found = wishes({"network-zone": "us-east", "location": ""}, LOCATION="fsn1")
-        assert (found.location, found.network_zone, found.remarks) == ("", "us-east", {})
+        assert (found.location, found.network_zone, found.warnings) == ("", "us-east", {})
 
     def test_a_location_beats_a_zone(self) -> None:
         found = wishes({"network-zone": "us-east", "location": "ash"})

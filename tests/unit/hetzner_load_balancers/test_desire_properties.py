@@ -19,13 +19,13 @@ from ccm.hetzner.api.wire import (
     PublicAddress,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.annotations import default_name, read
 from ccm.hetzner.load_balancers.desire import Circumstances, desire
 from ccm.hetzner.load_balancers.listeners import comparable, wanted_listeners
 from ccm.hetzner.load_balancers.ownership import Neighbours, locate, ports_by_label
 from ccm.hetzner.load_balancers.plan import plan
 from ccm.hetzner.load_balancers.restoring import fields_of
 from ccm.hetzner.load_balancers.targets import Target, target_of
+from ccm.hetzner.load_balancers.wishes.read import default_name, read
 from ccm.hetzner.settings import environment
 
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

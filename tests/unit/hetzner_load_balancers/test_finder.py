@@ -15,8 +15,8 @@ from ccm.hetzner.api.wire import (
     ServerPublicNet,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.annotations import read
 from ccm.hetzner.load_balancers.finder import SERVERS_AGE, TargetFinder
+from ccm.hetzner.load_balancers.wishes.read import read
 from ccm.hetzner.settings import environment
 
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

@@ -16,12 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ccm.cloud import Rejected, ServicePort, ServiceView
-from ccm.hetzner.load_balancers.annotations import MOST_PORTS, Wishes, read
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
-from ccm.hetzner.load_balancers.keys import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.listeners import wanted_listeners
-from ccm.hetzner.load_balancers.reader import LONGEST_ANNOTATIONS, MOST_ITEMS, PREFIX
-from ccm.hetzner.load_balancers.selector import MOST_CONDITIONS
+from ccm.hetzner.load_balancers.wishes.annotations import LONGEST_ANNOTATIONS
+from ccm.hetzner.load_balancers.wishes.ports import MOST_PORTS
+from ccm.hetzner.load_balancers.wishes.read import Wishes, read
+from ccm.hetzner.load_balancers.wishes.selector import MOST_CONDITIONS
+from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, PREFIX
+from ccm.hetzner.load_balancers.wishes.values import MOST_ITEMS
 from ccm.hetzner.settings import environment
 
 LIMIT = 256 * 1024

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from balancer_site import view
 
-from ccm.hetzner.load_balancers.annotations import Wishes, read
-from ccm.hetzner.load_balancers.keys import ANY, TABLE, Key
-from ccm.hetzner.load_balancers.reader import PREFIX
-from ccm.hetzner.load_balancers.reference import reference
+from ccm.hetzner.load_balancers.wishes.read import Wishes, read
+from ccm.hetzner.load_balancers.wishes.reference import reference
+from ccm.hetzner.load_balancers.wishes.table import ANY, PREFIX, TABLE, Key
 from ccm.hetzner.settings import environment
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "annotations.md"
@@ -50,7 +49,7 @@ def wishes(key: Key, value: str | None, *, port: bool = False, variable: bool = 
         annotations[f"port.80.{key.name}" if port else key.name] = value
     settings = environment.read(variables).load_balancers
     found = read(view("web", 80, annotations=annotations), settings, network=True)
-    return replace(found, remarks={})
+    return replace(found, warnings={})
 
 
 def identity(key: Key) -> str:
@@ -110,10 +109,10 @@ def test_every_variable_of_load_balancers_is_in_the_table() -> None:
 def test_names_are_unique_and_texts_are_sentences() -> None:
     assert len({key.name for key in TABLE}) == len(TABLE)
     assert all(key.meaning.endswith(".") and "|" not in key.meaning for key in TABLE)
-    assert {key.allowed for key in TABLE if key.inert} == {ANY}
+    assert {key.allowed for key in TABLE if key.inert} == {ANY.allowed}
 
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference(), (
-        "run: python -m ccm.hetzner.load_balancers.reference > docs/reference/annotations.md"
+        "run: python -m ccm.hetzner.load_balancers.wishes.reference > docs/reference/annotations.md"
     )

@@ -1,16 +1,15 @@
-"""Writes the reference of annotations: ``python -m ccm.hetzner.load_balancers.reference > FILE``."""
+"""Writes the reference of annotations: ``python -m ccm.hetzner.load_balancers.wishes.reference > FILE``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ccm.hetzner.load_balancers.keys import TABLE, Key
-from ccm.hetzner.load_balancers.reader import PREFIX
+from ccm.hetzner.load_balancers.wishes.table import PREFIX, TABLE, Key
 
 _HEAD = f"""\
 # Annotations of Services
 
-<!-- made from ccm/hetzner/load_balancers/keys.py: python -m ccm.hetzner.load_balancers.reference -->
+<!-- made from its table of keys by: python -m ccm.hetzner.load_balancers.wishes.reference -->
 
 Keys stand below `{PREFIX}` and are the official Hetzner CCM's, apart from those marked *ours*. Values
 are texts, so `true` and numbers need quotes in YAML; white space around them and around the items of a

@@ -1,0 +1,121 @@
+"""What a Service asks for. Pure.
+
+Keys are the official CCM's, with its meanings; ours are ``adopt``, ``share``, ``preserve-foreign``,
+``labels`` and ``delete-protection``, and every key of a port may be given for one port alone as
+``port.<n>.<key>``. What is not annotated comes from the environment (HCLOUD_LOAD_BALANCERS_…), and otherwise
+has the API's default in what is made anew. What somebody else set stays as it is, see
+:mod:`ccm.hetzner.load_balancers.desired.defaults`; so wishes also say what was asked for, and what is a
+default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ccm.cloud import Notice, ServiceView
+from ccm.hetzner.load_balancers.wishes.annotations import Values, sort
+from ccm.hetzner.load_balancers.wishes.ports import PortWishes, read_ports
+from ccm.hetzner.load_balancers.wishes.selector import Selector
+from ccm.hetzner.load_balancers.wishes.validation import unsupported, without_effect
+from ccm.hetzner.settings import LoadBalancerSettings
+
+_ASKED = {"name": "name", "algorithm": "algorithm-type"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Everything. Empty texts and None mean "as it comes".
+
+    Attributes:
+        service: Who asks.
+        ports: By the Service's port; those that are TCP, and no more than any load balancer can have.
+        problems: What is wrong, by annotation; such an annotation counts as not set.
+        warnings: What has no effect, by annotation.
+        unsupported: What else the Service asks for that no load balancer of Hetzner does.
+        asked: Which of ``name`` and ``algorithm`` are not defaults.
+    """
+
+    service: ServiceView = field(compare=False)
+    name: str
+    location: str
+    network_zone: str
+    type: str
+    algorithm: str
+    public: bool | None
+    use_private_ip: bool
+    private_ipv4: str
+    ip_range: str
+    private_ingress: bool
+    ipv6: bool
+    hostname: str
+    rdns: Mapping[str, str]
+    nodes: Selector
+    adopt: str
+    share: str
+    preserve_foreign: bool
+    protection: bool | None
+    labels: Mapping[str, str]
+    ports: Mapping[int, PortWishes]
+    problems: Mapping[str, str]
+    warnings: Mapping[str, str]
+    unsupported: tuple[Notice, ...] = ()
+    asked: frozenset[str] = field(default=frozenset(), compare=False)
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """Everything that is wrong or has no effect, in words."""
+        return (*self.problems.values(), *self.warnings.values())
+
+
+def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool) -> Wishes:
+    """Read what a Service asks for. Never raises; what is wrong is in the result.
+
+    Args:
+        service: The Service.
+        defaults: What the environment says.
+        network: Whether there is a private network.
+    """
+    annotations = sort(service.annotations)
+    ports = read_ports(service, annotations, defaults)
+    warnings = without_effect(annotations, service.ports, ports, defaults, network=network)
+    values = Values(annotations, defaults)
+    if values["use-private-ip"] and not network:
+        values.refuse("use-private-ip", "needs a private network: set HCLOUD_NETWORK")
+    public_off = values["disable-public-network"]
+    # A default location beats an annotated zone, unless it is emptied.
+    location = "" if "location" in annotations.emptied else values["location"]
+    zone = (values.annotated("network-zone") or "") if "location" in values else values["network-zone"]
+    rdns = {family: values[f"{family}-rdns"] for family in ("ipv4", "ipv6")}
+    return Wishes(
+        service=service,
+        name=values["name"] or default_name(service),
+        location=location,
+        network_zone="" if location else zone,
+        type=values["type"].lower(),
+        algorithm=values["algorithm-type"],
+        public=None if public_off is None else not public_off,
+        use_private_ip=values["use-private-ip"] and network,
+        private_ipv4=values["private-ipv4"] if network else "",
+        ip_range=values["private-subnet-ip-range"],
+        private_ingress=not values["disable-private-ingress"],
+        ipv6=not values["ipv6-disabled"],
+        hostname=values["hostname"],
+        rdns={family: name for family, name in rdns.items() if name},
+        nodes=values["node-selector"],
+        adopt=values["adopt"],
+        share=values["share"],
+        preserve_foreign=values["preserve-foreign"],
+        protection=values["delete-protection"],
+        labels=values["labels"],
+        ports=ports,
+        problems=annotations.problems,
+        warnings=warnings,
+        unsupported=unsupported(service),
+        asked=frozenset(name for name, key in _ASKED.items() if values.is_asked(key)),
+    )
+
+
+def default_name(service: ServiceView) -> str:
+    """The name of a load balancer that has none in an annotation; upstream's rule."""
+    return ("a" + service.uid.replace("-", ""))[:32]

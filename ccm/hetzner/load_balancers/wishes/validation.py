@@ -1,0 +1,166 @@
+"""What a Service asks for in vain: misspelt annotations, those that don't fit to the rest, fields. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+
+from ccm.cloud import Notice, ServicePort, ServiceView
+from ccm.hetzner.load_balancers.wishes.annotations import SOURCE_RANGES, Annotations
+from ccm.hetzner.load_balancers.wishes.ports import PortWishes
+from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, PREFIX
+from ccm.hetzner.load_balancers.wording import LONGEST_SHOWN, enumerated
+from ccm.hetzner.settings import LoadBalancerSettings
+
+_PORT_KEY = re.compile(r"port\.([^.]*)\.(.+)")
+_HTTP = frozenset(
+    {
+        "http-cookie-name",
+        "http-cookie-lifetime",
+        "http-timeout-idle",
+        "http-sticky-sessions",
+    }
+)
+_NO_SUCH = "there is no such annotation"
+MOST_RANGES = 5
+_MOST_GUESSES = 5  # each costs as much as reading dozens of annotations, and a Service may have hundreds
+_CHECKS = frozenset(
+    {
+        "health-check-http-domain",
+        "health-check-http-path",
+        "health-check-http-validate-certificate",
+        "http-status-codes",
+    }
+)
+
+
+def without_effect(
+    annotations: Annotations,
+    ports: Iterable[ServicePort],
+    read: Mapping[int, PortWishes],
+    defaults: LoadBalancerSettings,
+    *,
+    network: bool,
+) -> dict[str, str]:
+    """What to say about annotations that have no effect, by annotation.
+
+    Args:
+        annotations: All of them.
+        ports: All ports of the Service.
+        read: What is asked for those that a load balancer can have.
+        defaults: What the environment says.
+        network: Whether there is a private network.
+    """
+    spoken = {
+        number: (one.protocol, one.check.protocol if one.check else "tcp") for number, one in read.items()
+    }
+    numbers = sorted({port.port for port in ports})
+    has = enumerated([*map(str, numbers)]) or "no ports"
+    protocols, checks = ({one[place] for one in spoken.values()} for place in (0, 1))
+    found: dict[str, str] = {}
+    emptied = (one for one in annotations.emptied - KEYS if not _PORT_KEY.fullmatch(one))
+    for key in (*annotations.whole, *emptied):
+        misplaced = _misplaced(key, annotations, defaults, network=network)
+        why = _why(key, has) or _unspoken(key, protocols, checks) or misplaced
+        if why:
+            found[PREFIX + key] = f"{PREFIX}{key}: {why}"
+    known = frozenset(numbers)
+    for number, keys in annotations.ports.items():
+        protocol, check = spoken.get(number, ("tcp", "tcp"))
+        absent = "" if number in known else f"the Service has no port {number}, it has {has}"
+        for key in keys:
+            why = _not_of_a_port(key) or absent or _unspoken(key, {protocol}, {check})
+            if why:
+                name = f"{PREFIX}port.{number}.{key}"
+                found[name] = f"{name}: {why}"
+    wrong = [name for name, why in found.items() if why.endswith(_NO_SUCH)]
+    for name in wrong[:_MOST_GUESSES]:
+        found[name] += _similar(name.removeprefix(PREFIX))
+    return found
+
+
+def _why(key: str, has: str) -> str:
+    """Why a key that is none has no effect; empty = it is one."""
+    if key in KEYS:
+        return ""
+    match = _PORT_KEY.fullmatch(key)
+    absent = f"the Service has no port {match[1]:.20}, it has {has}" if match else _NO_SUCH
+    return absent if match is None else _not_of_a_port(match[2]) or absent
+
+
+def _not_of_a_port(key: str) -> str:
+    """Why a key can't be given for a port alone; empty = it can."""
+    if key in PORT_KEYS:
+        return ""
+    return f"counts for the whole load balancer only: write {PREFIX}{key}" if key in KEYS else _NO_SUCH
+
+
+def _similar(key: str) -> str:
+    """The key that was probably meant, as a question."""
+    match = _PORT_KEY.fullmatch(key)
+    start, name, known = (f"port.{match[1]}.", match[2], PORT_KEYS) if match else ("", key, KEYS)
+    if len(name) > LONGEST_SHOWN:
+        return ""
+    found = get_close_matches(name.lower(), sorted(known), n=1)
+    return f"; did you mean {PREFIX}{start}{found[0]}?" if found else ""
+
+
+def _unspoken(key: str, protocols: Collection[str], checks: Collection[str]) -> str:
+    """HTTP's settings need a port that speaks it."""
+    if key in _CHECKS:
+        return "" if "http" in checks else "has no effect without health-check-protocol http or https"
+    if key == "http-redirect-http" or "certificate" in key:
+        return "" if "https" in protocols else "has no effect without protocol https"
+    if key in _HTTP and not {"http", "https"} & {*protocols}:
+        return "has no effect without protocol http or https"
+    return ""
+
+
+def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSettings, *, network: bool) -> str:
+    if key == "node-selector" and "share" in annotations.whole:
+        return "has no effect on a shared load balancer, all Services have the same targets"
+    if key in {"private-ipv4", "private-subnet-ip-range"} and not network:
+        return "has no effect without a private network: set HCLOUD_NETWORK"
+    located = "location" in annotations.whole or "location" in annotations.emptied
+    if key == "network-zone" and defaults.location and not located:
+        return (
+            f"has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is {defaults.location}; "
+            f'annotate {PREFIX}location with "" too'
+        )
+    return ""
+
+
+def unsupported(service: ServiceView) -> tuple[Notice, ...]:
+    """What no load balancer of Hetzner does, as far as fields of the Service ask for it."""
+    notices: list[Notice] = []
+    others = [port for port in service.ports if port.protocol != "TCP"]
+    if others:
+        out = enumerated([f"{port.port}/{port.protocol}" for port in others])
+        why = (
+            "these ports are left out"
+            if len(others) < len(service.ports)
+            else "there is none for these ports"
+        )
+        text = f"Hetzner load balancers only know TCP; {why}: {out}"
+        notices.append(Notice("UnsupportedProtocolConfigured", text))
+    unreachable = [port for port in service.ports if port.protocol == "TCP" and not port.node_port]
+    if unreachable:
+        out = enumerated([str(port.port) for port in unreachable])
+        text = f"ports without a node port can't be reached: {out}; "
+        notices.append(Notice("NodePortMissing", text + "don't set allocateLoadBalancerNodePorts to false"))
+    ignored = [
+        f"{name} ({value})"
+        for name, value in (
+            ("loadBalancerSourceRanges", enumerated(service.source_ranges, most=MOST_RANGES)),
+            (SOURCE_RANGES, service.annotations.get(SOURCE_RANGES, "")[:LONGEST_SHOWN].strip()),
+            ("loadBalancerIP", service.load_balancer_ip[:LONGEST_SHOWN]),
+            ("sessionAffinity", service.session_affinity.replace("None", "")),
+            ("ipFamilies", "IPv6 alone" if service.ip_families == ("IPv6",) else ""),
+        )
+        if value
+    ]
+    if ignored:
+        text = f"Hetzner load balancers can't do this, so it has no effect: {'; '.join(ignored)}"
+        notices.append(Notice("UnsupportedFieldConfigured", text))
+    return tuple(notices)

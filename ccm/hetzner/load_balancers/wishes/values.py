@@ -1,0 +1,175 @@
+"""The kinds of values that annotations have: what may be written, and what it then means. Pure.
+
+Nothing here raises, whatever the texts are. What parsing costs is bounded: annotations may have 256 KiB, and
+all tenants together have one event loop. So lists have at most :data:`MOST_ITEMS` items, and texts an end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address, ip_network
+
+from ccm.hetzner.load_balancers.wishes import selector
+from ccm.hetzner.load_balancers.wishes.readings import Reading
+from ccm.hetzner.load_balancers.wishes.selector import Selector
+from ccm.hetzner.settings.variables import parse_bool, parse_duration
+
+MOST_ITEMS = 100  # of a list; Let's Encrypt takes so many domains, the largest type half as many certificates
+LONGEST_SELECTOR = 4096
+_STATUS_CODE = re.compile(r"[1-5?][0-9?]{2}|(?=[0-9?]*\*)[0-9?*]{1,3}")
+_DOMAIN = re.compile(
+    r"(?=.{1,253}$)(\*\.)?([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?"
+)
+_LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LABEL_KEY = re.compile(rf"(?:(?P<prefix>[a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?)/)?{_LABEL.pattern}")
+# Prefixes that Hetzner, the official CCM and we keep for ourselves.
+_RESERVED = ("hetzner.cloud", "hcloud-ccm", "ccm-from-scratch")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of value.
+
+    Attributes:
+        allowed: What may be written, in the words of the message about anything else.
+        parse: The value of a text without white space around it; None = it is no such value.
+        empty: The value where nothing is written, and the table has no default.
+        official: How the official CCM reads most annotations of the kind.
+    """
+
+    allowed: str
+    parse: Callable[[str], object]
+    empty: object = None
+    official: Reading = Reading.TEXT
+
+
+def text(longest: int = 256) -> Kind:
+    """Any text of so many characters."""
+    allowed = f"at most {longest} characters"
+    return Kind(allowed, lambda text: text if len(text) <= longest else None, "")
+
+
+def number(lowest: int, highest: int) -> Kind:
+    """A whole number."""
+
+    def parse(text: str) -> int | None:
+        number = whole(text)
+        return number if number is not None and lowest <= number <= highest else None
+
+    return Kind(f"a whole number from {lowest} to {highest}", parse, official=Reading.INTEGER)
+
+
+def seconds(lowest: int, highest: int) -> Kind:
+    """A number of seconds, or a duration like ``15s`` or ``1m``."""
+
+    def parse(text: str) -> int | None:
+        # The API counts in whole seconds; the official CCM drops what is beyond, as it does in Go.
+        found = parse_duration(text) if len(text) < 40 else None
+        return int(found) if found is not None and lowest <= int(found) <= highest else None
+
+    allowed = f"{lowest} to {highest} seconds, as a number or as a duration like {lowest}s"
+    return Kind(allowed, parse, official=Reading.DURATION)
+
+
+def choice(*words: str) -> Kind:
+    """One of several words, in upper or lower case."""
+
+    def parse(text: str) -> str | None:
+        return text.lower() if text.lower() in words else None
+
+    return Kind(" or ".join(words), parse, official=Reading.WORD)
+
+
+def _split(text: str) -> tuple[str, ...] | None:
+    """The items between commas, without repetitions; None = too many."""
+    if text.count(",") > 2 * MOST_ITEMS:
+        return None
+    items = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    return items if len(items) <= MOST_ITEMS else None
+
+
+def _status_codes(text: str) -> tuple[str, ...] | None:
+    codes = _split(text) or ()
+    good = 0 < len(codes) <= 20 and all(_STATUS_CODE.fullmatch(code) for code in codes)
+    return codes if good else None
+
+
+def _domains(text: str) -> tuple[str, ...] | None:
+    names = tuple(dict.fromkeys(name.rstrip(".") for name in _split(text.lower()) or ()))
+    return names if names and all(_DOMAIN.fullmatch(name) for name in names) else None
+
+
+def _domain(text: str) -> str | None:
+    """In lower case, as a Service's status must have it."""
+    return text.rstrip(".").lower() if _DOMAIN.fullmatch(text) and "*" not in text else None
+
+
+def whole(text: str) -> int | None:
+    """A whole number of at most nine digits; None = it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _ipv4(text: str) -> str | None:
+    try:
+        return str(IPv4Address(text)) if len(text) < 40 else None
+    except AddressValueError:
+        return None
+
+
+def _network(text: str) -> str | None:
+    try:
+        network = ip_network(text, strict=False) if len(text) < 60 else None
+    except ValueError:
+        return None
+    return str(network) if network is not None and network.version == 4 else None
+
+
+def _labels(text: str) -> dict[str, str] | None:
+    found: dict[str, str] = {}
+    items = _split(text)
+    if items is None:
+        return None
+    for part in items:
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        match = _LABEL_KEY.fullmatch(key)
+        if match is None or match["prefix"] in _RESERVED or not equals:
+            return None
+        if value and not _LABEL.fullmatch(value):
+            return None
+        found[key] = value
+    return found
+
+
+def _selector(text: str) -> Selector | None:
+    try:
+        return selector.parse(text) if len(text) <= LONGEST_SELECTOR else None
+    except ValueError:
+        return None
+
+
+BOOLEAN = Kind("true or false", lambda text: parse_bool(text.lower()), official=Reading.BOOLEAN)
+DOMAIN = Kind("a domain name", _domain, "", Reading.DOMAIN)
+DOMAINS = Kind(f"at most {MOST_ITEMS} domain names with commas", _domains, (), Reading.LIST)
+IPV4 = Kind("an IPv4 address", _ipv4, "")
+NETWORK = Kind("an IPv4 network like 10.0.0.0/24", _network, "", Reading.NETWORK)
+LIST = Kind(f"a list of at most {MOST_ITEMS} with commas", _split, (), Reading.LIST)
+STATUS_CODES = Kind("up to 20 status codes like 200, 2?? or 2*, with commas", _status_codes, (), Reading.LIST)
+LABEL = Kind(
+    "up to 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
+    lambda text: text if _LABEL.fullmatch(text) else None,
+    "",
+)
+LABELS = Kind(
+    f"a list of at most {MOST_ITEMS} like team=shop,stage=live, with no key below {', '.join(_RESERVED)}",
+    _labels,
+    {},
+)
+SELECTOR = Kind(
+    "a label selector like pool=edge or 'pool in (edge, web)', with at most "
+    f"{selector.MOST_CONDITIONS} conditions and {LONGEST_SELECTOR} characters",
+    _selector,
+    Selector(),
+    Reading.SELECTOR,
+)
