@@ -8,6 +8,10 @@ from hypothesis import HealthCheck, settings
 
 # No test is timed: how fast a busy machine gets through an example says nothing about the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `./dev bench mutants` runs a test hundreds of times.
+settings.register_profile(
+    "mutants", settings.get_profile("untimed"), max_examples=30, derandomize=True, database=None
+)
 settings.load_profile("untimed")
 
 

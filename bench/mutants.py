@@ -1,0 +1,143 @@
+"""Which small changes to the CCM's pure parts no test notices: ``./dev bench mutants [MODULE …]``.
+
+mutmut changes one thing at a time (an operator, a number, a text, an argument) in a copy of the tree in a
+temporary folder and runs the tests that judge the module, which ``bench/mutation/judges.py`` names. Without
+MODULE it goes over all of that table. A MODULE is a path, or the end of one: ``kube/lease.py``, ``lease``.
+
+- killed: a test failed; timeouts: a test took many times as long, which is noticed, too;
+- survived: no test noticed. Each is shown below the table, as file:line and the change;
+- equivalent: no test can notice, for the reason in ``bench/mutation/equivalent.toml``. They don't count.
+
+Calls of the logger are not changed. Hypothesis makes few examples, always the same. Two processes, with low
+priority; nothing but Python runs: no machine, no cluster. Ended by Ctrl-C or SIGTERM it removes its folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.lab.report import BenchError, say
+from bench.mutation.engine import mutants_of
+from bench.mutation.judges import JUDGES
+from bench.mutation.verdict import BOUND, Equivalents, Mutant, Verdict, judge, total
+
+ROOT = Path(__file__).resolve().parents[1]
+EQUIVALENTS = ROOT / "bench/mutation/equivalent.toml"
+PRIORITY = 10
+
+
+def chosen(words: Sequence[str]) -> list[str]:
+    """The modules that were asked for; all if nothing was.
+
+    Raises:
+        BenchError: a word fits none, or several.
+    """
+    found: list[str] = []
+    for word in words:
+        end = "/" + word.removeprefix("./").removesuffix(".py") + ".py"
+        fitting = [module for module in JUDGES if f"/{module}".endswith(end)]
+        if len(fitting) != 1:
+            raise BenchError(
+                f"{word!r} is the end of {len(fitting)} modules' paths; there are: {', '.join(JUDGES)}"
+            )
+        found += fitting
+    return found or list(JUDGES)
+
+
+def measure(modules: Sequence[str], equivalents: Equivalents) -> tuple[list[Verdict], list[str]]:
+    """The verdict on each module, and the entries of the table of reasons that are not needed."""
+    verdicts: list[Verdict] = []
+    every: list[Mutant] = []
+    for module in modules:
+        say(f"changing {module}")
+        with tempfile.TemporaryDirectory(prefix="ccm-mutants-") as folder:
+            mutants = mutants_of(ROOT, Path(folder), module, JUDGES[module])
+        every += mutants
+        verdicts.append(judge(module, mutants, equivalents))
+    return verdicts, equivalents.unknown(every, modules)
+
+
+def table(verdicts: Sequence[Verdict]) -> Table:
+    """A row for each module, and one for all."""
+    found = Table(box=None)
+    found.add_column("module", no_wrap=True)
+    for name in ("mutants", "killed", "survived", "timeouts", "%", "at most", "equivalent", "verdict"):
+        found.add_column(name, justify="right")
+    rows = [*verdicts, total(verdicts)] if len(verdicts) > 1 else verdicts
+    for one in rows:
+        found.add_row(
+            one.module,
+            str(one.mutants),
+            str(one.killed),
+            str(len(one.survivors)),
+            str(one.timeouts),
+            f"{one.share:.1f}",
+            f"{BOUND:.1f}",
+            str(one.equivalent),
+            "PASS" if one.passed else "FAIL",
+        )
+    return found
+
+
+def report(verdicts: Sequence[Verdict], unknown: Sequence[str]) -> None:
+    """Print for people."""
+    Console(width=max(120, Console().width), emoji=False, highlight=False).print(table(verdicts))
+    for change in total(verdicts).survivors:
+        print(f"\n{change}")
+    for entry in unknown:
+        print(f"\nnot needed in {EQUIVALENTS.relative_to(ROOT)}: {entry}")
+
+
+def as_json(verdicts: Sequence[Verdict], unknown: Sequence[str]) -> str:
+    """The same for programs."""
+    rows = [
+        {**asdict(one), "mutants": one.mutants, "share": one.share, "passed": one.passed} for one in verdicts
+    ]
+    return json.dumps({"rows": rows, "not_needed": unknown, "passed": passed(verdicts, unknown)}, indent=1)
+
+
+def passed(verdicts: Sequence[Verdict], unknown: Sequence[str]) -> bool:
+    """Whether the bound holds for each module, and nothing stands in the table of reasons without need."""
+    return all(one.passed for one in verdicts) and not unknown
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The command; its exit code: 0 the bound holds, 1 not, 2 misused."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("module", nargs="*", metavar="MODULE", help="a path, or its end (default: all)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    arguments = parser.parse_args(words)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        modules = chosen(arguments.module)
+        os.nice(PRIORITY)
+        verdicts, unknown = measure(modules, Equivalents.read(EQUIVALENTS))
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("bench: interrupted; everything that was started has ended", file=sys.stderr)
+        return 130
+    if arguments.json:
+        print(as_json(verdicts, unknown))
+    else:
+        report(verdicts, unknown)
+    return 0 if passed(verdicts, unknown) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""How changes to the code are made in a copy, counted and told."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.lab.report import BenchError
+from bench.mutation.engine import mutants_of
+from bench.mutation.judges import JUDGES
+from bench.mutation.verdict import Change, Equivalents, Mutant, judge, total
+
+TREE = Path(__file__).parents[3]
+SCRIPT = TREE / "bench" / "mutants.py"
+COMMAND = runpy.run_path(str(SCRIPT))
+MODULE = "ccm/sample.py"
+
+
+def mutant(status: str, becomes: str = "return a - b") -> Mutant:
+    return Mutant(status, Change(MODULE, "add", 2, "return a + b", becomes))
+
+
+def test_every_module_and_its_tests_are_there() -> None:
+    for module, tests in JUDGES.items():
+        assert (TREE / module).is_file(), module
+        assert tests, module
+        for test in tests:
+            assert (TREE / test).exists(), test
+
+
+def test_what_no_test_noticed_survives_whatever_it_is_called() -> None:
+    quiet = ["survived", "no tests", "suspicious", "not checked"]
+    verdict = judge(
+        MODULE, [mutant(one) for one in ("killed", "timeout", "segfault", *quiet)], Equivalents({})
+    )
+    assert (verdict.mutants, verdict.killed, verdict.timeouts, len(verdict.survivors)) == (7, 1, 2, 4)
+    assert verdict.share == pytest.approx(400 / 7)
+    assert not verdict.passed
+
+
+def test_three_per_cent_pass_and_more_fail() -> None:
+    killed = [mutant("killed")] * 97
+    assert judge(MODULE, [*killed, *[mutant("survived")] * 3], Equivalents({})).passed
+    assert not judge(MODULE, [*killed, *[mutant("survived")] * 4], Equivalents({})).passed
+
+
+def test_what_alters_nothing_does_not_count_and_needs_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "table.toml").write_text(
+        '[[reason]]\nwhy = "it is the same"\n'
+        f'changes = [["{MODULE}", "add", "return a + b", "return b + a"], ["{MODULE}", "add", "x", "y"]]\n'
+    )
+    table = Equivalents.read(tmp_path / "table.toml")
+    mutants = [mutant("killed"), mutant("survived", "return b + a")]
+    verdict = judge(MODULE, mutants, table)
+    assert (verdict.mutants, verdict.equivalent, verdict.survivors) == (1, 1, ())
+    assert table.unknown(mutants, [MODULE]) == [f"{MODULE} | add | x | y"]
+    assert table.unknown(mutants, ["ccm/other.py"]) == [], "other modules were not looked at"
+    noticed = [mutant("killed", "return b + a")]
+    assert len(table.unknown(noticed, [MODULE])) == 2, "a test notices it: it does not belong there"
+
+
+def test_the_sum_holds_all_survivors() -> None:
+    one = judge("a", [mutant("survived"), mutant("killed")], Equivalents({}))
+    other = judge("b", [mutant("killed"), mutant("timeout")], Equivalents({}))
+    both = total([one, other])
+    assert (both.mutants, both.killed, both.timeouts, len(both.survivors)) == (4, 2, 1, 1)
+
+
+def test_a_module_is_named_by_the_end_of_its_path() -> None:
+    chosen = COMMAND["chosen"]
+    assert (
+        chosen(["lease"])
+        == chosen(["kube/lease.py"])
+        == chosen(["./ccm/kube/lease.py"])
+        == ["ccm/kube/lease.py"]
+    )
+    assert chosen([]) == list(JUDGES)
+    with pytest.raises(BenchError, match="'ease' is the end of 0 modules' paths; there are: ccm/"):
+        chosen(["ease"])
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    """A tree with one module, which one test judges."""
+    root = tmp_path / "tree"
+    for folder in ("ccm", "sandbox", "tests"):
+        (root / folder).mkdir(parents=True)
+        (root / folder / "__init__.py").touch()
+    (root / MODULE).write_text(
+        "log = None\n\n\nclass Sum:\n    def add(self, a, b):\n        # a comment\n        return a + b\n\n"
+        "    def unseen(self):\n        log.info('words')\n        return 1\n"
+    )
+    (root / "tests/conftest.py").write_text(
+        "from hypothesis import settings\nsettings.register_profile('mutants')\n"
+    )
+    (root / "tests/test_sample.py").write_text(
+        "from ccm.sample import Sum\n\n\ndef test_sum():\n    assert Sum().add(2, 2) == 4\n"
+    )
+    (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    return root
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+def test_a_copy_is_changed_and_each_change_told_by_its_line(sample: Path, tmp_path: Path) -> None:
+    before = contents(sample)
+    (tmp_path / "copy").mkdir()
+    mutants = mutants_of(sample, tmp_path / "copy", MODULE, ["tests/test_sample.py"])
+    assert [(one.status, one.change.function, one.change.line, one.change.becomes) for one in mutants] == [
+        ("killed", "Sum.add", 7, "return a - b"),
+        ("no tests", "Sum.unseen", 11, "return 2"),
+    ]
+    assert contents(sample) == before
+
+
+@pytest.mark.slow
+def test_tests_that_fail_anyhow_judge_nothing(sample: Path, tmp_path: Path) -> None:
+    (sample / "tests/test_sample.py").write_text("def test_sum():\n    assert False, 'broken'\n")
+    (tmp_path / "copy").mkdir()
+    with pytest.raises(BenchError, match=r"ccm/sample.py: mutmut ended with 1:(.|\n)*broken"):
+        mutants_of(sample, tmp_path / "copy", MODULE, ["tests/test_sample.py"])
+
+
+@pytest.mark.slow
+def test_ended_in_the_middle_it_leaves_nothing(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, str(SCRIPT), "ratelimit"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        end = time.monotonic() + 60
+        while not list(tmp_path.glob("*/mutants/ccm/kube/ratelimit.py.meta")):
+            assert time.monotonic() < end, "it never began"
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert told.endswith("bench: interrupted; everything that was started has ended\n")
+    assert list(tmp_path.iterdir()) == []
+    assert not [path for path in Path("/proc").glob("[0-9]*/cwd") if _leads_into(path, tmp_path)]
+
+
+def _leads_into(link: Path, folder: Path) -> bool:
+    try:
+        return str(link.readlink()).startswith(str(folder))
+    except OSError:
+        return False  # it ended meanwhile
