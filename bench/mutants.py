@@ -14,7 +14,6 @@ priority; nothing but Python runs: no machine, no cluster. Ended by Ctrl-C or SI
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -27,7 +26,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.lab.report import BenchError, say
+from bench.lab.report import BenchError, command_line, say
 from bench.mutation.engine import mutants_of
 from bench.mutation.judges import JUDGES
 from bench.mutation.verdict import BOUND, Equivalents, Mutant, Verdict, judge, total
@@ -114,11 +113,8 @@ def passed(verdicts: Sequence[Verdict], unknown: Sequence[str]) -> bool:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The command; its exit code: 0 the bound holds, 1 not, 2 misused."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("module", nargs="*", metavar="MODULE", help="a path, or its end (default: all)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     arguments = parser.parse_args(words)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
