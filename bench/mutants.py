@@ -63,7 +63,9 @@ def measure(modules: Sequence[str], equivalents: Equivalents) -> tuple[list[Verd
         with tempfile.TemporaryDirectory(prefix="ccm-mutants-") as folder:
             mutants = mutants_of(ROOT, Path(folder), module, JUDGES[module])
         every += mutants
-        verdicts.append(judge(module, mutants, equivalents))
+        verdict = judge(module, mutants, equivalents)
+        say(f"{len(verdict.survivors)} of {verdict.mutants} survived")
+        verdicts.append(verdict)
     return verdicts, equivalents.unknown(every, modules)
 
 

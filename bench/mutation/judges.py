@@ -8,11 +8,12 @@ _HETZNER = "tests/unit/hetzner/test_hetzner_"
 
 JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/controllers/addresses.py": (f"{_CONTROLLERS}node_addresses.py",),
-    "ccm/controllers/mass_deletion_breaker.py": (f"{_CONTROLLERS}mass_deletion_breaker.py",),
     "ccm/controllers/labels.py": (f"{_CONTROLLERS}node_labels.py",),
+    "ccm/controllers/mass_deletion_breaker.py": (f"{_CONTROLLERS}mass_deletion_breaker.py",),
     "ccm/controllers/route_plan.py": (f"{_CONTROLLERS}route_plan.py",),
     "ccm/hetzner/api/budget.py": (f"{_HETZNER}budget.py",),
     "ccm/hetzner/provider_id.py": (f"{_HETZNER}provider_id.py",),
+    "ccm/ip.py": (f"{_KUBE}ip.py",),
     "ccm/kube/lease.py": (f"{_KUBE}lease.py",),
     "ccm/kube/queue.py": (f"{_KUBE}queue.py",),
     "ccm/kube/ratelimit.py": (f"{_KUBE}ratelimit.py",),

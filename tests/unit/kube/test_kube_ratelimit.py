@@ -45,6 +45,25 @@ def test_limiter_doubles_by_key_and_forgets():
     assert len(limiter) == 2
 
 
+def test_limiter_counts_failures_since_they_were_forgotten():
+    limiter = RetryLimiter()
+    assert limiter.failures("a") == 0
+    limiter.delay("a", 0)
+    limiter.delay("a", 0)
+    limiter.delay("b", 0)
+    assert (limiter.failures("a"), limiter.failures("b")) == (2, 1)
+    limiter.forget("a")
+    limiter.forget("never failed")
+    assert limiter.failures("a") == 0
+
+
+def test_all_keys_together_are_ten_a_second_beyond_a_hundred():
+    limiter = RetryLimiter()
+    delays = [limiter.delay(str(number), 0) for number in range(102)]
+    assert delays == pytest.approx([0.005] * 100 + [0.1, 0.2])
+    assert limiter.delay("later", 60) == pytest.approx(0.005), "by then they have come back"
+
+
 def test_limiter_never_overflows():
     limiter = RetryLimiter()
     assert max(limiter.delay("a", float(second) * 100) for second in range(3000)) == 1000
@@ -54,7 +73,13 @@ def test_backoff_grows_to_its_cap_and_heals():
     backoff = Backoff()
     assert [backoff.next(0, 0) for _ in range(8)] == pytest.approx([0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30])
     assert backoff.next(100, 0) == 30
-    assert backoff.next(221, 0) == pytest.approx(0.8)
+    assert backoff.next(220, 0) == 30, "as client-go: more than two minutes"
+    assert backoff.next(341, 0) == pytest.approx(0.8)
+    assert backoff.next(342, 0) == pytest.approx(1.6), "whatever the clock began with"
+
+
+def test_backoff_is_stretched_by_up_to_as_much_again():
+    assert Backoff().next(0, 0.5) == pytest.approx(1.2)
 
 
 @given(st.integers(0, 2000), st.floats(0, 1, exclude_max=True))
