@@ -1,16 +1,32 @@
-"""Go's notation of values: durations like `1h30m`, `2.5s`, `300ms`."""
+"""Values as Go's programs read and print them, which Kubernetes' and Hetzner's flags and settings are.
+
+Booleans like `true`, `F` or `1`; durations like `1h30m`, `2.5s` or `300ms`.
+"""
 
 from __future__ import annotations
 
 import re
 
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST = 2**63 * 1e-9  # Go counts nanoseconds in 64 bits
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+
+
+def parse_boolean(text: str) -> bool:
+    """A boolean as Go's strconv.ParseBool reads it.
+
+    Raises:
+        ValueError: this is none.
+    """
+    if text in _TRUE | _FALSE:
+        return text in _TRUE
+    raise ValueError(f"{text!r} is neither true nor false")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a duration as Go's time.ParseDuration reads it.
+    """Seconds of a duration as Go's time.ParseDuration reads it; less than 0 with a minus.
 
     Raises:
         ValueError: this is none.

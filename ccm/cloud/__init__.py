@@ -6,7 +6,7 @@ register its factory in the entry-point group ``ccm.clouds``. :mod:`ccm.cloud.sa
 lines; :mod:`ccm.cloud.fake` is one in memory that can be scripted to fail.
 """
 
-from ccm.cloud.cloud import Cloud
+from ccm.cloud.cloud import Cloud, ShowsEnvironment
 from ccm.cloud.errors import (
     AccessDenied,
     CloudBusy,
@@ -69,4 +69,5 @@ __all__ = [
     "Routes",
     "ServicePort",
     "ServiceView",
+    "ShowsEnvironment",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 from ccm.cloud.instances import Instances
 from ccm.cloud.load_balancers import LoadBalancers
@@ -57,4 +58,13 @@ class Cloud(Protocol):
 
     def healthy(self) -> str | None:
         """What is wrong with the connection to the cloud, or None."""
+        ...
+
+
+@runtime_checkable
+class ShowsEnvironment(Protocol):
+    """A cloud may also show how its environment sets it; the manager's ``/configz`` has it then."""
+
+    def shown_environment(self) -> Mapping[str, str]:
+        """All variables that it knows, as texts, defaults included and secrets hidden."""
         ...

@@ -27,7 +27,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class HetznerCloud:
-    """Implements :class:`ccm.cloud.Cloud`. What needs the network, like routes, is there after ``start``.
+    """Implements :class:`ccm.cloud.Cloud` and :class:`ccm.cloud.ShowsEnvironment`.
+
+    What needs the network, like routes, is there after ``start``.
 
     Args:
         settings: The environment.
@@ -116,6 +118,10 @@ class HetznerCloud:
         if isinstance(error, Unauthorized):
             return f"the API refuses the token: {error.message}"
         return self.project.healthy() or (self.load_balancers.healthy() if self.load_balancers else None)
+
+    def shown_environment(self) -> Mapping[str, str]:
+        """See :meth:`ccm.cloud.ShowsEnvironment.shown_environment`."""
+        return self.settings.shown
 
     async def _find_network(self) -> None:
         chosen = self.settings.network

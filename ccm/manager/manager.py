@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import structlog
 
-from ccm.cloud import Cloud, CloudError
+from ccm.cloud import Cloud, CloudError, ShowsEnvironment
 from ccm.errors import ConfigurationError
 from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
@@ -64,7 +64,8 @@ class Manager:
         redact: Callable[[str], str] = str,
     ) -> None:
         self.health = Health()
-        self.endpoint = Endpoint(options.flags, self.health, metrics.registry, connections)
+        shown = cloud.shown_environment() if isinstance(cloud, ShowsEnvironment) else None
+        self.endpoint = Endpoint(options.flags, self.health, metrics.registry, connections, shown)
         self._options = options
         self._cloud = cloud
         self._connections = connections

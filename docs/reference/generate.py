@@ -47,7 +47,8 @@ _ENVIRONMENT = f"""# Environment
 
 Variables of `--cloud-provider=hcloud` and `ccm-from-scratch`; the official CCM's, and {{ours}} of our own
 (†). White space around values is dropped, and an empty variable is one that is not set. Booleans are Go's
-(`true`, `1`, `f`, …), durations are Go's (`90s`, `1m30s`) or whole seconds.
+(`true`, `1`, `f`, …), durations are Go's (`90s`, `1m30s`) or whole seconds. What counts, defaults included,
+is shown by `/configz` on the secure port; of secrets only whether they are set.
 
 A **secret** may come from a file instead: `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` and `ROBOT_PASSWORD_FILE`
 name one. The file is read again when it changes, so a rotated Secret takes effect with the next request,
@@ -99,7 +100,7 @@ def environment_page() -> str:
     parts = [_ENVIRONMENT.replace("{ours}", str(sum(one.ours for one in VARIABLES)))]
     for group in dict.fromkeys(variable.group for variable in VARIABLES):
         rows = [
-            (f"`{one.name}`{' †' if one.ours else ''}", one.kind, _code(one.default), one.meaning)
+            (f"`{one.name}`{' †' if one.ours else ''}", one.kind.name, _code(one.default), one.meaning)
             for one in VARIABLES
             if one.group == group
         ]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 
+from ccm.go import parse_duration
 from sandbox.engine.errors import UsageError
-
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
 
 
 def timestamp(now: datetime | None = None) -> str:
@@ -23,7 +20,7 @@ def seconds(text: str) -> float:
     Raises:
         UsageError: The text is no duration.
     """
-    matches = list(_PART.finditer(text))
-    if not matches or "".join(match[0] for match in matches) != text:
-        raise UsageError(f"'{text}' is not a duration (like 30s, 5m or 1h30m)")
-    return sum(float(number) * _UNITS[unit] for number, unit in (match.groups() for match in matches))
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise UsageError(f"'{text}' is not a duration (like 30s, 5m or 1h30m)") from None

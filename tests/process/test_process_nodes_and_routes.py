@@ -102,6 +102,7 @@ async def test_probes_metrics_and_who_may_read_them(world: World) -> None:
         assert name in text
     status, text = await ccm.get("/configz", as_admin=True)
     assert (status, '"ClusterCIDR": "10.244.0.0/16"' in text) == (200, True)
+    assert '"HCLOUD_TOKEN": "[secret]"' in text
     assert TOKEN not in ccm.text()
     assert await ccm.stop() == 0
 

@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from ccm.cloud.variables import DRY_RUN, MASS_DELETION_BREAKER
 from ccm.errors import ConfigurationError
 from ccm.hetzner.settings.credentials import Secret
 from ccm.hetzner.settings.tenants import Tenants
 from ccm.hetzner.settings.variables import Variables
 
-DEFAULT_ENDPOINT = "https://api.hetzner.cloud/v1"
 TOKEN_LENGTH = 64
 ROBOT_CACHE = 300.0  # seconds
+_LOAD_BALANCERS = "HCLOUD_LOAD_BALANCERS_"
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class Settings:
         dry_run: We are only asked what we would do, from whatever machine: serve no metrics, and need not
             stand in the network (``CCM_DRY_RUN``, which the manager sets).
         warnings: What is odd but works.
+        shown: All variables as texts, for ``/configz``; without secrets.
     """
 
     token: Secret
@@ -129,6 +131,7 @@ class Settings:
     mass_deletion_breaker: bool = True
     dry_run: bool = False
     warnings: tuple[str, ...] = ()
+    shown: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def read(environment: Mapping[str, str]) -> Settings:
@@ -138,19 +141,20 @@ def read(environment: Mapping[str, str]) -> Settings:
         ConfigurationError: something is wrong; names everything that is.
     """
     variables = Variables(environment)
-    token = variables.secret("HCLOUD_TOKEN")
+    token = variables["HCLOUD_TOKEN"]
     settings = Settings(
         token=token or Secret(""),
-        endpoint=variables.url("HCLOUD_ENDPOINT", DEFAULT_ENDPOINT),
-        debug=variables.boolean("HCLOUD_DEBUG", default=False),
-        metrics_enabled=variables.optional_boolean("HCLOUD_METRICS_ENABLED"),
-        metrics_address=variables.address("HCLOUD_METRICS_ADDRESS", ":8233"),
+        endpoint=variables["HCLOUD_ENDPOINT"],
+        debug=variables["HCLOUD_DEBUG"],
+        metrics_enabled=variables["HCLOUD_METRICS_ENABLED"],
+        metrics_address=variables["HCLOUD_METRICS_ADDRESS"],
         network=_network(variables),
         instances=_instances(variables),
         robot=_robot(variables),
         load_balancers=_load_balancers(variables),
-        mass_deletion_breaker=variables.boolean("CCM_MASS_DELETION_BREAKER", default=True),
-        dry_run=variables.boolean("CCM_DRY_RUN", default=False),
+        mass_deletion_breaker=variables[MASS_DELETION_BREAKER],
+        dry_run=variables[DRY_RUN],
+        shown=variables.shown(),
     )
     warnings = [*_token_warnings(token), *variables.warnings, *_oddities(settings)]
     problems = [*_token_problems(token, variables.problems), *variables.problems, *_contradictions(settings)]
@@ -160,23 +164,20 @@ def read(environment: Mapping[str, str]) -> Settings:
 
 
 def _network(variables: Variables) -> NetworkSettings:
-    name = variables.text("HCLOUD_NETWORK")
+    name = variables["HCLOUD_NETWORK"]
     return NetworkSettings(
         name_or_id=name,
-        attached_check=not variables.boolean("HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK", default=False),
-        routes=bool(name) and variables.boolean("HCLOUD_NETWORK_ROUTES_ENABLED", default=True),
+        attached_check=not variables["HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK"],
+        routes=bool(name) and variables["HCLOUD_NETWORK_ROUTES_ENABLED"],
     )
 
 
 def _instances(variables: Variables) -> InstanceSettings:
-    families = ("ipv4", "ipv6", "dualstack")
-    mode = variables.choice("HCLOUD_SERVER_CACHE_MODE", ("all", "one", "off"), "all")
-    age = variables.duration("HCLOUD_SERVER_CACHE_MAX_AGE", None)
-    labels = variables.text("HCLOUD_INSTANCES_COPY_LABELS").split(",")
+    mode, age = variables["HCLOUD_SERVER_CACHE_MODE"], variables["HCLOUD_SERVER_CACHE_MAX_AGE"]
     return InstanceSettings(
-        address_family=variables.choice("HCLOUD_INSTANCES_ADDRESS_FAMILY", families, "ipv4"),
-        zone_label=variables.boolean("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED", default=True),
-        copied_labels=frozenset(label.strip() for label in labels if label.strip()),
+        address_family=variables["HCLOUD_INSTANCES_ADDRESS_FAMILY"],
+        zone_label=variables["HCLOUD_INSTANCES_ZONE_LABEL_ENABLED"],
+        copied_labels=variables["HCLOUD_INSTANCES_COPY_LABELS"],
         max_age=0.0 if mode == "off" else None if age is None else max(0.0, age),
         cache_mode=mode,
     )
@@ -184,40 +185,38 @@ def _instances(variables: Variables) -> InstanceSettings:
 
 def _robot(variables: Variables) -> RobotSettings:
     return RobotSettings(
-        enabled=variables.boolean("ROBOT_ENABLED", default=False),
-        user=variables.secret("ROBOT_USER"),
-        password=variables.secret("ROBOT_PASSWORD"),
-        endpoint=variables.url("ROBOT_ENDPOINT", "https://robot-ws.your-server.de"),
+        enabled=variables["ROBOT_ENABLED"],
+        user=variables["ROBOT_USER"],
+        password=variables["ROBOT_PASSWORD"],
+        endpoint=variables["ROBOT_ENDPOINT"],
         # 0 stands for what is not set; a negative one lets nothing be believed, as in Go.
-        cache_timeout=max(0.0, variables.duration("ROBOT_CACHE_TIMEOUT", ROBOT_CACHE) or ROBOT_CACHE),
-        rate_limit_wait=max(0.0, variables.duration("ROBOT_RATE_LIMIT_WAIT_TIME", 0.0) or 0.0),
-        forward_internal_ips=variables.boolean("ROBOT_FORWARD_INTERNAL_IPS", default=True),
+        cache_timeout=max(0.0, variables["ROBOT_CACHE_TIMEOUT"] or ROBOT_CACHE),
+        rate_limit_wait=max(0.0, variables["ROBOT_RATE_LIMIT_WAIT_TIME"]),
+        forward_internal_ips=variables["ROBOT_FORWARD_INTERNAL_IPS"],
     )
 
 
 def _load_balancers(variables: Variables) -> LoadBalancerSettings:
-    prefix = "HCLOUD_LOAD_BALANCERS_"
-    algorithms = ("round_robin", "least_connections")
     return LoadBalancerSettings(
-        enabled=variables.boolean(prefix + "ENABLED", default=True),
-        location=variables.text(prefix + "LOCATION"),
-        network_zone=variables.text(prefix + "NETWORK_ZONE"),
-        type=variables.text(prefix + "TYPE"),
-        algorithm_type=variables.any_case_choice(prefix + "ALGORITHM_TYPE", algorithms),
-        disable_private_ingress=variables.boolean(prefix + "DISABLE_PRIVATE_INGRESS", default=False),
-        use_private_ip=variables.boolean(prefix + "USE_PRIVATE_IP", default=False),
-        disable_ipv6=variables.boolean(prefix + "DISABLE_IPV6", default=False),
-        disable_public_network=variables.optional_boolean(prefix + "DISABLE_PUBLIC_NETWORK"),
-        private_subnet_ip_range=variables.cidr(prefix + "PRIVATE_SUBNET_IP_RANGE"),
-        uses_proxyprotocol=variables.optional_boolean(prefix + "USES_PROXYPROTOCOL"),
-        health_check_interval=variables.duration_within(prefix + "HEALTH_CHECK_INTERVAL", 3, 60),
-        health_check_timeout=variables.duration_within(prefix + "HEALTH_CHECK_TIMEOUT", 1, 60),
-        health_check_retries=variables.integer_within(prefix + "HEALTH_CHECK_RETRIES", 1, 5),
-        cluster=variables.text("CCM_CLUSTER_ID"),
+        enabled=variables[_LOAD_BALANCERS + "ENABLED"],
+        location=variables[_LOAD_BALANCERS + "LOCATION"],
+        network_zone=variables[_LOAD_BALANCERS + "NETWORK_ZONE"],
+        type=variables[_LOAD_BALANCERS + "TYPE"],
+        algorithm_type=variables[_LOAD_BALANCERS + "ALGORITHM_TYPE"],
+        disable_private_ingress=variables[_LOAD_BALANCERS + "DISABLE_PRIVATE_INGRESS"],
+        use_private_ip=variables[_LOAD_BALANCERS + "USE_PRIVATE_IP"],
+        disable_ipv6=variables[_LOAD_BALANCERS + "DISABLE_IPV6"],
+        disable_public_network=variables[_LOAD_BALANCERS + "DISABLE_PUBLIC_NETWORK"],
+        private_subnet_ip_range=variables[_LOAD_BALANCERS + "PRIVATE_SUBNET_IP_RANGE"],
+        uses_proxyprotocol=variables[_LOAD_BALANCERS + "USES_PROXYPROTOCOL"],
+        health_check_interval=variables[_LOAD_BALANCERS + "HEALTH_CHECK_INTERVAL"],
+        health_check_timeout=variables[_LOAD_BALANCERS + "HEALTH_CHECK_TIMEOUT"],
+        health_check_retries=variables[_LOAD_BALANCERS + "HEALTH_CHECK_RETRIES"],
+        cluster=variables["CCM_CLUSTER_ID"],
         tenants=Tenants(
-            adopt=variables.namespaces("CCM_ADOPT_NAMESPACES"),
-            share=variables.namespaces("CCM_SHARE_NAMESPACES"),
-            certificates=variables.namespaces("CCM_CERTIFICATE_NAMESPACES"),
+            adopt=variables["CCM_ADOPT_NAMESPACES"],
+            share=variables["CCM_SHARE_NAMESPACES"],
+            certificates=variables["CCM_CERTIFICATE_NAMESPACES"],
         ),
     )
 

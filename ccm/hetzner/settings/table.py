@@ -1,10 +1,25 @@
-"""What each environment variable means. Rendered in docs/reference/environment.md; a test compares it with
-what :func:`ccm.hetzner.settings.environment.read` really reads.
-"""
+"""The environment variables: the one table that reading, documentation and `/configz` share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from ccm.cloud.variables import DRY_RUN, MASS_DELETION_BREAKER
+from ccm.hetzner.settings.kinds import (
+    ADDRESS,
+    BOOLEAN,
+    CIDR,
+    DURATION,
+    NAMESPACES,
+    SECRET,
+    TEXT,
+    URL,
+    WORDS,
+    Kind,
+    number_within,
+    one_of,
+    seconds_within,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,41 +28,29 @@ class Variable:
 
     Attributes:
         name: Of the variable.
-        kind: ``text``, ``boolean``, ``duration``, ``number``, ``URL``, ``address``, ``CIDR``, ``secret`` or
-            the words that are allowed, with ``or`` in between.
+        kind: How its text is read.
         default: As one would write it; empty = not set.
         meaning: In a sentence or two.
         group: Heading.
-        ours: Whether the official CCM does not know it.
     """
 
     name: str
-    kind: str
+    kind: Kind
     default: str
     meaning: str
     group: str
-    ours: bool = False
+
+    @property
+    def ours(self) -> bool:
+        """Whether the official CCM does not know it."""
+        return self.name.startswith("CCM_") or self.name in {"HCLOUD_INSTANCES_COPY_LABELS", "ROBOT_ENDPOINT"}
 
 
-_Row = tuple[str, str, str, str]
-_OURS = frozenset(
-    {
-        "HCLOUD_INSTANCES_COPY_LABELS",
-        "ROBOT_ENDPOINT",
-        "CCM_CLUSTER_ID",
-        "CCM_ADOPT_NAMESPACES",
-        "CCM_SHARE_NAMESPACES",
-        "CCM_CERTIFICATE_NAMESPACES",
-        "CCM_MASS_DELETION_BREAKER",
-        "CCM_DRY_RUN",
-    }
-)
+_Row = tuple[str, Kind, str, str]
 
 
 def _group(group: str, *rows: _Row) -> tuple[Variable, ...]:
-    return tuple(
-        Variable(name, kind, default, meaning, group, name in _OURS) for name, kind, default, meaning in rows
-    )
+    return tuple(Variable(name, kind, default, meaning, group) for name, kind, default, meaning in rows)
 
 
 _BALANCER = "HCLOUD_LOAD_BALANCERS_"
@@ -57,14 +60,14 @@ VARIABLES: tuple[Variable, ...] = (
         "Access",
         (
             "HCLOUD_TOKEN",
-            "secret",
+            SECRET,
             "",
             "The project's API token, read and write. Needed. A length other than 64 is warned of.",
         ),
-        ("HCLOUD_ENDPOINT", "URL", "https://api.hetzner.cloud/v1", "Base address of the API."),
+        ("HCLOUD_ENDPOINT", URL, "https://api.hetzner.cloud/v1", "Base address of the API."),
         (
             "HCLOUD_DEBUG",
-            "boolean",
+            BOOLEAN,
             "false",
             "Log every request and its answer, never the token.",
         ),
@@ -73,145 +76,145 @@ VARIABLES: tuple[Variable, ...] = (
         "Private network",
         (
             "HCLOUD_NETWORK",
-            "text",
+            TEXT,
             "",
             "Name or id. With it nodes get internal addresses, load balancers enter it, and routes are made.",
         ),
         (
             "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK",
-            "boolean",
+            BOOLEAN,
             "false",
             "Start although the server that we run on is not in the network, or is none of Hetzner's.",
         ),
-        ("HCLOUD_NETWORK_ROUTES_ENABLED", "boolean", "true", "Offer routes, if there is a network."),
+        ("HCLOUD_NETWORK_ROUTES_ENABLED", BOOLEAN, "true", "Offer routes, if there is a network."),
     ),
     *_group(
         "Metrics",
         (
             "HCLOUD_METRICS_ENABLED",
-            "boolean",
+            BOOLEAN,
             "",
             "Serve metrics on HCLOUD_METRICS_ADDRESS too, to everybody; not set: if the provider is hcloud.",
         ),
-        ("HCLOUD_METRICS_ADDRESS", "address", ":8233", "Where; without TLS."),
+        ("HCLOUD_METRICS_ADDRESS", ADDRESS, ":8233", "Where; without TLS."),
     ),
     *_group(
         "Nodes",
         (
             "HCLOUD_INSTANCES_ADDRESS_FAMILY",
-            "ipv4 or ipv6 or dualstack",
+            one_of("ipv4", "ipv6", "dualstack"),
             "ipv4",
             "Which public addresses nodes get.",
         ),
         (
             "HCLOUD_INSTANCES_ZONE_LABEL_ENABLED",
-            "boolean",
+            BOOLEAN,
             "true",
             "Give nodes zone labels; those of Robot servers always have them.",
         ),
         (
             "HCLOUD_INSTANCES_COPY_LABELS",
-            "text",
+            WORDS,
             "",
             "Keys of server labels, with commas, that nodes get too, unless a node has one of its own.",
         ),
         (
             "HCLOUD_SERVER_CACHE_MODE",
-            "all or one or off",
+            one_of("all", "one", "off"),
             "all",
             "off: ask the API for every lookup. The other two make no difference here.",
         ),
         (
             "HCLOUD_SERVER_CACHE_MAX_AGE",
-            "duration",
+            DURATION,
             "",
             "How old a server's data may be at a lookup; not set: as each controller sees fit.",
         ),
     ),
     *_group(
         "Robot",
-        ("ROBOT_ENABLED", "boolean", "false", "There are dedicated servers in the cluster. Excludes routes."),
+        ("ROBOT_ENABLED", BOOLEAN, "false", "There are dedicated servers in the cluster. Excludes routes."),
         (
             "ROBOT_USER",
-            "secret",
+            SECRET,
             "",
             "User of Robot's web service. Without user and password nothing is asked.",
         ),
-        ("ROBOT_PASSWORD", "secret", "", "Its password."),
-        ("ROBOT_ENDPOINT", "URL", "https://robot-ws.your-server.de", "Base address of the web service."),
+        ("ROBOT_PASSWORD", SECRET, "", "Its password."),
+        ("ROBOT_ENDPOINT", URL, "https://robot-ws.your-server.de", "Base address of the web service."),
         (
             "ROBOT_CACHE_TIMEOUT",
-            "duration",
+            DURATION,
             "5m0s",
             "For how long Robot's list of servers is believed; 0: 5m.",
         ),
         (
             "ROBOT_RATE_LIMIT_WAIT_TIME",
-            "duration",
+            DURATION,
             "0s",
             "For how long nothing is asked after Robot said that the limit is reached; 0s: a minute.",
         ),
         (
             "ROBOT_FORWARD_INTERNAL_IPS",
-            "boolean",
+            BOOLEAN,
             "true",
             "Keep the internal addresses that kubelets of dedicated servers report.",
         ),
     ),
     *_group(
         "Load balancers (defaults for what a Service's annotations leave open)",
-        (_BALANCER + "ENABLED", "boolean", "true", "Offer load balancers."),
-        (_BALANCER + "LOCATION", "text", "", "Location; excludes the network zone."),
-        (_BALANCER + "NETWORK_ZONE", "text", "", "Network zone; excludes the location."),
-        (_BALANCER + "TYPE", "text", "", "Type; not set: the smallest, `lb11`."),
+        (_BALANCER + "ENABLED", BOOLEAN, "true", "Offer load balancers."),
+        (_BALANCER + "LOCATION", TEXT, "", "Location; excludes the network zone."),
+        (_BALANCER + "NETWORK_ZONE", TEXT, "", "Network zone; excludes the location."),
+        (_BALANCER + "TYPE", TEXT, "", "Type; not set: the smallest, `lb11`."),
         (
             _BALANCER + "ALGORITHM_TYPE",
-            "round_robin or least_connections",
+            one_of("round_robin", "least_connections", any_case=True),
             "",
             "Algorithm; not set: round_robin.",
         ),
         (
             _BALANCER + "DISABLE_PRIVATE_INGRESS",
-            "boolean",
+            BOOLEAN,
             "false",
             "Leave private addresses out of the status.",
         ),
-        (_BALANCER + "USE_PRIVATE_IP", "boolean", "false", "Reach nodes by their private addresses."),
-        (_BALANCER + "DISABLE_IPV6", "boolean", "false", "Leave IPv6 addresses out of the status."),
+        (_BALANCER + "USE_PRIVATE_IP", BOOLEAN, "false", "Reach nodes by their private addresses."),
+        (_BALANCER + "DISABLE_IPV6", BOOLEAN, "false", "Leave IPv6 addresses out of the status."),
         (
             _BALANCER + "DISABLE_PUBLIC_NETWORK",
-            "boolean",
+            BOOLEAN,
             "",
             "Switch the public interface off, or on; not set: it is left as it is.",
         ),
         (
             _BALANCER + "PRIVATE_SUBNET_IP_RANGE",
-            "CIDR",
+            CIDR,
             "",
             "Subnet in which they get their private address.",
         ),
-        (_BALANCER + "USES_PROXYPROTOCOL", "boolean", "", "Speak the PROXY protocol to nodes."),
+        (_BALANCER + "USES_PROXYPROTOCOL", BOOLEAN, "", "Speak the PROXY protocol to nodes."),
         (
             _BALANCER + "HEALTH_CHECK_INTERVAL",
-            "duration",
+            seconds_within(3, 60),
             "",
             "Between two checks, 3s to 60s; not set or 0: the API's default.",
         ),
         (
             _BALANCER + "HEALTH_CHECK_TIMEOUT",
-            "duration",
+            seconds_within(1, 60),
             "",
             "Of a check, 1s to 60s; not set or 0: the API's default.",
         ),
         (
             _BALANCER + "HEALTH_CHECK_RETRIES",
-            "number",
+            number_within(1, 5),
             "",
             "Failed checks in a row, 1 to 5; not set or 0: the API's default.",
         ),
         (
             "CCM_CLUSTER_ID",
-            "text",
+            TEXT,
             "",
             "Marks load balancers as this cluster's, where several share a project. Never change it.",
         ),
@@ -220,19 +223,19 @@ VARIABLES: tuple[Variable, ...] = (
         "Namespaces (names with commas, or `*`; not set: a Service gets what is its namespace's)",
         (
             "CCM_ADOPT_NAMESPACES",
-            "text",
+            NAMESPACES,
             "",
             "Whose Services may `adopt` load balancers that are nobody's.",
         ),
         (
             "CCM_SHARE_NAMESPACES",
-            "text",
+            NAMESPACES,
             "",
             "Whose Services may `share` load balancers with each other, across namespaces.",
         ),
         (
             "CCM_CERTIFICATE_NAMESPACES",
-            "text",
+            NAMESPACES,
             "",
             "Whose Services may use certificates with the label of another owner.",
         ),
@@ -240,14 +243,14 @@ VARIABLES: tuple[Variable, ...] = (
     *_group(
         "Safety",
         (
-            "CCM_MASS_DELETION_BREAKER",
-            "boolean",
+            MASS_DELETION_BREAKER,
+            BOOLEAN,
             "true",
             "The manager sets it as `--mass-deletion-breaker` says, whatever the environment has.",
         ),
         (
-            "CCM_DRY_RUN",
-            "boolean",
+            DRY_RUN,
+            BOOLEAN,
             "false",
             "`python -m ccm plan` sets it: no metrics are served, and any machine will do.",
         ),

@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ccm.go import format_duration, parse_duration
+from ccm.go import format_duration, parse_boolean, parse_duration
 
-_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _INT32 = 2**31
 
 
@@ -35,12 +33,6 @@ class Kind:
     is_switch: bool = False
     adds: bool = False
     show: Callable[[Any], str] = str
-
-
-def _bool(text: str) -> bool:
-    if text in _TRUE | _FALSE:
-        return text in _TRUE
-    raise ValueError(f"{text!r} is neither true nor false")
 
 
 def _int32(text: str) -> int:
@@ -82,7 +74,7 @@ def _switch_map(text: str) -> dict[str, bool]:
     switches = dict[str, bool]()
     for name, value in _map(text).items():
         try:
-            switches[name] = _bool(value)
+            switches[name] = parse_boolean(value)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     return switches
@@ -96,7 +88,7 @@ def _lower(value: bool) -> str:  # noqa: FBT001 - formats a switch
     return str(value).lower()
 
 
-BOOL = Kind("", _bool, is_switch=True, show=_lower)
+BOOL = Kind("", parse_boolean, is_switch=True, show=_lower)
 STRING = Kind("string", str, show=repr)
 INT = Kind("int32", _int32)
 FLOAT = Kind("float32", _float)

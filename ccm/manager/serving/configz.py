@@ -1,15 +1,27 @@
-"""What `/configz` shows: the flags in the form of upstream's component configuration, v1alpha1."""
+"""What `/configz` shows, by name as in all of Kubernetes' components: how this one is set."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ccm.go import format_duration
 from ccm.manager.flags import ParsedFlags
 
 
-def configuration(flags: ParsedFlags) -> dict[str, Any]:
-    """The CloudControllerManagerConfiguration that the flags amount to."""
+def configuration(flags: ParsedFlags, environment: Mapping[str, str]) -> dict[str, Any]:
+    """All that is shown.
+
+    Args:
+        flags: the command line, defaults included.
+        environment: what the cloud shows of its environment, by variable; left out if it is empty.
+    """
+    shown: dict[str, Any] = {"cloudcontrollermanager.config.k8s.io": _component(flags)}
+    return shown | ({"environment": dict(environment)} if environment else {})
+
+
+def _component(flags: ParsedFlags) -> dict[str, Any]:
+    """The CloudControllerManagerConfiguration, v1alpha1, that the flags amount to."""
 
     def duration(name: str) -> str:
         return format_duration(flags[name])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,7 @@ class Endpoint:
         health: checks to show.
         registry: metrics to show.
         connections: to the API server.
+        environment: what the cloud shows of its environment.
 
     Attributes:
         port: on which it listens.
@@ -60,7 +61,12 @@ class Endpoint:
     """
 
     def __init__(
-        self, flags: ParsedFlags, health: Health, registry: CollectorRegistry, connections: Connections
+        self,
+        flags: ParsedFlags,
+        health: Health,
+        registry: CollectorRegistry,
+        connections: Connections,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.port = 0
         self.started = asyncio.Event()
@@ -68,6 +74,7 @@ class Endpoint:
         self._health = health
         self._registry = registry
         self._connections = connections
+        self._configuration = configuration(flags, environment or {})
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -84,7 +91,7 @@ class Endpoint:
     async def _serve(self) -> AsyncGenerator[None]:
         flags = self._flags
         tls = await asyncio.to_thread(ServerTls, tls_options(flags))
-        application = build_application(self._health, self._registry, configuration(flags), self._guard())
+        application = build_application(self._health, self._registry, self._configuration, self._guard())
         address, port = flags["bind-address"], flags["secure-port"]
         async with AsyncExitStack() as stack:
             server = serving(

@@ -103,7 +103,7 @@ def build_application(
         return web.Response(text=health_metrics(health), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def configz(_request: web.Request) -> web.Response:
-        return web.json_response({"cloudcontrollermanager.config.k8s.io": configuration})
+        return web.json_response(configuration)
 
     application.router.add_get("/metrics", metrics)
     application.router.add_get("/metrics/slis", slis)

@@ -10,6 +10,10 @@ from sandbox.kubernetes.k3s.errors import UsageError
 
 Kind = Literal["text", "list", "switch"]
 Value = str | bool | list[str]
+# Go's strconv.ParseBool, with which k3s reads switches. ccm/go.py has the same for all that may import it;
+# this package runs inside machines, alone.
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 @dataclass(frozen=True)
@@ -210,8 +214,8 @@ def _command_line(command: str, words: Sequence[str], known: Mapping[str, Flag])
 def _converted(flag: Flag, value: Value) -> Value:
     """A value as the flag wants it."""
     if flag.kind == "switch":
-        if isinstance(value, str) and value.lower() in {"true", "1", "false", "0"}:
-            value = value.lower() in {"true", "1"}
+        if isinstance(value, str) and value in _TRUE | _FALSE:
+            value = value in _TRUE
         if not isinstance(value, bool):
             raise UsageError(f"flag --{flag.name} is a switch: true or false, not {value!r}")
         converted: Value = value

@@ -58,6 +58,7 @@ def test_arguments_for_components_keep_their_commas():
         (["--cluster-cidr=1"], "belongs to k3s server"),
         (["--docker"], "--docker is not supported: the stand-in runs containerd"),
         (["--debug=perhaps"], "--debug is a switch"),
+        (["--debug=tRUE"], "--debug is a switch"),
     ],
 )
 def test_what_an_agent_does_not_understand_is_named(words, text):

@@ -1,91 +1,49 @@
-"""The table of environment variables, which the documentation is made of, against what is really read."""
+"""The table of environment variables, which reading, the documentation and /configz share."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from typing import Any
 
 import pytest
 
-from ccm.go import format_duration
-from ccm.hetzner.settings import VARIABLES, Secret, environment
+from ccm.cloud import ShowsEnvironment
+from ccm.hetzner import open_cloud
+from ccm.hetzner.settings import VARIABLES, environment
 from ccm.hetzner.settings.variables import Variables
 
-
-def seconds(default: float | None) -> str:
-    return "" if default is None else format_duration(default)
+TOKEN = "t" * 64
 
 
-class Recorder(Variables):
-    """Notes everything that is asked for."""
+def test_every_variable_of_the_table_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[str] = set()
 
-    asked: dict[str, tuple[str, str]]
+    class Recorder(Variables):
+        def __getitem__(self, name: str) -> Any:
+            asked.add(name)
+            return super().__getitem__(name)
 
-    def text(self, name: str, default: str = "") -> str:
-        self._note(name, "text", default)
-        return super().text(name, default)
-
-    def boolean(self, name: str, *, default: bool) -> bool:
-        self._note(name, "boolean", str(default).lower())
-        return super().boolean(name, default=default)
-
-    def optional_boolean(self, name: str) -> bool | None:
-        self._note(name, "boolean", "")
-        return super().optional_boolean(name)
-
-    def duration(self, name: str, default: float | None) -> float | None:
-        self._note(name, "duration", seconds(default))
-        return super().duration(name, default)
-
-    def integer(self, name: str, default: int | None) -> int | None:
-        self._note(name, "number", "" if default is None else str(default))
-        return super().integer(name, default)
-
-    def choice(self, name: str, allowed: Collection[str], default: str) -> str:
-        self._note(name, " or ".join(allowed), default)
-        return super().choice(name, allowed, default)
-
-    def any_case_choice(self, name: str, allowed: Collection[str]) -> str:
-        self._note(name, " or ".join(allowed), "")
-        return super().any_case_choice(name, allowed)
-
-    def cidr(self, name: str) -> str:
-        self._note(name, "CIDR", "")
-        return super().cidr(name)
-
-    def url(self, name: str, default: str) -> str:
-        self._note(name, "URL", default)
-        return super().url(name, default)
-
-    def address(self, name: str, default: str) -> str:
-        self._note(name, "address", default)
-        return super().address(name, default)
-
-    def secret(self, name: str) -> Secret | None:
-        self._note(name, "secret", "")
-        self._note(f"{name}_FILE", "file", "")
-        return super().secret(name)
-
-    def _note(self, name: str, kind: str, default: str) -> None:
-        # The typed readers ask for the text themselves.
-        self.asked.setdefault(name, (kind, default))
-
-
-def test_the_table_is_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, tuple[str, str]] = {}
-    monkeypatch.setattr(Recorder, "asked", asked, raising=False)
     monkeypatch.setattr(environment, "Variables", Recorder)
-    environment.read({"HCLOUD_TOKEN": "t" * 64, "HCLOUD_NETWORK": "n"})
-    files = {name for name, (kind, _) in asked.items() if kind == "file"}
-    assert files == {f"{one.name}_FILE" for one in VARIABLES if one.kind == "secret"}
-    read = {name: facts for name, facts in asked.items() if name not in files}
-    assert read == {one.name: (one.kind, one.default) for one in VARIABLES}
+    environment.read({"HCLOUD_TOKEN": TOKEN, "HCLOUD_NETWORK": "n"})
+    assert asked == {one.name for one in VARIABLES}
 
 
-def test_every_default_is_accepted_as_it_is_written() -> None:
-    written = {one.name: one.default for one in VARIABLES if one.default}
-    plain = environment.read({"HCLOUD_TOKEN": "t" * 64})
-    told = environment.read({"HCLOUD_TOKEN": "t" * 64} | written)
-    assert told.network == plain.network
-    assert told.instances == plain.instances
-    assert told.load_balancers == plain.load_balancers
-    assert told.robot == plain.robot
+@pytest.mark.parametrize("variable", VARIABLES, ids=lambda one: one.name)
+def test_every_default_is_one_that_can_be_read(variable) -> None:
+    if variable.default:
+        variable.kind.parse(variable.default)
+
+
+def test_what_is_shown_has_defaults_and_no_secrets(tmp_path) -> None:
+    told = {"HCLOUD_TOKEN": TOKEN, "ROBOT_USER_FILE": str(tmp_path / "user"), "HCLOUD_NETWORK": " net "}
+    (tmp_path / "user").write_text("robert")
+    cloud = open_cloud(told | {"HCLOUD_LOAD_BALANCERS_TYPE": ""}, provider="hcloud")
+    assert isinstance(cloud, ShowsEnvironment)
+    shown = cloud.shown_environment()
+    assert list(shown) == [one.name for one in VARIABLES]
+    assert (shown["HCLOUD_TOKEN"], shown["ROBOT_USER"], shown["ROBOT_PASSWORD"]) == (
+        "[secret]",
+        "[secret]",
+        "",
+    )
+    assert (shown["HCLOUD_NETWORK"], shown["HCLOUD_METRICS_ADDRESS"]) == ("net", ":8233")
+    assert not {TOKEN, "robert"} & set(shown.values())

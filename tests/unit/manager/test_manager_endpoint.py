@@ -65,7 +65,8 @@ def _endpoint(server: MemoryTransport, health: Health | None = None, *arguments:
     Counter("things", "Things.", registry=registry).inc()
     flags = parsed("--bind-address=127.0.0.1", f"--secure-port={_free_port()}", *arguments)
     assert flags.problems == ()
-    return Endpoint(flags, health or Health(), registry, Connections(server, server, server))
+    connections = Connections(server, server, server)
+    return Endpoint(flags, health or Health(), registry, connections, {"ACME_FILE": "machines.json"})
 
 
 def _trusting(authority: trustme.CA) -> ssl.SSLContext:
@@ -122,6 +123,7 @@ async def test_metrics_and_configuration(served):
     assert "things_total 1.0" in text
     status, text = await _get(*_at(served, "/configz"), token="prometheus")
     assert '"CloudProvider": {"Name": "fake"' in text
+    assert '"environment": {"ACME_FILE": "machines.json"}' in text
     status, text = await _get(*_at(served, "/metrics/slis"), token="prometheus")
     assert 'kubernetes_healthcheck{name="node",type="readyz"} 0' in text
     assert await _get(*_at(served, "/healthz/ping"), token="prometheus") == (200, "ok")

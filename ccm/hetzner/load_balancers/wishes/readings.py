@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from ipaddress import ip_network
 
-from ccm.hetzner.settings.variables import parse_bool, parse_duration
+from ccm.go import parse_boolean, parse_duration
+from ccm.hetzner.settings.kinds import parse_seconds
 
 
 class Reading(Enum):
@@ -34,7 +35,6 @@ class Reading(Enum):
 
 
 # Only Go's own digits and notation, all of the text.
-_GO_DURATION = re.compile(r"(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
 _GO_NETWORK = re.compile(r"[0-9.]+/[0-9]+")
 
 
@@ -55,11 +55,19 @@ def spelling(reading: Reading, text: str) -> str:
 
 
 def _boolean(text: str) -> str:
-    return text if parse_bool(text) is not None else str(parse_bool(text.lower())).lower()
+    try:
+        parse_boolean(text)
+    except ValueError:
+        return str(parse_boolean(text.lower())).lower()
+    return text
 
 
 def _duration(text: str) -> str:
-    return text if _GO_DURATION.fullmatch(text) else f"{parse_duration(text) or 0:.0f}s"
+    try:
+        parse_duration(text)
+    except ValueError:
+        return f"{parse_seconds(text):.0f}s"
+    return text
 
 
 def _network(text: str) -> str:

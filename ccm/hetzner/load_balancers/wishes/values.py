@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, ip_network
 
+from ccm.go import parse_boolean
 from ccm.hetzner.load_balancers.wishes import selector
 from ccm.hetzner.load_balancers.wishes.readings import Reading
 from ccm.hetzner.load_balancers.wishes.selector import Selector
-from ccm.hetzner.settings.variables import parse_bool, parse_duration
+from ccm.hetzner.settings.kinds import parse_seconds
 
 MOST_ITEMS = 100  # of a list; Let's Encrypt takes so many domains, the largest type half as many certificates
 LONGEST_SELECTOR = 4096
@@ -66,8 +67,11 @@ def seconds(lowest: int, highest: int) -> Kind:
 
     def parse(text: str) -> int | None:
         # The API counts in whole seconds; the official CCM drops what is beyond, as it does in Go.
-        found = parse_duration(text) if len(text) < 40 else None
-        return int(found) if found is not None and lowest <= int(found) <= highest else None
+        try:
+            found = int(parse_seconds(text)) if len(text) < 40 else None
+        except ValueError:
+            return None
+        return found if found is not None and lowest <= found <= highest else None
 
     allowed = f"{lowest} to {highest} seconds, as a number or as a duration like {lowest}s"
     return Kind(allowed, parse, official=Reading.DURATION)
@@ -80,6 +84,13 @@ def choice(*words: str) -> Kind:
         return text.lower() if text.lower() in words else None
 
     return Kind(" or ".join(words), parse, official=Reading.WORD)
+
+
+def _boolean(text: str) -> bool | None:
+    try:
+        return parse_boolean(text.lower())
+    except ValueError:
+        return None
 
 
 def _split(text: str) -> tuple[str, ...] | None:
@@ -149,7 +160,7 @@ def _selector(text: str) -> Selector | None:
         return None
 
 
-BOOLEAN = Kind("true or false", lambda text: parse_bool(text.lower()), official=Reading.BOOLEAN)
+BOOLEAN = Kind("true or false", _boolean, official=Reading.BOOLEAN)
 DOMAIN = Kind("a domain name", _domain, "", Reading.DOMAIN)
 DOMAINS = Kind(f"at most {MOST_ITEMS} domain names with commas", _domains, (), Reading.LIST)
 IPV4 = Kind("an IPv4 address", _ipv4, "")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.go import format_duration, parse_duration
+from ccm.go import format_duration, parse_boolean, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,7 @@ def test_durations_of_go(text, seconds):
         "1_0s",
         "2562048h",
         "9" * 400 + "h",
+        "٣s",
     ],
 )
 def test_no_durations(text):
@@ -57,3 +58,24 @@ def test_format(seconds, text):
 @given(st.integers(-(10**6), 10**6))
 def test_what_is_formatted_parses(seconds):
     assert parse_duration(format_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize("text", ["1", "t", "T", "TRUE", "true", "True"])
+def test_true(text):
+    assert parse_boolean(text) is True
+
+
+@pytest.mark.parametrize("text", ["0", "f", "F", "FALSE", "false", "False"])
+def test_false(text):
+    assert parse_boolean(text) is False
+
+
+@pytest.mark.parametrize("text", ["yes", "on", "tRUE", "", "2", " true"])
+def test_no_booleans(text):
+    with pytest.raises(ValueError, match="neither true nor false"):
+        parse_boolean(text)
+
+
+@given(hours=st.integers(0, 99), minutes=st.integers(0, 59), seconds=st.integers(0, 59))
+def test_parts_add_up(hours, minutes, seconds):
+    assert parse_duration(f"{hours}h{minutes}m{seconds}s") == hours * 3600 + minutes * 60 + seconds

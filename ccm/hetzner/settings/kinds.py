@@ -1,0 +1,149 @@
+"""Kinds of environment variables: how their texts are read. Pure.
+
+What a kind can't read is a problem that ends the start. :class:`LeftOut` is what the official CCM starts with
+all the same: a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import Any
+from urllib.parse import urlsplit
+
+from ccm.go import parse_boolean, parse_duration
+from ccm.hetzner.settings.tenants import EVERY
+
+_WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class LeftOut(ValueError):
+    """A value that is wrong and accepted: it counts as what an empty text amounts to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of variable.
+
+    Attributes:
+        name: As the documentation shows it.
+        parse: From a text that is not empty; raises ValueError with a sentence.
+        unset: What an empty text amounts to.
+    """
+
+    name: str
+    parse: Callable[[str], Any]
+    unset: object = None
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds of a duration in Go's notation (``1m30s``), or of a whole number of seconds.
+
+    Raises:
+        ValueError: this is neither.
+    """
+    try:
+        return float(text) if _WHOLE_NUMBER.fullmatch(text) else parse_duration(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a duration like 30s or 5m") from None
+
+
+def one_of(*words: str, any_case: bool = False) -> Kind:
+    """One of several words, in capitals or not if ``any_case``."""
+    allowed = " or ".join(words)
+
+    def parse(text: str) -> str:
+        word = text.lower() if any_case else text
+        if word not in words:
+            raise ValueError(f"{text!r} is not {allowed}")
+        return word
+
+    return Kind(allowed, parse, "")
+
+
+def seconds_within(lowest: int, highest: int) -> Kind:
+    """A duration in the range that the API takes; None if it is 0 or left out."""
+
+    def parse(text: str) -> float | None:
+        value = parse_seconds(text)
+        _check(value, lowest, highest, " seconds")
+        return value or None
+
+    return Kind("duration", parse)
+
+
+def number_within(lowest: int, highest: int) -> Kind:
+    """A whole number in the range that the API takes; None if it is 0 or left out."""
+
+    def parse(text: str) -> int | None:
+        if not _WHOLE_NUMBER.fullmatch(text):
+            raise ValueError(f"{text!r} is not a whole number")
+        _check(int(text), lowest, highest)
+        return int(text) or None
+
+    return Kind("number", parse)
+
+
+def _check(value: float, lowest: int, highest: int, unit: str = "") -> None:
+    allowed = f"{lowest} to {highest}{unit}"
+    if value and not lowest <= value <= highest:
+        raise LeftOut(f"{value:g} is not {allowed}; it is left out, the API would refuse it")
+
+
+def _boolean(text: str) -> bool:
+    try:
+        return parse_boolean(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not true or false") from None
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in text.split(",")) - {""}
+
+
+def _namespaces(text: str) -> frozenset[str]:
+    names = _words(text)
+    wrong = [repr(name) for name in sorted(names - {EVERY}) if not _NAMESPACE.fullmatch(name)]
+    if wrong:
+        raise ValueError(f"{' and '.join(wrong)} is not the name of a namespace, or * for all")
+    return names
+
+
+def _network(text: str) -> str:
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a network like 10.0.0.0/24") from None
+    return text
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"{text!r} is not an http or https address")
+    return text
+
+
+def _address(text: str) -> str:
+    """``host:port``, where the host may be empty. The official CCM can't listen on another, and goes on."""
+    port = text.rpartition(":")[2] if ":" in text else ""
+    if port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 65536:
+        return text
+    raise LeftOut(f"{text!r} is not an address like :8233 or 127.0.0.1:8233; nothing listens there")
+
+
+TEXT = Kind("text", str, "")
+WORDS = Kind("text", _words, frozenset[str]())
+NAMESPACES = Kind("text", _namespaces, frozenset[str]())
+BOOLEAN = Kind("boolean", _boolean)
+DURATION = Kind("duration", parse_seconds)
+CIDR = Kind("CIDR", _network, "")
+URL = Kind("URL", _url, "")
+ADDRESS = Kind("address", _address, "")
+SECRET = Kind("secret", str)
