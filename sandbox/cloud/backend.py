@@ -136,7 +136,6 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """``"machines"`` or ``"records"``."""
-        ...
 
     async def start(
         self, networks: Sequence[NetworkSpec], machines: Mapping[MachineSpec, bool], events: GuestEvent
@@ -148,75 +147,61 @@ class Backend(Protocol):
             machines: All servers that exist; True means powered on.
             events: Told when the power of a server changes by itself.
         """
-        ...
 
     async def stop(self) -> None:
         """Ends the connection; machines stay up unless :meth:`remove_all` is called."""
-        ...
 
     async def remove_all(self) -> None:
         """Leaves nothing of this site: namespaces, mounts, cgroups, processes, links, routes, files."""
-        ...
 
     async def put_network(self, network: NetworkSpec) -> None:
         """Creates a network or changes its subnets and routes."""
-        ...
 
     async def delete_network(self, network_id: int) -> None:
         """Removes a network; its members are detached already."""
-        ...
 
     async def create_machine(self, machine: MachineSpec) -> None:
         """Makes disk and addresses; does not start the machine."""
-        ...
 
     async def power_on(self, server_id: int) -> None:
         """Starts the machine."""
-        ...
 
     async def power_off(self, server_id: int) -> None:
         """Pulls the plug."""
-        ...
 
     async def shutdown(self, server_id: int) -> None:
         """Asks the guest to power off and returns at once; the event ``"off"`` comes later."""
-        ...
 
     async def reboot(self, server_id: int) -> None:
         """Asks the guest to reboot and returns at once; the event ``"running"`` comes later."""
-        ...
 
     async def reset(self, server_id: int) -> None:
         """Pulls the plug and starts again."""
-        ...
 
     async def attach(self, server_id: int, interface: PrivateInterface, network: NetworkSpec) -> None:
         """Plugs the machine into a network, or changes the alias addresses of a plugged one."""
-        ...
 
     async def detach(self, server_id: int, network_id: int) -> None:
         """Unplugs the machine from a network."""
-        ...
 
     async def delete_machine(self, server_id: int) -> None:
         """Removes the machine with its disk and addresses."""
-        ...
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
         """Creates a load balancer or changes anything of it without cutting connections that can stay."""
-        ...
 
     async def delete_load_balancer(self, load_balancer_id: int) -> None:
         """Removes a load balancer."""
-        ...
 
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
         """Health by (target address, listen port): ``"healthy"``, ``"unhealthy"``; missing is unknown."""
-        ...
 
 
-class RecordsBackend:
-    """Nothing below the API is real: every wish comes true at once and every target is healthy."""
+class RecordsBackend(Backend):
+    """Nothing below the API is real: every wish comes true at once and every target is healthy.
+
+    What is not said here is as in the contract, whose methods do nothing.
+    """
 
     name = "records"
 
@@ -251,39 +236,3 @@ class RecordsBackend:
         if spec is None:
             return {}
         return {(t.address, s.listen_port): "healthy" for t in spec.targets for s in spec.services}
-
-    async def stop(self) -> None:
-        """Nothing to end."""
-
-    async def remove_all(self) -> None:
-        """Nothing to remove."""
-
-    async def put_network(self, network: NetworkSpec) -> None:
-        """Nothing to make."""
-
-    async def delete_network(self, network_id: int) -> None:
-        """Nothing to remove."""
-
-    async def create_machine(self, machine: MachineSpec) -> None:
-        """Nothing to make."""
-
-    async def power_on(self, server_id: int) -> None:
-        """Nothing to start."""
-
-    async def power_off(self, server_id: int) -> None:
-        """Nothing to stop."""
-
-    async def reboot(self, server_id: int) -> None:
-        """Nothing to restart."""
-
-    async def reset(self, server_id: int) -> None:
-        """Nothing to restart."""
-
-    async def attach(self, server_id: int, interface: PrivateInterface, network: NetworkSpec) -> None:
-        """Nothing to plug."""
-
-    async def detach(self, server_id: int, network_id: int) -> None:
-        """Nothing to unplug."""
-
-    async def delete_machine(self, server_id: int) -> None:
-        """Nothing to remove."""

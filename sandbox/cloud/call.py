@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 
 from multidict import MultiMapping
 
+from sandbox.cloud.actions import Action, action_wire
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import NotFound
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.records import Record
+from sandbox.cloud.reply import Reply
 
 R = TypeVar("R", bound=Record)
 
@@ -58,3 +60,51 @@ class Call:
             NotFound: this project has none with this id.
         """
         return self.cloud.store.get(kind, self.project, self.identity("id", kind.KIND))
+
+    def get_free(self, kind: type[R]) -> R:
+        """The object that the path names, if no action changes it.
+
+        Raises:
+            NotFound: this project has none with this id.
+            Locked: one does; networks answer with Conflict.
+        """
+        entry = self.get(kind)
+        self.cloud.actions.check_free(kind.KIND, entry.id)
+        return entry
+
+    def start(
+        self,
+        command: str,
+        *concerned: Record,
+        effect: str = "",
+        after: Action | None = None,
+        **arguments: Any,
+    ) -> Action:
+        """Start an action.
+
+        Args:
+            command: its name in the API.
+            concerned: what it concerns; the first of them is locked.
+            effect: the registered coroutine that makes the change.
+            after: an action that must succeed first.
+            arguments: for the effect; JSON values.
+        """
+        references = [record.reference for record in concerned]
+        return self.cloud.actions.start(
+            command, self.project, references, effect=effect, arguments=arguments, after=after
+        )
+
+    async def wires(self, *actions: Action) -> list[dict[str, Any]]:
+        """Actions as the API shows them, once those that need no time have ended."""
+        await self.cloud.actions.settle()
+        now = self.cloud.now()
+        return [action_wire(action, now) for action in actions]
+
+    async def answer(self, action: Action, status: int = 201) -> Reply:
+        """The usual answer to a change: its action."""
+        (wire,) = await self.wires(action)
+        return Reply(status, {"action": wire})
+
+    async def act(self, command: str, *concerned: Record, effect: str = "", **arguments: Any) -> Reply:
+        """Start an action, as :meth:`start` does, and answer with it."""
+        return await self.answer(self.start(command, *concerned, effect=effect, **arguments))

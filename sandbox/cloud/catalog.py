@@ -5,17 +5,33 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from sandbox.cloud.call import Call
 from sandbox.cloud.collection import listing
-from sandbox.cloud.errors import NotFound
+from sandbox.cloud.errors import InvalidInput, NotFound
 from sandbox.cloud.pagination import sort_entries
 from sandbox.cloud.registry import add_operation
 from sandbox.cloud.reply import Reply
 
-E = TypeVar("E")
 VAT = 1.19
+
+
+class Entry(Protocol):
+    """What can be looked up."""
+
+    @property
+    def id(self) -> int:
+        """Unique in its catalogue."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+
+E = TypeVar("E", bound=Entry)
 
 
 @dataclass(frozen=True)
@@ -89,7 +105,7 @@ class Catalog(Generic[E]):
     Attributes:
         path: for example ``locations``; also the key of listings.
         key: of single objects.
-        entries: all of them, with attributes ``id`` and ``name``.
+        entries: all of them.
         wire: how the API shows one.
         sorts: fields that listings can be sorted by.
         wanted: says whether a query lets an entry through.
@@ -109,19 +125,33 @@ class Catalog(Generic[E]):
 
     async def _list(self, call: Call) -> Reply:
         name = call.query.get("name")
-        entries = [e for e in self.entries if not name or e.name == name]  # type: ignore[attr-defined]
+        entries = [e for e in self.entries if not name or e.name == name]
         entries = [entry for entry in entries if self.wanted(call, entry)]
         entries = sort_entries(entries, call.query.getall("sort", []), self.sorts)
         return listing(call, self.path, entries, lambda entry: self.wire(call, entry))
 
     async def _get(self, call: Call) -> Reply:
         identity = call.identity("id", self.key)
-        for entry in self.entries:
-            if entry.id == identity:  # type: ignore[attr-defined]
-                return Reply(200, {self.key: self.wire(call, entry)})
-        raise NotFound(self.key, identity)
+        entry = self.by_id(identity)
+        if entry is None:
+            raise NotFound(self.key, identity)
+        return Reply(200, {self.key: self.wire(call, entry)})
 
+    def by_id(self, identity: int | None) -> E | None:
+        """The entry with this id, or None."""
+        return next((entry for entry in self.entries if entry.id == identity), None)
 
-def find(entries: Sequence[E], text: str) -> E | None:
-    """The entry with this id or name, or None."""
-    return next((e for e in entries if text in {e.name, str(e.id)}), None)  # type: ignore[attr-defined]
+    def called(self, text: str) -> list[E]:
+        """The entries with this id or name."""
+        return [entry for entry in self.entries if text in {entry.name, str(entry.id)}]
+
+    def find(self, text: str) -> E:
+        """The entry that a request means by an id or a name.
+
+        Raises:
+            InvalidInput: there is none; names the field that is called like the catalogue's key.
+        """
+        if found := self.called(text):
+            return found[0]
+        what = "ISO" if self.key == "iso" else self.key.replace("_", " ")
+        raise InvalidInput({self.key: [f"{what} '{text}' not found"]})

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from sandbox.cloud.actions import Action, action_wire
 from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.errors import InvalidInput, NotFound, UniquenessError
+from sandbox.cloud.errors import Conflict, InvalidInput, NotFound, UniquenessError
+from sandbox.cloud.events import announce
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.labels import parse_selector
 from sandbox.cloud.pagination import read_page, sort_entries
-from sandbox.cloud.records import Record, Reference
+from sandbox.cloud.records import Record
 from sandbox.cloud.registry import add_operation
 from sandbox.cloud.reply import Reply
 
@@ -36,40 +37,24 @@ def created(key: str, value: Any, **more: Any) -> Reply:
     return Reply(201, {key: value, **more})
 
 
-async def action_reply(call: Call, action: Action, status: int = 201) -> Reply:
-    """The usual answer to a change: its action."""
-    await call.cloud.actions.settle()
-    return Reply(status, {"action": action_wire(action, call.cloud.now())})
-
-
-async def actions_reply(call: Call, actions: Iterable[Action], status: int = 201) -> Reply:
-    """The answer to a change with several actions."""
-    await call.cloud.actions.settle()
-    now = call.cloud.now()
-    return Reply(status, {"actions": [action_wire(action, now) for action in actions]})
-
-
-def check_unique(call: Call, kind: type[Record], name: str, own: int | None = None) -> None:
-    """Refuse a name that another object of this kind has.
-
-    Raises:
-        UniquenessError: one has.
-    """
-    if any(other.id != own for other in call.cloud.store.named(kind, call.project, name)):
-        raise UniquenessError(f"{kind.KIND.replace('_', ' ')} name is already used")
-
-
 @dataclass(frozen=True)
 class Resource(Generic[R]):
-    """A resource's place in the API.
+    """A resource's place in the API, from which follows what all resources have.
+
+    These are the listing, GET and PUT of one and, as far as it has them, DELETE and the listings of actions.
 
     Attributes:
-        path: for example ``ssh_keys``; also the key of listings.
+        path: for example ``ssh_keys``; also the key of listings, and the name of the quota.
         kind: class of its records; its ``KIND`` is the key of single objects.
         wire: how the API shows one.
         sorts: fields that listings can be sorted by.
         filters: query parameters with the text that they compare with.
+        longest_name: characters that a name may have.
         name_problem: says what is wrong with a name, or "".
+        flags: booleans that PUT changes besides name and labels.
+        put_conflicts: whether PUT is refused while an action changes the object.
+        check_delete: refuses to remove an object; None where DELETE is no matter of the record alone.
+        actions: whether something of it can be changed by actions.
     """
 
     path: str
@@ -77,23 +62,55 @@ class Resource(Generic[R]):
     wire: Wire[R]
     sorts: Collection[str] = ("id", "name", "created")
     filters: Mapping[str, Filter[R]] = field(default_factory=dict)
+    longest_name: int = 128
     name_problem: Callable[[str], str] = lambda _name: ""
+    flags: Collection[str] = ()
+    put_conflicts: bool = False
+    check_delete: Callable[[Cloud, R], None] | None = None
+    actions: bool = True
 
-    def add_reads(self) -> None:
-        """Answer the listing and GET of one."""
+    def register(self) -> None:
+        """Answer what all resources have."""
+        one = f"/{self.path}/{{id}}"
         add_operation("GET", f"/{self.path}", self._list)
-        add_operation("GET", f"/{self.path}/{{id}}", self._get)
+        add_operation("GET", one, self._get)
+        add_operation("PUT", one, self._update)
+        if self.check_delete is not None:
+            add_operation("DELETE", one, self._delete)
+        if self.actions:
+            add_operation("GET", f"/{self.path}/actions", self._actions)
+            add_operation("GET", f"/{self.path}/actions/{{id}}", self._action)
+            add_operation("GET", f"{one}/actions", self._own_actions)
+            add_operation("GET", f"{one}/actions/{{action_id}}", self._own_action)
 
-    def add_update(self) -> None:
-        """Answer PUT of name and labels."""
-        add_operation("PUT", f"/{self.path}/{{id}}", self._update)
+    def check_new(self, call: Call, name: str) -> None:
+        """Refuse one more object.
 
-    def add_actions(self) -> None:
-        """Answer the listings of actions, of the resource and of one object."""
-        add_operation("GET", f"/{self.path}/actions", self._actions)
-        add_operation("GET", f"/{self.path}/actions/{{id}}", self._action)
-        add_operation("GET", f"/{self.path}/{{id}}/actions", self._own_actions)
-        add_operation("GET", f"/{self.path}/{{id}}/actions/{{action_id}}", self._own_action)
+        Raises:
+            UniquenessError: another one has the name.
+            LimitExceeded: there are as many as may be.
+        """
+        self._check_unique(call, name)
+        call.cloud.check_limit(self.path, call.cloud.store.count(self.kind, call.project))
+
+    def new(self, call: Call, name: str, labels: dict[str, str], **values: Any) -> R:
+        """A new object; the caller keeps it by ``store.put``.
+
+        Args:
+            call: the request.
+            name: free, as :meth:`check_new` says.
+            labels: the user's.
+            values: the fields that only this kind has.
+        """
+        cloud = call.cloud
+        return self.kind(
+            id=cloud.store.new_id(self.kind),
+            project=call.project,
+            name=name,
+            labels=labels,
+            created=cloud.now(),
+            **values,
+        )
 
     def show(self, call: Call, entry: R) -> dict[str, Any]:
         """The API's view of one."""
@@ -122,43 +139,50 @@ class Resource(Generic[R]):
 
     async def _update(self, call: Call) -> Reply:
         entry, fields = call.get(self.kind), call.fields()
-        self.apply_update(call, entry, fields)
+        if self.put_conflicts and call.cloud.actions.locked(self.kind.KIND, entry.id):
+            raise Conflict(self.kind.KIND)
+        values: dict[str, Any] = {name: fields.flag(name, getattr(entry, name)) for name in self.flags}
+        values["name"] = self.read_name(fields) if "name" in fields else entry.name
+        values["labels"] = fields.labels() if "labels" in fields else entry.labels
+        fields.check()
+        if values["name"] != entry.name:
+            self._check_unique(call, values["name"], entry.id)
+        for name, value in values.items():
+            setattr(entry, name, value)
+        call.cloud.store.put(entry)
+        await announce(f"{self.kind.KIND}_changed", call.cloud, entry)
         return Reply(200, {self.kind.KIND: self.wire(call.cloud, entry)})
 
-    def apply_update(self, call: Call, entry: R, fields: Fields) -> None:
-        """Change name and labels as far as the fields have them.
-
-        Raises:
-            InvalidInput: a value is wrong.
-            UniquenessError: the name is taken.
-        """
-        name = self.read_name(fields) if "name" in fields else entry.name
-        labels = fields.labels() if "labels" in fields else entry.labels
-        fields.check()
-        if name != entry.name:
-            check_unique(call, self.kind, name, entry.id)
-        entry.name, entry.labels = name, labels
-        call.cloud.store.put(entry)
+    async def _delete(self, call: Call) -> Reply:
+        entry = call.get(self.kind)
+        if self.check_delete is not None:
+            self.check_delete(call.cloud, entry)
+        call.cloud.store.remove(entry)
+        return Reply(204, None)
 
     def read_name(self, fields: Fields) -> str:
         """The field ``name``, which must be there."""
-        name = fields.text("name", required=True, longest=128)
+        name = fields.text("name", required=True, longest=self.longest_name)
         if name and (problem := self.name_problem(name)):
             fields.wrong("name", problem)
         return name
+
+    def _check_unique(self, call: Call, name: str, own: int | None = None) -> None:
+        if any(other.id != own for other in call.cloud.store.named(self.kind, call.project, name)):
+            raise UniquenessError(f"{self.kind.KIND.replace('_', ' ')} name is already used")
 
     async def _actions(self, call: Call) -> Reply:
         return self._list_actions(call, self._of_resource(call))
 
     async def _own_actions(self, call: Call) -> Reply:
-        own = Reference(self.kind.KIND, call.get(self.kind).id)
+        own = call.get(self.kind).reference
         return self._list_actions(call, [a for a in self._of_resource(call) if own in a.resources])
 
     async def _action(self, call: Call) -> Reply:
         return self._one_action(call, self._of_resource(call), "id")
 
     async def _own_action(self, call: Call) -> Reply:
-        own = Reference(self.kind.KIND, call.get(self.kind).id)
+        own = call.get(self.kind).reference
         return self._one_action(call, [a for a in self._of_resource(call) if own in a.resources], "action_id")
 
     def _of_resource(self, call: Call) -> list[Action]:

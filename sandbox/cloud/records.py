@@ -29,6 +29,20 @@ class Record(msgspec.Struct, kw_only=True):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     created: float = 0.0
 
+    @property
+    def reference(self) -> Reference:
+        """Its kind and id."""
+        return Reference(self.KIND, self.id)
+
+    def common_wire(self) -> dict[str, Any]:
+        """What the API shows of objects of every kind."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "labels": self.labels,
+            "created": timestamp(self.created),
+        }
+
 
 class Reference(msgspec.Struct, frozen=True):
     """Names one object: its kind and id."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import Catalog, find
+from sandbox.cloud.catalog import Catalog
 from sandbox.cloud.collection import listing
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
 from sandbox.cloud.registry import operation
@@ -55,7 +55,7 @@ class Image:
         }
 
 
-IMAGES = (
+_IMAGES = (
     Image(67794396, "ubuntu", "22.04"),
     Image(103908130, "ubuntu", "22.04", "arm"),
     Image(114690387, "debian", "12"),
@@ -71,24 +71,17 @@ IMAGES = (
 )
 
 
-def find_image(text: str, architecture: str, field: str = "image") -> Image:
+def find_image(text: str, architecture: str) -> Image:
     """An image by id, or by name and architecture.
 
     Raises:
         InvalidInput: there is none, or it is for another architecture.
     """
-    suited = [image for image in IMAGES if image.architecture == architecture]
-    image = find(suited, text)
-    if image is None and find(IMAGES, text):
-        raise InvalidInput({field: [f"image '{text}' has incompatible architecture"]})
-    if image is None:
-        raise InvalidInput({field: [f"image '{text}' not found"]})
-    return image
-
-
-def image_by_id(identity: int) -> Image | None:
-    """An image by its id, or None."""
-    return next((image for image in IMAGES if image.id == identity), None)
+    IMAGES.find(text)
+    for image in IMAGES.called(text):
+        if image.architecture == architecture:
+            return image
+    raise InvalidInput({"image": [f"image '{text}' has incompatible architecture"]})
 
 
 def _wanted(call: Call, image: Image) -> bool:
@@ -127,6 +120,7 @@ async def image_action(call: Call) -> Reply:
     raise NotFound("action", call.parameters.get("action_id", call.parameters["id"]))
 
 
-Catalog(
-    "images", "image", IMAGES, lambda _call, entry: entry.wire(), ("id", "name", "created"), _wanted
-).register()
+IMAGES = Catalog(
+    "images", "image", _IMAGES, lambda _call, entry: entry.wire(), ("id", "name", "created"), _wanted
+)
+IMAGES.register()

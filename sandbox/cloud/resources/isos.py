@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import Catalog, find
-from sandbox.cloud.errors import InvalidInput
+from sandbox.cloud.catalog import Catalog
 
 
 @dataclass(frozen=True)
@@ -24,28 +23,15 @@ class Iso:
         return {**vars(self), "type": "public", "deprecation": None}
 
 
-ISOS = (
-    Iso(8637, "virtio-win-0.1.271.iso", "virtio 0.1.271"),
-    Iso(26367, "debian-12.11.0-amd64-netinst.iso", "Debian 12.11 (amd64/netinstall)"),
-    Iso(26368, "debian-12.11.0-arm64-netinst.iso", "Debian 12.11 (arm64/netinstall)", "arm"),
-)
-
-
-def find_iso(text: str) -> Iso:
-    """An ISO image by id or name.
-
-    Raises:
-        InvalidInput: there is none.
-    """
-    iso = find(ISOS, text)
-    if iso is None:
-        raise InvalidInput({"iso": [f"ISO '{text}' not found"]})
-    return iso
-
-
 def _wanted(call: Call, iso: Iso) -> bool:
     architectures = call.query.getall("architecture", [])
     return not architectures or iso.architecture in architectures
 
 
-Catalog("isos", "iso", ISOS, lambda _call, entry: entry.wire(), wanted=_wanted).register()
+_ISOS = (
+    Iso(8637, "virtio-win-0.1.271.iso", "virtio 0.1.271"),
+    Iso(26367, "debian-12.11.0-amd64-netinst.iso", "Debian 12.11 (amd64/netinstall)"),
+    Iso(26368, "debian-12.11.0-arm64-netinst.iso", "Debian 12.11 (arm64/netinstall)", "arm"),
+)
+ISOS = Catalog("isos", "iso", _ISOS, lambda _call, entry: entry.wire(), wanted=_wanted)
+ISOS.register()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.cloud.catalog import EVERYWHERE, Catalog, find, traffic_prices
-from sandbox.cloud.errors import InvalidInput
+from sandbox.cloud.catalog import EVERYWHERE, Catalog, traffic_prices
 
 
 @dataclass(frozen=True)
@@ -28,25 +27,14 @@ class LoadBalancerType:
         return {**values, "description": self.name.upper(), "deprecated": None, "prices": prices}
 
 
-LOAD_BALANCER_TYPES = (
-    LoadBalancerType(1, "lb11", 5, 25, 10, 10_000, 5.39),
-    LoadBalancerType(2, "lb21", 15, 75, 25, 20_000, 14.99),
-    LoadBalancerType(3, "lb31", 30, 150, 50, 40_000, 29.99),
+LOAD_BALANCER_TYPES = Catalog(
+    "load_balancer_types",
+    "load_balancer_type",
+    (
+        LoadBalancerType(1, "lb11", 5, 25, 10, 10_000, 5.39),
+        LoadBalancerType(2, "lb21", 15, 75, 25, 20_000, 14.99),
+        LoadBalancerType(3, "lb31", 30, 150, 50, 40_000, 29.99),
+    ),
+    lambda _call, entry: entry.wire(),
 )
-
-
-def find_load_balancer_type(text: str) -> LoadBalancerType:
-    """A load balancer type by id or name.
-
-    Raises:
-        InvalidInput: there is none.
-    """
-    found = find(LOAD_BALANCER_TYPES, text)
-    if found is None:
-        raise InvalidInput({"load_balancer_type": [f"load balancer type '{text}' not found"]})
-    return found
-
-
-Catalog(
-    "load_balancer_types", "load_balancer_type", LOAD_BALANCER_TYPES, lambda _call, entry: entry.wire()
-).register()
+LOAD_BALANCER_TYPES.register()

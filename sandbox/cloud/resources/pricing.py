@@ -24,11 +24,11 @@ async def pricing(_call: Call) -> Reply:
         "primary_ips": [_addresses("ipv4", 0.5, hourly=True), _addresses("ipv6", 0.0, hourly=True)],
         "server_types": [
             {"id": t.id, "name": t.name, "prices": traffic_prices(t.monthly, t.locations, 20)}
-            for t in SERVER_TYPES
+            for t in SERVER_TYPES.entries
         ],
         "load_balancer_types": [
             {"id": t.id, "name": t.name, "prices": traffic_prices(t.monthly, EVERYWHERE, 20)}
-            for t in LOAD_BALANCER_TYPES
+            for t in LOAD_BALANCER_TYPES.entries
         ],
     }
     return Reply(200, {"pricing": body})

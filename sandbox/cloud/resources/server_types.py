@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import EUROPE, EVERYWHERE, LOCATIONS, Catalog, find, traffic_prices
+from sandbox.cloud.catalog import EUROPE, EVERYWHERE, LOCATIONS, Catalog, traffic_prices
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, InvalidInput
 
@@ -39,7 +39,7 @@ class ServerType:
 _SHARED = "Cost-Optimized"
 _REGULAR = "Regular Performance"
 _DEDICATED = "General Purpose"
-SERVER_TYPES = (
+_SERVER_TYPES = (
     ServerType(1, "cx11", 1, 2, 20, 3.29, _SHARED, EUROPE, deprecated=True),
     ServerType(22, "cpx11", 2, 2, 40, 3.85, _REGULAR, EVERYWHERE),
     ServerType(23, "cpx21", 3, 4, 80, 7.05, _REGULAR, EVERYWHERE),
@@ -106,18 +106,6 @@ def _can_be_had(server_type: ServerType, location: str, sold_out: SoldOut) -> bo
     return offered and (server_type.name, location) not in sold_out
 
 
-def find_server_type(text: str, field: str = "server_type") -> ServerType:
-    """A server type by id or name.
-
-    Raises:
-        InvalidInput: there is none.
-    """
-    server_type = find(SERVER_TYPES, text)
-    if server_type is None:
-        raise InvalidInput({field: [f"server type '{text}' not found"]})
-    return server_type
-
-
 def check_available(cloud: Cloud, server_type: ServerType, location: str) -> None:
     """Refuse a server that can't be had there.
 
@@ -137,4 +125,5 @@ def _wire(call: Call, server_type: ServerType) -> dict[str, Any]:
     return server_type_wire(call.cloud, server_type)
 
 
-Catalog("server_types", "server_type", SERVER_TYPES, _wire).register()
+SERVER_TYPES = Catalog("server_types", "server_type", _SERVER_TYPES, _wire)
+SERVER_TYPES.register()

@@ -29,7 +29,7 @@ from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.firewalls.state import Firewall
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of
 from sandbox.cloud.resources.networks.state import Network, members
-from sandbox.cloud.resources.placement_groups.state import PlacementGroup
+from sandbox.cloud.resources.placement_groups import PlacementGroup
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp
 from sandbox.cloud.resources.servers.state import Server
 from sandbox.cloud.router import Router

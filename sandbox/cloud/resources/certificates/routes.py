@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
+from typing import Any
 
-from sandbox.cloud.actions import Action, action_wire
+from cryptography import x509
+
+from sandbox.cloud.actions import Action
 from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource, action_reply, check_unique
+from sandbox.cloud.collection import Resource, created
 from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.events import announce
 from sandbox.cloud.fields import Fields
-from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import operation
 from sandbox.cloud.reply import Reply
-from sandbox.cloud.resources.certificates.pem import Facts, facts, fits, issue, read
+from sandbox.cloud.resources.certificates.pem import facts, fits, issue, read
 from sandbox.cloud.resources.certificates.state import Certificate, certificate_wire, users
 
+
+def check_unused(cloud: Cloud, certificate: Certificate) -> None:
+    """Refuse to remove a certificate that a load balancer uses, or that is being issued.
+
+    Raises:
+        Locked: an action runs on it.
+        ApiError: ``resource_in_use``; one uses it.
+    """
+    cloud.actions.check_free("certificate", certificate.id)
+    if users(cloud, certificate):
+        raise ApiError("resource_in_use", "certificate still in use by a load balancer")
+
+
 CERTIFICATES = Resource(
-    "certificates", Certificate, certificate_wire, filters={"type": lambda _cloud, entry: entry.type}
+    "certificates",
+    Certificate,
+    certificate_wire,
+    filters={"type": lambda _cloud, entry: entry.type},
+    check_delete=check_unused,
 )
-CERTIFICATES.add_reads()
-CERTIFICATES.add_update()
-CERTIFICATES.add_actions()
+CERTIFICATES.register()
 _DOMAIN = re.compile(r"(?:\*\.)?(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\.)+[a-z]{2,63}", re.IGNORECASE)
 # Names that nobody can own: their issuance fails, so that clients can be tried with failures.
 _FAILING = (".invalid", ".test-fails")
@@ -35,26 +53,17 @@ async def create(call: Call) -> Reply:
     fields, cloud = call.fields(), call.cloud
     name, labels = CERTIFICATES.read_name(fields), fields.labels()
     kind = fields.choice("type", {"uploaded", "managed"}, "uploaded")
-    certificate = Certificate(
-        id=0, project=call.project, name=name, labels=labels, created=cloud.now(), type=kind
-    )
-    if kind == "managed":
-        _read_domains(fields, certificate)
-    else:
-        _read_upload(fields, certificate)
-    check_unique(call, Certificate, name)
-    cloud.check_limit("certificates", cloud.store.count(Certificate, call.project))
-    certificate.id = cloud.store.new_id(Certificate)
+    values = _read_domains(fields) if kind == "managed" else _read_upload(fields)
+    CERTIFICATES.check_new(call, name)
+    certificate = CERTIFICATES.new(call, name, labels, type=kind, **values)
     cloud.store.put(certificate)
     wire = None
     if kind == "managed":
-        action = _order(call, "create_certificate", certificate)
-        await cloud.actions.settle()
-        wire = action_wire(action, cloud.now())
-    return Reply(201, {"certificate": CERTIFICATES.show(call, certificate), "action": wire})
+        (wire,) = await call.wires(_order(call, "create_certificate", certificate))
+    return created("certificate", CERTIFICATES.show(call, certificate), action=wire)
 
 
-def _read_domains(fields: Fields, certificate: Certificate) -> None:
+def _read_domains(fields: Fields) -> dict[str, Any]:
     names = fields.texts("domain_names", required=True)
     if "domain_names" in fields and not names:
         fields.wrong("domain_names", "is too short")
@@ -62,10 +71,10 @@ def _read_domains(fields: Fields, certificate: Certificate) -> None:
         if not _DOMAIN.fullmatch(name):
             fields.wrong("domain_names", f"'{name}' is not a valid domain name")
     fields.check()
-    certificate.domain_names, certificate.issuance = names, "pending"
+    return {"domain_names": names, "issuance": "pending"}
 
 
-def _read_upload(fields: Fields, certificate: Certificate) -> None:
+def _read_upload(fields: Fields) -> dict[str, Any]:
     chain = fields.text("certificate", required=True, longest=100_000)
     key = fields.text("private_key", required=True, longest=100_000)
     parsed = read(chain) if chain else None
@@ -74,74 +83,54 @@ def _read_upload(fields: Fields, certificate: Certificate) -> None:
     if parsed is not None and key and not fits(parsed, key):
         fields.wrong("private_key", "does not fit to the certificate")
     fields.check()
-    if parsed is not None:
-        certificate.private_key = key
-        _fill(certificate, chain, facts(parsed))
+    assert parsed is not None, "a field that is required was there"
+    return _contents(chain, key, parsed)
 
 
-def _fill(certificate: Certificate, chain: str, known: Facts) -> None:
-    certificate.certificate, certificate.fingerprint = chain, known.fingerprint
-    certificate.not_valid_before, certificate.not_valid_after = known.not_valid_before, known.not_valid_after
-    certificate.domain_names = known.domain_names
+def _contents(chain: str, key: str, parsed: x509.Certificate) -> dict[str, Any]:
+    """What a certificate has once it is there."""
+    return {"certificate": chain, "private_key": key, **asdict(facts(parsed))}
 
 
 def _order(call: Call, command: str, certificate: Certificate) -> Action:
     return call.cloud.actions.start(
         command,
         call.project,
-        [Reference("certificate", certificate.id)],
+        [certificate.reference],
         effect="issue_certificate",
         seconds=call.cloud.config.certificate_seconds,
     )
 
 
-@effect("issue_certificate")
-async def issue_effect(cloud: Cloud, action: Action) -> None:
+@effect("issue_certificate", Certificate)
+async def issue_effect(cloud: Cloud, certificate: Certificate, _action: Action) -> None:
     """Issue a managed certificate, unless its domain is one that fails."""
-    certificate = cloud.store.get(Certificate, action.project, action.resources[0].id)
     if failing := [name for name in certificate.domain_names if name.endswith(_FAILING)]:
         text = f"DNS zone not found for domain '{failing[0]}'"
         raise ApiError("dns_zone_not_found", text)
     chain, key = issue(certificate.domain_names, cloud.now())
-    parsed = read(chain)
-    if parsed is not None:
-        certificate.private_key = key
-        _fill(certificate, chain, facts(parsed))
+    for name, value in _contents(chain, key, x509.load_pem_x509_certificate(chain.encode())).items():
+        setattr(certificate, name, value)
     certificate.issuance, certificate.error = "completed", None
     cloud.store.put(certificate)
     await announce("certificate_changed", cloud, certificate)
 
 
-@undo("issue_certificate")
-async def fail(cloud: Cloud, action: Action) -> None:
+@undo("issue_certificate", Certificate)
+async def fail(cloud: Cloud, certificate: Certificate, action: Action) -> None:
     """The certificate shows why it was not issued."""
-    certificate = cloud.store.find(Certificate, action.resources[0].id)
-    if certificate is not None:
-        certificate.issuance = "failed"
-        certificate.error = action.error
-        cloud.store.put(certificate)
+    certificate.issuance, certificate.error = "failed", action.error
+    cloud.store.put(certificate)
 
 
 @operation("POST", "/certificates/{id}/actions/retry")
 async def retry(call: Call) -> Reply:
     """Order a managed certificate again after a failure."""
-    certificate = call.get(Certificate)
-    call.cloud.actions.check_free("certificate", certificate.id)
+    certificate = call.get_free(Certificate)
     if certificate.type != "managed":
         raise ApiError("unsupported_error", "only managed certificates can be retried")
     if certificate.issuance != "failed":
         raise ApiError("unsupported_error", "the certificate's issuance has not failed")
     certificate.issuance, certificate.error = "pending", None
     call.cloud.store.put(certificate)
-    return await action_reply(call, _order(call, "issue_certificate", certificate))
-
-
-@operation("DELETE", "/certificates/{id}")
-async def delete(call: Call) -> Reply:
-    """Remove a certificate that no load balancer uses."""
-    certificate = call.get(Certificate)
-    call.cloud.actions.check_free("certificate", certificate.id)
-    if users(call.cloud, certificate):
-        raise ApiError("resource_in_use", "certificate still in use by a load balancer")
-    call.cloud.store.remove(certificate)
-    return Reply(204, None)
+    return await call.answer(_order(call, "issue_certificate", certificate))

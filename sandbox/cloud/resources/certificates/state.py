@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import msgspec
 
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.records import Record, record, timestamp
-
-USERS_OF: list[Callable[[Cloud, int], list[int]]] = []
-"""Functions that tell which load balancers use a certificate; added when their resource is imported."""
 
 
 @record
@@ -44,19 +40,16 @@ class Certificate(Record):
 
 
 def users(cloud: Cloud, certificate: Certificate) -> list[int]:
-    """Ids of the load balancers that use it."""
-    return [identity for source in USERS_OF for identity in source(cloud, certificate.id)]
+    """Ids of the load balancers that use it: what the index ``certificate`` has of them."""
+    return [balancer.id for balancer in cloud.store.lookup("certificate", certificate.id)]
 
 
 def certificate_wire(cloud: Cloud, certificate: Certificate) -> dict[str, Any]:
     """The certificate as the API shows it."""
     return {
-        "id": certificate.id,
-        "name": certificate.name,
-        "labels": certificate.labels,
+        **certificate.common_wire(),
         "type": certificate.type,
         "certificate": certificate.certificate,
-        "created": timestamp(certificate.created),
         "not_valid_before": _moment(certificate.not_valid_before),
         "not_valid_after": _moment(certificate.not_valid_after),
         "domain_names": certificate.domain_names,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sandbox.cloud.actions import Action, action_wire
+from sandbox.cloud.actions import Action
 from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource, actions_reply, check_unique
-from sandbox.cloud.errors import ApiError, Conflict
+from sandbox.cloud.collection import Resource, created
+from sandbox.cloud.errors import ApiError
 from sandbox.cloud.events import reaction
 from sandbox.cloud.fields import Fields
 from sandbox.cloud.labels import parse_selector
@@ -16,13 +16,24 @@ from sandbox.cloud.records import Record, Reference
 from sandbox.cloud.registry import operation
 from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.firewalls.rules import read_rules
-from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire, selected
-from sandbox.cloud.resources.servers.state import Server
+from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire
+from sandbox.cloud.resources.servers.state import Server, selected
 
-FIREWALLS = Resource("firewalls", Firewall, firewall_wire)
-FIREWALLS.add_reads()
-FIREWALLS.add_actions()
 MAXIMUM_PER_SERVER = 5
+
+
+def check_unused(_cloud: Cloud, firewall: Firewall) -> None:
+    """Refuse to remove a firewall that applies to anything.
+
+    Raises:
+        ApiError: ``resource_in_use``; it does.
+    """
+    if firewall.servers or firewall.selectors:
+        raise ApiError("resource_in_use", f"firewall with ID '{firewall.id}' is still in use")
+
+
+FIREWALLS = Resource("firewalls", Firewall, firewall_wire, put_conflicts=True, check_delete=check_unused)
+FIREWALLS.register()
 
 
 def _not_found(text: str, status: int = 404) -> ApiError:
@@ -53,7 +64,7 @@ def _read_targets(call: Call, fields: Fields, name: str, *, required: bool) -> t
 
 
 def _start(call: Call, command: str, firewall: Firewall, servers: Iterable[int]) -> list[Action]:
-    own = Reference("firewall", firewall.id)
+    own = firewall.reference
     resources = [[own, Reference("server", identity)] for identity in servers] or [[own]]
     return [call.cloud.actions.start(command, call.project, each, locks=[own]) for each in resources]
 
@@ -67,50 +78,20 @@ def _set_and_apply(call: Call, firewall: Firewall) -> list[Action]:
 @operation("POST", "/firewalls")
 async def create(call: Call) -> Reply:
     """Make a firewall, with rules and servers if given."""
-    fields, store = call.fields(), call.cloud.store
+    fields = call.fields()
     name, labels, rules = FIREWALLS.read_name(fields), fields.labels(), read_rules(fields)
     servers, selectors = _read_targets(call, fields, "apply_to", required=False)
-    check_unique(call, Firewall, name)
-    call.cloud.check_limit("firewalls", store.count(Firewall, call.project))
-    firewall = Firewall(
-        id=store.new_id(Firewall),
-        project=call.project,
-        name=name,
-        labels=labels,
-        created=call.cloud.now(),
-        rules=rules,
-    )
+    FIREWALLS.check_new(call, name)
+    firewall = FIREWALLS.new(call, name, labels, rules=rules)
     _add(call.cloud, firewall, servers, selectors)
-    actions = _set_and_apply(call, firewall)
-    await call.cloud.actions.settle()
-    wires = [action_wire(action, call.cloud.now()) for action in actions]
-    return Reply(201, {"firewall": FIREWALLS.show(call, firewall), "actions": wires})
+    actions = await call.wires(*_set_and_apply(call, firewall))
+    return created("firewall", FIREWALLS.show(call, firewall), actions=actions)
 
 
 def _add(cloud: Cloud, firewall: Firewall, servers: Sequence[int], selectors: Sequence[str] = ()) -> None:
     firewall.servers = [*firewall.servers, *servers]
     firewall.selectors = [*firewall.selectors, *selectors]
     cloud.store.put(firewall)
-
-
-@operation("PUT", "/firewalls/{id}")
-async def update(call: Call) -> Reply:
-    """Change name and labels, unless something else is being changed."""
-    firewall = call.get(Firewall)
-    if call.cloud.actions.locked("firewall", firewall.id):
-        raise Conflict("firewall")
-    FIREWALLS.apply_update(call, firewall, call.fields())
-    return Reply(200, {"firewall": FIREWALLS.show(call, firewall)})
-
-
-@operation("DELETE", "/firewalls/{id}")
-async def delete(call: Call) -> Reply:
-    """Remove a firewall that applies to nothing."""
-    firewall = call.get(Firewall)
-    if firewall.servers or firewall.selectors:
-        raise ApiError("resource_in_use", f"firewall with ID '{firewall.id}' is still in use")
-    call.cloud.store.remove(firewall)
-    return Reply(204, None)
 
 
 @operation("POST", "/firewalls/{id}/actions/set_rules")
@@ -121,7 +102,7 @@ async def set_rules(call: Call) -> Reply:
     fields.check()
     firewall.rules = rules
     call.cloud.store.put(firewall)
-    return await actions_reply(call, _set_and_apply(call, firewall))
+    return created("actions", await call.wires(*_set_and_apply(call, firewall)))
 
 
 @operation("POST", "/firewalls/{id}/actions/apply_to_resources")
@@ -134,7 +115,7 @@ async def apply(call: Call) -> Reply:
     for identity in servers:
         _check_count(call.cloud, call.project, identity)
     _add(call.cloud, firewall, servers, selectors)
-    return await actions_reply(call, _start(call, "apply_firewall", firewall, servers))
+    return created("actions", await call.wires(*_start(call, "apply_firewall", firewall, servers)))
 
 
 def _check_count(cloud: Cloud, project: str, server: int) -> None:
@@ -151,9 +132,8 @@ async def remove(call: Call) -> Reply:
     firewall = call.get(Firewall)
     servers, selectors = _read_targets(call, call.fields(), "remove_from", required=True)
     strangers = set(servers) - set(firewall.servers)
-    if strangers & {
-        server.id for text in firewall.selectors for server in selected(call.cloud, firewall, text)
-    }:
+    by_label = {s.id for text in firewall.selectors for s in selected(call.cloud, call.project, text)}
+    if strangers & by_label:
         text = "firewall is applied via a label selector and cannot be removed manually"
         raise ApiError("firewall_managed_by_label_selector", text)
     if strangers or set(selectors) - set(firewall.selectors):
@@ -161,7 +141,7 @@ async def remove(call: Call) -> Reply:
     firewall.servers = [identity for identity in firewall.servers if identity not in servers]
     firewall.selectors = [text for text in firewall.selectors if text not in selectors]
     call.cloud.store.put(firewall)
-    return await actions_reply(call, _start(call, "remove_firewall", firewall, servers))
+    return created("actions", await call.wires(*_start(call, "remove_firewall", firewall, servers)))
 
 
 @reaction("server_wants_firewalls")

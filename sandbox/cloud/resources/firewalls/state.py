@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
 
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.labels import parse_selector
-from sandbox.cloud.records import Record, record, timestamp
-from sandbox.cloud.resources.servers.state import FIREWALLS_OF, Server
+from sandbox.cloud.records import Record, record
+from sandbox.cloud.resources.servers.state import FIREWALLS_OF, Server, selected
 
 
 @record
@@ -25,13 +24,6 @@ class Firewall(Record):
     selectors: list[str] = msgspec.field(default_factory=list)
 
 
-def selected(cloud: Cloud, firewall: Firewall, selector: str) -> Iterator[Server]:
-    """The servers that a selector of the firewall means now."""
-    parsed = parse_selector(selector)
-    servers = cloud.store.of(Server, firewall.project)
-    return (server for server in servers if parsed.matches(server.labels))
-
-
 def firewall_wire(cloud: Cloud, firewall: Firewall) -> dict[str, Any]:
     """The firewall as the API shows it."""
     by_id = [{"type": "server", "server": {"id": identity}} for identity in firewall.servers]
@@ -41,16 +33,13 @@ def firewall_wire(cloud: Cloud, firewall: Firewall) -> dict[str, Any]:
             "label_selector": {"selector": selector},
             "applied_to_resources": [
                 {"type": "server", "server": {"id": server.id}}
-                for server in selected(cloud, firewall, selector)
+                for server in selected(cloud, firewall.project, selector)
             ],
         }
         for selector in firewall.selectors
     ]
     return {
-        "id": firewall.id,
-        "name": firewall.name,
-        "labels": firewall.labels,
-        "created": timestamp(firewall.created),
+        **firewall.common_wire(),
         "rules": firewall.rules,
         "applied_to": [*by_id, *by_label],
     }

@@ -10,13 +10,11 @@ from sandbox.cloud.actions import Action
 from sandbox.cloud.call import Call
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import action_reply
 from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import operation
 from sandbox.cloud.reply import Reply
-from sandbox.cloud.resources.load_balancer_types import find_load_balancer_type
+from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.create import ALGORITHMS, check_services, check_target_count
 from sandbox.cloud.resources.load_balancers.services import find_service, read_service
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of
@@ -27,10 +25,9 @@ from sandbox.cloud.resources.primary_ips.routes import read_dns_ptr
 from sandbox.cloud.resources.primary_ips.state import default_name
 
 
-@effect("change_load_balancer")
-async def change_effect(cloud: Cloud, action: Action) -> None:
+@effect("change_load_balancer", LoadBalancer)
+async def change_effect(cloud: Cloud, balancer: LoadBalancer, action: Action) -> None:
     """Give the record the values in the arguments once the backend has followed."""
-    balancer = cloud.store.get(LoadBalancer, action.project, action.resources[0].id)
     values = {**msgspec.to_builtins(balancer), **action.arguments}
     wanted = msgspec.convert(values, LoadBalancer)
     await apply(cloud, wanted)
@@ -39,41 +36,21 @@ async def change_effect(cloud: Cloud, action: Action) -> None:
     cloud.store.put(balancer)
 
 
-@undo("change_load_balancer")
-async def forget_attachment(cloud: Cloud, action: Action) -> None:
+@undo("change_load_balancer", LoadBalancer)
+async def forget_attachment(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
     """A place in a network that was only reserved becomes free again."""
-    balancer = cloud.store.find(LoadBalancer, action.resources[0].id)
-    if balancer is not None:
-        balancer.attachments = [a for a in balancer.attachments if a.status != "attaching"]
-        cloud.store.put(balancer)
-
-
-def _free(call: Call) -> LoadBalancer:
-    balancer = call.get(LoadBalancer)
-    call.cloud.actions.check_free("load_balancer", balancer.id)
-    return balancer
+    balancer.attachments = [a for a in balancer.attachments if a.status != "attaching"]
+    cloud.store.put(balancer)
 
 
 async def _change(call: Call, command: str, balancer: LoadBalancer, **values: Any) -> Reply:
-    action = call.cloud.actions.start(
-        command,
-        call.project,
-        [Reference("load_balancer", balancer.id)],
-        effect="change_load_balancer",
-        arguments=msgspec.to_builtins(values),
-    )
-    return await action_reply(call, action)
-
-
-def network_of(balancer: LoadBalancer) -> int | None:
-    """The network that it is attached to, or None."""
-    return balancer.attachments[0].network if balancer.attachments else None
+    return await call.act(command, balancer, effect="change_load_balancer", **msgspec.to_builtins(values))
 
 
 @operation("POST", "/load_balancers/{id}/actions/add_service")
 async def add_service(call: Call) -> Reply:
     """Listen on one more port."""
-    balancer, fields = _free(call), call.fields()
+    balancer, fields = call.get_free(LoadBalancer), call.fields()
     service = read_service(fields)
     fields.check()
     services = [*balancer.services, service]
@@ -84,7 +61,7 @@ async def add_service(call: Call) -> Reply:
 @operation("POST", "/load_balancers/{id}/actions/update_service")
 async def update_service(call: Call) -> Reply:
     """Change the service on a port; what the request leaves out stays."""
-    balancer, fields = _free(call), call.fields()
+    balancer, fields = call.get_free(LoadBalancer), call.fields()
     present = find_service(balancer.services, fields.number("listen_port"))
     service = read_service(fields, present)
     fields.check()
@@ -96,7 +73,7 @@ async def update_service(call: Call) -> Reply:
 @operation("POST", "/load_balancers/{id}/actions/delete_service")
 async def delete_service(call: Call) -> Reply:
     """Stop listening on a port."""
-    balancer, fields = _free(call), call.fields()
+    balancer, fields = call.get_free(LoadBalancer), call.fields()
     listen_port = fields.number("listen_port", required=True)
     fields.check()
     gone = find_service(balancer.services, listen_port)
@@ -107,10 +84,10 @@ async def delete_service(call: Call) -> Reply:
 @operation("POST", "/load_balancers/{id}/actions/add_target")
 async def add_target(call: Call) -> Reply:
     """Send traffic to one more server, label or address."""
-    balancer, fields = _free(call), call.fields()
+    balancer, fields = call.get_free(LoadBalancer), call.fields()
     target = read_target(fields)
     fields.check()
-    check_target(call, target, balancer.targets, network_of(balancer), public=balancer.public_enabled)
+    check_target(call, target, balancer)
     check_target_count(balancer, len(balancer.targets) + 1)
     return await _change(call, "add_target", balancer, targets=[*balancer.targets, target])
 
@@ -118,7 +95,7 @@ async def add_target(call: Call) -> Reply:
 @operation("POST", "/load_balancers/{id}/actions/remove_target")
 async def remove_target(call: Call) -> Reply:
     """Send no more traffic to a target."""
-    balancer, fields = _free(call), call.fields()
+    balancer, fields = call.get_free(LoadBalancer), call.fields()
     target = read_target(fields)
     fields.check()
     targets = [other for other in balancer.targets if not other.same(target)]
@@ -130,7 +107,7 @@ async def remove_target(call: Call) -> Reply:
 @operation("POST", "/load_balancers/{id}/actions/attach_to_network")
 async def attach(call: Call) -> Reply:
     """Attach to a network; it can be in one only."""
-    balancer, fields = _free(call), call.fields()
+    balancer, fields = call.get_free(LoadBalancer), call.fields()
     identity = fields.number("network", required=True)
     ip, ip_range = fields.address("ip"), fields.network("ip_range")
     fields.check()
@@ -149,10 +126,10 @@ async def attach(call: Call) -> Reply:
 @operation("POST", "/load_balancers/{id}/actions/detach_from_network")
 async def detach(call: Call) -> Reply:
     """Leave the network; targets with private addresses get no more traffic."""
-    balancer, fields = _free(call), call.fields()
+    balancer, fields = call.get_free(LoadBalancer), call.fields()
     identity = fields.number("network", required=True)
     fields.check()
-    if network_of(balancer) != identity:
+    if balancer.network != identity:
         raise ApiError(
             "load_balancer_not_attached_to_network", "load balancer is not attached to the network"
         )
@@ -162,7 +139,7 @@ async def detach(call: Call) -> Reply:
 @operation("POST", "/load_balancers/{id}/actions/change_algorithm")
 async def change_algorithm(call: Call) -> Reply:
     """Distribute traffic in another way."""
-    balancer, fields = _free(call), call.fields()
+    balancer, fields = call.get_free(LoadBalancer), call.fields()
     algorithm = fields.choice("type", ALGORITHMS, required=True)
     fields.check()
     return await _change(call, "change_algorithm", balancer, algorithm=algorithm)
@@ -171,10 +148,10 @@ async def change_algorithm(call: Call) -> Reply:
 @operation("POST", "/load_balancers/{id}/actions/change_type")
 async def change_type(call: Call) -> Reply:
     """Become larger or smaller, as far as what is there fits."""
-    balancer, fields = _free(call), call.fields()
+    balancer, fields = call.get_free(LoadBalancer), call.fields()
     name = fields.reference("load_balancer_type", required=True)
     fields.check()
-    kind = find_load_balancer_type(name)
+    kind = LOAD_BALANCER_TYPES.find(name)
     certificates = {identity for service in balancer.services for identity in certificates_of(service)}
     fits = (
         len(balancer.services) <= kind.max_services
@@ -190,13 +167,13 @@ async def change_type(call: Call) -> Reply:
 @operation("POST", "/load_balancers/{id}/actions/enable_public_interface")
 async def enable_public_interface(call: Call) -> Reply:
     """Answer on the public addresses."""
-    return await _change(call, "enable_public_interface", _free(call), public_enabled=True)
+    return await _change(call, "enable_public_interface", call.get_free(LoadBalancer), public_enabled=True)
 
 
 @operation("POST", "/load_balancers/{id}/actions/disable_public_interface")
 async def disable_public_interface(call: Call) -> Reply:
     """Answer on the private address only."""
-    balancer = _free(call)
+    balancer = call.get_free(LoadBalancer)
     if not balancer.attachments:
         raise ApiError("load_balancer_not_attached_to_network", "load balancer is not attached to a network")
     if any(not target.use_private_ip for target in balancer.targets if target.type != "ip"):
@@ -208,7 +185,7 @@ async def disable_public_interface(call: Call) -> Reply:
 @operation("POST", "/load_balancers/{id}/actions/change_dns_ptr")
 async def change_dns_ptr(call: Call) -> Reply:
     """Set or reset the reverse name of one of its addresses."""
-    balancer, fields = _free(call), call.fields()
+    balancer, fields = call.get_free(LoadBalancer), call.fields()
     ip, name = read_dns_ptr(fields, {balancer.ipv4, balancer.ipv6})
     fields.check()
     names = {key: value for key, value in balancer.dns_ptr.items() if key != ip}
@@ -220,7 +197,7 @@ async def change_dns_ptr(call: Call) -> Reply:
 @operation("POST", "/load_balancers/{id}/actions/change_protection")
 async def change_protection(call: Call) -> Reply:
     """Protect against deletion, or not."""
-    balancer, fields = _free(call), call.fields()
+    balancer, fields = call.get_free(LoadBalancer), call.fields()
     wanted = fields.flag("delete", balancer.protected)
     fields.check()
     return await _change(call, "change_protection", balancer, protected=wanted)

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.labels import parse_selector
-from sandbox.cloud.resources.servers.state import Server, address
+from sandbox.cloud.resources.servers.state import Server, address, selected
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -45,8 +44,7 @@ def selected_servers(cloud: Cloud, project: str, target: Target) -> list[Server]
         server = cloud.store.find(Server, target.server or 0)
         return [] if server is None else [server]
     if target.type == "label_selector":
-        selector = parse_selector(target.selector)
-        return [server for server in cloud.store.of(Server, project) if selector.matches(server.labels)]
+        return selected(cloud, project, target.selector)
     return []
 
 

@@ -1,24 +1,16 @@
-"""Reading, renaming and deleting load balancers."""
+"""Deleting load balancers, and their metrics."""
 
 from __future__ import annotations
 
 from sandbox.cloud.actions import Action
 from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource, action_reply
-from sandbox.cloud.effects import effect
+from sandbox.cloud.effects import removal
 from sandbox.cloud.errors import Protected
 from sandbox.cloud.metrics import flat_metrics
-from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import operation
 from sandbox.cloud.reply import Reply
-from sandbox.cloud.resources.load_balancers.create import name_problem
-from sandbox.cloud.resources.load_balancers.state import LoadBalancer, load_balancer_wire
-
-LOAD_BALANCERS = Resource("load_balancers", LoadBalancer, load_balancer_wire, name_problem=name_problem)
-LOAD_BALANCERS.add_reads()
-LOAD_BALANCERS.add_update()
-LOAD_BALANCERS.add_actions()
+from sandbox.cloud.resources.load_balancers.state import LoadBalancer
 
 SERIES = {
     "open_connections": ("open_connections",),
@@ -31,23 +23,15 @@ SERIES = {
 @operation("DELETE", "/load_balancers/{id}")
 async def delete(call: Call) -> Reply:
     """Remove a load balancer; official clients expect an action since the autumn of 2026."""
-    balancer = call.get(LoadBalancer)
-    call.cloud.actions.check_free("load_balancer", balancer.id)
+    balancer = call.get_free(LoadBalancer)
     if balancer.protected:
         raise Protected("load_balancer")
-    resources = [Reference("load_balancer", balancer.id)]
-    action = call.cloud.actions.start(
-        "delete_load_balancer", call.project, resources, effect="delete_load_balancer"
-    )
-    return await action_reply(call, action)
+    return await call.act("delete_load_balancer", balancer, effect="delete_load_balancer")
 
 
-@effect("delete_load_balancer")
-async def delete_effect(cloud: Cloud, action: Action) -> None:
+@removal("delete_load_balancer", LoadBalancer)
+async def delete_effect(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
     """Remove it from the world below, then the record."""
-    balancer = cloud.store.find(LoadBalancer, action.resources[0].id)
-    if balancer is None:
-        return
     async with cloud.exclusive("load_balancer", balancer.id):
         await cloud.backend.delete_load_balancer(balancer.id)
         cloud.applied.pop(("load_balancer", balancer.id), None)

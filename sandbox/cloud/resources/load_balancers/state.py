@@ -8,12 +8,11 @@ import msgspec
 
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import index, record, timestamp
-from sandbox.cloud.resources.certificates.state import USERS_OF
-from sandbox.cloud.resources.load_balancer_types import find_load_balancer_type
+from sandbox.cloud.collection import Resource
+from sandbox.cloud.records import index, record
+from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.resolve import Target, health_of, selected_servers
 from sandbox.cloud.resources.networks.state import Holder, addresses_of, networks_of
-from sandbox.cloud.resources.servers.state import LOAD_BALANCERS_OF, Server
 
 INCLUDED_TRAFFIC = 20 * 1024**4
 
@@ -49,6 +48,11 @@ class LoadBalancer(Holder):
     targets: list[Target] = msgspec.field(default_factory=list)
     protected: bool = False
 
+    @property
+    def network(self) -> int | None:
+        """The network that it is attached to, or None."""
+        return self.attachments[0].network if self.attachments else None
+
 
 index("network_members", LoadBalancer.KIND)(networks_of)
 index("network_addresses", LoadBalancer.KIND)(addresses_of)
@@ -59,20 +63,14 @@ def _addresses(balancer: LoadBalancer) -> list[str]:
     return [balancer.ipv4]
 
 
-def _of_server(cloud: Cloud, server: Server) -> list[Any]:
-    return [
-        balancer.id
-        for balancer in cloud.store.of(LoadBalancer, server.project)
-        if any(target.server == server.id for target in balancer.targets)
-    ]
+@index("target", LoadBalancer.KIND)
+def _target_servers(balancer: LoadBalancer) -> set[int]:
+    return {target.server for target in balancer.targets if target.server is not None}
 
 
-def _users_of_certificate(cloud: Cloud, certificate: int) -> list[int]:
-    return [
-        balancer.id
-        for balancer in cloud.store.all(LoadBalancer)
-        if any(certificate in certificates_of(service) for service in balancer.services)
-    ]
+@index("certificate", LoadBalancer.KIND)
+def _certificates(balancer: LoadBalancer) -> set[int]:
+    return {identity for service in balancer.services for identity in certificates_of(service)}
 
 
 def certificates_of(service: dict[str, Any]) -> list[int]:
@@ -81,16 +79,11 @@ def certificates_of(service: dict[str, Any]) -> list[int]:
     return found
 
 
-LOAD_BALANCERS_OF.append(_of_server)
-USERS_OF.append(_users_of_certificate)
-
-
 def load_balancer_wire(cloud: Cloud, balancer: LoadBalancer) -> dict[str, Any]:
     """The load balancer as the API shows it."""
     attached = [a for a in balancer.attachments if a.status != "attaching"]
     return {
-        "id": balancer.id,
-        "name": balancer.name,
+        **balancer.common_wire(),
         "public_net": {
             "enabled": balancer.public_enabled,
             "ipv4": {"ip": balancer.ipv4, "dns_ptr": balancer.dns_ptr.get(balancer.ipv4)},
@@ -98,10 +91,8 @@ def load_balancer_wire(cloud: Cloud, balancer: LoadBalancer) -> dict[str, Any]:
         },
         "private_net": [{"network": a.network, "ip": a.ip} for a in attached],
         "location": LOCATIONS[balancer.location].wire(),
-        "load_balancer_type": find_load_balancer_type(balancer.type).wire(),
+        "load_balancer_type": LOAD_BALANCER_TYPES.find(balancer.type).wire(),
         "protection": {"delete": balancer.protected},
-        "labels": balancer.labels,
-        "created": timestamp(balancer.created),
         "services": balancer.services,
         "targets": [_target_wire(cloud, balancer, target) for target in balancer.targets],
         "algorithm": {"type": balancer.algorithm},
@@ -113,7 +104,6 @@ def load_balancer_wire(cloud: Cloud, balancer: LoadBalancer) -> dict[str, Any]:
 
 def _target_wire(cloud: Cloud, balancer: LoadBalancer, target: Target) -> dict[str, Any]:
     ports = [service["listen_port"] for service in balancer.services]
-    network = balancer.attachments[0].network if balancer.attachments else None
     if target.type == "ip":
         health = health_of(cloud, balancer.id, ports, target.ip)
         return {"type": "ip", "ip": {"ip": target.ip}, "health_status": health}
@@ -123,7 +113,7 @@ def _target_wire(cloud: Cloud, balancer: LoadBalancer, target: Target) -> dict[s
             "type": "server",
             "server": {"id": server.id},
             "health_status": health_of(
-                cloud, balancer.id, ports, target.address_of(cloud, server, network), server
+                cloud, balancer.id, ports, target.address_of(cloud, server, balancer.network), server
             ),
             "use_private_ip": target.use_private_ip,
         }
@@ -137,3 +127,12 @@ def _target_wire(cloud: Cloud, balancer: LoadBalancer, target: Target) -> dict[s
         "targets": wires,
         "use_private_ip": target.use_private_ip,
     }
+
+
+def name_problem(name: str) -> str:
+    """What is wrong with a load balancer's name, or ""."""
+    return "must not begin or end with a space" if name != name.strip() else ""
+
+
+LOAD_BALANCERS = Resource("load_balancers", LoadBalancer, load_balancer_wire, name_problem=name_problem)
+LOAD_BALANCERS.register()

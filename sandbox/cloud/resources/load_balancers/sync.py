@@ -16,7 +16,7 @@ from sandbox.cloud.backend import (
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.events import reaction
 from sandbox.cloud.resources.certificates.state import Certificate
-from sandbox.cloud.resources.load_balancer_types import find_load_balancer_type
+from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.resolve import selected_servers
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of
 from sandbox.cloud.resources.networks.state import Network
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 def load_balancer_spec(cloud: Cloud, balancer: LoadBalancer) -> LoadBalancerSpec:
     """The load balancer as the backend sees it: label selectors resolved, certificates included."""
-    kind = find_load_balancer_type(balancer.type)
+    kind = LOAD_BALANCER_TYPES.find(balancer.type)
     return LoadBalancerSpec(
         id=balancer.id,
         name=balancer.name,
@@ -80,12 +80,11 @@ def _health_check(check: dict[str, Any]) -> HealthCheck:
 
 
 def _targets(cloud: Cloud, balancer: LoadBalancer) -> Iterator[LoadBalancerTarget]:
-    network = balancer.attachments[0].network if balancer.attachments else None
     for target in balancer.targets:
         if target.type == "ip":
             yield LoadBalancerTarget(target.ip, private=False, server_id=None)
         for server in selected_servers(cloud, balancer.project, target):
-            if ip := target.address_of(cloud, server, network):
+            if ip := target.address_of(cloud, server, balancer.network):
                 yield LoadBalancerTarget(ip, private=target.use_private_ip, server_id=server.id)
 
 

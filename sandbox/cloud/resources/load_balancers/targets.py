@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network
 
 from sandbox.cloud.call import Call
@@ -35,38 +34,34 @@ def read_target(fields: Fields) -> Target:
     return Target("ip", ip=str(ip))
 
 
-def check_target(
-    call: Call, target: Target, present: Sequence[Target], network: int | None, *, public: bool
-) -> None:
+def check_target(call: Call, target: Target, balancer: LoadBalancer) -> None:
     """Refuse a target that can't get traffic, or is there already.
 
     Args:
         call: the request.
         target: the new one.
-        present: the load balancer's other targets.
-        network: that the load balancer is attached to, or None.
-        public: whether its public interface is enabled.
+        balancer: whose it shall be.
 
     Raises:
         ApiError: with Hetzner's code for the reason.
         InvalidInput: the label selector is none.
         NotFound: there is no such server.
     """
-    if any(target.same(other) for other in present):
+    if any(target.same(other) for other in balancer.targets):
         raise ApiError("target_already_defined", "target already defined")
     if target.type == "ip":
-        _check_ip(call, IPv4Address(target.ip), network, public=public)
+        _check_ip(call, IPv4Address(target.ip), balancer)
         return
-    if target.use_private_ip and network is None:
+    if target.use_private_ip and balancer.network is None:
         raise ApiError("load_balancer_not_attached_to_network", "load balancer is not attached to a network")
-    if not target.use_private_ip and not public:
+    if not target.use_private_ip and not balancer.public_enabled:
         text = "the load balancer's public network interface is disabled"
         raise ApiError("load_balancer_public_interface_disabled", text)
     if target.type == "label_selector":
         parse_selector(target.selector)
         return
     server = call.cloud.store.get(Server, call.project, target.server or 0)
-    if target.address_of(call.cloud, server, network) is None:
+    if target.address_of(call.cloud, server, balancer.network) is None:
         where = "private" if target.use_private_ip else "public"
         reason = (
             "is not attached to the same network as the load balancer"
@@ -79,22 +74,23 @@ def check_target(
 @reaction("server_loses_ipv4")
 async def keep_address(cloud: Cloud, server: Server) -> None:
     """Refuse to take the address of a target."""
-    targets = [target for lb in cloud.store.of(LoadBalancer, server.project) for target in lb.targets]
+    balancers = cloud.store.of(LoadBalancer, server.project)
+    targets = [target for balancer in balancers for target in balancer.targets]
     if any(target.server == server.id and not target.use_private_ip for target in targets):
         raise ApiError(
             "server_is_load_balancer_target", "the server's IPv4 address is a load balancer target"
         )
 
 
-def _check_ip(call: Call, ip: IPv4Address, network: int | None, *, public: bool) -> None:
+def _check_ip(call: Call, ip: IPv4Address, balancer: LoadBalancer) -> None:
     if not is_private(IPv4Network(ip)):
         if str(ip) not in robot_addresses(call.cloud):
             raise ApiError("ip_not_owned", f"ip '{ip}' is not owned by the project owner")
-        if not public:
+        if not balancer.public_enabled:
             text = "the load balancer's public network interface is disabled"
             raise ApiError("load_balancer_public_interface_disabled", text)
         return
-    found = call.cloud.store.find(Network, network) if network is not None else None
+    found = call.cloud.store.find(Network, balancer.network or 0)
     if found is None:
         raise ApiError("load_balancer_not_attached_to_network", "load balancer is not attached to a network")
     ranges = [IPv4Network(subnet.ip_range) for subnet in found.subnets if subnet.type == "vswitch"]

@@ -10,10 +10,8 @@ import msgspec
 from sandbox.cloud.actions import Action
 from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import action_reply
 from sandbox.cloud.effects import effect
-from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
-from sandbox.cloud.records import Reference
+from sandbox.cloud.errors import ApiError, InvalidInput
 from sandbox.cloud.registry import operation
 from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.networks.addressing import range_problem
@@ -21,12 +19,9 @@ from sandbox.cloud.resources.networks.routes import read_route, read_subnet
 from sandbox.cloud.resources.networks.state import Network, NetworkRoute, Subnet, members, network_spec
 
 
-@effect("change_network")
-async def change_network(cloud: Cloud, action: Action) -> None:
+@effect("change_network", Network)
+async def change_network(cloud: Cloud, network: Network, action: Action) -> None:
     """Give a network the subnets, routes and range in the arguments."""
-    network = cloud.store.find(Network, action.resources[0].id)
-    if network is None:
-        raise NotFound("network", action.resources[0].id)
     wanted = msgspec.structs.replace(
         network,
         ip_range=action.arguments["ip_range"],
@@ -53,23 +48,13 @@ async def _change(
         "subnets": msgspec.to_builtins(network.subnets if subnets is None else subnets),
         "routes": msgspec.to_builtins(network.routes if routes is None else routes),
     }
-    resources = [Reference("network", network.id)]
-    action = call.cloud.actions.start(
-        command, call.project, resources, effect="change_network", arguments=arguments
-    )
-    return await action_reply(call, action)
-
-
-def _free(call: Call) -> Network:
-    network = call.get(Network)
-    call.cloud.actions.check_free("network", network.id)
-    return network
+    return await call.act(command, network, effect="change_network", **arguments)
 
 
 @operation("POST", "/networks/{id}/actions/add_subnet")
 async def add_subnet(call: Call) -> Reply:
     """Add a subnet; the first free /24 if no range is given."""
-    network = _free(call)
+    network = call.get_free(Network)
     call.cloud.check_limit("network_subnets", len(network.subnets))
     subnet = read_subnet(call.cloud, call.fields(), network)
     return await _change(call, "add_subnet", network, subnets=[*network.subnets, subnet])
@@ -78,7 +63,7 @@ async def add_subnet(call: Call) -> Reply:
 @operation("POST", "/networks/{id}/actions/delete_subnet")
 async def delete_subnet(call: Call) -> Reply:
     """Remove a subnet that nothing is attached to."""
-    network, fields = _free(call), call.fields()
+    network, fields = call.get_free(Network), call.fields()
     ip_range = fields.network("ip_range", required=True)
     fields.check()
     subnet = next((s for s in network.subnets if s.ip_range == str(ip_range)), None)
@@ -97,7 +82,7 @@ async def delete_subnet(call: Call) -> Reply:
 @operation("POST", "/networks/{id}/actions/add_route")
 async def add_route(call: Call) -> Reply:
     """Add a route."""
-    network = _free(call)
+    network = call.get_free(Network)
     call.cloud.check_limit("network_routes", len(network.routes))
     route = read_route(call.fields(), network)
     return await _change(call, "add_route", network, routes=[*network.routes, route])
@@ -106,7 +91,7 @@ async def add_route(call: Call) -> Reply:
 @operation("POST", "/networks/{id}/actions/delete_route")
 async def delete_route(call: Call) -> Reply:
     """Remove a route."""
-    network, fields = _free(call), call.fields()
+    network, fields = call.get_free(Network), call.fields()
     destination = fields.network("destination", required=True)
     gateway = fields.address("gateway", required=True)
     fields.check()
@@ -121,7 +106,7 @@ async def delete_route(call: Call) -> Reply:
 @operation("POST", "/networks/{id}/actions/change_ip_range")
 async def change_ip_range(call: Call) -> Reply:
     """Extend the range at its end."""
-    network, fields = _free(call), call.fields()
+    network, fields = call.get_free(Network), call.fields()
     wanted, present = fields.network("ip_range", required=True), IPv4Network(network.ip_range)
     fields.check()
     if wanted is None or wanted.network_address != present.network_address or not wanted.supernet_of(present):
@@ -134,9 +119,8 @@ async def change_ip_range(call: Call) -> Reply:
 @operation("POST", "/networks/{id}/actions/change_protection")
 async def change_protection(call: Call) -> Reply:
     """Protect against deletion, or not."""
-    network, fields = _free(call), call.fields()
+    network, fields = call.get_free(Network), call.fields()
     network.protected = fields.flag("delete", network.protected)
     fields.check()
     call.cloud.store.put(network)
-    action = call.cloud.actions.start("change_protection", call.project, [Reference("network", network.id)])
-    return await action_reply(call, action)
+    return await call.act("change_protection", network)

@@ -9,7 +9,7 @@ from sandbox.cloud.backend import BackendError
 from sandbox.cloud.call import Call
 from sandbox.cloud.catalog import NETWORK_ZONES
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource, check_unique, created, listing
+from sandbox.cloud.collection import Resource, created, listing
 from sandbox.cloud.errors import ApiError, InvalidInput, Protected
 from sandbox.cloud.events import announce
 from sandbox.cloud.fields import Fields
@@ -32,9 +32,10 @@ from sandbox.cloud.resources.networks.state import (
     network_wire,
 )
 
-NETWORKS = Resource("networks", Network, network_wire)
-NETWORKS.add_reads()
-NETWORKS.add_actions()
+NETWORKS = Resource(
+    "networks", Network, network_wire, flags=("expose_routes_to_vswitch",), put_conflicts=True
+)
+NETWORKS.register()
 
 
 @operation("POST", "/networks")
@@ -48,17 +49,8 @@ async def create(call: Call) -> Reply:
     expose = fields.flag("expose_routes_to_vswitch")
     subnet_fields, route_fields = fields.objects("subnets"), fields.objects("routes")
     fields.check()
-    check_unique(call, Network, name)
-    cloud.check_limit("networks", cloud.store.count(Network, call.project))
-    network = Network(
-        id=cloud.store.new_id(Network),
-        project=call.project,
-        name=name,
-        labels=labels,
-        created=cloud.now(),
-        ip_range=str(ip_range),
-        expose_routes_to_vswitch=expose,
-    )
+    NETWORKS.check_new(call, name)
+    network = NETWORKS.new(call, name, labels, ip_range=str(ip_range), expose_routes_to_vswitch=expose)
     for item in subnet_fields:
         network.subnets.append(read_subnet(cloud, item, network))
     for item in route_fields:
@@ -111,22 +103,10 @@ def read_route(fields: Fields, network: Network) -> NetworkRoute:
     return route
 
 
-@operation("PUT", "/networks/{id}")
-async def update(call: Call) -> Reply:
-    """Change name, labels and whether routes are shown to the vSwitch."""
-    network, fields = call.get(Network), call.fields()
-    call.cloud.actions.check_free("network", network.id)
-    expose = fields.flag("expose_routes_to_vswitch", network.expose_routes_to_vswitch)
-    NETWORKS.apply_update(call, network, fields)
-    network.expose_routes_to_vswitch = expose
-    return Reply(200, {"network": NETWORKS.show(call, network)})
-
-
 @operation("DELETE", "/networks/{id}")
 async def delete(call: Call) -> Reply:
     """Remove a network; what is attached is detached."""
-    network, cloud = call.get(Network), call.cloud
-    cloud.actions.check_free("network", network.id)
+    network, cloud = call.get_free(Network), call.cloud
     if network.protected:
         raise Protected("network")
     cloud.store.remove(network)  # first, so that nothing is attached to it any more

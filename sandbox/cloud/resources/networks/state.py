@@ -9,7 +9,7 @@ import msgspec
 
 from sandbox.cloud.backend import NetworkSpec, Route
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, record, timestamp
+from sandbox.cloud.records import Record, record
 from sandbox.cloud.store import Store
 
 
@@ -100,16 +100,13 @@ def network_wire(cloud: Cloud, network: Network) -> dict[str, Any]:
     """The network as the API shows it."""
     attached = [m for m in members(cloud.store, network.id) if m.attachment.status != "attaching"]
     return {
-        "id": network.id,
-        "name": network.name,
+        **network.common_wire(),
         "ip_range": network.ip_range,
         "subnets": [subnet_wire(network, subnet) for subnet in network.subnets],
         "routes": [{"destination": r.destination, "gateway": r.gateway} for r in network.routes],
         "servers": [member.id for member in attached if member.type == "server"],
         "load_balancers": [member.id for member in attached if member.type == "load_balancer"],
         "protection": {"delete": network.protected},
-        "labels": network.labels,
-        "created": timestamp(network.created),
         "expose_routes_to_vswitch": network.expose_routes_to_vswitch,
     }
 

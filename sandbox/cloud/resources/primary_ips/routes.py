@@ -6,45 +6,41 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource, action_reply
-from sandbox.cloud.errors import ApiError, Conflict, Protected
+from sandbox.cloud.collection import Resource
+from sandbox.cloud.errors import ApiError, Protected
 from sandbox.cloud.events import reaction
 from sandbox.cloud.fields import Fields
-from sandbox.cloud.records import Record, Reference
+from sandbox.cloud.records import Record
 from sandbox.cloud.registry import operation
 from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp, primary_ip_wire, set_name
 
-PRIMARY_IPS = Resource(
-    "primary_ips", PrimaryIp, primary_ip_wire, ("id", "created", "name"), {"ip": lambda _cloud, ip: ip.ip}
-)
-PRIMARY_IPS.add_reads()
-PRIMARY_IPS.add_actions()
 
+def check_unassigned(cloud: Cloud, ip: PrimaryIp) -> None:
+    """Refuse to give an address back that is in use or protected.
 
-@operation("PUT", "/primary_ips/{id}")
-async def update(call: Call) -> Reply:
-    """Change name, labels and whether it goes with its server."""
-    ip, fields = call.get(PrimaryIp), call.fields()
-    if call.cloud.actions.locked("primary_ip", ip.id):
-        raise Conflict("primary_ip")
-    auto_delete = fields.flag("auto_delete", ip.auto_delete)
-    PRIMARY_IPS.apply_update(call, ip, fields)
-    ip.auto_delete = auto_delete
-    return Reply(200, {"primary_ip": PRIMARY_IPS.show(call, ip)})
-
-
-@operation("DELETE", "/primary_ips/{id}")
-async def delete(call: Call) -> Reply:
-    """Give an unassigned address back."""
-    ip = call.get(PrimaryIp)
-    call.cloud.actions.check_free("primary_ip", ip.id)
+    Raises:
+        Locked: an action runs on it.
+        Protected: it is protected.
+        ApiError: ``must_be_unassigned``; a server has it.
+    """
+    cloud.actions.check_free("primary_ip", ip.id)
     if ip.protected:
         raise Protected("primary_ip")
     if ip.assignee is not None:
         raise ApiError("must_be_unassigned", "primary IP must be unassigned before it can be deleted")
-    call.cloud.store.remove(ip)
-    return Reply(204, None)
+
+
+PRIMARY_IPS = Resource(
+    "primary_ips",
+    PrimaryIp,
+    primary_ip_wire,
+    filters={"ip": lambda _cloud, ip: ip.ip},
+    flags=("auto_delete",),
+    put_conflicts=True,
+    check_delete=check_unassigned,
+)
+PRIMARY_IPS.register()
 
 
 @operation("POST", "/primary_ips/{id}/actions/change_dns_ptr")
@@ -55,8 +51,7 @@ async def change_dns_ptr(call: Call) -> Reply:
     fields.check()
     set_name(ip, address, name)
     call.cloud.store.put(ip)
-    action = call.cloud.actions.start("change_dns_ptr", call.project, [Reference("primary_ip", ip.id)])
-    return await action_reply(call, action)
+    return await call.act("change_dns_ptr", ip)
 
 
 def read_dns_ptr(fields: Fields, own: set[str]) -> tuple[str, str | None]:
@@ -88,8 +83,7 @@ async def change_protection(call: Call) -> Reply:
     fields.check()
     ip.protected = wanted
     call.cloud.store.put(ip)
-    action = call.cloud.actions.start("change_protection", call.project, [Reference("primary_ip", ip.id)])
-    return await action_reply(call, action)
+    return await call.act("change_protection", ip)
 
 
 @reaction("server_deleted")

@@ -9,7 +9,7 @@ import msgspec
 
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, index, record, timestamp
+from sandbox.cloud.records import Record, index, record
 
 
 @record
@@ -53,10 +53,7 @@ def default_name(ipv4: str) -> str:
 def primary_ip_wire(_cloud: Cloud, ip: PrimaryIp) -> dict[str, Any]:
     """The primary IP as the API shows it."""
     return {
-        "id": ip.id,
-        "name": ip.name,
-        "labels": ip.labels,
-        "created": timestamp(ip.created),
+        **ip.common_wire(),
         "blocked": False,
         "location": LOCATIONS[ip.location].wire(),
         "ip": ip.ip,

@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sandbox.cloud.actions import Action, action_wire
+from sandbox.cloud.actions import Action
 from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import action_reply
+from sandbox.cloud.collection import created
 from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import ApiError, Protected
-from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import operation
 from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.images import find_image
-from sandbox.cloud.resources.isos import find_iso
+from sandbox.cloud.resources.isos import ISOS
 from sandbox.cloud.resources.networks.state import Network, network_spec
-from sandbox.cloud.resources.placement_groups.state import PlacementGroup, check_room
+from sandbox.cloud.resources.placement_groups import PlacementGroup, check_room
 from sandbox.cloud.resources.primary_ips.routes import read_dns_ptr
 from sandbox.cloud.resources.primary_ips.state import set_name
-from sandbox.cloud.resources.server_types import check_available, find_server_type
+from sandbox.cloud.resources.server_types import SERVER_TYPES, check_available
 from sandbox.cloud.resources.servers.create import LARGEST_USER_DATA, new_password
 from sandbox.cloud.resources.servers.networks import open_network_of
-from sandbox.cloud.resources.servers.power import free_server, power_off, power_on, set_status
+from sandbox.cloud.resources.servers.power import power_off, power_on, set_status
 from sandbox.cloud.resources.servers.state import Server, address, interface, server_spec
 
 BACKUP_WINDOW = "22-02"
 
 
-def _start(
-    call: Call, command: str, server: Server, arguments: dict[str, Any] | None = None, name: str = ""
-) -> Action:
-    resources = [Reference("server", server.id)]
-    return call.cloud.actions.start(command, call.project, resources, effect=name, arguments=arguments)
-
-
 async def _done(call: Call, command: str, server: Server) -> Reply:
     """Keep what was changed on the record, and answer with an action."""
     call.cloud.store.put(server)
-    return await action_reply(call, _start(call, command, server))
+    return await call.act(command, server)
 
 
 def _stopped(server: Server) -> None:
@@ -49,7 +39,7 @@ def _stopped(server: Server) -> None:
 @operation("POST", "/servers/{id}/actions/change_protection")
 async def change_protection(call: Call) -> Reply:
     """Protect against deletion and rebuild together, as Hetzner demands."""
-    server, fields = free_server(call), call.fields()
+    server, fields = call.get_free(Server), call.fields()
     delete = fields.flag("delete", server.delete_protected)
     rebuild = fields.flag("rebuild", server.rebuild_protected)
     if delete != rebuild:
@@ -62,7 +52,7 @@ async def change_protection(call: Call) -> Reply:
 @operation("POST", "/servers/{id}/actions/change_dns_ptr")
 async def change_dns_ptr(call: Call) -> Reply:
     """Set or reset the reverse name of one of its addresses."""
-    server, fields = free_server(call), call.fields()
+    server, fields = call.get_free(Server), call.fields()
     addresses = [ip for ip in (address(call.cloud, server.ipv4), address(call.cloud, server.ipv6)) if ip]
     text, name = read_dns_ptr(fields, {ip.ip for ip in addresses})
     fields.check()
@@ -75,7 +65,7 @@ async def change_dns_ptr(call: Call) -> Reply:
 @operation("POST", "/servers/{id}/actions/add_to_placement_group")
 async def add_to_placement_group(call: Call) -> Reply:
     """Join a placement group."""
-    server, fields = free_server(call), call.fields()
+    server, fields = call.get_free(Server), call.fields()
     identity = fields.number("placement_group", required=True)
     fields.check()
     group = call.cloud.store.get(PlacementGroup, call.project, identity)
@@ -92,7 +82,7 @@ async def add_to_placement_group(call: Call) -> Reply:
 @operation("POST", "/servers/{id}/actions/remove_from_placement_group")
 async def remove_from_placement_group(call: Call) -> Reply:
     """Leave its placement group."""
-    server = free_server(call)
+    server = call.get_free(Server)
     group = call.cloud.store.find(PlacementGroup, server.placement_group or 0)
     if group is None:
         raise ApiError("not_in_placement_group", "the server is not part of a placement group")
@@ -105,20 +95,20 @@ async def remove_from_placement_group(call: Call) -> Reply:
 @operation("POST", "/servers/{id}/actions/attach_iso")
 async def attach_iso(call: Call) -> Reply:
     """Put an ISO image into the drive, as a record."""
-    server, fields = free_server(call), call.fields()
+    server, fields = call.get_free(Server), call.fields()
     name = fields.reference("iso", required=True)
     fields.check()
-    server.iso = find_iso(name).id
+    server.iso = ISOS.find(name).id
     return await _done(call, "attach_iso", server)
 
 
 @operation("POST", "/servers/{id}/actions/detach_iso")
 async def detach_iso(call: Call) -> Reply:
     """Empty the drive."""
-    server = free_server(call)
+    server = call.get_free(Server)
     if server.iso is None:
-        own = [Reference("server", server.id)]
-        return await action_reply(call, call.cloud.actions.start("detach_iso", call.project, own, seconds=0))
+        own = [server.reference]
+        return await call.answer(call.cloud.actions.start("detach_iso", call.project, own, seconds=0))
     server.iso = None
     return await _done(call, "detach_iso", server)
 
@@ -126,7 +116,7 @@ async def detach_iso(call: Call) -> Reply:
 @operation("POST", "/servers/{id}/actions/enable_backup")
 async def enable_backup(call: Call) -> Reply:
     """Choose a backup window; no backup is ever made."""
-    server = free_server(call)
+    server = call.get_free(Server)
     server.backup_window = BACKUP_WINDOW
     return await _done(call, "enable_backup", server)
 
@@ -134,30 +124,29 @@ async def enable_backup(call: Call) -> Reply:
 @operation("POST", "/servers/{id}/actions/disable_backup")
 async def disable_backup(call: Call) -> Reply:
     """No backups any more."""
-    server = free_server(call)
+    server = call.get_free(Server)
     server.backup_window = None
     return await _done(call, "disable_backup", server)
 
 
 async def _with_password(call: Call, action: Action) -> Reply:
-    await call.cloud.actions.settle()
-    wire = action_wire(action, call.cloud.now())
-    return Reply(201, {"root_password": new_password(call.cloud), "action": wire})
+    (wire,) = await call.wires(action)
+    return created("root_password", new_password(call.cloud), action=wire)
 
 
 @operation("POST", "/servers/{id}/actions/enable_rescue")
 async def enable_rescue(call: Call) -> Reply:
     """Remember that the rescue system is wanted; machines of the sandbox have none."""
-    server = free_server(call)
+    server = call.get_free(Server)
     server.rescue = True
     call.cloud.store.put(server)
-    return await _with_password(call, _start(call, "enable_rescue", server))
+    return await _with_password(call, call.start("enable_rescue", server))
 
 
 @operation("POST", "/servers/{id}/actions/disable_rescue")
 async def disable_rescue(call: Call) -> Reply:
     """The rescue system is not wanted any more."""
-    server = free_server(call)
+    server = call.get_free(Server)
     server.rescue = False
     return await _done(call, "disable_rescue", server)
 
@@ -165,10 +154,10 @@ async def disable_rescue(call: Call) -> Reply:
 @operation("POST", "/servers/{id}/actions/reset_password")
 async def reset_password(call: Call) -> Reply:
     """Answer a new password; machines of the sandbox let nobody in by it."""
-    server = free_server(call)
+    server = call.get_free(Server)
     if server.status != "running":
         raise ApiError("invalid_input", "the server must be running")
-    return await _with_password(call, _start(call, "reset_password", server))
+    return await _with_password(call, call.start("reset_password", server))
 
 
 @operation("POST", "/servers/{id}/actions/request_console")
@@ -182,24 +171,22 @@ async def unsupported(call: Call) -> Reply:
 @operation("POST", "/servers/{id}/actions/change_type")
 async def change_type(call: Call) -> Reply:
     """Give a stopped server another size."""
-    server, fields = free_server(call), call.fields()
+    server, fields = call.get_free(Server), call.fields()
     name, upgrade = fields.reference("server_type", required=True), fields.flag("upgrade_disk", required=True)
     fields.check()
-    wanted, present = find_server_type(name), find_server_type(server.server_type)
+    wanted, present = SERVER_TYPES.find(name), SERVER_TYPES.find(server.server_type)
     _stopped(server)
     if wanted.deprecated or wanted.architecture != present.architecture or wanted.disk < server.disk:
         text = "the server type does not fit for the given server or is deprecated"
         raise ApiError("invalid_server_type", text)
     check_available(call.cloud, wanted, server.location)
-    arguments = {"server_type": wanted.name, "disk": wanted.disk if upgrade else server.disk}
-    action = _start(call, "change_server_type", server, arguments, "change_server_type")
-    return await action_reply(call, action)
+    command, disk = "change_server_type", wanted.disk if upgrade else server.disk
+    return await call.act(command, server, effect=command, server_type=wanted.name, disk=disk)
 
 
-@effect("change_server_type")
-async def change_type_effect(cloud: Cloud, action: Action) -> None:
+@effect("change_server_type", Server)
+async def change_type_effect(cloud: Cloud, server: Server, action: Action) -> None:
     """Give the machine its new size."""
-    server = cloud.store.get(Server, action.project, action.resources[0].id)
     server.server_type, server.disk = action.arguments["server_type"], action.arguments["disk"]
     cloud.store.put(server)
     async with cloud.exclusive("server", server.id):
@@ -209,23 +196,23 @@ async def change_type_effect(cloud: Cloud, action: Action) -> None:
 @operation("POST", "/servers/{id}/actions/rebuild")
 async def rebuild(call: Call) -> Reply:
     """Start again from an image with an empty disk."""
-    server, fields = free_server(call), call.fields()
+    server, fields = call.get_free(Server), call.fields()
     if server.rebuild_protected:
         raise Protected("server", "rebuild")
     name = fields.reference("image", required=True)
     user_data = fields.text("user_data", server.user_data, longest=LARGEST_USER_DATA)
     fields.check()
-    image = find_image(name, find_server_type(server.server_type).architecture)
+    image = find_image(name, SERVER_TYPES.find(server.server_type).architecture)
     for attachment in server.attachments:
         open_network_of(call, attachment.network)
     arguments = {"image": image.id, "user_data": user_data, "on": server.status == "running"}
-    return await _with_password(call, _start(call, "rebuild_server", server, arguments, "rebuild_server"))
+    action = call.start("rebuild_server", server, effect="rebuild_server", **arguments)
+    return await _with_password(call, action)
 
 
-@effect("rebuild_server")
-async def rebuild_effect(cloud: Cloud, action: Action) -> None:
+@effect("rebuild_server", Server)
+async def rebuild_effect(cloud: Cloud, server: Server, action: Action) -> None:
     """Replace the machine by a fresh one."""
-    server = cloud.store.get(Server, action.project, action.resources[0].id)
     await power_off(cloud, server)
     set_status(cloud, server, "rebuilding")
     server.image, server.user_data = action.arguments["image"], action.arguments["user_data"]

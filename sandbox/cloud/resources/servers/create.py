@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Sequence
 
-from sandbox.cloud.actions import Action, action_wire
+from sandbox.cloud.actions import Action
 from sandbox.cloud.call import Call
+from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import check_unique
+from sandbox.cloud.collection import created
 from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError, InvalidInput
 from sandbox.cloud.events import announce
 from sandbox.cloud.fields import Fields
-from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import operation
 from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.images import find_image
-from sandbox.cloud.resources.locations import LOCATION_LIST, find_location
+from sandbox.cloud.resources.locations import LOCATION_CATALOG
 from sandbox.cloud.resources.networks.attaching import check_compatible, new_attachment, open_network
 from sandbox.cloud.resources.networks.state import Network, network_spec
-from sandbox.cloud.resources.placement_groups.state import PlacementGroup, check_room
+from sandbox.cloud.resources.placement_groups import PlacementGroup, check_room
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp, new_primary_ip
-from sandbox.cloud.resources.server_types import ServerType, check_available, find_server_type, is_available
+from sandbox.cloud.resources.server_types import SERVER_TYPES, ServerType, check_available, is_available
 from sandbox.cloud.resources.servers.power import check_interface
-from sandbox.cloud.resources.servers.state import Server, interface, server_spec, server_wire
-from sandbox.cloud.resources.ssh_keys.state import SshKey
+from sandbox.cloud.resources.servers.state import SERVERS, Server, interface, server_spec
+from sandbox.cloud.resources.ssh_keys import SshKey
 
 LARGEST_USER_DATA = 32 * 1024
-_LABEL = r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
-_HOSTNAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-
-
-def hostname_problem(name: str) -> str:
-    """What is wrong with a server's name, or ""."""
-    return "" if _HOSTNAME.fullmatch(name) else "must be a valid hostname as per RFC 1123"
 
 
 @operation("POST", "/servers")
@@ -52,7 +44,7 @@ async def create(call: Call) -> Reply:
     addresses = _addresses(call, fields, server)
     networks = [open_network(call, identity) for identity in wanted_networks]
     check_compatible(networks)
-    zone = find_location(server.location).network_zone
+    zone = LOCATIONS[server.location].network_zone
     server.attachments = [new_attachment(call, network, zone) for network in networks]
     if start:
         check_interface(server)
@@ -62,12 +54,10 @@ async def create(call: Call) -> Reply:
         ip.assignee = server.id
         cloud.store.put(ip)
     cloud.store.put(server)
-    actions = _start(call, server, networks, start=start)
-    await cloud.actions.settle()
-    wires = [action_wire(action, cloud.now()) for action in actions]
+    action, *following = await call.wires(*_start(call, server, networks, start=start))
     password = None if server.public_keys else new_password(cloud)
-    body = {"server": server_wire(cloud, server), "action": wires[0], "next_actions": wires[1:]}
-    return Reply(201, {**body, "root_password": password})
+    shown = SERVERS.show(call, server)
+    return created("server", shown, action=action, next_actions=following, root_password=password)
 
 
 def new_password(cloud: Cloud) -> str:
@@ -77,10 +67,8 @@ def new_password(cloud: Cloud) -> str:
 
 def _read(call: Call, fields: Fields) -> Server:
     cloud = call.cloud
-    name = fields.text("name", required=True, longest=253)
-    if name and (problem := hostname_problem(name)):
-        fields.wrong("name", problem)
-    labels, user_data = fields.labels(), fields.text("user_data", longest=LARGEST_USER_DATA)
+    name, labels = SERVERS.read_name(fields), fields.labels()
+    user_data = fields.text("user_data", longest=LARGEST_USER_DATA)
     if len(user_data.encode()) > LARGEST_USER_DATA >= len(user_data):
         fields.wrong("user_data", "is too long")
     type_name = fields.reference("server_type", required=True)
@@ -91,20 +79,17 @@ def _read(call: Call, fields: Fields) -> Server:
     if "datacenter" in fields:
         fields.wrong("datacenter", "was removed from the API; use location")
     fields.check()
-    check_unique(call, Server, name)
-    cloud.check_limit("servers", cloud.store.count(Server, call.project))
-    server_type = find_server_type(type_name)
+    SERVERS.check_new(call, name)
+    server_type = SERVER_TYPES.find(type_name)
     location = _location(cloud, fields, server_type)
     check_available(cloud, server_type, location)
     group = fields.number("placement_group") or None
     if group is not None:
         check_room(cloud.store.get(PlacementGroup, call.project, group))
-    return Server(
-        id=cloud.store.new_id(Server),
-        project=call.project,
-        name=name,
-        labels=labels,
-        created=cloud.now(),
+    return SERVERS.new(
+        call,
+        name,
+        labels,
         status="initializing",
         server_type=server_type.name,
         image=find_image(image_name, server_type.architecture).id,
@@ -118,8 +103,8 @@ def _read(call: Call, fields: Fields) -> Server:
 
 def _location(cloud: Cloud, fields: Fields, server_type: ServerType) -> str:
     if wanted := fields.reference("location"):
-        return find_location(wanted).name
-    candidates = [place.name for place in LOCATION_LIST if is_available(cloud, server_type, place.name)]
+        return LOCATION_CATALOG.find(wanted).name
+    candidates = [name for name in LOCATIONS if is_available(cloud, server_type, name)]
     return candidates[0] if candidates else server_type.locations[0]
 
 
@@ -174,33 +159,21 @@ def _join_group(call: Call, server: Server) -> None:
 
 
 def _start(call: Call, server: Server, networks: Sequence[Network], *, start: bool) -> list[Action]:
-    own, actions = Reference("server", server.id), call.cloud.actions
-    create = actions.start(
-        "create_server", call.project, [own], effect="create_server", arguments={"start": start}
-    )
+    create = call.start("create_server", server, effect="create_server", start=start)
+    attach = "attach_to_network"
     following = [
-        actions.start(
-            "attach_to_network",
-            call.project,
-            [own, Reference("network", network.id)],
-            effect="attach_to_network",
-            arguments={"network": network.id},
-            after=create,
-        )
+        call.start(attach, server, network, effect=attach, after=create, network=network.id)
         for network in networks
     ]
     if start:
         last = following[-1] if following else create
-        following.append(
-            actions.start("start_server", call.project, [own], effect="start_server", after=last)
-        )
+        following.append(call.start("start_server", server, effect="start_server", after=last))
     return [create, *following]
 
 
-@effect("create_server")
-async def create_effect(cloud: Cloud, action: Action) -> None:
+@effect("create_server", Server)
+async def create_effect(cloud: Cloud, server: Server, action: Action) -> None:
     """Make the machine; it is not started here."""
-    server = cloud.store.get(Server, action.project, action.resources[0].id)
     async with cloud.exclusive("server", server.id):
         await cloud.backend.create_machine(server_spec(cloud, server))
     if not action.arguments["start"]:
@@ -208,10 +181,9 @@ async def create_effect(cloud: Cloud, action: Action) -> None:
     cloud.store.put(server)
 
 
-@effect("attach_to_network")
-async def attach_effect(cloud: Cloud, action: Action) -> None:
+@effect("attach_to_network", Server)
+async def attach_effect(cloud: Cloud, server: Server, action: Action) -> None:
     """Plug the machine into a network; the place is given up if that fails."""
-    server = cloud.store.get(Server, action.project, action.resources[0].id)
     attachment = server.attachment(action.arguments["network"])
     if attachment is None:
         raise ApiError("not_found", "the network was deleted meanwhile")
@@ -223,20 +195,16 @@ async def attach_effect(cloud: Cloud, action: Action) -> None:
     await announce("server_changed", cloud, server)
 
 
-@undo("create_server")
-async def give_up(cloud: Cloud, action: Action) -> None:
+@undo("create_server", Server)
+async def give_up(cloud: Cloud, server: Server, _action: Action) -> None:
     """A server whose machine could not be made stays as a record that is off, to be deleted."""
-    server = cloud.store.find(Server, action.resources[0].id)
-    if server is not None:
-        server.status = "off"
-        cloud.store.put(server)
+    server.status = "off"
+    cloud.store.put(server)
 
 
-@undo("attach_to_network")
-async def leave(cloud: Cloud, action: Action) -> None:
+@undo("attach_to_network", Server)
+async def leave(cloud: Cloud, server: Server, action: Action) -> None:
     """The place in the network becomes free again."""
-    server = cloud.store.find(Server, action.resources[0].id)
-    if server is not None:
-        gone = action.arguments["network"]
-        server.attachments = [a for a in server.attachments if a.network != gone or a.status != "attaching"]
-        cloud.store.put(server)
+    gone = action.arguments["network"]
+    server.attachments = [a for a in server.attachments if a.network != gone or a.status != "attaching"]
+    cloud.store.put(server)

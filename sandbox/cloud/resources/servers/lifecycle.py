@@ -7,7 +7,6 @@ import logging
 from sandbox.cloud.actions import Action
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.events import reaction
-from sandbox.cloud.records import Reference
 from sandbox.cloud.resources.networks.state import Network, network_spec
 from sandbox.cloud.resources.servers.power import set_status
 from sandbox.cloud.resources.servers.state import Server, server_spec
@@ -47,7 +46,7 @@ def guest_event(cloud: Cloud, server_id: int, state: str) -> None:
     logger.info("server %d %s: %s by itself", server_id, server.name, state)
     if state == "failed":
         reason = "the server could not be started; the sandbox's log says why"
-        cloud.actions.note_failure("start_server", server.project, [Reference("server", server.id)], reason)
+        cloud.actions.note_failure("start_server", server.project, [server.reference], reason)
         state = "off"
     if (state == "off" and server.status == "running") or (state == "running" and server.status == "off"):
         set_status(cloud, server, state)

@@ -8,11 +8,9 @@ from sandbox.cloud.actions import Action
 from sandbox.cloud.call import Call
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import action_reply
 from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.events import announce
-from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import operation
 from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.networks.attaching import (
@@ -22,14 +20,13 @@ from sandbox.cloud.resources.networks.attaching import (
     read_aliases,
 )
 from sandbox.cloud.resources.networks.state import Attachment, Network, network_spec
-from sandbox.cloud.resources.servers.power import free_server
 from sandbox.cloud.resources.servers.state import Server, interface
 
 
 @operation("POST", "/servers/{id}/actions/attach_to_network")
 async def attach(call: Call) -> Reply:
     """Plug into a network; without ``ip`` and ``ip_range`` into its last subnet."""
-    server, fields = free_server(call), call.fields()
+    server, fields = call.get_free(Server), call.fields()
     identity = fields.number("network", required=True)
     ip, ip_range = fields.address("ip"), fields.network("ip_range")
     fields.check()
@@ -47,14 +44,8 @@ async def attach(call: Call) -> Reply:
     attachment.alias_ips = aliases
     server.attachments.append(attachment)
     call.cloud.store.put(server)
-    return await _reply(call, "attach_to_network", server, identity, "attach_to_network")
-
-
-async def _reply(call: Call, command: str, server: Server, network: int, name: str) -> Reply:
-    resources = [Reference("server", server.id), Reference("network", network)]
-    arguments = {"network": network}
-    action = call.cloud.actions.start(command, call.project, resources, effect=name, arguments=arguments)
-    return await action_reply(call, action)
+    command = "attach_to_network"
+    return await call.act(command, server, network, effect=command, network=identity)
 
 
 def _attachment(server: Server, network: int) -> Attachment:
@@ -67,18 +58,19 @@ def _attachment(server: Server, network: int) -> Attachment:
 @operation("POST", "/servers/{id}/actions/detach_from_network")
 async def detach(call: Call) -> Reply:
     """Unplug from a network."""
-    server, fields = free_server(call), call.fields()
-    network = fields.number("network", required=True)
+    server, fields = call.get_free(Server), call.fields()
+    identity = fields.number("network", required=True)
     fields.check()
-    _attachment(server, network).status = "detaching"
+    attachment, network = _attachment(server, identity), call.cloud.store.get(Network, call.project, identity)
+    attachment.status = "detaching"
     call.cloud.store.put(server)
-    return await _reply(call, "detach_from_network", server, network, "detach_from_network")
+    command = "detach_from_network"
+    return await call.act(command, server, network, effect=command, network=identity)
 
 
-@effect("detach_from_network")
-async def detach_effect(cloud: Cloud, action: Action) -> None:
+@effect("detach_from_network", Server)
+async def detach_effect(cloud: Cloud, server: Server, action: Action) -> None:
     """Unplug the machine."""
-    server = cloud.store.get(Server, action.project, action.resources[0].id)
     network = action.arguments["network"]
     async with cloud.exclusive("server", server.id):
         await cloud.backend.detach(server.id, network)
@@ -90,7 +82,7 @@ async def detach_effect(cloud: Cloud, action: Action) -> None:
 @operation("POST", "/servers/{id}/actions/change_alias_ips")
 async def change_alias_ips(call: Call) -> Reply:
     """Replace the alias addresses in a network."""
-    server, fields = free_server(call), call.fields()
+    server, fields = call.get_free(Server), call.fields()
     identity = fields.number("network", required=True)
     fields.items("alias_ips", required=True)
     fields.check()
@@ -99,12 +91,8 @@ async def change_alias_ips(call: Call) -> Reply:
     aliases = read_aliases(call.cloud, fields, network, attachment)
     attachment.status = "updating"
     call.cloud.store.put(server)
-    resources = [Reference("server", server.id), Reference("network", identity)]
-    arguments = {"network": identity, "alias_ips": aliases}
-    action = call.cloud.actions.start(
-        "change_alias_ips", call.project, resources, effect="change_alias_ips", arguments=arguments
-    )
-    return await action_reply(call, action)
+    command = "change_alias_ips"
+    return await call.act(command, server, network, effect=command, network=identity, alias_ips=aliases)
 
 
 def open_network_of(call: Call, identity: int) -> Network:
@@ -119,10 +107,9 @@ def open_network_of(call: Call, identity: int) -> Network:
     return network
 
 
-@effect("change_alias_ips")
-async def change_alias_effect(cloud: Cloud, action: Action) -> None:
+@effect("change_alias_ips", Server)
+async def change_alias_effect(cloud: Cloud, server: Server, action: Action) -> None:
     """Give the machine its new aliases."""
-    server = cloud.store.get(Server, action.project, action.resources[0].id)
     attachment = _attachment(server, action.arguments["network"])
     network = cloud.store.get(Network, action.project, attachment.network)
     wanted = msgspec.structs.replace(attachment, alias_ips=list(action.arguments["alias_ips"]))
@@ -132,12 +119,11 @@ async def change_alias_effect(cloud: Cloud, action: Action) -> None:
     cloud.store.put(server)
 
 
-@undo("detach_from_network")
-@undo("change_alias_ips")
-async def stay(cloud: Cloud, action: Action) -> None:
+@undo("detach_from_network", Server)
+@undo("change_alias_ips", Server)
+async def stay(cloud: Cloud, server: Server, action: Action) -> None:
     """The attachment is what it was."""
-    server = cloud.store.find(Server, action.resources[0].id)
-    attachment = server.attachment(action.arguments["network"]) if server else None
-    if server is not None and attachment is not None:
+    attachment = server.attachment(action.arguments["network"])
+    if attachment is not None:
         attachment.status = "ok"
         cloud.store.put(server)

@@ -6,10 +6,8 @@ from sandbox.cloud.actions import Action
 from sandbox.cloud.backend import BackendError
 from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import action_reply
 from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import Handler, add_operation
 from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.servers.state import Server
@@ -22,18 +20,6 @@ POWER = (
     ("reboot", "reboot_server"),
     ("reset", "reset_server"),
 )
-
-
-def free_server(call: Call) -> Server:
-    """The server in the path, if nothing happens to it.
-
-    Raises:
-        NotFound: there is none.
-        Locked: an action runs on it.
-    """
-    server = call.get(Server)
-    call.cloud.actions.check_free("server", server.id)
-    return server
 
 
 def check_interface(server: Server) -> None:
@@ -49,12 +35,10 @@ def check_interface(server: Server) -> None:
 
 def _power(command: str) -> Handler:
     async def handler(call: Call) -> Reply:
-        server = free_server(call)
+        server = call.get_free(Server)
         if command == "start_server":
             check_interface(server)
-        resources = [Reference("server", server.id)]
-        action = call.cloud.actions.start(command, call.project, resources, effect=command)
-        return await action_reply(call, action)
+        return await call.act(command, server, effect=command)
 
     return handler
 
@@ -70,14 +54,9 @@ def set_status(cloud: Cloud, server: Server, status: str) -> None:
     cloud.store.commit()
 
 
-def _server(cloud: Cloud, action: Action) -> Server:
-    return cloud.store.get(Server, action.project, action.resources[0].id)
-
-
-@effect("start_server")
-async def start(cloud: Cloud, action: Action) -> None:
+@effect("start_server", Server)
+async def start(cloud: Cloud, server: Server, _action: Action) -> None:
     """Power on."""
-    server = _server(cloud, action)
     await power_on(cloud, server)
 
 
@@ -93,10 +72,9 @@ async def power_on(cloud: Cloud, server: Server) -> None:
     set_status(cloud, server, "running")
 
 
-@effect("stop_server")
-async def stop(cloud: Cloud, action: Action) -> None:
+@effect("stop_server", Server)
+async def stop(cloud: Cloud, server: Server, _action: Action) -> None:
     """Pull the plug."""
-    server = _server(cloud, action)
     await power_off(cloud, server)
 
 
@@ -113,26 +91,23 @@ async def power_off(cloud: Cloud, server: Server) -> None:
     set_status(cloud, server, "off")
 
 
-@effect("shutdown_server")
-async def shutdown(cloud: Cloud, action: Action) -> None:
+@effect("shutdown_server", Server)
+async def shutdown(cloud: Cloud, server: Server, _action: Action) -> None:
     """Ask the guest; it goes off in its own time, which an event tells."""
-    server = _server(cloud, action)
     async with cloud.exclusive("server", server.id):
         await cloud.backend.shutdown(server.id)
 
 
-@effect("reboot_server")
-async def reboot(cloud: Cloud, action: Action) -> None:
+@effect("reboot_server", Server)
+async def reboot(cloud: Cloud, server: Server, _action: Action) -> None:
     """Ask the guest, as Hetzner does by ACPI; how long it takes to stop its programs is its own affair."""
-    server = _server(cloud, action)
     async with cloud.exclusive("server", server.id):
         await cloud.backend.reboot(server.id)
 
 
-@effect("reset_server")
-async def reset(cloud: Cloud, action: Action) -> None:
+@effect("reset_server", Server)
+async def reset(cloud: Cloud, server: Server, _action: Action) -> None:
     """Pull the plug and start again."""
-    server = _server(cloud, action)
     async with cloud.exclusive("server", server.id):
         await cloud.backend.reset(server.id)
     set_status(cloud, server, "running")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.actions import Action, action_wire
+from sandbox.cloud.actions import Action
 from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import action_reply, check_unique
+from sandbox.cloud.collection import created
 from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import ApiError, InvalidInput
 from sandbox.cloud.events import announce
-from sandbox.cloud.records import Reference
 from sandbox.cloud.registry import operation
 from sandbox.cloud.reply import Reply
-from sandbox.cloud.resources.locations import find_location
+from sandbox.cloud.resources.locations import LOCATION_CATALOG
 from sandbox.cloud.resources.primary_ips.routes import PRIMARY_IPS
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp, new_primary_ip
 from sandbox.cloud.resources.servers.state import Server, server_spec
@@ -31,19 +30,17 @@ async def create(call: Call) -> Reply:
         fields.wrong("location", "either location or assignee_id is required")
     fields.check()
     server = cloud.store.get(Server, call.project, assignee) if assignee else None
-    check_unique(call, PrimaryIp, name)
+    PRIMARY_IPS.check_new(call, name)
     if server is not None:
         _check_assignable(call, server, kind)
-    where = server.location if server else find_location(location).name
+    where = server.location if server else LOCATION_CATALOG.find(location).name
     ip = new_primary_ip(cloud, call.project, kind, where, name, auto_delete=auto_delete)
     ip.labels = labels
     cloud.store.put(ip)
-    body = {"primary_ip": PRIMARY_IPS.show(call, ip)}
-    if server is not None:
-        action = _start(call, "assign_primary_ip", ip, server)
-        await cloud.actions.settle()
-        body = {"primary_ip": PRIMARY_IPS.show(call, ip), "action": action_wire(action, cloud.now())}
-    return Reply(201, body)
+    if server is None:
+        return created("primary_ip", PRIMARY_IPS.show(call, ip))
+    (action,) = await call.wires(_start(call, "assign_primary_ip", ip, server))
+    return created("primary_ip", PRIMARY_IPS.show(call, ip), action=action)
 
 
 def _check_assignable(call: Call, server: Server, kind: str) -> None:
@@ -55,7 +52,7 @@ def _check_assignable(call: Call, server: Server, kind: str) -> None:
 
 
 def _start(call: Call, command: str, ip: PrimaryIp, server: Server) -> Action:
-    resources = [Reference("primary_ip", ip.id), Reference("server", server.id)]
+    resources = [ip.reference, server.reference]
     return call.cloud.actions.start(
         command, call.project, resources, effect=command, arguments={"server": server.id}, locks=resources
     )
@@ -64,8 +61,7 @@ def _start(call: Call, command: str, ip: PrimaryIp, server: Server) -> Action:
 @operation("POST", "/primary_ips/{id}/actions/assign")
 async def assign(call: Call) -> Reply:
     """Give the address to a stopped server."""
-    ip, fields = call.get(PrimaryIp), call.fields()
-    call.cloud.actions.check_free("primary_ip", ip.id)
+    ip, fields = call.get_free(PrimaryIp), call.fields()
     fields.choice("assignee_type", {"server"})
     assignee = fields.number("assignee_id", required=True)
     fields.check()
@@ -75,14 +71,13 @@ async def assign(call: Call) -> Reply:
     if ip.location != server.location:
         raise InvalidInput({"assignee_id": ["server and primary IP are in different locations"]})
     _check_assignable(call, server, ip.type)
-    return await action_reply(call, _start(call, "assign_primary_ip", ip, server))
+    return await call.answer(_start(call, "assign_primary_ip", ip, server))
 
 
 @operation("POST", "/primary_ips/{id}/actions/unassign")
 async def unassign(call: Call) -> Reply:
     """Take the address from a stopped server."""
-    ip = call.get(PrimaryIp)
-    call.cloud.actions.check_free("primary_ip", ip.id)
+    ip = call.get_free(PrimaryIp)
     if ip.assignee is None:
         raise ApiError("primary_ip_not_assigned", "primary IP is not assigned")
     server = call.cloud.store.get(Server, call.project, ip.assignee)
@@ -91,23 +86,22 @@ async def unassign(call: Call) -> Reply:
         raise ApiError("server_not_stopped", "the server is running, but needs to be powered off")
     if ip.type == "ipv4":
         await announce("server_loses_ipv4", call.cloud, server)
-    return await action_reply(call, _start(call, "unassign_primary_ip", ip, server))
+    return await call.answer(_start(call, "unassign_primary_ip", ip, server))
 
 
-@effect("assign_primary_ip")
-async def assign_effect(cloud: Cloud, action: Action) -> None:
+@effect("assign_primary_ip", PrimaryIp)
+async def assign_effect(cloud: Cloud, ip: PrimaryIp, action: Action) -> None:
     """The server gets the address."""
-    await _set(cloud, action, present=True)
+    await _set(cloud, ip, action, present=True)
 
 
-@effect("unassign_primary_ip")
-async def unassign_effect(cloud: Cloud, action: Action) -> None:
+@effect("unassign_primary_ip", PrimaryIp)
+async def unassign_effect(cloud: Cloud, ip: PrimaryIp, action: Action) -> None:
     """The server loses the address."""
-    await _set(cloud, action, present=False)
+    await _set(cloud, ip, action, present=False)
 
 
-async def _set(cloud: Cloud, action: Action, *, present: bool) -> None:
-    ip = cloud.store.get(PrimaryIp, action.project, action.resources[0].id)
+async def _set(cloud: Cloud, ip: PrimaryIp, action: Action, *, present: bool) -> None:
     server = cloud.store.get(Server, action.project, action.arguments["server"])
     ip.assignee = server.id if present else None
     if ip.type == "ipv4":

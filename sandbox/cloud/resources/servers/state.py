@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from ipaddress import IPv6Network
 from typing import Any, ClassVar
@@ -11,19 +12,20 @@ import msgspec
 from sandbox.cloud.backend import MachineSpec, PrivateInterface
 from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import index, record, timestamp
-from sandbox.cloud.resources.images import image_by_id
+from sandbox.cloud.collection import Resource
+from sandbox.cloud.labels import parse_selector
+from sandbox.cloud.records import index, record
+from sandbox.cloud.resources.images import IMAGES
 from sandbox.cloud.resources.isos import ISOS
 from sandbox.cloud.resources.networks.state import Attachment, Holder, addresses_of, networks_of
-from sandbox.cloud.resources.placement_groups.state import PlacementGroup, placement_group_wire
+from sandbox.cloud.resources.placement_groups import PlacementGroup, placement_group_wire
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp
-from sandbox.cloud.resources.server_types import find_server_type, server_type_wire
+from sandbox.cloud.resources.server_types import SERVER_TYPES, server_type_wire
 
 INCLUDED_TRAFFIC = 20 * 1024**4
 
 Contribution = Callable[[Cloud, "Server"], list[Any]]
 FIREWALLS_OF: list[Contribution] = []
-LOAD_BALANCERS_OF: list[Contribution] = []
 """Functions of other resources that tell what concerns a server; added when they are imported."""
 
 
@@ -81,17 +83,15 @@ def address(cloud: Cloud, identity: int | None) -> PrimaryIp | None:
 
 def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
     """The server as the API shows it."""
-    image = None if server.image is None else image_by_id(server.image)
+    image = IMAGES.by_id(server.image)
     group = cloud.store.find(PlacementGroup, server.placement_group) if server.placement_group else None
-    iso = next((iso for iso in ISOS if iso.id == server.iso), None)
+    iso = ISOS.by_id(server.iso)
     return {
-        "id": server.id,
-        "name": server.name,
+        **server.common_wire(),
         "status": server.status,
-        "created": timestamp(server.created),
         "public_net": _public_net(cloud, server),
         "private_net": [_private_net(a) for a in server.attachments if a.status != "attaching"],
-        "server_type": server_type_wire(cloud, find_server_type(server.server_type)),
+        "server_type": server_type_wire(cloud, SERVER_TYPES.find(server.server_type)),
         "location": LOCATIONS[server.location].wire(),
         "image": None if image is None else image.wire(),
         "iso": None if iso is None else iso.wire(),
@@ -102,9 +102,8 @@ def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
         "ingoing_traffic": 0,
         "included_traffic": INCLUDED_TRAFFIC,
         "protection": {"delete": server.delete_protected, "rebuild": server.rebuild_protected},
-        "labels": server.labels,
         "volumes": [],
-        "load_balancers": [entry for source in LOAD_BALANCERS_OF for entry in source(cloud, server)],
+        "load_balancers": [balancer.id for balancer in cloud.store.lookup("target", server.id)],
         "primary_disk_size": server.disk,
         "placement_group": None if group is None else placement_group_wire(cloud, group),
     }
@@ -147,7 +146,7 @@ def interface(attachment: Attachment) -> PrivateInterface:
 def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
     """The server as the backend sees it."""
     ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
-    server_type = find_server_type(server.server_type)
+    server_type = SERVER_TYPES.find(server.server_type)
     return MachineSpec(
         id=server.id,
         name=server.name,
@@ -157,3 +156,29 @@ def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
         memory=server_type.memory,
         private=tuple(interface(attachment) for attachment in server.attachments),
     )
+
+
+def selected(cloud: Cloud, project: str, selector: str) -> list[Server]:
+    """The servers of a project that a label selector means now."""
+    parsed = parse_selector(selector)
+    return [server for server in cloud.store.of(Server, project) if parsed.matches(server.labels)]
+
+
+_LABEL = r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
+_HOSTNAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+def hostname_problem(name: str) -> str:
+    """What is wrong with a server's name, or ""."""
+    return "" if _HOSTNAME.fullmatch(name) else "must be a valid hostname as per RFC 1123"
+
+
+SERVERS = Resource(
+    "servers",
+    Server,
+    server_wire,
+    filters={"status": lambda _cloud, server: server.status},
+    longest_name=253,
+    name_problem=hostname_problem,
+)
+SERVERS.register()

@@ -1,0 +1,85 @@
+"""SSH keys."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from typing import Any, ClassVar
+
+from sandbox.cloud.call import Call
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.collection import Resource, created
+from sandbox.cloud.errors import UniquenessError
+from sandbox.cloud.records import Record, record
+from sandbox.cloud.registry import operation
+from sandbox.cloud.reply import Reply
+
+KEY_TYPES = frozenset(
+    {
+        "ssh-rsa", "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521",
+        "sk-ssh-ed25519@openssh.com", "sk-ecdsa-sha2-nistp256@openssh.com",
+    }
+)  # fmt: skip
+
+
+@record
+class SshKey(Record):
+    """A public key; ``fingerprint`` is MD5 in hexadecimal pairs, as OpenSSH showed it for long."""
+
+    KIND: ClassVar[str] = "ssh_key"
+    FIRST_ID: ClassVar[int] = 1_000_001
+
+    public_key: str
+    fingerprint: str
+
+
+def ssh_key_wire(_cloud: Cloud, key: SshKey) -> dict[str, Any]:
+    """The key as the API shows it."""
+    return {**key.common_wire(), "fingerprint": key.fingerprint, "public_key": key.public_key}
+
+
+def fingerprint(public_key: str) -> str | None:
+    """The fingerprint of a key in OpenSSH's format, or None if it is none."""
+    parts = public_key.split()
+    if len(parts) < 2 or parts[0] not in KEY_TYPES:
+        return None
+    try:
+        blob = base64.b64decode(parts[1], validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    name = parts[0].encode()
+    if not blob.startswith(len(name).to_bytes(4, "big") + name):
+        return None
+    digest = hashlib.md5(blob, usedforsecurity=False).hexdigest()
+    return ":".join(digest[i : i + 2] for i in range(0, 32, 2))
+
+
+SSH_KEYS = Resource(
+    "ssh_keys",
+    SshKey,
+    ssh_key_wire,
+    sorts=("id", "name"),
+    filters={"fingerprint": lambda _cloud, key: key.fingerprint},
+    check_delete=lambda _cloud, _key: None,  # servers that have it keep it
+    actions=False,
+)
+SSH_KEYS.register()
+
+
+@operation("POST", "/ssh_keys")
+async def create(call: Call) -> Reply:
+    """Keep a public key."""
+    fields = call.fields()
+    name, labels = SSH_KEYS.read_name(fields), fields.labels()
+    public_key = fields.text("public_key", required=True, longest=16_384).strip()
+    digest = fingerprint(public_key)
+    if public_key and digest is None:
+        fields.wrong("public_key", "SSH key is invalid: it must be in OpenSSH's format")
+    fields.check()
+    if any(key.fingerprint == digest for key in call.cloud.store.of(SshKey, call.project)):
+        raise UniquenessError("SSH key with the same fingerprint already exists", "public_key")
+    SSH_KEYS.check_new(call, name)
+    key = SSH_KEYS.new(call, name, labels, public_key=public_key, fingerprint=digest)
+    call.cloud.store.put(key)
+    return created("ssh_key", SSH_KEYS.show(call, key))
