@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 BOUND = 3.0  # per cent
+_SENTENCE = re.compile(r'"([^"\\]* [^"\\]*)"')
 _NOTICED = frozenset({"killed"})
 _ENDLESS = frozenset({"timeout", "segfault"})  # a signal ends what takes too much time
 
@@ -38,6 +40,15 @@ class Change:
         """What it is, wherever the line went."""
         return self.module, self.function, self.was, self.becomes
 
+    @property
+    def is_wording(self) -> bool:
+        """Whether it only spells a sentence otherwise: a text of several words, in the ways mutmut has."""
+        for text in _SENTENCE.findall(self.was):
+            spellings = (f"XX{text}XX", text.lower(), text.upper())
+            if self.becomes in [self.was.replace(f'"{text}"', f'"{other}"') for other in spellings]:
+                return True
+        return False
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -55,14 +66,14 @@ class Verdict:
         module: Path of the file; of the sum, a word.
         killed: Changes that a test noticed by failing.
         timeouts: Changes that made a test take many times as long, which is noticed, too.
-        equivalent: Changes that no test noticed and that the table of reasons has.
+        left_out: Changes that no test noticed, spelling a sentence or with a reason in the table.
         survivors: The others.
     """
 
     module: str
     killed: int
     timeouts: int
-    equivalent: int
+    left_out: int
     survivors: tuple[Change, ...]
 
     @property
@@ -107,12 +118,12 @@ def judge(module: str, mutants: Iterable[Mutant], equivalents: Equivalents) -> V
     """Count. What is neither noticed nor endless has survived, whatever mutmut calls it."""
     found = list(mutants)
     quiet = [one.change for one in found if one.status not in _NOTICED | _ENDLESS]
-    survivors = tuple(one for one in quiet if one.key not in equivalents.reasons)
+    survivors = tuple(one for one in quiet if not one.is_wording and one.key not in equivalents.reasons)
     return Verdict(
         module,
         killed=sum(one.status in _NOTICED for one in found),
         timeouts=sum(one.status in _ENDLESS for one in found),
-        equivalent=len(quiet) - len(survivors),
+        left_out=len(quiet) - len(survivors),
         survivors=survivors,
     )
 
@@ -123,6 +134,6 @@ def total(verdicts: Sequence[Verdict]) -> Verdict:
         "all",
         sum(one.killed for one in verdicts),
         sum(one.timeouts for one in verdicts),
-        sum(one.equivalent for one in verdicts),
+        sum(one.left_out for one in verdicts),
         tuple(change for one in verdicts for change in one.survivors),
     )

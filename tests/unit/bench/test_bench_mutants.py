@@ -59,11 +59,30 @@ def test_what_alters_nothing_does_not_count_and_needs_its_reason(tmp_path: Path)
     table = Equivalents.read(tmp_path / "table.toml")
     mutants = [mutant("killed"), mutant("survived", "return b + a")]
     verdict = judge(MODULE, mutants, table)
-    assert (verdict.mutants, verdict.equivalent, verdict.survivors) == (1, 1, ())
+    assert (verdict.mutants, verdict.left_out, verdict.survivors) == (1, 1, ())
     assert table.unknown(mutants, [MODULE]) == [f"{MODULE} | add | x | y"]
     assert table.unknown(mutants, ["ccm/other.py"]) == [], "other modules were not looked at"
     noticed = [mutant("killed", "return b + a")]
     assert len(table.unknown(noticed, [MODULE])) == 2, "a test notices it: it does not belong there"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "left_out"),
+    [
+        ('raise Odd("it is Odd")', 'raise Odd("XXit is OddXX")', 1),
+        ('raise Odd("it is Odd")', 'raise Odd("it is odd")', 1),
+        ('raise Odd("it is Odd")', 'raise Odd("IT IS ODD")', 1),
+        ('raise Odd("it is Odd")', "raise Odd(None)", 0),
+        ('raise Odd(1, "it is Odd")', 'raise Odd(2, "it is Odd")', 0),
+        ('kind = "Lease"', 'kind = "lease"', 0),
+        ('kind = "Lease"', 'kind = "XXLeaseXX"', 0),
+    ],
+)
+def test_the_spelling_of_sentences_is_left_out_and_that_of_words_is_not(
+    was: str, becomes: str, left_out: int
+) -> None:
+    change = Change(MODULE, "add", 2, was, becomes)
+    assert judge(MODULE, [Mutant("survived", change)], Equivalents({})).left_out == left_out
 
 
 def test_the_sum_holds_all_survivors() -> None:

@@ -31,19 +31,23 @@ def test_robot_servers_as_they_were_written_once() -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(
-    "text", ["", "abc", "-1", "0", "1 ", " 1", "1.5", "\u0661", str(2**63), "1/2", "9" * 5000]
+    "text", ["", "abc", "-1", "0", "1 ", " 1", "1.5", "\u0661", str(2**63), "1/2", "9" * 5000, "0" * 19 + "1"]
 )
 def test_bad_numbers(scheme: str, text: str) -> None:
     with pytest.raises(BadProviderId) as error:
         parse(scheme + text, scheme)
-    assert [notice.reason for notice in error.value.notices] == ["InvalidProviderID"]
+    assert str(error.value).startswith(f"provider ID {scheme + text!r}: {scheme!r} must be followed by")
+    (notice,) = error.value.notices
+    assert notice.reason == "InvalidProviderID"
+    assert notice.message == f"{error.value}; delete the Node and let its kubelet register it again"
 
 
 @pytest.mark.parametrize("text", ["aws:///eu/i-1", "k3s://x", "openstack://1", "", "hcloud:/1", "HCLOUD://1"])
 def test_others_are_not_ours(text: str) -> None:
     assert not owns(text, "hcloud://")
-    with pytest.raises(NotOurs):
+    with pytest.raises(NotOurs) as error:
         parse(text, "hcloud://")
+    assert error.value.what == text
 
 
 @given(
