@@ -99,6 +99,7 @@ def _kubernetes_stamps() -> tuple[str, ...]:
 
 
 _CONTAINERD = "github.com/containerd/containerd/v2"
+_HELM = "helm.sh/helm/v4"
 _CNI = "github.com/containernetworking/plugins/plugins"
 
 COMPONENTS: tuple[Component, ...] = (
@@ -146,6 +147,9 @@ COMPONENTS: tuple[Component, ...] = (
 
 CONTROL_PLANE: tuple[Component, ...] = tuple(c for c in COMPONENTS if c.name == "hyperkube")
 """What a control plane on loopback runs, and kubectl: pure Go, so nothing of Debian is needed to build it."""
+
+HELM = Component("helm", pin=_HELM, packages=(f"{_HELM}/cmd/helm",), programs=("helm",))
+"""Renders and tries the chart; no machine runs it."""
 
 
 def build_command(component: Component, compiler: str, output: Path) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ PAGES = (
     "docs/tutorial/5-routes.md",
     "docs/guides/operating.md",
     "docs/guides/from-the-official-ccm.md",
+    "docs/guides/helm.md",
 )
 ACCOUNT = "needs an account at Hetzner"
 NOT_RUN = {

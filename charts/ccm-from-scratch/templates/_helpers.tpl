@@ -1,0 +1,80 @@
+{{- /* The name of all objects. It is called as in the official chart, since values files include it. */ -}}
+{{- define "hcloud-cloud-controller-manager.name" -}}
+{{- $.Values.nameOverride | default "hcloud-cloud-controller-manager" | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "ccm.serviceAccount" -}}
+{{- $.Values.serviceAccount.name | default (include "hcloud-cloud-controller-manager.name" $) }}
+{{- end }}
+
+{{- define "hcloud-cloud-controller-manager.selectorLabels" -}}
+{{- tpl (toYaml $.Values.selectorLabels) $ }}
+{{- end }}
+
+{{- /* A flag's value as text: a number without an exponent, a switch as true or false. */ -}}
+{{- define "ccm.flag" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
+
+{{- /* The address that health and metrics of 10258 listen on. */ -}}
+{{- define "ccm.bindAddress" -}}
+{{- index $.Values.args "bind-address" | default (ternary "127.0.0.1" "0.0.0.0" $.Values.networking.enabled) }}
+{{- end }}
+
+{{- define "ccm.securePort" -}}
+{{- $port := index $.Values.args "secure-port" }}
+{{- if kindIs "invalid" $port }}10258{{ else }}{{ include "ccm.flag" $port }}{{ end }}
+{{- end }}
+
+{{- /* Where a probe asks: the Pod's own address, unless it listens on another one only. */ -}}
+{{- define "ccm.probe" -}}
+{{- $address := include "ccm.bindAddress" $ }}
+{{- $host := ternary "" (printf "host: %s, " $address) (has $address (list "0.0.0.0" "::")) -}}
+httpGet: {scheme: HTTPS, {{ $host }}port: {{ include "ccm.securePort" $ }}, path: {{ $.path }}}
+{{- end }}
+
+{{- define "ccm.image" -}}
+{{- $repository := $.Values.image.repository }}
+{{- if not $repository }}
+{{- fail "image.repository: is empty; there is no published image: ./dev image --push REGISTRY/NAME:TAG makes and pushes yours" }}
+{{- end }}
+{{- if hasSuffix "/hcloud-cloud-controller-manager" $repository }}
+{{- fail (printf "image.repository: %q is the official image; this chart runs ccm-from-scratch, so take `image` out of the values or name yours" $repository) }}
+{{- end }}
+{{- $repository }}:{{ tpl $.Values.image.tag $ }}
+{{- end }}
+
+{{- /* Whether the token is a mounted file, and not a variable that the values set. */ -}}
+{{- define "ccm.mountsToken" -}}
+{{- if not (or (hasKey $.Values.env "HCLOUD_TOKEN") (hasKey $.Values.env "HCLOUD_TOKEN_FILE")) }}true{{ end }}
+{{- end }}
+
+{{- define "ccm.affinity" -}}
+{{- if $.Values.affinity }}
+{{- toYaml $.Values.affinity }}
+{{- else }}
+nodeAffinity:
+{{- if eq $.Values.kind "DaemonSet" }}
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+      - matchExpressions:
+          - key: node-role.kubernetes.io/control-plane
+            operator: Exists
+{{- else }}
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      preference:
+        matchExpressions:
+          - key: node-role.kubernetes.io/control-plane
+            operator: Exists
+{{- if gt (int $.Values.replicaCount) 1 }}
+podAntiAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    - topologyKey: kubernetes.io/hostname
+      labelSelector:
+        matchLabels:
+          {{- include "hcloud-cloud-controller-manager.selectorLabels" $ | nindent 10 }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,159 @@
+{{- define "ccm.pod" -}}
+metadata:
+  labels:
+    {{- include "hcloud-cloud-controller-manager.selectorLabels" $ | nindent 4 }}
+    {{- with $.Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with $.Values.podAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ include "ccm.serviceAccount" $ }}
+  {{- with $.Values.image.pullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $.Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  # It makes the cluster's network work, so it can't rely on that network or on the cluster's DNS.
+  {{- if $.Values.networking.enabled }}
+  hostNetwork: true
+  {{- end }}
+  dnsPolicy: {{ $.Values.dnsPolicy }}
+  {{- with $.Values.dnsConfig }}
+  dnsConfig:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $.Values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  affinity:
+    {{- include "ccm.affinity" $ | nindent 4 }}
+  # It is what removes these taints.
+  tolerations:
+    - key: node.cloudprovider.kubernetes.io/uninitialized
+      value: "true"
+      effect: NoSchedule
+    - key: CriticalAddonsOnly
+      operator: Exists
+    - key: node-role.kubernetes.io/master
+      operator: Exists
+      effect: NoSchedule
+    - key: node-role.kubernetes.io/control-plane
+      operator: Exists
+      effect: NoSchedule
+    - key: node.kubernetes.io/not-ready
+      operator: Exists
+    - key: node.kubernetes.io/network-unavailable
+      operator: Exists
+      effect: NoSchedule
+    {{- with $.Values.additionalTolerations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  terminationGracePeriodSeconds: 15
+  securityContext:
+    {{- toYaml $.Values.podSecurityContext | nindent 4 }}
+  containers:
+    - {{ include "ccm.container" $ | indent 6 | trim }}
+  {{- if or (include "ccm.mountsToken" $) $.Values.extraVolumes }}
+  volumes:
+    {{- if include "ccm.mountsToken" $ }}
+    - name: hcloud
+      secret:
+        secretName: {{ $.Values.tokenSecret }}
+        defaultMode: 0440
+        items:
+          - key: token
+            path: token
+    {{- end }}
+    {{- with $.Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- end }}
+{{- end }}
+
+{{- define "ccm.container" -}}
+name: ccm
+image: {{ include "ccm.image" $ }}
+imagePullPolicy: {{ $.Values.image.pullPolicy }}
+args:
+  {{- range $key, $value := $.Values.args }}
+  {{- if not (or (kindIs "invalid" $value) (eq $key "bind-address")) }}
+  - {{ eq (toString $value) "" | ternary (printf "--%s" $key) (printf "--%s=%s" $key (include "ccm.flag" $value)) | toYaml }}
+  {{- end }}
+  {{- end }}
+  {{- if $.Values.networking.enabled }}
+  - --allocate-node-cidrs=true
+  - {{ printf "--cluster-cidr=%s" $.Values.networking.clusterCIDR | toYaml }}
+  {{- end }}
+  # The host's network is the world's: only probes reach 127.0.0.1. For Prometheus say 0.0.0.0, or a private
+  # address of the node, and let a firewall keep 10258 from the world (docs/guides/operating.md).
+  - {{ printf "--bind-address=%s" (include "ccm.bindAddress" $) | toYaml }}
+env:
+  {{- if include "ccm.mountsToken" $ }}
+  # a file follows a rotated Secret, a variable does not
+  - name: HCLOUD_TOKEN_FILE
+    value: /etc/hcloud/token
+  {{- end }}
+  {{- if $.Values.networking.enabled }}
+  - name: HCLOUD_NETWORK
+    {{- tpl (toYaml $.Values.networking.network) $ | nindent 4 }}
+  {{- end }}
+  {{- range $key, $value := $.Values.env }}
+  {{- if not (kindIs "invalid" $value) }}
+  - name: {{ $key }}
+    {{- tpl (toYaml $value) $ | nindent 4 }}
+  {{- end }}
+  {{- end }}
+  {{- if $.Values.robot.enabled }}
+  - name: ROBOT_ENABLED
+    value: "true"
+  {{- end }}
+  {{- if not $.Values.monitoring.enabled }}
+  - name: HCLOUD_METRICS_ENABLED
+    value: "false"
+  {{- else }}
+  # It listens only with --cloud-provider=hcloud or HCLOUD_METRICS_ENABLED, without TLS.
+  - name: HCLOUD_METRICS_ADDRESS
+    value: {{ $.Values.monitoring.address | quote }}
+  {{- end }}
+ports:
+  - name: https
+    containerPort: {{ include "ccm.securePort" $ }}
+  {{- if and $.Values.monitoring.enabled (not (hasPrefix "127." $.Values.monitoring.address)) }}
+  - name: metrics
+    containerPort: {{ regexFind "[0-9]+$" $.Values.monitoring.address }}
+  {{- end }}
+# from the kubelet, on the same host; with another --bind-address than 0.0.0.0 take that as host
+startupProbe:
+  {{- include "ccm.probe" (merge (dict "path" "/livez") $) | nindent 2 }}
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  {{- include "ccm.probe" (merge (dict "path" "/livez") $) | nindent 2 }}
+  periodSeconds: 10
+  timeoutSeconds: 5
+readinessProbe:
+  {{- include "ccm.probe" (merge (dict "path" "/readyz") $) | nindent 2 }}
+  periodSeconds: 2
+  timeoutSeconds: 2
+resources:
+  {{- toYaml $.Values.resources | nindent 2 }}
+securityContext:
+  {{- toYaml $.Values.securityContext | nindent 2 }}
+{{- if or (include "ccm.mountsToken" $) $.Values.extraVolumeMounts }}
+volumeMounts:
+  {{- if include "ccm.mountsToken" $ }}
+  - name: hcloud
+    mountPath: /etc/hcloud
+    readOnly: true
+  {{- end }}
+  {{- with $.Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- end }}

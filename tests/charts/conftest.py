@@ -1,0 +1,66 @@
+"""Helm, built from its Go module where it is not in the cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import HELM
+from sandbox.kubernetes.errors import GoMissingError
+from sandbox.site import cache_directory
+
+TREE = Path(__file__).parents[2]
+CHART = TREE / "charts" / "ccm-from-scratch"
+IMAGE = "--set=image.repository=registry.example.com/ccm"
+
+Helm = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def helm_program() -> Path:
+    try:
+        built = toolchain.ensure(cache_directory(os.environ), print, [HELM])
+    except GoMissingError as error:
+        pytest.skip(str(error))
+    return built.bin / "helm"
+
+
+@pytest.fixture(scope="session")
+def helm(helm_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Runs it in a home of its own."""
+    home = tmp_path_factory.mktemp("helm")
+
+    def run(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [helm_program, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={"PATH": os.environ["PATH"], "HOME": str(home)},
+        )
+        assert not check or done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def render(helm: Helm) -> Callable[..., dict[str, Any]]:
+    """What the chart makes of values: objects by kind and name, as `Role/name`."""
+
+    def objects(*arguments: object) -> dict[str, Any]:
+        done = helm("template", "ours", CHART, "--namespace=kube-system", IMAGE, *arguments)
+        items = [item for item in yaml.safe_load_all(done.stdout) if item]
+        found = {f"{item['kind']}/{item['metadata']['name']}": item for item in items}
+        assert len(found) == len(items)
+        return found
+
+    return objects

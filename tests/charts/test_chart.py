@@ -1,0 +1,220 @@
+"""The Helm chart: what it makes of values, its own and the official chart's."""
+
+from __future__ import annotations
+
+import runpy
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ccm.manager.flags import FLAGS, parse_flags
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm may have to be built
+
+TREE = Path(__file__).parents[2]
+CHART = TREE / "charts" / "ccm-from-scratch"
+OFFICIAL = Path(__file__).parent / "official-values.yaml"
+NAME = "hcloud-cloud-controller-manager"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+PODMONITOR = "--api-versions=monitoring.coreos.com/v1/PodMonitor"
+Render = Callable[..., dict[str, Any]]
+
+
+def pod_of(workload: dict[str, Any]) -> dict[str, Any]:
+    return workload["spec"]["template"]["spec"]
+
+
+def container_of(workload: dict[str, Any]) -> dict[str, Any]:
+    (container,) = pod_of(workload)["containers"]
+    return container
+
+
+def variables_of(workload: dict[str, Any]) -> dict[str, Any]:
+    return {one["name"]: one.get("value", one.get("valueFrom")) for one in container_of(workload)["env"]}
+
+
+def test_helm_has_nothing_against_it(helm) -> None:
+    found = helm("lint", "--strict", CHART, "--set=image.repository=registry.example.com/ccm").stdout
+    assert "0 chart(s) failed" in found
+
+
+def test_the_manifests_are_what_it_makes(helm_program) -> None:
+    made = runpy.run_path(str(TREE / "charts" / "render.py"))["rendered"](helm_program)
+    written = {name: (TREE / "manifests" / name).read_text(encoding="utf-8") for name in made}
+    assert written == made, "run: python charts/render.py"
+
+
+def test_its_versions_are_the_projects() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {chart["version"], chart["appVersion"]} == {project["version"]}
+
+
+def test_every_value_of_the_official_chart_has_its_effect(render: Render) -> None:
+    objects = render(f"--values={OFFICIAL}", PODMONITOR)
+    values = yaml.safe_load(OFFICIAL.read_text(encoding="utf-8"))
+    workload = objects["Deployment/my-ccm"]
+    pod, container = pod_of(workload), container_of(workload)
+    labels = {"app.kubernetes.io/name": "my-ccm", "app.kubernetes.io/instance": "ours"}
+    assert workload["spec"]["selector"]["matchLabels"] == labels
+    assert workload["spec"]["replicas"] == 2
+    assert workload["spec"]["strategy"] == values["strategy"]
+    assert workload["spec"]["template"]["metadata"] == {
+        "labels": labels | values["podLabels"],
+        "annotations": values["podAnnotations"],
+    }
+    assert container["image"] == "registry.example.com/ccm:1.2.3"
+    for key in ("nodeSelector", "affinity", "dnsPolicy", "dnsConfig", "priorityClassName"):
+        assert pod[key] == values[key]
+    assert pod["imagePullSecrets"] == values["image"]["pullSecrets"]
+    assert pod["securityContext"]["runAsUser"] == 1000
+    assert pod["tolerations"][-1] == values["additionalTolerations"][0]
+    assert pod["volumes"] == values["extraVolumes"]
+    assert pod["hostNetwork"] is True
+    assert container["volumeMounts"] == values["extraVolumeMounts"]
+    assert container["resources"]["requests"] == values["resources"]["requests"]
+    assert container["securityContext"]["runAsNonRoot"] is True
+    assert {"name": "metrics", "containerPort": 8233} in container["ports"]
+    assert objects["ServiceAccount/my-ccm"]["metadata"]["annotations"] == {"account": "3"}
+    monitor = objects["PodMonitor/my-ccm"]
+    assert monitor["metadata"]["annotations"] == {"of": "ours"}
+    assert monitor["metadata"]["labels"] == {"release": "kube-prometheus-stack"}
+    assert monitor["spec"]["selector"]["matchLabels"] == labels
+    assert monitor["spec"]["podMetricsEndpoints"] == [{"port": "metrics"}]
+
+
+def test_flags_and_variables_of_the_official_values_reach_the_ccm(render: Render) -> None:
+    workload = render(f"--values={OFFICIAL}")["Deployment/my-ccm"]
+    flags = parse_flags(FLAGS, container_of(workload)["args"])
+    assert not flags.problems
+    assert set(container_of(workload)["args"]) >= {
+        "--cloud-provider=hcloud",
+        "--allow-untagged-cloud",
+        "--route-reconciliation-period=30s",
+        "--webhook-secure-port=0",
+        "--v=2",
+        "--leader-elect=true",
+        "--allocate-node-cidrs=true",
+        "--cluster-cidr=10.42.0.0/16",
+    }
+    variables = variables_of(workload)
+    assert variables["HCLOUD_TOKEN"] == {"secretKeyRef": {"name": "hcloud", "key": "token"}}
+    assert variables["HCLOUD_NETWORK"] == {"secretKeyRef": {"name": "hcloud", "key": "network"}}
+    assert variables["HCLOUD_LOAD_BALANCERS_LOCATION"] == "fsn1"
+    # what the values say of the token counts, and nothing beside it
+    assert "HCLOUD_TOKEN_FILE" not in variables
+
+
+def test_robot_and_metrics_are_switches(render: Render) -> None:
+    on = variables_of(render("--set=robot.enabled=true")[f"Deployment/{NAME}"])
+    assert on["ROBOT_ENABLED"] == "true"
+    assert "HCLOUD_METRICS_ENABLED" not in on
+    off = render("--set=monitoring.enabled=false")[f"Deployment/{NAME}"]
+    assert variables_of(off)["HCLOUD_METRICS_ENABLED"] == "false"
+    assert "metrics" not in {port["name"] for port in container_of(off)["ports"]}
+
+
+def test_a_flag_that_is_null_goes_and_numbers_stay_numbers(render: Render) -> None:
+    given = "--set=args.leader-elect=null,args.kube-api-burst=1000000,args.profiling=false"
+    arguments = container_of(render(given)[f"Deployment/{NAME}"])["args"]
+    assert [one for one in arguments if "leader-elect" in one] == []
+    assert {"--kube-api-burst=1000000", "--profiling=false"} <= set(arguments)
+
+
+def test_without_a_token_in_the_values_it_is_a_file_of_the_secret(render: Render) -> None:
+    workload = render("--set=tokenSecret=mine")[f"Deployment/{NAME}"]
+    assert variables_of(workload)["HCLOUD_TOKEN_FILE"] == "/etc/hcloud/token"
+    (volume,) = pod_of(workload)["volumes"]
+    assert volume["secret"]["secretName"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("values", "address", "host"),
+    [
+        ((), "0.0.0.0", None),
+        (("--set=networking.enabled=true",), "127.0.0.1", "127.0.0.1"),
+        (("--set=networking.enabled=true,args.bind-address=10.0.0.2",), "10.0.0.2", "10.0.0.2"),
+        (("--set=networking.enabled=true,args.bind-address=0.0.0.0",), "0.0.0.0", None),
+        (("--set=args.bind-address=::",), "::", None),
+    ],
+)
+def test_probes_ask_where_it_listens(render: Render, values, address: str, host: str | None) -> None:
+    workload = render(*values)[f"Deployment/{NAME}"]
+    container = container_of(workload)
+    assert [one for one in container["args"] if "bind-address" in one] == [f"--bind-address={address}"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"].get("host") == host
+        assert container[probe]["httpGet"]["port"] == 10258
+
+
+def test_two_replicas_run_on_two_nodes_and_one_may_go_at_a_time(render: Render) -> None:
+    objects = render("--set=replicaCount=2")
+    workload = objects[f"Deployment/{NAME}"]
+    assert workload["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    (apart,) = pod_of(workload)["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    labels = workload["spec"]["selector"]["matchLabels"]
+    assert apart["labelSelector"]["matchLabels"] == labels
+    budget = objects[f"PodDisruptionBudget/{NAME}"]
+    assert budget["spec"]["selector"]["matchLabels"] == labels
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert f"PodDisruptionBudget/{NAME}" not in render()
+
+
+def test_a_daemon_set_runs_on_control_plane_nodes(render: Render) -> None:
+    workload = render("--set=kind=DaemonSet")[f"DaemonSet/{NAME}"]
+    assert "replicas" not in workload["spec"]
+    assert "strategy" not in workload["spec"]
+    wanted = pod_of(workload)["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert (
+        wanted["nodeSelectorTerms"][0]["matchExpressions"][0]["key"]
+        == "node-role.kubernetes.io/control-plane"
+    )
+
+
+def test_its_rights_are_those_of_the_manifests(render: Render) -> None:
+    def rules(items: list[dict[str, Any]]) -> dict[str, Any]:
+        return {item["kind"]: item["rules"] for item in items if "rules" in item}
+
+    manifests = yaml.safe_load_all((TREE / "manifests" / "rbac.yaml").read_text(encoding="utf-8"))
+    assert rules(list(render().values())) == rules(list(manifests))
+    assert not [name for name in render("--set=rbac.create=false") if "Role" in name]
+
+
+def test_the_role_for_the_lease_follows_the_flags(render: Render) -> None:
+    given = "--set=args.leader-elect-resource-name=mine,args.leader-elect-resource-namespace=ours"
+    role = render(given)[f"Role/{NAME}"]
+    assert role["metadata"]["namespace"] == "ours"
+    assert role["rules"][1]["resourceNames"] == ["mine"]
+
+
+def test_the_policy_lets_health_and_metrics_in(render: Render) -> None:
+    policy = render("--set=networkPolicy.enabled=true")[f"NetworkPolicy/{NAME}"]
+    assert policy["spec"]["ingress"] == [{"ports": [{"port": "https"}, {"port": "metrics"}]}]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("image.repositry=x", ["/image", "repositry"]),
+        ("replicas=2", ["replicas"]),
+        ("kind=StatefulSet", ["/kind", "DaemonSet"]),
+        ("networking.clusterCidr=10.0.0.0/16", ["/networking", "clusterCidr"]),
+        ("env.HCLOUD_TOKEN=abc", ["/env/HCLOUD_TOKEN"]),
+        ("monitoring.podMonitor.interval=1s", ["/monitoring/podMonitor", "interval"]),
+        ("image.repository=", ["image.repository", "./dev image"]),
+        ("image.repository=quay.example.com/x/hcloud-cloud-controller-manager", ["is the official image"]),
+    ],
+)
+def test_wrong_values_are_refused_by_their_names(helm, given: str, said: list[str]) -> None:
+    image = "--set=image.repository=registry.example.com/ccm"
+    done = helm("template", "ours", CHART, image, f"--set={given}", check=False)
+    assert done.returncode != 0
+    for text in said:
+        assert text in done.stderr

@@ -1,0 +1,71 @@
+"""`helm upgrade` from the official chart to this one with the same values, and back, on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.site import cache_directory
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm may have to be built
+
+HERE = Path(__file__).parent
+CHART = HERE.parents[1] / "charts" / "ccm-from-scratch"
+NAME = "hcloud-cloud-controller-manager"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+
+
+@pytest_asyncio.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    programs = toolchain.find_control_plane(cache_directory(os.environ))
+    if programs is None:
+        pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
+    async with ControlPlane(programs, tmp_path / "cluster") as running:
+        yield running
+
+
+async def test_the_same_values_swap_in_place_and_back(cluster: ControlPlane, helm, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("args: {allow-untagged-cloud: ''}\nenv: {A: {value: b}}\n", encoding="utf-8")
+    access = [f"--kubeconfig={cluster.kubeconfig}", "--namespace=kube-system"]
+
+    async def run(*arguments: object) -> None:
+        await asyncio.to_thread(helm, *arguments, *access)
+
+    async def read(path: str) -> Any:
+        return await asyncio.to_thread(cluster.api().get, path)
+
+    async def deployment() -> Any:
+        return await read(f"/apis/apps/v1/namespaces/kube-system/deployments/{NAME}")
+
+    await run("install", "hccm", HERE / "official", f"--values={values}")
+    official = await deployment()
+
+    image = "--set=image.repository=registry.example.com/ccm"
+    await run("upgrade", "hccm", CHART, f"--values={values}", image)
+    ours = await deployment()
+    # the same object, and its old Pod goes before the new one comes
+    assert ours["metadata"]["uid"] == official["metadata"]["uid"]
+    assert ours["spec"]["selector"] == official["spec"]["selector"]
+    assert ours["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert [one["name"] for one in ours["spec"]["template"]["spec"]["containers"]] == ["ccm"]
+    assert await read(f"{ROLES}/system:{NAME}") is None
+    assert await read(f"{ROLES}/{NAME}") is not None
+
+    await run("rollback", "hccm", "1")
+    back = await deployment()
+    assert back["metadata"]["uid"] == official["metadata"]["uid"]
+    assert (
+        back["spec"]["template"]["spec"]["containers"] == official["spec"]["template"]["spec"]["containers"]
+    )
+    assert back["spec"]["strategy"]["rollingUpdate"] == official["spec"]["strategy"]["rollingUpdate"]
+    assert await read(f"{ROLES}/system:{NAME}") is not None
+    assert await read(f"{ROLES}/{NAME}") is None
