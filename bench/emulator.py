@@ -37,7 +37,7 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: 
     """One request on a connection that is kept.
 
     Raises:
-        BenchError: the answer is no success.
+        BenchError: The answer is no success.
     """
     writer.write(data)
     head = await reader.readuntil(b"\r\n\r\n")

@@ -41,7 +41,7 @@ def chosen(words: Sequence[str]) -> list[str]:
     """The modules that were asked for; all if nothing was.
 
     Raises:
-        BenchError: a word fits none, or several.
+        BenchError: A word fits none, or several.
     """
     found: list[str] = []
     for word in words:

@@ -1,4 +1,4 @@
-"""`python -m ccm`: the cloud-controller-manager; `plan` and `lint` are commands of their own."""
+"""``python -m ccm``: the cloud-controller-manager; ``plan`` and ``lint`` are commands of their own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code.
 
     Args:
-        arguments: the command line without the program's name; this process' by default.
+        arguments: The command line without the program's name; this process' by default.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     return quietly(lambda: _run(given))

@@ -22,7 +22,7 @@ class ConfigurationError(CcmError):
     """The configuration is wrong; holds every problem found, not only the first.
 
     Attributes:
-        problems: one sentence each, naming the key, its value and what is allowed. Never a secret.
+        problems: One sentence each, naming the key, its value and what is allowed. Never a secret.
     """
 
     def __init__(self, problems: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """Values as Go's programs read and print them, which Kubernetes' and Hetzner's flags and settings are.
 
-Booleans like `true`, `F` or `1`; durations like `1h30m`, `2.5s` or `300ms`.
+Booleans like ``true``, ``F`` or ``1``; durations like ``1h30m``, ``2.5s`` or ``300ms``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def parse_boolean(text: str) -> bool:
     """A boolean as Go's strconv.ParseBool reads it.
 
     Raises:
-        ValueError: this is none.
+        ValueError: This is none.
     """
     if text in _TRUE | _FALSE:
         return text in _TRUE
@@ -29,7 +29,7 @@ def parse_duration(text: str) -> float:
     """Seconds of a duration as Go's time.ParseDuration reads it; less than 0 with a minus.
 
     Raises:
-        ValueError: this is none.
+        ValueError: This is none.
     """
     sign = -1.0 if text.startswith("-") else 1.0
     rest = text.removeprefix("-") if sign < 0 else text.removeprefix("+")
@@ -45,7 +45,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration as Go prints it: `5s`, `1m30s`, `12h0m0s`, `500ms`."""
+    """A duration as Go prints it: ``5s``, ``1m30s``, ``12h0m0s``, ``500ms``."""
     if seconds == 0:
         return "0s"
     if abs(seconds) < 1:

@@ -77,7 +77,7 @@ async def serving(
         limits: What strangers may use.
 
     Raises:
-        OSError: the address can't be listened on.
+        OSError: The address can't be listened on.
     """
     chosen = limits or Limits()
     application.middlewares.insert(0, _once)

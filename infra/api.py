@@ -48,7 +48,7 @@ def cloud_of(configuration: Mapping[str, Any], environment: Mapping[str, str] = 
     """The API that the hcloud plugin uses too: the stack's configuration, then the environment.
 
     Raises:
-        ConfigurationError: there is no token, or something that can't be one.
+        ConfigurationError: There is no token, or something that can't be one.
     """
     token = configuration.get("hcloud:token") or environment.get("HCLOUD_TOKEN")
     check_token(token)
@@ -60,7 +60,7 @@ def check_token(token: str | None) -> None:
     """Refuses what can't be a token, before it is sent anywhere.
 
     Raises:
-        ConfigurationError: without showing the token.
+        ConfigurationError: Without showing the token.
     """
     if not token:
         advice = "set it with: pulumi config set --secret hcloud:token, or in the environment as HCLOUD_TOKEN"
@@ -82,7 +82,7 @@ def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any
 
 
 def fetcher(cloud: Cloud, timeout: float = TIMEOUT) -> Fetch:
-    """A GET of the API; raises like `call` when called."""
+    """A GET of the API; raises like ``call`` when called."""
 
     def fetch(path: str) -> Mapping[str, Any]:
         return call(cloud, "GET", path, timeout=timeout)
@@ -101,15 +101,15 @@ def call(
     """One call of the API; an empty answer is an empty mapping.
 
     Args:
-        cloud: which.
-        method: of HTTP.
-        path: below the endpoint, with a slash first.
-        body: is sent as JSON.
-        timeout: seconds.
+        cloud: Which.
+        method: Of HTTP.
+        path: Below the endpoint, with a slash first.
+        body: Is sent as JSON.
+        timeout: Seconds.
 
     Raises:
-        ConfigurationError: the token is not accepted.
-        CloudError: anything else.
+        ConfigurationError: The token is not accepted.
+        CloudError: Anything else.
     """
     if urllib.parse.urlsplit(cloud.endpoint).scheme not in ("http", "https"):
         raise CloudError(cloud.endpoint, "has no address that begins with https:// or http://")
@@ -140,7 +140,7 @@ def change(
     *,
     patience: Patience | None = None,
 ) -> Mapping[str, Any]:
-    """A call that changes an object, repeated while somebody else is changing it. Otherwise as `call`."""
+    """A call that changes an object, repeated while somebody else is changing it. Otherwise as ``call``."""
     patience = patience or Patience()
     deadline = patience.now() + patience.seconds
     while True:

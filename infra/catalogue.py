@@ -18,10 +18,10 @@ class Catalogue:
     """What can be had.
 
     Attributes:
-        zones: network zone of each location.
-        server_types: per server type the locations where it can be had now; None where the API doesn't say.
-        images: names of the system images for x86.
-        arm: names of the server types with ARM processors.
+        zones: Network zone of each location.
+        server_types: Per server type the locations where it can be had now; None where the API doesn't say.
+        images: Names of the system images for x86.
+        arm: Names of the server types with ARM processors.
     """
 
     zones: Mapping[str, str]

@@ -18,10 +18,10 @@ class Chart(pulumi.ComponentResource):
         """Installs it.
 
         Args:
-            kind: last part of the component's type.
-            name: of the component and of the release as resources.
-            release: arguments of the release.
-            in_cluster: where, and after what.
+            kind: Last part of the component's type.
+            name: Of the component and of the release as resources.
+            release: Arguments of the release.
+            in_cluster: Where, and after what.
         """
         super().__init__(f"ccm-from-scratch:index:{kind}", name)
         opts = pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self))

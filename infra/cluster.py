@@ -27,7 +27,7 @@ _TOKEN_OF_EARLIER_VERSIONS = re.compile(r"[0-9a-f]{64}")
 
 
 class K3sServerProvider(Provider):
-    """Installs `k3s server`. Deleting it is nothing: it goes with its server, and a new one replaces it."""
+    """Installs ``k3s server``. Deleting it is nothing: it goes with its server, and a new one replaces it."""
 
     replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
     """What makes the cluster another one; see `generation_of`."""
@@ -51,7 +51,7 @@ class K3sServerProvider(Provider):
 
 
 class K3sAgentProvider(Provider):
-    """Installs `k3s agent`. Deleting it is nothing, as with the server."""
+    """Installs ``k3s agent``. Deleting it is nothing, as with the server."""
 
     replaced_by = ("server_id",)
     unheeded = _HOW_TO_REACH
@@ -69,7 +69,7 @@ class K3sAgentProvider(Provider):
 
 
 class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
-    """`k3s server` on a server."""
+    """``k3s server`` on a server."""
 
     server_id: pulumi.Output[str]
 
@@ -80,7 +80,7 @@ class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
 
 
 class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):
-    """`k3s agent` on a server."""
+    """``k3s agent`` on a server."""
 
     server_id: pulumi.Output[str]
 
@@ -94,9 +94,9 @@ class Cluster(pulumi.ComponentResource):
     """k3s on a control server and workers.
 
     Attributes:
-        server: the installed k3s server; the Kubernetes API answers once it is there.
-        agents: the started agents.
-        generation: known once the API is ready; another one when the cluster is another one.
+        server: The installed k3s server; the Kubernetes API answers once it is there.
+        agents: The started agents.
+        generation: Known once the API is ready; another one when the cluster is another one.
     """
 
     def __init__(
@@ -154,11 +154,11 @@ def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_
     this program made, which its lower-case token tells, it is what that version wrote: without the last two.
 
     Args:
-        server_id: of the control server.
-        cluster_cidr: range of the Pods.
-        service_cidr: range of the Services.
-        private_ip: of the control server.
-        token: of k3s servers.
+        server_id: Of the control server.
+        cluster_cidr: Range of the Pods.
+        service_cidr: Range of the Services.
+        private_ip: Of the control server.
+        token: Of k3s servers.
     """
     known = f"{server_id}/{cluster_cidr}/{service_cidr}"
     if _TOKEN_OF_EARLIER_VERSIONS.fullmatch(token):
@@ -188,8 +188,8 @@ def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool
     Another token alone is no reason: it is the one for agents, and earlier versions gave them the server's.
 
     Args:
-        olds: properties of the K3sAgent as they were.
-        news: as they are wanted.
+        olds: Properties of the K3sAgent as they were.
+        news: As they are wanted.
     """
     return any(olds.get(name) != news[name] for name in ("cluster", "server_ip"))
 

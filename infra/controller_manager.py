@@ -30,9 +30,9 @@ class ControllerManagerArgs:
     """What the cloud-controller-manager needs to know.
 
     Attributes:
-        token: of the cloud's API, secret.
-        network_id: the private network.
-        image: reference of the image, known once the image is where the Pod will run; None deploys nothing.
+        token: Of the cloud's API, secret.
+        network_id: The private network.
+        image: Reference of the image, known once the image is where the Pod will run; None deploys nothing.
     """
 
     settings: Settings
@@ -45,7 +45,7 @@ class ControllerManager(pulumi.ComponentResource):
     """The objects of manifests/, fitted to this cluster, and the Secret with the cloud's token.
 
     Attributes:
-        deployments: available once nodes can be initialised; empty when the program runs elsewhere.
+        deployments: Available once nodes can be initialised; empty when the program runs elsewhere.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class ControllerManager(pulumi.ComponentResource):
         """Declares the objects.
 
         Args:
-            name: of the component.
-            arguments: what is special about this cluster.
-            in_cluster: options of every object in it: the provider, and what takes them with it when it goes.
-            opts: of the component.
+            name: Of the component.
+            arguments: What is special about this cluster.
+            in_cluster: Options of every object in it: the provider, and what takes them with it when it goes.
+            opts: Of the component.
         """
         super().__init__("ccm-from-scratch:index:ControllerManager", name, None, opts)
         self._in_cluster = pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self))

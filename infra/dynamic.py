@@ -17,11 +17,11 @@ _STATE_KEY = "__provider"
 class Provider(ResourceProvider):
     """A provider whose resources change when an input changes.
 
-    Subclasses name in `replaced_by` the inputs that need a new resource; every other changed input is an
+    Subclasses name in ``replaced_by`` the inputs that need a new resource; every other changed input is an
     update, which by default creates again. A replaced resource is deleted before the new one is created.
 
-    Methods have the SDK's names for their parameters (`_id`, `_olds`, `_news`, `_props`), underscores
-    included, though they are used: `_olds` is the state, `_news` are the inputs that are wanted now.
+    Methods have the SDK's names for their parameters (``_id``, ``_olds``, ``_news``, ``_props``), underscores
+    included, though they are used: ``_olds`` is the state, ``_news`` are the inputs that are wanted now.
     """
 
     serialize_as_secret_always = False

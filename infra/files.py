@@ -23,6 +23,6 @@ def write_private(path: Path, text: str) -> None:
 
 
 def remove_own(path: Path, text: str) -> None:
-    """Removes a file that holds exactly `text`; another one is somebody else's."""
+    """Removes a file that holds exactly ``text``; another one is somebody else's."""
     if path.is_file() and path.read_text() == text:
         path.unlink()

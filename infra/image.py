@@ -73,11 +73,11 @@ class ImportedImage(Resource, module="ccm-from-scratch", name="ImportedImage"):
         """Imports the image.
 
         Args:
-            name: of the resource.
-            server: into whose container store.
-            generation: known once k3s is there; changes when its store was emptied.
-            reference: of the image.
-            opts: as for every resource.
+            name: Of the resource.
+            server: Into whose container store.
+            generation: Known once k3s is there; changes when its store was emptied.
+            reference: Of the image.
+            opts: As for every resource.
         """
         props = {**server.access.inputs(), "generation": generation, "reference": reference}
         super().__init__(ImportedImageProvider(), name, props, opts)

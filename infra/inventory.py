@@ -22,8 +22,8 @@ class Servers(pulumi.ComponentResource):
     """One control server and the workers.
 
     Attributes:
-        control: the control server.
-        workers: the others.
+        control: The control server.
+        workers: The others.
     """
 
     def __init__(

@@ -25,10 +25,10 @@ class Release:
     """Which k3s: from where the installer comes, and which version it shall install.
 
     Attributes:
-        install_url: of the installer; may end with `#sha256=` and its hash, without which any is run. It
+        install_url: Of the installer; may end with ``#sha256=`` and its hash, without which any is run. It
             checks the k3s that it fetches against the checksums of that release by itself.
-        channel: of releases, followed where there is no version.
-        version: an exact one.
+        channel: Of releases, followed where there is no version.
+        version: An exact one.
     """
 
     install_url: str
@@ -55,8 +55,8 @@ class Tokens:
     """What is proved when a machine joins: servers know both, agents theirs alone.
 
     Attributes:
-        server: lets a server join, which makes its holder an administrator.
-        agent: lets an agent join.
+        server: Lets a server join, which makes its holder an administrator.
+        agent: Lets an agent join.
     """
 
     server: str = field(repr=False)
@@ -64,7 +64,7 @@ class Tokens:
 
 
 def server_flags(at: Addresses, cluster_cidr: str, service_cidr: str) -> list[str]:
-    """Flags of `k3s server`: cloud-controller-manager, load balancers and CNI are not k3s's own.
+    """Flags of ``k3s server``: cloud-controller-manager, load balancers and CNI are not k3s's own.
 
     Unless it is told, k3s advertises the external address, and what a firewall lets through there is not what
     workers need: their Pods reach the API server at the private one.
@@ -97,11 +97,11 @@ def server_script(
     """Installs or changes the server; ends when it runs and its API is ready, whatever the installer did.
 
     Args:
-        release: which k3s.
-        at: the server's addresses.
-        flags: of `k3s server`.
-        tokens: of the cluster.
-        cluster: the cluster's identity; an installation of another cluster is removed first. None: whatever
+        release: Which k3s.
+        at: The server's addresses.
+        flags: Of ``k3s server``.
+        tokens: Of the cluster.
+        cluster: The cluster's identity; an installation of another cluster is removed first. None: whatever
             is installed stays.
     """
     environment = {**release.environment(), "K3S_TOKEN": tokens.server, "K3S_AGENT_TOKEN": tokens.agent}
@@ -122,11 +122,11 @@ def agent_script(release: Release, at: Addresses, server_ip: str, agent_token: s
     """Installs or changes an agent and starts it without waiting: it tries until its server answers.
 
     Args:
-        release: which k3s.
-        at: the agent's addresses.
-        server_ip: private address of the k3s server.
-        agent_token: what the server was installed with for agents.
-        anew: what an earlier installation left is removed first, its certificates and network included.
+        release: Which k3s.
+        at: The agent's addresses.
+        server_ip: Private address of the k3s server.
+        agent_token: What the server was installed with for agents.
+        anew: What an earlier installation left is removed first, its certificates and network included.
     """
     environment = {
         **release.environment(),
@@ -159,10 +159,10 @@ def begin_cluster(
     without goes on without.
 
     Args:
-        cluster: the cluster's identity, a word without secrets.
-        folder: where both are noted; the uninstaller removes it.
-        uninstall: k3s's uninstaller.
-        cni_folder: where containerd finds the network of Pods.
+        cluster: The cluster's identity, a word without secrets.
+        folder: Where both are noted; the uninstaller removes it.
+        uninstall: The uninstaller that k3s brings.
+        cni_folder: Where containerd finds the network of Pods.
     """
     note = f"{folder}/cluster-of-ccm-from-scratch"
     return f"""if [ "$(cat {note} 2>/dev/null)" != {cluster} ]; then

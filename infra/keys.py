@@ -44,7 +44,7 @@ class KeyPairProvider(Provider):
 
 
 class KeyPair(Resource, module="ccm-from-scratch", name="KeyPair"):
-    """An ED25519 key pair; the private half is also in the ignored file `.dev-env.ssh`, mode 0600."""
+    """An ED25519 key pair; the private half is also in the ignored file ``.dev-env.ssh``, mode 0600."""
 
     public_key: pulumi.Output[str]
     private_key: pulumi.Output[str]

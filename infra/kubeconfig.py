@@ -49,7 +49,7 @@ class KubeconfigProvider(Provider):
 
 
 class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
-    """The cluster's kubeconfig, secret, and in the file `kubeconfig.yaml`, mode 0600."""
+    """The cluster's kubeconfig, secret, and in the file ``kubeconfig.yaml``, mode 0600."""
 
     kubeconfig: pulumi.Output[str]
 
@@ -64,11 +64,11 @@ class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
         """Reads the kubeconfig from the control server.
 
         Args:
-            name: of the resource.
-            context: name of the context, the cluster and the user in it.
-            control: the control server.
-            generation: changes when the cluster is another one.
-            opts: as for every resource.
+            name: Of the resource.
+            context: Name of the context, the cluster and the user in it.
+            control: The control server.
+            generation: Changes when the cluster is another one.
+            opts: As for every resource.
         """
         props = {**control.access.inputs(), "context": context, "generation": generation, "kubeconfig": None}
         secret = pulumi.ResourceOptions(additional_secret_outputs=["kubeconfig"])
@@ -91,9 +91,9 @@ def rewritten(text: str, name: str, address: str) -> str:
     """The same credentials for use from elsewhere: public address, and names that tell clusters apart.
 
     Args:
-        text: k3s's file; it has one cluster, one user and one context.
-        name: new name of all three.
-        address: public IP address of the control server.
+        text: The file as k3s writes it; it has one cluster, one user and one context.
+        name: New name of all three.
+        address: Public IP address of the control server.
     """
     content = yaml.safe_load(text)
     for kind in ("clusters", "users", "contexts"):

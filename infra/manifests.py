@@ -27,7 +27,7 @@ def read_manifests(folder: Path = FOLDER) -> list[Manifest]:
 
 
 def identity(manifest: Manifest) -> str:
-    """A name for the object that no other one has: kind and name, such as `role-ccm-from-scratch`."""
+    """A name for the object that no other one has: kind and name, such as ``role-ccm-from-scratch``."""
     return f"{manifest['kind'].lower()}-{manifest['metadata']['name'].replace(':', '-')}"
 
 
@@ -35,9 +35,9 @@ def fitted(deployment: Manifest, arguments: Sequence[str], environment: Mapping[
     """The Deployment with other flags and more environment variables.
 
     Args:
-        deployment: as in the manifest; it stays as it is.
-        arguments: flags like `--name=value`; each replaces the one of that name, or is added.
-        environment: replaces variables of these names, or is added.
+        deployment: As in the manifest; it stays as it is.
+        arguments: Flags like ``--name=value``; each replaces the one of that name, or is added.
+        environment: Replaces variables of these names, or is added.
     """
     result = copy.deepcopy(deployment)
     container = result["spec"]["template"]["spec"]["containers"][0]

@@ -14,9 +14,9 @@ class Network(pulumi.ComponentResource):
     """A network with one subnet of type cloud.
 
     Attributes:
-        id: the network's id as a text, as the Secret `hcloud` wants it.
-        network: the network; what lies in it goes when it goes.
-        subnet: servers are attached to it by its id, because otherwise Hetzner takes the last one.
+        id: The network's id as a text, as the Secret ``hcloud`` wants it.
+        network: The network; what lies in it goes when it goes.
+        subnet: Servers are attached to it by its id, because otherwise Hetzner takes the last one.
     """
 
     def __init__(

@@ -83,8 +83,8 @@ def lacking(wanted: Mapping[str, str], nodes: Mapping[str, NodeView]) -> dict[st
     """What each wanted node lacks; complete nodes are not in it.
 
     Args:
-        wanted: id of the server by name of the node.
-        nodes: what the cluster has, by name.
+        wanted: Id of the server by name of the node.
+        nodes: What the cluster has, by name.
     """
     state = {name: _lacks(nodes.get(name), server_id) for name, server_id in wanted.items()}
     return {name: what for name, what in state.items() if what}
@@ -124,10 +124,10 @@ class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
         """Waits for the nodes.
 
         Args:
-            name: of the resource.
-            servers: all of which shall be nodes.
-            revision: of everything that could make nodes not ready; a change makes us wait for them again.
-            opts: as for every resource.
+            name: Of the resource.
+            servers: All of which shall be nodes.
+            revision: Of everything that could make nodes not ready; a change makes us wait for them again.
+            opts: As for every resource.
         """
         props = {**servers.control.access.inputs(), "nodes": node_inputs(servers), "revision": revision}
         super().__init__(ReadyNodesProvider(), name, props, opts)

@@ -40,7 +40,7 @@ class Verdict:
         why: For a person, as the end of "..., because".
         labels: All that a released one keeps.
         services: UIDs of our Services that are on one of ours.
-        keep: What to type after `hcloud load-balancer` so that the next destroy leaves it.
+        keep: What to type after ``hcloud load-balancer`` so that the next destroy leaves it.
     """
 
     fate: Fate

@@ -36,7 +36,7 @@ _UNIT = "pod-network.service"
 def bridge_configuration(pod_cidr: str) -> str:
     """What containerd reads: a bridge with the node's own range, and host ports.
 
-    Pods of other nodes see a Pod's own address, so the bridge does not masquerade; see `masquerade_rules`.
+    Pods of other nodes see a Pod's own address, so the bridge does not masquerade; see ``masquerade_rules``.
     """
     ipam = {"type": "host-local", "ranges": [[{"subnet": pod_cidr}]], "routes": [{"dst": "0.0.0.0/0"}]}
     bridge = {
@@ -129,11 +129,11 @@ class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
         """Gives nodes their network.
 
         Args:
-            name: of the resource.
-            servers: all of which are nodes, or will be.
-            cluster_cidr: range of all Pods' addresses.
-            generation: of the cluster; in another one nodes have other ranges.
-            opts: as for every resource.
+            name: Of the resource.
+            servers: All of which are nodes, or will be.
+            cluster_cidr: Range of all Pods' addresses.
+            generation: Of the cluster; in another one nodes have other ranges.
+            opts: As for every resource.
         """
         props = {
             **servers.control.access.inputs(),

@@ -16,7 +16,7 @@ from infra.settings import Settings, parse_settings
 
 
 def all_configuration() -> Mapping[str, Any]:
-    """Every configuration value of the stack, by full key; Pulumi's `Config` only answers for known keys."""
+    """Every configuration value of the stack, by full key; Pulumi's ``Config`` only has known ones."""
     return {**get_config_env(), **CONFIG.get()}
 
 
@@ -26,7 +26,7 @@ def check_everything(
     """Reads the settings and asks the cloud.
 
     Raises:
-        InfraError: with all that is wrong, as far as one could look.
+        InfraError: With all that is wrong, as far as one could look.
     """
     settings, problems = parse_settings(configuration)
     cloud = None

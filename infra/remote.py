@@ -24,7 +24,7 @@ _LONGEST_PAUSE = 3.0
 
 @dataclass(frozen=True)
 class Host:
-    """How to reach a server. Without `host_key` its first key is believed; with it, only this one.
+    """How to reach a server. Without ``host_key`` its first key is believed; with it, only this one.
 
     So the first connection to a new server trusts the way there. A host key of our own in its user data would
     be readable by every Pod, from the metadata service.
@@ -50,27 +50,27 @@ class Shell(Protocol):
         The script travels through standard input, so that secrets in it never stand in a process list.
 
         Args:
-            script: for `sh`.
-            what: names the script in errors, as in "installing k3s".
-            timeout: seconds.
+            script: For ``sh``.
+            what: Names the script in errors, as in "installing k3s".
+            timeout: Seconds.
 
         Raises:
-            RemoteCommandError: it ended with another code than 0, or not in time.
+            RemoteCommandError: It ended with another code than 0, or not in time.
         """
         ...
 
     async def feed(self, command: str, content: bytes, *, what: str, timeout: float) -> str:
-        """Runs a command, without secrets in it, with `content` as its standard input; otherwise as `run`."""
+        """Runs a command, without secrets in it, with ``content`` as its standard input; else as ``run``."""
         ...
 
 
 @asynccontextmanager
 async def connect(host: Host, *, timeout: float = CONNECT_SECONDS) -> AsyncIterator[Shell]:
-    """Connects, trying again until `timeout` seconds are over: a server that boots refuses at first.
+    """Connects, trying again until ``timeout`` seconds are over: a server that boots refuses at first.
 
     Raises:
-        UnreachableError: nothing answered, or nobody let us in, in time.
-        HostKeyError: something else answered.
+        UnreachableError: Nothing answered, or nobody let us in, in time.
+        HostKeyError: Something else answered.
     """
     connection = await _connect(host, timeout)
     try:

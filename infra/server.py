@@ -45,7 +45,7 @@ class Access:
 
 
 def host_of(props: Mapping[str, Any]) -> Host:
-    """The host that the properties of `Access` name."""
+    """The host that the properties of ``Access`` name."""
     return Host(props["address"], props["private_key"], props.get("host_key"))
 
 
@@ -90,11 +90,11 @@ class ServerArgs:
     """What a server is made of.
 
     Attributes:
-        name: its name in the cloud, its host name and its node's name.
-        ssh_key: the public key in the cloud that root accepts.
-        private_key: the other half, secret; None when nobody connects: the server is not waited for.
-        placement_group: keeps servers on different hosts.
-        firewalls: ids.
+        name: Its name in the cloud, its host name and its node's name.
+        ssh_key: The public key in the cloud that root accepts.
+        private_key: The other half, secret; None when nobody connects: the server is not waited for.
+        placement_group: Keeps servers on different hosts.
+        firewalls: Ids.
     """
 
     name: str
@@ -113,11 +113,11 @@ class Server(pulumi.ComponentResource):
     """A server in the private network.
 
     Attributes:
-        name: host name and name of the node.
-        role: `control`, or `worker-` and a number; names its resources.
-        server: the server in the cloud; what runs on it goes when it goes.
-        public_ip: its IPv4 address.
-        private_ip: its address in the private network, known once it is attached.
+        name: Host name and name of the node.
+        role: ``control``, or ``worker-`` and a number; names its resources.
+        server: The server in the cloud; what runs on it goes when it goes.
+        public_ip: Its IPv4 address.
+        private_ip: Its address in the private network, known once it is attached.
     """
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:

@@ -63,16 +63,16 @@ class Settings:
 
 
 def key_of(field: str) -> str:
-    """The configuration key of a field: `worker_count` is `ccm-from-scratch:workerCount`."""
+    """The configuration key of a field: ``worker_count`` is ``ccm-from-scratch:workerCount``."""
     first, *rest = field.split("_")
     return f"{NAMESPACE}:{first}{''.join(part.capitalize() for part in rest)}"
 
 
 def read_settings(raw: Mapping[str, Any]) -> Settings:
-    """Reads and checks the configuration; see `parse_settings`.
+    """Reads and checks the configuration; see ``parse_settings``.
 
     Raises:
-        ConfigurationError: with every problem there is.
+        ConfigurationError: With every problem there is.
     """
     settings, problems = parse_settings(raw)
     if problems:
@@ -84,7 +84,7 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     """Reads the configuration as far as it can be read.
 
     Args:
-        raw: full keys (`namespace:key`) and values, as Pulumi hands them to a program: texts, structured
+        raw: Full keys (``namespace:key``) and values, as Pulumi hands them to a program: texts, structured
             ones as JSON. Keys of other namespaces are none of our business.
 
     Returns:
@@ -231,7 +231,7 @@ class _Reader:
         return self._take(field, _range, allowed, ipaddress.IPv4Network("0.0.0.0/0"))
 
     def sources(self, field: str, *, unsaid: str = "") -> tuple[str, ...]:
-        """Ranges for a firewall. `unsaid` is the problem when there are none, if that is one."""
+        """Ranges for a firewall. ``unsaid`` is the problem when there are none, if that is one."""
         examples = '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]'
         allowed = f"give an address, a range, or a list of at most {MOST_SOURCES}, such as {examples}; or any"
         ranges = self._take(field, _sources, allowed, None)

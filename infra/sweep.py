@@ -82,12 +82,12 @@ class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
         """Declares it.
 
         Args:
-            name: of the resource.
-            cluster: its name, which is a label of what it makes.
-            network_id: the private network.
-            control: where the cluster can be asked over SSH; without it only the cloud is looked at.
-            generation: changes when the cluster is another one; the old one's load balancers go then.
-            opts: as for every resource.
+            name: Of the resource.
+            cluster: Its name, which is a label of what it makes.
+            network_id: The private network.
+            control: Where the cluster can be asked over SSH; without it only the cloud is looked at.
+            generation: Changes when the cluster is another one; the old one's load balancers go then.
+            opts: As for every resource.
         """
         access = control.access.inputs() if control else {"server_id": cluster}
         props = {**access, "cluster": cluster, "network_id": network_id, "generation": generation}
@@ -130,16 +130,16 @@ def sweep_cloud(
     """Deletes or releases the load balancers that are left and ours.
 
     Args:
-        cloud: where they are.
-        whose: decides.
-        report: told what was done.
-        patience: with one that somebody else is changing.
+        cloud: Where they are.
+        whose: Decides.
+        report: Told what was done.
+        patience: With one that somebody else is changing.
 
     Returns:
         The load balancers that were there.
 
     Raises:
-        SweepError: one could not be deleted, or somebody has to say whether it may; names all of them.
+        SweepError: One could not be deleted, or somebody has to say whether it may; names all of them.
     """
     found, failed = load_balancers(cloud), []
     for balancer in found:
@@ -162,10 +162,10 @@ def sweep_certificates(
     """Deletes the certificates that were requested for our Services. They cost nothing: none stops a destroy.
 
     Args:
-        cloud: where they are.
-        whose: decides.
-        balancers: the load balancers that there were, which tell our Services where the cluster did not.
-        report: told what was done.
+        cloud: Where they are.
+        whose: Decides.
+        balancers: The load balancers that there were, which tell our Services where the cluster did not.
+        report: Told what was done.
     """
     services = whose.service_uids.union(*(whose.verdict(item).services for item in balancers))
     try:

@@ -68,12 +68,12 @@ def place(name: str, root: Path) -> Clone:
     """What a command works on: the clone alone, or with its addresses, past a proxy that is set.
 
     Args:
-        name: of the command.
-        root: the clone.
+        name: Of the command.
+        root: The clone.
 
     Raises:
-        SandboxError: the clone's files can't be kept, or no addresses are free.
-        NotRunning: the command is about an environment, and none was ever begun here.
+        SandboxError: The clone's files can't be kept, or no addresses are free.
+        NotRunning: The command is about an environment, and none was ever begun here.
     """
     clone = open_clone(root, os.environ)
     if name in WITHOUT_ADDRESSES:

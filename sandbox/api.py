@@ -18,7 +18,7 @@ class Api:
     """Calls the API with the clone's own token.
 
     Args:
-        site: this clone's; its address and token are used.
+        site: This clone's; its address and token are used.
     """
 
     def __init__(self, site: Site) -> None:
@@ -28,12 +28,12 @@ class Api:
         """Send a request and return the answer's JSON.
 
         Args:
-            method: of HTTP.
-            path: below ``/v1``, with its query.
+            method: Of HTTP.
+            path: Below ``/v1``, with its query.
 
         Raises:
-            urllib.error.HTTPError: the API refuses it.
-            OSError: nobody answers.
+            urllib.error.HTTPError: The API refuses it.
+            OSError: Nobody answers.
         """
         request = urllib.request.Request(  # noqa: S310 - our own address
             f"{self._site.endpoint}{path}",
@@ -47,12 +47,12 @@ class Api:
         """All objects of a kind, page by page.
 
         Args:
-            kind: as in the API's paths, such as ``servers``.
-            query: which of them.
+            kind: As in the API's paths, such as ``servers``.
+            query: Which of them.
 
         Raises:
-            urllib.error.HTTPError: the API refuses it.
-            OSError: nobody answers.
+            urllib.error.HTTPError: The API refuses it.
+            OSError: Nobody answers.
         """
         page: int | None = 1
         while page:

@@ -62,7 +62,7 @@ def kubectl(site: Site, toolchain: Toolchain, arguments: Sequence[str]) -> list[
     """The command line of kubectl for this site's cluster.
 
     Raises:
-        NotRunning: there is no kubeconfig yet.
+        NotRunning: There is no kubeconfig yet.
     """
     if not site.kubeconfig.exists():
         raise NotRunning("there is no kubeconfig.yaml: the cluster is not up; start it with './dev up'")
@@ -73,7 +73,7 @@ def get(site: Site, toolchain: Toolchain, *what: str) -> list[dict[str, Any]]:
     """Objects of the cluster, e.g. ``get(site, toolchain, "nodes")``.
 
     Raises:
-        NotRunning: the API server does not answer.
+        NotRunning: The API server does not answer.
     """
     command = kubectl(site, toolchain, ["get", *what, "--output=json", f"--request-timeout={CALL_SECONDS}s"])
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CALL_SECONDS * 2)
@@ -86,7 +86,7 @@ def deployment(site: Site, toolchain: Toolchain) -> dict[str, Any]:
     """The CCM's Deployment.
 
     Raises:
-        NotRunning: the API server does not answer, or has none.
+        NotRunning: The API server does not answer, or has none.
     """
     found = get(
         site, toolchain, "deployments", "--namespace=kube-system", f"--field-selector=metadata.name={CCM}"
@@ -102,7 +102,7 @@ def await_nodes(
     """Wait until every node is Ready and initialised.
 
     Raises:
-        SandboxError: not within the time; names the nodes and what they lack.
+        SandboxError: Not within the time; names the nodes and what they lack.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -125,7 +125,7 @@ def delete_load_balancers(site: Site, toolchain: Toolchain) -> None:
     """Delete the Services of type LoadBalancer and wait until the CCM has removed their load balancers.
 
     Raises:
-        SandboxError: not within a minute.
+        SandboxError: Not within a minute.
     """
     for service in get(site, toolchain, "services", "--all-namespaces"):
         if service["spec"].get("type") != "LoadBalancer":

@@ -19,8 +19,8 @@ class Steps:
     """Prints steps as they end: ``✓ what (1.2 s)``; a spinner with the latest progress while one runs.
 
     Args:
-        console: where to print; a spinner is only shown on a terminal, plain lines otherwise.
-        clock: seconds that never go back.
+        console: Where to print; a spinner is only shown on a terminal, plain lines otherwise.
+        clock: Seconds that never go back.
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,8 +32,8 @@ class Steps:
         """Run one step.
 
         Args:
-            what: said while it runs.
-            done: said when it has ended, if other than ``what``.
+            what: Said while it runs.
+            done: Said when it has ended, if other than ``what``.
 
         Yields:
             A callable that says what the step is doing now: ``part`` or ``part: how far``.

@@ -34,13 +34,13 @@ class Running:
     """A sandbox process: what it noted of itself, and what it was started with.
 
     Attributes:
-        pid: its number, where it was started; another process namespace has others.
+        pid: Its number, where it was started; another process namespace has others.
         backend: ``machines``, ``hollow`` or ``records``.
         actions: ``instant`` or ``realistic``.
-        k3s: the genuine k3s binary that it serves; empty: the stand-in.
-        port: on 127.0.0.1.
-        start_time: in clock ticks since the host's boot.
-        boot_id: of the host's boot.
+        k3s: The genuine k3s binary that it serves; empty: the stand-in.
+        port: On 127.0.0.1.
+        start_time: In clock ticks since the host's boot.
+        boot_id: Of the host's boot.
     """
 
     pid: int
@@ -100,7 +100,7 @@ def only_one(site: Site) -> Iterator[None]:
     """Hold the clone's lock while serving: a process that is only starting has no record and no port yet.
 
     Raises:
-        SandboxError: another process has it.
+        SandboxError: Another process has it.
     """
     with (site.state / "serve.lock").open("w") as lock:
         deadline = time.monotonic() + LOCK_SECONDS  # whoever looks whether we run has it for a moment
@@ -134,7 +134,7 @@ def require(site: Site) -> Running:
     """The running process.
 
     Raises:
-        NotRunning: it does not run or does not answer.
+        NotRunning: It does not run or does not answer.
     """
     running = find(site)
     if running is None:
@@ -155,7 +155,7 @@ def check_k3s(file: Path | None) -> None:
     """Make sure that a genuine k3s that was asked for is there.
 
     Raises:
-        SandboxError: it is not.
+        SandboxError: It is not.
     """
     if file and not file.is_file():
         raise SandboxError(f"--k3s {file}: there is no such file")
@@ -167,14 +167,14 @@ def start(
     """Start the process unless it runs already, and wait until it answers.
 
     Args:
-        site: this clone's.
+        site: This clone's.
         backend: ``auto``, ``machines`` or ``records``.
         actions: ``instant`` or ``realistic``.
-        progress: told while waiting.
-        k3s: a genuine k3s binary for the machines; None: the stand-in.
+        progress: Told while waiting.
+        k3s: A genuine k3s binary for the machines; None: the stand-in.
 
     Raises:
-        SandboxError: it ended or did not answer in time; carries the last lines that it printed.
+        SandboxError: It ended or did not answer in time; carries the last lines that it printed.
     """
     running = find(site)
     if running:
@@ -211,7 +211,7 @@ def stop(site: Site) -> bool:
     """Ask the process to end and wait for it; True if there was one.
 
     Raises:
-        SandboxError: it did not end in time.
+        SandboxError: It did not end in time.
     """
     running = find(site)
     if running is None:
@@ -242,7 +242,7 @@ def _signal(running: Running, number: int) -> None:
     """Signal this very process.
 
     Raises:
-        SandboxError: it can't be seen from here.
+        SandboxError: It can't be seen from here.
     """
     if not processes.alive(running.process):
         raise SandboxError(

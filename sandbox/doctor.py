@@ -29,9 +29,9 @@ class Check:
 
     Attributes:
         verdict: ``missing`` stops ``./dev up``; ``note`` is good to know.
-        what: the thing.
-        found: what was found.
-        remedy: what to type or do, if something is to be done.
+        what: The thing.
+        found: What was found.
+        remedy: What to type or do, if something is to be done.
     """
 
     verdict: Verdict
@@ -101,8 +101,8 @@ def pulumi_checks(environment: Mapping[str, str], own: Path) -> Iterator[Check]:
     """What runs the Pulumi program here, and whether it has what it needs.
 
     Args:
-        environment: with PATH, where a genuine CLI is looked for.
-        own: this project's command ``pulumi``, which hands over to a genuine one.
+        environment: With PATH, where a genuine CLI is looked for.
+        own: This project's command ``pulumi``, which hands over to a genuine one.
     """
     cli = find_genuine(environment, own)
     if cli is None:

@@ -20,8 +20,8 @@ def exports(site: Site, toolchain: Path | None) -> dict[str, str]:
     """What ``./dev env`` prints and what our own commands run with.
 
     Args:
-        site: this clone's.
-        toolchain: the folder with kubectl, if it has been built.
+        site: This clone's.
+        toolchain: The folder with kubectl, if it has been built.
     """
     path = [str(site.root / ".venv/bin")] + ([str(toolchain)] if toolchain else [])
     return {
@@ -41,8 +41,8 @@ def past_proxies(environment: Mapping[str, str], public_range: Iterable[IPv4Addr
     Every address by itself: not every client understands ranges there.
 
     Args:
-        environment: may name proxies, and what to reach without them.
-        public_range: addresses of servers that are on this machine, too.
+        environment: May name proxies, and what to reach without them.
+        public_range: Addresses of servers that are on this machine, too.
     """
     if not any(environment.get(name) or environment.get(name.lower()) for name in PROXIES):
         return {}

@@ -30,9 +30,9 @@ class StepFailed(SandboxError):
     """A command that the sandbox started ended with an error.
 
     Args:
-        what: what was tried, in words.
-        code: the command's exit code.
-        hint: what to do next.
+        what: What was tried, in words.
+        code: The command's exit code.
+        hint: What to do next.
     """
 
     def __init__(self, what: str, code: int, hint: str = "") -> None:

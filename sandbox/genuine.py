@@ -23,10 +23,10 @@ class Plugin:
     """What is known of a plugin that an SDK of this environment wants.
 
     Attributes:
-        name: such as ``hcloud``.
-        wanted: the version of the SDK; the CLI takes this one or a newer one.
-        found: the versions that are installed.
-        on_path: a plugin on PATH, which the CLI takes whatever its version.
+        name: Such as ``hcloud``.
+        wanted: The version of the SDK; the CLI takes this one or a newer one.
+        found: The versions that are installed.
+        on_path: A plugin on PATH, which the CLI takes whatever its version.
     """
 
     name: str
@@ -44,7 +44,7 @@ def cli_version(cli: Path, environment: Mapping[str, str]) -> str:
     """What ``pulumi version`` says, such as ``v3.259.0``.
 
     Raises:
-        MissingRequirement: it is no Pulumi CLI that works.
+        MissingRequirement: It is no Pulumi CLI that works.
     """
     said = _ask(cli, ["version"], environment).strip()
     if not re.fullmatch(r"v?\d+\.\d+\.\d+\S*", said):
@@ -56,7 +56,7 @@ def plugins(cli: Path, environment: Mapping[str, str]) -> list[Plugin]:
     """The plugins that this environment's SDKs want, from ``pulumi plugin ls --json`` and PATH.
 
     Raises:
-        MissingRequirement: it is no Pulumi CLI that works.
+        MissingRequirement: It is no Pulumi CLI that works.
     """
     said = _ask(cli, ["plugin", "ls", "--json"], environment)
     try:

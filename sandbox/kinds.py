@@ -42,12 +42,12 @@ class Host:
     """What is known of the host.
 
     Attributes:
-        system: its operating system, as ``uname`` names it.
-        release: of its kernel; WSL2's says ``microsoft``.
-        root: whether we are root.
-        installable: whether we may install packages.
-        obstacle: why its kernel can't run machines; None when it can.
-        missing: the packages that each kind of servers lacks.
+        system: Its operating system, as ``uname`` names it.
+        release: Of its kernel; WSL2's says ``microsoft``.
+        root: Whether we are root.
+        installable: Whether we may install packages.
+        obstacle: Why its kernel can't run machines; None when it can.
+        missing: The packages that each kind of servers lacks.
     """
 
     system: str
@@ -64,8 +64,8 @@ class Choice:
 
     Attributes:
         kind: ``machines`` or ``hollow``.
-        packages: to be installed first.
-        reason: why it is not machines, and what to do about it; empty where it is, or was asked for.
+        packages: To be installed first.
+        reason: Why it is not machines, and what to do about it; empty where it is, or was asked for.
     """
 
     kind: str
@@ -84,9 +84,9 @@ def look(
     """Look at this host; changes nothing.
 
     Args:
-        clone: this one; its state would hold the machines, its cache has what has been built.
-        needs: what else packages are needed for, whatever servers are: ``packages.BUILD``.
-        found: whether a command or a file is there.
+        clone: This one; its state would hold the machines, its cache has what has been built.
+        needs: What else packages are needed for, whatever servers are: ``packages.BUILD``.
+        found: Whether a command or a file is there.
     """
     system = platform.system()
     if system != "Linux":
@@ -114,10 +114,10 @@ def decide(wanted: str, host: Host) -> Choice:
 
     Args:
         wanted: ``machines``, ``hollow`` or ``auto``: machines where they can be.
-        host: what is known of it.
+        host: What is known of it.
 
     Raises:
-        MissingRequirement: what was asked for can't be here, or nothing can; says what to do.
+        MissingRequirement: What was asked for can't be here, or nothing can; says what to do.
     """
     if host.system != "Linux":
         raise MissingRequirement(_LINUX_ELSEWHERE.format(system=_name(host.system)))

@@ -36,10 +36,10 @@ class CloudObject:
     """Something that the cloud's API lists.
 
     Attributes:
-        kind: as in the API's paths.
-        id: of the cloud.
-        name: as its maker called it.
-        ours: whether it goes with the environment: the Pulumi program or the CCM made it. What the CCM only
+        kind: As in the API's paths.
+        id: Of the cloud.
+        name: As its maker called it.
+        ours: Whether it goes with the environment: the Pulumi program or the CCM made it. What the CCM only
             adopted is its maker's, and what is protected against deletion stays.
     """
 
@@ -90,8 +90,8 @@ def cloud_object(kind: str, item: Mapping[str, Any]) -> CloudObject:
     """What an item of a list is, and whose.
 
     Args:
-        kind: of the list.
-        item: as the API gives it.
+        kind: Of the list.
+        item: As the API gives it.
     """
     labels = item["labels"]
     by_ccm = SERVICE_UID in labels and ADOPTED not in labels

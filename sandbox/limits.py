@@ -47,9 +47,9 @@ class Wanted:
     """What is to be made that is not there yet.
 
     Attributes:
-        machines: servers that are Linux machines.
-        control_planes: on a machine or on loopback.
-        cached: bytes that go into the cache: programs to be built, images.
+        machines: Servers that are Linux machines.
+        control_planes: On a machine or on loopback.
+        cached: Bytes that go into the cache: programs to be built, images.
     """
 
     machines: int = 0
@@ -78,10 +78,10 @@ class Space:
     """What is to be written below a folder.
 
     Attributes:
-        folder: where.
-        device: number of its file system; what shares one shares its space.
-        free: bytes that we can write there.
-        needed: bytes that will be written.
+        folder: Where.
+        device: Number of its file system; what shares one shares its space.
+        free: Bytes that we can write there.
+        needed: Bytes that will be written.
     """
 
     folder: Path
@@ -95,12 +95,12 @@ class Facts:
     """What the host has left.
 
     Attributes:
-        instances_free: inotify instances that our user can still have, counted up to what is wanted.
-        instances_allowed: in all.
-        watches_used: inotify watches that our user's processes have, as far as they can be seen.
-        watches_allowed: in all.
-        memory: bytes that programs can have without swapping.
-        spaces: where something will be written.
+        instances_free: Inotify instances that our user can still have, counted up to what is wanted.
+        instances_allowed: In all.
+        watches_used: Inotify watches that our user's processes have, as far as they can be seen.
+        watches_allowed: In all.
+        memory: Bytes that programs can have without swapping.
+        spaces: Where something will be written.
     """
 
     instances_free: int
@@ -117,9 +117,9 @@ class Finding:
 
     Attributes:
         severity: ``stop``: what is wanted would certainly fail; ``note``: it may.
-        what: the limit.
-        found: what there is, and what is needed.
-        remedy: the one command that lifts it, or what to do.
+        what: The limit.
+        found: What there is, and what is needed.
+        remedy: The one command that lifts it, or what to do.
     """
 
     severity: Severity
@@ -132,8 +132,8 @@ def findings(facts: Facts, wanted: Wanted) -> list[Finding]:
     """Whether what is wanted fits into what there is.
 
     Args:
-        facts: what the host has left.
-        wanted: what is to be made.
+        facts: What the host has left.
+        wanted: What is to be made.
     """
     return [
         _instances(facts, wanted.instances),
@@ -189,7 +189,7 @@ def refuse(found: Sequence[Finding]) -> None:
     """Make sure that nothing is begun that would certainly fail.
 
     Raises:
-        MissingRequirement: something would; names every such limit with what lifts it.
+        MissingRequirement: Something would; names every such limit with what lifts it.
     """
     stops = [finding for finding in found if finding.severity == "stop"]
     if stops:
@@ -203,9 +203,9 @@ def wanted(clone: Clone, choice: Choice, servers: int) -> Wanted:
     """What is not there yet of an environment.
 
     Args:
-        clone: this one.
-        choice: what servers are.
-        servers: how many there will be.
+        clone: This one.
+        choice: What servers are.
+        servers: How many there will be.
     """
     unbuilt = toolchain.unbuilt(clone.cache, choice.components)
     cached = sum(DISK_OF_KUBERNETES if one in CONTROL_PLANE else DISK_OF_A_PROGRAM for one in unbuilt)
@@ -223,7 +223,7 @@ def running_machines(state: Path) -> int:
     """How many machines of a site run.
 
     Args:
-        state: the site's folder.
+        state: The site's folder.
     """
     known = [machine.load(folder) for folder in (state / "machines").glob("[0-9]*")]
     return sum(1 for one in known if one and one.keeper)
@@ -233,9 +233,9 @@ def read(clone: Clone, wanted: Wanted, proc: Path = Path("/proc")) -> Facts:
     """Look at the host; changes nothing.
 
     Args:
-        clone: this one.
-        wanted: what is to be made.
-        proc: where to look.
+        clone: This one.
+        wanted: What is to be made.
+        proc: Where to look.
     """
     return Facts(
         instances_free=capacity.instances_free(wanted.instances),
@@ -279,9 +279,9 @@ def look(clone: Clone, choice: Choice, workers: int | None = None) -> list[Findi
     """Whether an environment fits on this host; changes nothing.
 
     Args:
-        clone: this one.
-        choice: what servers are.
-        workers: how many; None: as many as the stack's settings say.
+        clone: This one.
+        choice: What servers are.
+        workers: How many; None: as many as the stack's settings say.
     """
     count = stack_settings.workers(clone, STACKS[choice.kind]) if workers is None else workers
     missing = wanted(clone, choice, 1 + count)

@@ -30,12 +30,12 @@ def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
     """Nodes, load balancers and what to type next.
 
     Args:
-        site: this clone's.
-        toolchain: has kubectl.
-        width: of the terminal; None where there is none: then every column is shown, and no secret.
+        site: This clone's.
+        toolchain: Has kubectl.
+        width: Of the terminal; None where there is none: then every column is shown, and no secret.
 
     Raises:
-        NotRunning: the API server does not answer.
+        NotRunning: The API server does not answer.
     """
     nodes = [cluster.node_state(node) for node in cluster.get(site, toolchain, "nodes")]
     services = cluster.get(site, toolchain, "services", "--all-namespaces")
@@ -72,8 +72,8 @@ def row(node: cluster.NodeState, off: Collection[str] = ()) -> tuple[str, ...]:
     """One node as a line of the table.
 
     Args:
-        node: as the cluster knows it; for most of a minute it takes a node for Ready whose server is off.
-        off: the ids of the servers that are off.
+        node: As the cluster knows it; for most of a minute it takes a node for Ready whose server is off.
+        off: The ids of the servers that are off.
     """
     is_off = node.provider_id.rpartition("/")[2] in off
     return (
@@ -102,9 +102,9 @@ def fitted(rows: Sequence[Sequence[str]], width: int | None, expendable: Sequenc
     """A table without those columns for which there is no room.
 
     Args:
-        rows: the first one is the header.
-        width: in characters, or None for any.
-        expendable: headers of the columns that may go, the first one first.
+        rows: The first one is the header.
+        width: In characters, or None for any.
+        expendable: Headers of the columns that may go, the first one first.
     """
     kept = [list(cells) for cells in rows]
     for header in expendable:

@@ -24,10 +24,10 @@ class Package:
     """One Debian package.
 
     Attributes:
-        name: in Debian and Ubuntu.
-        proof: the command, or the file (beginning with ``/``), that only it brings.
-        why: what needs it.
-        needs: what it is for: a kind of servers, or ``BUILD``.
+        name: In Debian and Ubuntu.
+        proof: The command, or the file (beginning with ``/``), that only it brings.
+        why: What needs it.
+        needs: What it is for: a kind of servers, or ``BUILD``.
     """
 
     name: str
@@ -54,8 +54,8 @@ def missing(needs: Collection[str], found: Callable[[str], bool]) -> tuple[Packa
     """The packages whose command or file is not there.
 
     Args:
-        needs: what they are for: ``machines`` or ``hollow``, and ``BUILD``.
-        found: whether a command (on PATH, or in an sbin folder) or a file is there.
+        needs: What they are for: ``machines`` or ``hollow``, and ``BUILD``.
+        found: Whether a command (on PATH, or in an sbin folder) or a file is there.
     """
     return tuple(p for p in PACKAGES if not set(needs).isdisjoint(p.needs) and not found(p.proof))
 
@@ -87,13 +87,13 @@ def ensure(
     """Install packages, as root on Debian or Ubuntu.
 
     Args:
-        packages: what is missing.
-        progress: told what happens.
-        permitted: whether we may install any.
+        packages: What is missing.
+        progress: Told what happens.
+        permitted: Whether we may install any.
 
     Raises:
-        MissingRequirement: we may not install any; says what to type.
-        StepFailed: apt-get failed.
+        MissingRequirement: We may not install any; says what to type.
+        StepFailed: Apt-get failed.
     """
     if not packages:
         return

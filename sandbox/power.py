@@ -28,7 +28,7 @@ def start_failed(actions: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a server is off because it could not be started, not because somebody wanted it off.
 
     Args:
-        actions: of the server as the API lists them, the newest first.
+        actions: Of the server as the API lists them, the newest first.
     """
     for action in actions:
         if action["command"] in STOPS and action["status"] == "success":
@@ -42,11 +42,11 @@ def ensure_on(api: Api, say: Callable[[str], None]) -> None:
     """Start the environment's servers that failed to start.
 
     Args:
-        api: the cloud of this clone.
-        say: told what is started.
+        api: The cloud of this clone.
+        say: Told what is started.
 
     Raises:
-        SandboxError: one does not start, or somebody has powered one off.
+        SandboxError: One does not start, or somebody has powered one off.
     """
     try:
         # What a person made beside the environment is not our business.

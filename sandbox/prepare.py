@@ -31,12 +31,12 @@ def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
     """Make everything that an environment needs before it can start.
 
     Args:
-        clone: this one.
-        steps: where to tell about it.
-        choice: what servers will be, and the packages that this needs.
+        clone: This one.
+        steps: Where to tell about it.
+        choice: What servers will be, and the packages that this needs.
 
     Raises:
-        SandboxError: something can't be had; the text says what to do.
+        SandboxError: Something can't be had; the text says what to do.
     """
     with steps.step("Debian packages") as progress:
         packages.ensure(choice.packages, progress)
@@ -52,7 +52,7 @@ def built_toolchain(clone: Clone) -> toolchain.Toolchain:
     """The toolchain, for commands that don't build it.
 
     Raises:
-        NotRunning: it has not been built.
+        NotRunning: It has not been built.
     """
     built = toolchain.find_control_plane(clone.cache)
     if built is None:

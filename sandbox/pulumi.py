@@ -30,15 +30,15 @@ def run(
     """Run ``pulumi`` in the clone; its output goes to ours.
 
     Args:
-        site: this clone's.
-        variables: the environment.
-        arguments: after ``pulumi``.
-        hint: what to do when it fails.
-        quiet: print what it said only when it fails.
+        site: This clone's.
+        variables: The environment.
+        arguments: After ``pulumi``.
+        hint: What to do when it fails.
+        quiet: Print what it said only when it fails.
 
     Raises:
-        StepFailed: it ended with an error.
-        KeyboardInterrupt: somebody pressed Ctrl-C, and it has ended.
+        StepFailed: It ended with an error.
+        KeyboardInterrupt: Somebody pressed Ctrl-C, and it has ended.
     """
     command = [str(site.root / ".venv/bin/pulumi"), *arguments]
     into, with_it = (subprocess.PIPE, subprocess.STDOUT) if quiet else (None, None)
@@ -75,7 +75,7 @@ def clear_locks(site: Site, variables: Mapping[str, str], stack: str, steps: Ste
     The embedded engine passes over them, the genuine CLI refuses every command until ``pulumi cancel``.
 
     Raises:
-        SandboxError: somebody still works on the stack, or may: a process of another machine.
+        SandboxError: Somebody still works on the stack, or may: a process of another machine.
     """
     try:
         locks = open_workspace(site.root, variables).backend.locks(stack)
@@ -100,7 +100,7 @@ def refuse_to_lose(site: Site, variables: Mapping[str, str]) -> None:
     """Make sure that the clone's folder of states holds nobody's but our own stacks'.
 
     Raises:
-        SandboxError: there is the state of another stack, such as one with servers at Hetzner.
+        SandboxError: There is the state of another stack, such as one with servers at Hetzner.
     """
     try:
         workspace = open_workspace(site.root, variables)

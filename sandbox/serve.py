@@ -44,11 +44,11 @@ class ServeOptions:
         port: TCP port on 127.0.0.1.
         backend: ``machines``; ``hollow``: records and hollow nodes of a cluster on loopback; ``records``: the
             API alone; ``auto``: machines where they can run, else hollow.
-        actions: how long actions take.
-        rate_limit: requests an hour; 0 switches the limit off.
-        k3s: a genuine k3s binary to serve instead of the stand-in.
-        tokens: of the default project; each of them makes admin calls, too.
-        welcome: said once the API answers, after its address.
+        actions: How long actions take.
+        rate_limit: Requests an hour; 0 switches the limit off.
+        k3s: A genuine k3s binary to serve instead of the stand-in.
+        tokens: Of the default project; each of them makes admin calls, too.
+        welcome: Said once the API answers, after its address.
     """
 
     port: int
@@ -64,7 +64,7 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None]) -> Backe
     """The world below the API.
 
     Raises:
-        SandboxError: machines were asked for and can't run here, or their image has not been built.
+        SandboxError: Machines were asked for and can't run here, or their image has not been built.
     """
     if wanted == "records":
         return RecordsBackend()
@@ -85,12 +85,12 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
     """Serve until SIGTERM or SIGINT.
 
     Args:
-        site: this clone's.
-        options: what was chosen.
-        say: told the addresses once they answer.
+        site: This clone's.
+        options: What was chosen.
+        say: Told the addresses once they answer.
 
     Raises:
-        SandboxError: the port is in use, or the backend can't start.
+        SandboxError: The port is in use, or the backend can't start.
     """
     backend = choose_backend(site, options.backend, say)
     app = create_app(_config(site, options), backend)

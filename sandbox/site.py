@@ -36,10 +36,10 @@ class Clone:
     """One clone's own files and names.
 
     Attributes:
-        id: six hexadecimal digits from the clone's real path; part of every name made on the machine.
-        root: the clone.
-        state: everything that the sandbox keeps for this clone.
-        cache: toolchain and images, shared between clones and keyed by their pins.
+        id: Six hexadecimal digits from the clone's real path; part of every name made on the machine.
+        root: The clone.
+        state: Everything that the sandbox keeps for this clone.
+        cache: Toolchain and images, shared between clones and keyed by their pins.
     """
 
     id: str
@@ -58,9 +58,9 @@ class Site(Clone):
     """What belongs to one clone on this machine, with the addresses that no other clone has.
 
     Attributes:
-        port: of the API on 127.0.0.1.
-        public_range: the public addresses of the machines; the first four belong to the uplink.
-        token: of the default project, 64 characters.
+        port: Of the API on 127.0.0.1.
+        public_range: The public addresses of the machines; the first four belong to the uplink.
+        token: Of the default project, 64 characters.
     """
 
     port: int
@@ -93,10 +93,10 @@ class Claim:
     """What one site has claimed in the registry.
 
     Attributes:
-        root: the clone, as the one saw it who claimed.
-        port: of the API.
-        public_range: the public addresses of the machines.
-        seen: the folders that the clone lay in then; without them nothing proves that it is gone.
+        root: The clone, as the one saw it who claimed.
+        port: Of the API.
+        public_range: The public addresses of the machines.
+        seen: The folders that the clone lay in then; without them nothing proves that it is gone.
     """
 
     root: str
@@ -126,13 +126,13 @@ def choose(
     """Choose a port and a range of public addresses that nobody else has.
 
     Args:
-        own: the id of the site that chooses; the search starts at a place that depends on it.
-        claims: what all sites have claimed, by site id.
-        used_ranges: what the host has addresses in or routes to.
-        port_is_free: whether a TCP port on 127.0.0.1 can be listened on.
+        own: The id of the site that chooses; the search starts at a place that depends on it.
+        claims: What all sites have claimed, by site id.
+        used_ranges: What the host has addresses in or routes to.
+        port_is_free: Whether a TCP port on 127.0.0.1 can be listened on.
 
     Raises:
-        SiteError: every port or every range is taken.
+        SiteError: Every port or every range is taken.
     """
     others = [claim for other, claim in claims.items() if other != own]
     seed = int(own, 16)
@@ -193,11 +193,11 @@ def open_clone(root: Path, environment: Mapping[str, str]) -> Clone:
     """A clone with its folders; claims nothing.
 
     Args:
-        root: the clone.
-        environment: for the place of the cache.
+        root: The clone.
+        environment: For the place of the cache.
 
     Raises:
-        SiteError: the folders can't be written.
+        SiteError: The folders can't be written.
     """
     root, cache = root.resolve(), cache_directory(environment)
     with _kept_files(cache):
@@ -224,13 +224,13 @@ def open_site(
     """The site of a clone; claims its port and addresses the first time.
 
     Args:
-        root: the clone.
-        environment: for the place of the cache.
-        used_ranges: asked once, when a claim is made.
-        port_is_free: whether a TCP port on 127.0.0.1 can be listened on; asked when a claim is made.
+        root: The clone.
+        environment: For the place of the cache.
+        used_ranges: Asked once, when a claim is made.
+        port_is_free: Whether a TCP port on 127.0.0.1 can be listened on; asked when a claim is made.
 
     Raises:
-        SiteError: nothing is free, or the folders can't be written.
+        SiteError: Nothing is free, or the folders can't be written.
     """
     clone = open_clone(root, environment)
     own = clone.id

@@ -38,11 +38,11 @@ def ensure(site: Site, stack: str) -> None:
     refuse every command ("incorrect passphrase").
 
     Args:
-        site: this clone's.
-        stack: one of ``STACKS``.
+        site: This clone's.
+        stack: One of ``STACKS``.
 
     Raises:
-        SandboxError: the file can't be read, or has secrets that this clone's passphrase does not open.
+        SandboxError: The file can't be read, or has secrets that this clone's passphrase does not open.
     """
     path, template = file_of(site, stack), TEMPLATES / f"{stack}.yaml"
     if not path.exists():
@@ -80,11 +80,11 @@ def workers(site: Clone, stack: str) -> int:
     """How many workers a stack has by its settings, or would have with those of its template.
 
     Args:
-        site: this clone's.
-        stack: one of ``STACKS``.
+        site: This clone's.
+        stack: One of ``STACKS``.
 
     Raises:
-        SandboxError: the file can't be read.
+        SandboxError: The file can't be read.
     """
     path = file_of(site, stack)
     try:

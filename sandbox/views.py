@@ -24,7 +24,7 @@ def identity(folder: Path) -> Identity | None:
     """What a folder is, by whatever path it is reached; None where there is none.
 
     Raises:
-        OSError: it can't be looked at.
+        OSError: It can't be looked at.
     """
     try:
         found, system = folder.stat(), os.statvfs(folder)
@@ -38,7 +38,7 @@ def chain(folder: Path) -> list[Identity]:
     """A folder and all that it lies in, from the root on.
 
     Raises:
-        OSError: one of them can't be looked at.
+        OSError: One of them can't be looked at.
     """
     return [known for part in _parts(folder) if (known := identity(part))]
 
@@ -49,9 +49,9 @@ def is_gone(
     """Whether a folder is certainly gone.
 
     Args:
-        folder: its path, as the one saw it who noted.
-        noted: its :func:`chain` at that time.
-        look: what is at a path now.
+        folder: Its path, as the one saw it who noted.
+        noted: Its :func:`chain` at that time.
+        look: What is at a path now.
     """
     parts = _parts(folder)
     if len(noted) != len(parts):

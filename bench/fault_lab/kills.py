@@ -184,7 +184,7 @@ class Site:
         """Wait for what is wanted; False = the process died before.
 
         Raises:
-            NotConverged: it is not so in time, or did not stay so.
+            NotConverged: It is not so in time, or did not stay so.
         """
         deadline = time.monotonic() + SECONDS
         while wrong := facts.difference(wanted, await self.facts()):
@@ -196,10 +196,10 @@ class Site:
         return True
 
     async def check_stays(self, wanted: list[str]) -> None:
-        """See that it stays as it is.
+        """Wait a while and make sure that it stayed as it is.
 
         Raises:
-            NotConverged: it did not.
+            NotConverged: It did not.
         """
         await asyncio.sleep(SETTLED)
         if wrong := facts.difference(wanted, await self.facts()):
@@ -226,7 +226,7 @@ async def kill_everywhere(
         method: Only after requests of this method.
 
     Raises:
-        NotConverged: the CCM does not even do it undisturbed.
+        NotConverged: The CCM does not even do it undisturbed.
     """
     turns = asyncio.Semaphore(at_once)
 

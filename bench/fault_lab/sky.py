@@ -49,7 +49,7 @@ class Sky:
         """A request to the API beside the CCM's.
 
         Raises:
-            LabError: it was refused.
+            LabError: It was refused.
         """
         return await self._send(method, f"{self.endpoint}{path}", json=body)
 
@@ -57,7 +57,7 @@ class Sky:
         """An admin call.
 
         Raises:
-            LabError: it was refused.
+            LabError: It was refused.
         """
         return await self._send(method, f"{self.base}/_sandbox{path}", json=body)
 

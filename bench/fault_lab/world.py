@@ -158,7 +158,7 @@ class World:
         """Wait for what is wanted to be so, and to stay so.
 
         Raises:
-            NotConverged: it is not so in time, or did not stay so.
+            NotConverged: It is not so in time, or did not stay so.
         """
         deadline = time.monotonic() + seconds
         while (wrong := facts.difference(wanted, self.facts())) != "":

@@ -1,6 +1,6 @@
 """An hour in seconds: our CCM on an event loop whose clock jumps when nothing is in progress.
 
-Run as ``python -m bench.lab.hour SCENARIO BASE``, in a process of its own, because `time.monotonic` is
+Run as ``python -m bench.lab.hour SCENARIO BASE``, in a process of its own, because ``time.monotonic`` is
 replaced before the CCM is imported. The CCM is whole: flags, environment, the manager and its controllers,
 and its requests go over the network to the emulated cloud at BASE; while one is on its way, the clock stands
 still. The API server is the one in memory. Prints figures as JSON.

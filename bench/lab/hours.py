@@ -1,4 +1,4 @@
-"""Runs an hour: ours at once (see `bench.lab.hour`), the official CCM's in real time, and scaled."""
+"""Runs an hour: ours at once (see ``bench.lab.hour``), the official CCM's in real time, and scaled."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ REFRESH_MINUTES = (
 
 
 async def ours(scenario: str, servers: int) -> dict[str, Any]:
-    """The figures of a scenario of `bench.lab.quiet`.
+    """The figures of a scenario of ``bench.lab.quiet``.
 
     Args:
         scenario: Its name.
         servers: How many there are.
 
     Raises:
-        BenchError: it failed.
+        BenchError: It failed.
     """
     with tempfile.TemporaryDirectory(prefix="ccm-bench-") as folder:
         directory = Path(folder)

@@ -64,7 +64,7 @@ def annotations_of(dice: random.Random, room: int) -> dict[str, str]:
 
 
 def full_of_annotations(dice: random.Random, index: int) -> bytes:
-    """A Service with all annotations that the API server takes: ours, or what `kubectl apply` left."""
+    """A Service with all annotations that the API server takes: ours, or what ``kubectl apply`` left."""
     found = (
         annotations_of(dice, LIMIT - 200) if index % 2 else {LAST_APPLIED: "x" * (LIMIT - len(LAST_APPLIED))}
     )

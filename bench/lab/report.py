@@ -78,7 +78,7 @@ def peer_program(path: str) -> Path:
     """The official binary.
 
     Raises:
-        BenchError: there is no such program.
+        BenchError: There is no such program.
     """
     program = Path(path).resolve()
     if not program.is_file() or not os.access(program, os.X_OK):
@@ -117,7 +117,7 @@ def main(
     Args:
         title: Above the table.
         description: The script's docstring.
-        measure: Makes the rows; `arguments.peer` is the path of the official binary or None.
+        measure: Makes the rows; ``arguments.peer`` is the path of the official binary or None.
         options: Adds arguments of its own.
         peer: Whether the official binary can be measured, too.
     """

@@ -84,7 +84,7 @@ class Stage:
         """Wait for something.
 
         Raises:
-            BenchError: it took longer than so many seconds.
+            BenchError: It took longer than so many seconds.
         """
         end = time.monotonic() + seconds
         while not true():
@@ -167,7 +167,7 @@ async def stage() -> AsyncIterator[Stage]:
     """Everything, for the time of a block.
 
     Raises:
-        BenchError: there is no toolchain, and none can be built.
+        BenchError: There is no toolchain, and none can be built.
     """
     built = await asyncio.to_thread(_toolchain)
     say("starting the emulated cloud and a real API server")

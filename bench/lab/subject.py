@@ -120,7 +120,7 @@ def running(
         extra_flags: Further flags.
 
     Raises:
-        BenchError: it ended by itself; has the end of its log.
+        BenchError: It ended by itself; has the end of its log.
     """
     log = stage.directory / f"{subject.name}.log"
     variables = {name: os.environ[name] for name in _KEPT if name in os.environ}

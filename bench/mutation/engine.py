@@ -48,7 +48,7 @@ def mutants_of(root: Path, folder: Path, module: str, tests: Sequence[str]) -> l
         tests: Paths of the tests that judge it.
 
     Raises:
-        BenchError: the tests fail without any change, or mutmut failed otherwise.
+        BenchError: The tests fail without any change, or mutmut failed otherwise.
     """
     _copy(root, folder)
     with (folder / "pyproject.toml").open("a") as file:
@@ -104,7 +104,7 @@ def _found(folder: Path, module: str) -> list[Mutant]:
 
 
 def _lines_of_functions(source: str) -> dict[tuple[str | None, str], int]:
-    """The line of each function's `def`, by class and name; of two with one name, the last, which counts."""
+    """The line of each function's ``def``, by class and name; of two the last, which counts."""
     found: dict[tuple[str | None, str], int] = {}
     for node in ast.parse(source).body:
         body = node.body if isinstance(node, ast.ClassDef) else [node]

@@ -104,7 +104,7 @@ class Equivalents:
 
     @classmethod
     def read(cls, path: Path) -> Equivalents:
-        """From a TOML file: tables `[[reason]]` with `why` and `changes`: file, function, was, becomes."""
+        """From TOML: tables ``[[reason]]`` of ``why`` and ``changes`` (file, function, was, becomes)."""
         tables = tomllib.loads(path.read_text()).get("reason", [])
         return cls({tuple(one): table["why"] for table in tables for one in table["changes"]})
 

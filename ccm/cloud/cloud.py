@@ -47,8 +47,8 @@ class Cloud(Protocol):
         """Reach the cloud and check what can be checked.
 
         Raises:
-            ConfigurationError: a setting names something that does not exist or must not be used.
-            CloudError: the cloud can't be reached or refuses the credentials.
+            ConfigurationError: A setting names something that does not exist or must not be used.
+            CloudError: The cloud can't be reached or refuses the credentials.
         """
         ...
 

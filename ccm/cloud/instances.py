@@ -95,9 +95,9 @@ class Instances(Protocol):
                 machine, which is what has to be done before anything is deleted.
 
         Raises:
-            InstanceNotFound: the cloud answered completely, and the machine does not exist.
-            NotOurs: the Node is another cloud's.
-            CloudError: not known. Nothing may be concluded.
+            InstanceNotFound: The cloud answered completely, and the machine does not exist.
+            NotOurs: The Node is another cloud's.
+            CloudError: Not known. Nothing may be concluded.
         """
         ...
 
@@ -114,6 +114,6 @@ class Instances(Protocol):
             For every Node's name its machine, or the error that :meth:`get` would raise for it.
 
         Raises:
-            CloudError: nothing could be found out at all.
+            CloudError: Nothing could be found out at all.
         """
         ...

@@ -120,7 +120,7 @@ class KnowsOthers(Protocol):
             other: One of ``others``.
 
         Raises:
-            CloudError: not known.
+            CloudError: Not known.
         """
         ...
 
@@ -151,7 +151,7 @@ class LoadBalancers(Protocol):
         """Look for a Service's load balancer; None = it has none.
 
         Raises:
-            CloudError: not known.
+            CloudError: Not known.
         """
         ...
 
@@ -159,7 +159,7 @@ class LoadBalancers(Protocol):
         """Say, step by step and without doing it, what :meth:`ensure` would do now.
 
         Raises:
-            CloudError: not known.
+            CloudError: Not known.
         """
         ...
 
@@ -167,9 +167,9 @@ class LoadBalancers(Protocol):
         """Create the load balancer, or make it as wanted. Makes no call if nothing is to be changed.
 
         Raises:
-            RetryAfter: ask again after a fixed time.
-            ImplementedElsewhere: not for this cloud.
-            CloudError: it is not as wanted. What could be done, has been done.
+            RetryAfter: Ask again after a fixed time.
+            ImplementedElsewhere: Not for this cloud.
+            CloudError: It is not as wanted. What could be done, has been done.
         """
         ...
 
@@ -180,7 +180,7 @@ class LoadBalancers(Protocol):
             What was done; no steps = there was nothing.
 
         Raises:
-            CloudError: something is left.
+            CloudError: Something is left.
         """
         ...
 
@@ -191,6 +191,6 @@ class LoadBalancers(Protocol):
             services: UIDs of all Services that have, or should have, a load balancer.
 
         Raises:
-            CloudError: not known.
+            CloudError: Not known.
         """
         ...

@@ -68,7 +68,7 @@ class Routes(Protocol):
             accepted_age: How old the answer may be, in seconds. 0 asks the cloud.
 
         Raises:
-            CloudError: not known; nothing may be concluded.
+            CloudError: Not known; nothing may be concluded.
         """
         ...
 
@@ -76,7 +76,7 @@ class Routes(Protocol):
         """Create a route. One that exists already is a success.
 
         Raises:
-            CloudError: it is not there, as far as can be known.
+            CloudError: It is not there, as far as can be known.
         """
         ...
 
@@ -84,6 +84,6 @@ class Routes(Protocol):
         """Delete a route. One that does not exist is a success.
 
         Raises:
-            CloudError: it is still there, as far as can be known.
+            CloudError: It is still there, as far as can be known.
         """
         ...

@@ -74,7 +74,7 @@ def open_cloud(environment: Mapping[str, str], **_: object) -> SampleCloud:
     """Read ``SAMPLE_MACHINES``.
 
     Raises:
-        ConfigurationError: an entry is not ``name=address``.
+        ConfigurationError: An entry is not ``name=address``.
     """
     entries = [entry for entry in environment.get("SAMPLE_MACHINES", "").split(",") if entry]
     if wrong := [entry for entry in entries if "=" not in entry]:

@@ -50,7 +50,7 @@ def load(place: str) -> type[Harness]:
     """Find a harness by ``MODULE:CLASS``.
 
     Raises:
-        pytest.UsageError: there is none.
+        pytest.UsageError: There is none.
     """
     module, _, name = place.partition(":")
     try:

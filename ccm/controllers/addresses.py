@@ -40,7 +40,7 @@ def wanted_addresses(node: Node, offered: Sequence[Address]) -> list[Address]:
         offered: What the cloud has; not empty.
 
     Raises:
-        ProvidedNodeIpInvalid: the annotation asks for something else.
+        ProvidedNodeIpInvalid: The annotation asks for something else.
     """
     addresses = list(offered)
     if not any(address.type == HOSTNAME for address in addresses):
@@ -62,7 +62,7 @@ def prefer(name: str, addresses: Sequence[Address], provided: str) -> list[Addre
         provided: One IP, or two of different families with a comma in between.
 
     Raises:
-        ProvidedNodeIpInvalid: it is neither, or one of them is not there.
+        ProvidedNodeIpInvalid: It is neither, or one of them is not there.
     """
     try:
         wanted = _parse(provided)

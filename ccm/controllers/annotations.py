@@ -1,7 +1,7 @@
 """Which annotations of an object are kept in memory. Pure.
 
 Whoever may write an object may write 256 KiB of them (Kubernetes' TotalAnnotationSizeLimitB in
-k8s.io/apimachinery/pkg/api/validation), and `kubectl apply` puts the whole manifest into one of its own.
+k8s.io/apimachinery/pkg/api/validation), and ``kubectl apply`` puts the whole manifest into one of its own.
 """
 
 from __future__ import annotations

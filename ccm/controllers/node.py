@@ -103,7 +103,7 @@ class NodeMetrics:
 
 
 class NodeController:
-    """See the module.
+    """Introduces new Nodes to the cloud, and keeps what it told them true, while its ``run`` runs.
 
     Args:
         instances: The cloud's machines.
@@ -162,8 +162,8 @@ class NodeController:
         """Make one Node right.
 
         Raises:
-            NodeNotInitialized: it could not be initialised.
-            KubernetesError: the API server refused or failed.
+            NodeNotInitialized: It could not be initialised.
+            KubernetesError: The API server refused or failed.
         """
         node = self._nodes.get(name)
         if node is None:

@@ -111,7 +111,7 @@ class _Suspect:
 
 
 class NodeLifecycleController:
-    """See the module.
+    """Deletes Nodes whose machine is gone and taints those whose machine is off, while its ``run`` runs.
 
     Args:
         instances: The cloud's machines.

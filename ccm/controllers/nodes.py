@@ -116,9 +116,9 @@ async def update_node(
         The changed Node, or None if nothing was to be done.
 
     Raises:
-        Conflict: others were faster, many times.
-        NotFound: the Node is gone, or another one has its name.
-        KubernetesError: the API server refused or failed.
+        Conflict: Others were faster, many times.
+        NotFound: The Node is gone, or another one has its name.
+        KubernetesError: The API server refused or failed.
     """
     uid = node.metadata.uid
     for attempt in range(TRIES):

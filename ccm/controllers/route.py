@@ -77,7 +77,7 @@ def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
     """Read ``--cluster-cidr``.
 
     Raises:
-        ConfigurationError: it is empty, no CIDR, or not one of each family.
+        ConfigurationError: It is empty, no CIDR, or not one of each family.
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     cidrs = [parse_network(part) for part in parts]
@@ -112,7 +112,7 @@ class _Outcome:
 
 
 class RouteController:
-    """See the module.
+    """Keeps a route to the Pods of each Node in the cloud's network, while its ``run`` runs.
 
     Args:
         routes: The cloud's network.
@@ -208,8 +208,8 @@ class RouteController:
             The plan that was carried out.
 
         Raises:
-            CloudError: the network could not be read; nothing was done.
-            RoutesNotReconciled: some routes could not be made or deleted.
+            CloudError: The network could not be read; nothing was done.
+            RoutesNotReconciled: Some routes could not be made or deleted.
         """
         trigger = "node_change" if self._nodes_changed and self._options.watch_based else "periodic"
         self._nodes_changed = False

@@ -209,7 +209,7 @@ def open_cloud(
         registry: Where metrics are registered; None = one of its own.
 
     Raises:
-        ConfigurationError: names everything that is wrong.
+        ConfigurationError: Names everything that is wrong.
     """
     if provider not in DIALECTS:
         raise ConfigurationError([f"--cloud-provider: {provider!r} is not {' or '.join(DIALECTS)}"])

@@ -1,4 +1,4 @@
-"""`python -m ccm lint FILE ...`: checks the annotations of Services in manifests, offline.
+"""``python -m ccm lint FILE ...``: checks the annotations of Services in manifests, offline.
 
 The same reader is used as in the cluster, so what passes here is understood there. Locations, zones and types
 are held against those that Hetzner had when this was written; certificates and networks, which only the cloud
@@ -71,7 +71,7 @@ def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list
         How many Services of type LoadBalancer it has, and what is wrong with them.
 
     Raises:
-        Unreadable: it is neither YAML nor JSON.
+        Unreadable: It is neither YAML nor JSON.
     """
     try:
         documents = list(yaml.safe_load_all(text))

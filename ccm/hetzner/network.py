@@ -21,8 +21,8 @@ async def find_network(api: HetznerApi, name_or_id: str) -> Network:
     """Find a network by id or by name.
 
     Raises:
-        ConfigurationError: there is none.
-        ApiError: not known.
+        ConfigurationError: There is none.
+        ApiError: Not known.
     """
     if name_or_id.isascii() and name_or_id.isdigit():
         try:
@@ -42,7 +42,7 @@ async def read_attached_networks(base: str = METADATA) -> str:
     """Ask the metadata service in which networks the server is that we run on.
 
     Raises:
-        CloudUnavailable: this is no Hetzner server, or the service does not answer.
+        CloudUnavailable: This is no Hetzner server, or the service does not answer.
     """
     timeout = aiohttp.ClientTimeout(total=5)
     try:
@@ -60,7 +60,7 @@ async def check_attached(network: Network, read: Callable[[], Awaitable[str]]) -
     """Make sure that the server which we run on is in the network.
 
     Raises:
-        ConfigurationError: it is not, or that could not be found out.
+        ConfigurationError: It is not, or that could not be found out.
     """
     advice = "attach it, or set HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true"
     try:

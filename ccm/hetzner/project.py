@@ -57,8 +57,8 @@ class Project:
         """Something of ours is not there: make sure that this means anything.
 
         Raises:
-            AccessDenied: it means nothing.
-            ApiError: not known.
+            AccessDenied: It means nothing.
+            ApiError: Not known.
         """
         if not self.mass_deletion_breaker:
             return

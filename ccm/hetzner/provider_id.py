@@ -54,8 +54,8 @@ def parse(provider_id: str, scheme: str) -> MachineId:
     """Read a provider ID.
 
     Raises:
-        NotOurs: it has another scheme.
-        BadProviderId: it has ours, but no number.
+        NotOurs: It has another scheme.
+        BadProviderId: It has ours, but no number.
     """
     if provider_id.startswith(LEGACY_ROBOT_PREFIX) and scheme == "hcloud://":
         return MachineId("robot", _number(provider_id, LEGACY_ROBOT_PREFIX))

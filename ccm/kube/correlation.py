@@ -49,8 +49,8 @@ class Judged:
     """A note to send.
 
     Attributes:
-        note: maybe with another message than was reported.
-        key: notes with equal keys are one Event with a count.
+        note: Maybe with another message than was reported.
+        key: Notes with equal keys are one Event with a count.
     """
 
     note: Note
@@ -74,8 +74,8 @@ class Correlator:
         """The note as it should be sent; None if its object is muted.
 
         Args:
-            note: what was reported.
-            now: monotonic seconds.
+            note: What was reported.
+            now: Monotonic seconds.
         """
         bucket = self._buckets.get(note.about) or remember(
             self._buckets, note.about, TokenBucket(_RATE, _BURST)

@@ -8,7 +8,7 @@ KubernetesError             any answer that is no success
 │   └── AlreadyExists       409  with that reason: create met an object of this name
 ├── Gone                    410  the resourceVersion or the continue token is too old: list again
 ├── Invalid                 422  the object breaks a rule of its type
-├── TooManyRequests         429  wait `retry_after` seconds
+├── TooManyRequests         429  wait ``retry_after`` seconds
 ├── ServerError             5xx
 ├── AnswerTooLarge          we read no further; the server is well
 └── ConnectionFailed        no (complete) answer at all: refused, reset, timed out, TLS; status 0
@@ -29,9 +29,9 @@ class KubernetesError(CcmError):
 
     Attributes:
         status: HTTP status code; 0 without an answer.
-        reason: Kubernetes' machine-readable reason (`NotFound`, `Expired`, …), may be empty.
-        message: the server's sentence for people.
-        retry_after: seconds that the server asked us to wait; None when it did not.
+        reason: Kubernetes' machine-readable reason (``NotFound``, ``Expired``, …), may be empty.
+        message: The server's sentence for people.
+        retry_after: Seconds that the server asked us to wait; None when it did not.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Invalid(KubernetesError):
 
 
 class TooManyRequests(KubernetesError):
-    """429: the server asks us to wait `retry_after` seconds."""
+    """429: the server asks us to wait ``retry_after`` seconds."""
 
 
 class ServerError(KubernetesError):
@@ -92,8 +92,8 @@ class LeaseLost(CcmError):
     """This process does not lead any more and must stop all work at once.
 
     Attributes:
-        lease: namespace/name of the lease.
-        identity: who we are in it.
+        lease: As ``namespace/name``.
+        identity: Who we are in it.
     """
 
     def __init__(self, lease: str, identity: str) -> None:
@@ -114,13 +114,13 @@ _BY_STATUS: dict[int, type[KubernetesError]] = {
 
 
 def error_of(status: int, reason: str, message: str, *, retry_after: float | None = None) -> KubernetesError:
-    """The error for an answer of the API server (its `Status` object, or a bare HTTP status).
+    """The error for an answer of the API server (its ``Status`` object, or a bare HTTP status).
 
     Args:
         status: HTTP status code.
-        reason: `reason` of the Status object, empty if there is none.
-        message: sentence for people.
-        retry_after: seconds, from the header or the Status' details.
+        reason: ``reason`` of the Status object, empty if there is none.
+        message: Sentence for people.
+        retry_after: Seconds, from the header or the Status' details.
     """
     if reason == "AlreadyExists":
         kind: type[KubernetesError] = AlreadyExists

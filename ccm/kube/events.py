@@ -1,7 +1,7 @@
 """Kubernetes Events, for the people who watch our work with kubectl.
 
-Reporting must never disturb working: `event` only puts a note into a short queue, `run` sends, and what can't
-be sent is dropped with a line in the log. How repetition is folded stands in `correlation`.
+Reporting must never disturb working: ``event`` only puts a note into a short queue, ``run`` sends, and what
+can't be sent is dropped with a line in the log. How repetition is folded stands in ``correlation``.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class EventRecorder:
     """Records events for one component.
 
     Args:
-        transport: where events go.
-        component: who reports.
-        host: the node or Pod on which we run; may be empty.
-        now: wall clock.
-        redact: takes secrets out of messages.
-        outbox: send through another recorder's queue; see `for_component`.
+        transport: Where events go.
+        component: Who reports.
+        host: The node or Pod on which we run; may be empty.
+        now: Wall clock.
+        redact: Takes secrets out of messages.
+        outbox: Send through another recorder's queue; see ``for_component``.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class EventRecorder:
         self._transport = transport
 
     def for_component(self, component: str) -> EventRecorder:
-        """A recorder for another component; it shares this one's queue, and this one's `run` sends."""
+        """A recorder for another component; it shares this one's queue, and this one's ``run`` sends."""
         return EventRecorder(
             self._transport, component, now=self._now, redact=self._redact, outbox=self._outbox
         )
@@ -81,10 +81,10 @@ class EventRecorder:
         """Report that something happened to an object; never waits, never raises.
 
         Args:
-            reference: the object.
+            reference: The object.
             type: Normal or Warning.
-            reason: one word in CamelCase.
-            message: a sentence for people; cut at 1024 bytes, as the API server wants it.
+            reason: One word in CamelCase.
+            message: A sentence for people; cut at 1024 bytes, as the API server wants it.
         """
         text = self._redact(message)[:_MESSAGE_LIMIT]
         text = text.encode(errors="replace")[:_MESSAGE_LIMIT].decode(errors="ignore")
@@ -96,7 +96,7 @@ class EventRecorder:
         await self._outbox.run()
 
     async def flush(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds until all is sent; whether it was. `run` must be running."""
+        """Wait at most ``timeout`` seconds until all is sent; whether it was. ``run`` must be running."""
         return await self._outbox.flush(timeout)
 
 
@@ -149,7 +149,7 @@ class Outbox:
             self._idle.set()
 
     async def flush(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds until nothing waits any more; whether that happened."""
+        """Wait at most ``timeout`` seconds until nothing waits any more; whether that happened."""
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()

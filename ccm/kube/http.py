@@ -1,6 +1,6 @@
 """Kubernetes' REST API over HTTP: verbs, lists by pages, watches, errors.
 
-Knows nothing of configuration and credentials: those are the `Connection`'s (see `transport`).
+Knows nothing of configuration and credentials: those are the ``Connection``'s (see ``transport``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CONNECT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `body` is sent as JSON; `timeout` is aiohttp's."""
+    """One request. ``body`` is sent as JSON; ``timeout`` is aiohttp's."""
 
     verb: str
     path: str
@@ -52,12 +52,12 @@ class Call:
     """One request as it went, for metrics.
 
     Attributes:
-        host: that it went to.
+        host: That it went to.
         verb: HTTP method.
-        status: HTTP status code, or `<error>` when none came.
-        seconds: until the answer's head was there.
-        waited: seconds before that, for our own limit.
-        retry: whether the same request had been refused before.
+        status: HTTP status code, or ``<error>`` when none came.
+        seconds: Until the answer's head was there.
+        waited: Seconds before that, for our own limit.
+        retry: Whether the same request had been refused before.
     """
 
     host: str
@@ -73,10 +73,10 @@ class Transfer:
     """How large a request and its answer were, for metrics. Watches, which have no end, are not told of.
 
     Attributes:
-        host: that it went to.
+        host: That it went to.
         verb: HTTP method.
-        sent: bytes of the request's body.
-        received: bytes of the answer's.
+        sent: Bytes of the request's body.
+        received: Bytes of the answer's.
     """
 
     host: str
@@ -105,14 +105,14 @@ class Connection(Protocol):
 
 
 class HttpTransport:
-    """A `Transport` over HTTP.
+    """A ``Transport`` over HTTP.
 
     Args:
-        connection: sends requests.
-        host: the server's name, for metrics.
-        limiter: at most so many requests a second; None leaves that to the server's own flow control.
-        observe: learns of each request.
-        grace: seconds that a watch may stay silent after it should have ended.
+        connection: Sends requests.
+        host: The server's name, for metrics.
+        limiter: At most so many requests a second; None leaves that to the server's own flow control.
+        observe: Learns of each request.
+        grace: Seconds that a watch may stay silent after it should have ended.
     """
 
     def __init__(
@@ -135,13 +135,13 @@ class HttpTransport:
         await self._connection.close()
 
     async def get(self, path: str, kind: type[T]) -> T:
-        """One object; see `Transport`."""
+        """One object; see ``Transport``."""
         return _object(await self._read("GET", path), kind)
 
     async def list_pages(
         self, path: str, kind: type[T], *, limit: int = 500, name: str = ""
     ) -> AsyncGenerator[Page[T], None]:
-        """All objects of a collection, page by page; see `Transport`."""
+        """All objects of a collection, page by page; see ``Transport``."""
         query = {"limit": str(limit)}
         if name:
             query["fieldSelector"] = f"metadata.name={name}"
@@ -160,7 +160,7 @@ class HttpTransport:
     async def watch(
         self, path: str, kind: type[T], resource_version: str, *, timeout: float
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes of a collection; see `Transport`."""
+        """Changes of a collection; see ``Transport``."""
         query = {
             "watch": "true",
             "resourceVersion": resource_version,
@@ -180,26 +180,26 @@ class HttpTransport:
     async def patch(
         self, path: str, body: Body, kind: type[T], *, content_type: PatchType = MERGE_PATCH
     ) -> T:
-        """Change an object; see `Transport`."""
+        """Change an object; see ``Transport``."""
         return _object(await self._read("PATCH", path, body=body, content_type=content_type), kind)
 
     async def create(self, path: str, body: Body, kind: type[T]) -> T:
-        """Create an object; see `Transport`."""
+        """Create an object; see ``Transport``."""
         return _object(await self._read("POST", path, body=body), kind)
 
     async def update(self, path: str, body: Body, kind: type[T]) -> T:
-        """Replace an object; see `Transport`."""
+        """Replace an object; see ``Transport``."""
         return _object(await self._read("PUT", path, body=body), kind)
 
     async def delete(self, path: str, *, uid: str | None = None) -> None:
-        """Delete an object; see `Transport`."""
+        """Delete an object; see ``Transport``."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid is not None:
             options["preconditions"] = {"uid": uid}
         await self._read("DELETE", path, body=options)
 
     async def text(self, path: str) -> str:
-        """What the server answers to a GET, as it is; for `/healthz` and the like."""
+        """What the server answers to a GET, as it is; for ``/healthz`` and the like."""
         return (await self._read("GET", path)).decode("utf-8", "replace")
 
     async def _read(

@@ -2,14 +2,14 @@
 
 The promises (client-go's reflector and shared informer, without threads):
 
-- after `synced` the copy is complete as of some recent moment and only moves forward;
+- after ``synced`` the copy is complete as of some recent moment and only moves forward;
 - a lost connection, an expired resource version or an odd answer costs a pause and at most a new list, and
   handlers learn every difference, also of what was deleted meanwhile;
 - pauses grow from 0.8 to 30 seconds with jitter: an API server that comes back is not run over;
 - a list whose pages are too large to be taken at once is taken by smaller ones;
 - an object that can't be decoded is kept as it was last known. It is never taken for deleted.
 
-Handlers are plain functions `(old, new)`: old is None for a new object, new is None for a deleted one. They
+Handlers are plain functions ``(old, new)``: old is None for a new object, new is None for a deleted one. They
 run on the event loop and must not block; usually they add a key to a work queue.
 """
 
@@ -48,13 +48,13 @@ class InformerStatistics:
     """What an informer did so far.
 
     Attributes:
-        objects: held now.
-        lists: complete lists taken.
-        watches: watches opened.
-        events: changes received.
-        failures: lists and watches that ended with an error.
-        failing_since: event loop's seconds since when nothing but errors came; None while all is well.
-        last_error: the last one's text.
+        objects: Held now.
+        lists: Complete lists taken.
+        watches: Watches opened.
+        events: Changes received.
+        failures: Lists and watches that ended with an error.
+        failing_since: Event loop's seconds since when nothing but errors came; None while all is well.
+        last_error: The last one's text.
     """
 
     objects: int = 0
@@ -70,17 +70,17 @@ class Informer(Generic[T]):
     """A local, always current copy of one collection.
 
     Args:
-        transport: the API server.
-        path: the collection, like `/api/v1/nodes`.
-        kind: the struct of its objects.
-        resync: seconds after which handlers are called for every unchanged object; 0 for never.
-        backoff: pauses after failures.
-        random: numbers in [0, 1).
-        keep: makes of each object what is held of it, like a transform of client-go. What nobody reads can be
+        transport: The API server.
+        path: The collection, like ``/api/v1/nodes``.
+        kind: The struct of its objects.
+        resync: Seconds after which handlers are called for every unchanged object; 0 for never.
+        backoff: Pauses after failures.
+        random: Numbers in [0, 1).
+        keep: Makes of each object what is held of it, like a transform of client-go. What nobody reads can be
             left out; metadata's name, namespace, UID and resource version have to stay.
 
     Attributes:
-        synced: set once the first complete list is in.
+        synced: Set once the first complete list is in.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Informer(Generic[T]):
         return len(self._objects)
 
     def get(self, key: str) -> T | None:
-        """The object of this key (`name` or `namespace/name`), or None."""
+        """The object of this key (``name`` or ``namespace/name``), or None."""
         return self._objects.get(key)
 
     def items(self) -> list[T]:
@@ -125,7 +125,7 @@ class Informer(Generic[T]):
         return list(self._objects)
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Call `handler(old, new)` for every object that is there and for every change from now on."""
+        """Call ``handler(old, new)`` for every object that is there and for every change from now on."""
         self._handlers.append(handler)
         for item in self.items():
             self._call(handler, None, item)

@@ -1,13 +1,13 @@
 """Leader election by a Lease: of all replicas at most one works at any time.
 
-The holder writes the Lease every `retry_period`. A candidate takes it over when it has seen it unchanged for
-the duration that is written in it, on its own monotonic clock: no two clocks are ever compared. The holder
-stops by itself when it could not write for `renew_deadline`, which is shorter; what lies between the two is
-the time that its work has to end. A write whose answer is lost never lengthens that: the deadline counts from
-before the last write that surely succeeded was sent.
+The holder writes the Lease every ``retry_period``. A candidate takes it over when it has seen it unchanged
+for the duration that is written in it, on its own monotonic clock: no two clocks are ever compared. The
+holder stops by itself when it could not write for ``renew_deadline``, which is shorter; what lies between the
+two is the time that its work has to end. A write whose answer is lost never lengthens that: the deadline
+counts from before the last write that surely succeeded was sent.
 
 When the work ends or we are told to stop, the Lease is given back, but only after the work has really ended;
-the next replica then starts at once instead of after `duration`.
+the next replica then starts at once instead of after ``duration``.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class LeaseTimes:
     """The three durations, in seconds.
 
     Attributes:
-        duration: for which others leave an unchanged Lease alone.
-        renew_deadline: after which a holder that can't write gives up; shorter than `duration`.
-        retry_period: between two writes, and between two tries to get it.
-        stop_grace: that the work has to end when we are told to stop; the Lease is kept meanwhile.
+        duration: For which others leave an unchanged Lease alone.
+        renew_deadline: After which a holder that can't write gives up; shorter than ``duration``.
+        retry_period: Between two writes, and between two tries to get it.
+        stop_grace: That the work has to end when we are told to stop; the Lease is kept meanwhile.
     """
 
     duration: float = 15.0
@@ -69,16 +69,16 @@ class LeaderElector:
     """Holds a Lease while some work runs.
 
     Args:
-        transport: the API server.
-        identity: who we are; unique among all replicas and all restarts.
-        namespace: of the Lease.
-        name: of the Lease.
-        times: see `LeaseTimes`.
-        recorder: gets the events "became leader" and "stopped leading".
-        observer: learns of leadership.
-        clock: monotonic seconds, best of a clock that goes on while the machine sleeps; default: the loop's.
-        now: wall clock, only for the times that people read in the Lease.
-        random: numbers in [0, 1).
+        transport: The API server.
+        identity: Who we are; unique among all replicas and all restarts.
+        namespace: Of the Lease.
+        name: Of the Lease.
+        times: See ``LeaseTimes``.
+        recorder: Gets the events "became leader" and "stopped leading".
+        observer: Learns of leadership.
+        clock: Monotonic seconds, best of a clock that goes on while the machine sleeps; default: the loop's.
+        now: Wall clock, only for the times that people read in the Lease.
+        random: Numbers in [0, 1).
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class LeaderElector:
         """Wait until we lead, work, and give the Lease back when the work ends or we are cancelled.
 
         Args:
-            work: is cancelled as soon as we don't lead any more.
+            work: Is cancelled as soon as we don't lead any more.
 
         Raises:
-            LeaseLost: we lost the Lease. The process should end.
+            LeaseLost: We lost the Lease. The process should end.
         """
         await self._acquire()
         self._lead(leading=True)
@@ -310,7 +310,7 @@ def _text(error: Exception) -> str:
 
 
 async def _stop(task: asyncio.Task[None], grace: float) -> bool:
-    """Cancel a task and wait for its end; whether it ended within `grace` seconds."""
+    """Cancel a task and wait for its end; whether it ended within ``grace`` seconds."""
     task.cancel()
     _, pending = await asyncio.wait({task}, timeout=grace)
     if pending:

@@ -5,8 +5,8 @@ locking, the status subresource, the three kinds of patch, finalizers, UID preco
 moment, watches with bookmarks and their end, and 410 for what was forgotten. It does not validate objects,
 default fields or check permissions.
 
-Failures are injected by rule (`fail`), all watches can be cut (`disconnect`), history can be dropped
-(`compact`), and every request is noted in `requests`.
+Failures are injected by rule (``fail``), all watches can be cut (``disconnect``), history can be dropped
+(``compact``), and every request is noted in ``requests``.
 """
 
 from __future__ import annotations
@@ -79,15 +79,15 @@ class _Watcher:
 
 
 class MemoryTransport:
-    """A `Transport` onto objects in memory.
+    """A ``Transport`` onto objects in memory.
 
     Args:
-        now: wall clock, for timestamps that the server sets.
-        new_uid: makes UIDs.
+        now: Wall clock, for timestamps that the server sets.
+        new_uid: Makes UIDs.
 
     Attributes:
-        requests: all requests so far, in order. Clear it at will.
-        latency: seconds that each request takes before it has its effect.
+        requests: All requests so far, in order. Clear it at will.
+        latency: Seconds that each request takes before it has its effect.
     """
 
     def __init__(
@@ -114,8 +114,8 @@ class MemoryTransport:
         """Create or replace an object at once, whatever it was, and return it as stored.
 
         Args:
-            path: its collection, like `/api/v1/nodes` or `/api/v1/namespaces/shop/services`.
-            item: a struct of `objects`, or its JSON form.
+            path: Its collection, like ``/api/v1/nodes`` or ``/api/v1/namespaces/shop/services``.
+            item: A struct of ``objects``, or its JSON form.
         """
         body: Object = copy.deepcopy(cast("Object", item)) if isinstance(item, dict) else to_wire(item)
         resource = parse(path).named(str(body.get("metadata", {}).get("name", "")))
@@ -151,11 +151,11 @@ class MemoryTransport:
         """Have the next requests fail.
 
         Args:
-            error: what they raise.
-            verb: only requests of this verb.
-            prefix: only requests to paths that begin so.
-            times: how many.
-            after: whether they have their effect all the same.
+            error: What they raise.
+            verb: Only requests of this verb.
+            prefix: Only requests to paths that begin so.
+            times: How many.
+            after: Whether they have their effect all the same.
         """
         self._faults.append(_Fault(verb, prefix, error, times, after))
 
@@ -186,7 +186,7 @@ class MemoryTransport:
     # What a Transport offers.
 
     async def get(self, path: str, kind: type[T]) -> T:
-        """One object; see `Transport`."""
+        """One object; see ``Transport``."""
         fault = await self._begin("get", path)
         item = self._find(parse(path))
         return self._end(fault, item, kind)
@@ -194,7 +194,7 @@ class MemoryTransport:
     async def list_pages(
         self, path: str, kind: type[T], *, limit: int = 500, name: str = ""
     ) -> AsyncGenerator[Page[T], None]:
-        """All objects of a collection as of the first page; see `Transport`."""
+        """All objects of a collection as of the first page; see ``Transport``."""
         resource, version, members = parse(path), 0, list[Object]()
         start = 0
         while True:
@@ -216,7 +216,7 @@ class MemoryTransport:
     async def watch(
         self, path: str, kind: type[T], resource_version: str, *, timeout: float
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes of a collection; see `Transport`."""
+        """Changes of a collection; see ``Transport``."""
         fault = await self._begin("watch", path)
         if fault is not None:
             raise fault.error
@@ -243,7 +243,7 @@ class MemoryTransport:
     async def patch(
         self, path: str, body: Body, kind: type[T], *, content_type: PatchType = MERGE_PATCH
     ) -> T:
-        """Change an object; see `Transport`."""
+        """Change an object; see ``Transport``."""
         fault = await self._begin("patch", path, body)
         resource = parse(path)
         old = self._find(resource)
@@ -257,7 +257,7 @@ class MemoryTransport:
         return self._end(fault, self._change(resource, old, new), kind)
 
     async def create(self, path: str, body: Body, kind: type[T]) -> T:
-        """Create an object; see `Transport`."""
+        """Create an object; see ``Transport``."""
         fault = await self._begin("create", path, body)
         item = copy.deepcopy(dict(cast("Object", body)))
         if path in self._answers:
@@ -271,7 +271,7 @@ class MemoryTransport:
         return self._end(fault, self._insert(resource, item), kind)
 
     async def update(self, path: str, body: Body, kind: type[T]) -> T:
-        """Replace an object; see `Transport`."""
+        """Replace an object; see ``Transport``."""
         fault = await self._begin("update", path, body)
         resource = parse(path)
         old = self._find(resource)
@@ -280,7 +280,7 @@ class MemoryTransport:
         return self._end(fault, self._change(resource, old, new), kind)
 
     async def delete(self, path: str, *, uid: str | None = None) -> None:
-        """Delete an object; see `Transport`."""
+        """Delete an object; see ``Transport``."""
         fault = await self._begin("delete", path)
         resource = parse(path)
         item = self._find(resource)

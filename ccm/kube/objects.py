@@ -4,7 +4,8 @@ Names are Kubernetes' own in snake_case. Every field has a default, so an object
 decodes; what we don't name is not kept, which is what makes 5,000 nodes cheap. We never write such an object
 back: writes are patches, or whole objects of our own (Lease, Event).
 
-`null` means absent, as in Kubernetes itself: `decode` tries the fast way and drops nulls only where one hurt.
+``null`` means absent, as in Kubernetes itself: ``decode`` tries the fast way and drops nulls only where one
+hurt.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class ObjectMeta(Part, frozen=True):
 
     @property
     def key(self) -> str:
-        """`name`, or `namespace/name` for what lives in a namespace."""
+        """``name``, or ``namespace/name`` for what lives in a namespace."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
@@ -117,7 +118,7 @@ class Node(Part, frozen=True):
 
 
 class ServicePort(Part, frozen=True):
-    """One port of a Service, whole: any change of it counts. `target_port` may be a container port's name."""
+    """One port of a Service, whole: any change of it counts. ``target_port`` may be a port's name."""
 
     name: str = ""
     protocol: str = "TCP"
@@ -275,10 +276,10 @@ def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
 
     Args:
         data: JSON text.
-        kind: a struct of this module (or `dict`, or any type that msgspec knows).
+        kind: A struct of this module (or ``dict``, or any type that msgspec knows).
 
     Raises:
-        msgspec.DecodeError: no JSON, or a field has a type that Kubernetes does not allow.
+        msgspec.DecodeError: No JSON, or a field has a type that Kubernetes does not allow.
     """
     decoder = _decoders.get(kind)
     if decoder is None:

@@ -92,7 +92,7 @@ def json_patch(original: Json, operations: Json) -> Json:
     """JSON patch (RFC 6902): add, remove, replace, test.
 
     Raises:
-        Invalid: an operation is unknown, its place does not exist, or a test failed.
+        Invalid: An operation is unknown, its place does not exist, or a test failed.
     """
     document: Json = original
     for operation in cast("Sequence[Mapping[str, Json]]", operations):
@@ -115,7 +115,7 @@ Apply = Callable[[Json, str, Json], None]
 
 
 def _at(document: Json, parts: list[str], apply: Apply, value: Json) -> Json:
-    """A copy of the document with an operation applied at the place that `parts` name."""
+    """A copy of the document with an operation applied at the place that ``parts`` name."""
     copy = _copy(document)
     head, *rest = parts
     try:

@@ -1,7 +1,8 @@
 """What we ask of a connection to an API server.
 
-Two things implement it: `transport.KubernetesTransport` (the network) and `memory.MemoryTransport` (an API
-server in this process). Everything else in the project takes a `Transport` and can't tell which one it has.
+Two things implement it: ``transport.KubernetesTransport`` (the network) and ``memory.MemoryTransport`` (an
+API server in this process). Everything else in the project takes a ``Transport`` and can't tell which one it
+has.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class Page(Generic[T]):
     """One page of a list.
 
     Attributes:
-        items: the objects that decoded.
-        odd: metadata of those that did not. They exist! Nobody may take them for deleted.
-        resource_version: where a watch of the whole list starts.
+        items: The objects that decoded.
+        odd: Metadata of those that did not. They exist! Nobody may take them for deleted.
+        resource_version: Where a watch of the whole list starts.
     """
 
     items: list[T]
@@ -47,7 +48,7 @@ class WatchEvent(Generic[T]):
 
     Attributes:
         type: ADDED, MODIFIED, DELETED, or BOOKMARK (nothing changed up to this resource version).
-        metadata: of the object; for a BOOKMARK only the resource version counts.
+        metadata: Of the object; for a BOOKMARK only the resource version counts.
         object: None for a BOOKMARK and for an object that did not decode.
     """
 
@@ -57,10 +58,10 @@ class WatchEvent(Generic[T]):
 
 
 class Transport(Protocol):
-    """A connection to an API server. Paths are absolute: `/api/v1/nodes/NAME/status`.
+    """A connection to an API server. Paths are absolute: ``/api/v1/nodes/NAME/status``.
 
-    Every method raises a `ccm.kube.errors.KubernetesError`: what the server said, or ConnectionFailed. All of
-    them may be cancelled; then the effect of a write is unknown.
+    Every method raises a ``ccm.kube.errors.KubernetesError``: what the server said, or ConnectionFailed. All
+    of them may be cancelled; then the effect of a write is unknown.
     """
 
     async def get(self, path: str, kind: type[T]) -> T:
@@ -73,14 +74,14 @@ class Transport(Protocol):
         """All objects of a collection, page by page, as of one moment.
 
         Args:
-            path: the collection, like `/api/v1/nodes`.
-            kind: the struct of one item.
-            limit: objects in a page.
-            name: only objects of this name. That needs the right to list and none to get.
+            path: The collection, like ``/api/v1/nodes``.
+            kind: The struct of one item.
+            limit: Objects in a page.
+            name: Only objects of this name. That needs the right to list and none to get.
 
         Raises:
-            Gone: the list took so long that the server forgot that moment; start again.
-            AnswerTooLarge: a page is; start again with a smaller limit.
+            Gone: The list took so long that the server forgot that moment; start again.
+            AnswerTooLarge: A page is; start again with a smaller limit.
         """
         ...
 
@@ -90,14 +91,14 @@ class Transport(Protocol):
         """Changes of a collection since a resource version. Ends without an error when the server ends it.
 
         Args:
-            path: the collection.
-            kind: the struct of one object.
-            resource_version: from a list or an earlier event.
-            timeout: seconds after which the server is asked to end it.
+            path: The collection.
+            kind: The struct of one object.
+            resource_version: From a list or an earlier event.
+            timeout: Seconds after which the server is asked to end it.
 
         Raises:
-            Gone: the server does not remember the resource version; list again.
-            ConnectionFailed: the connection broke, or was silent for longer than `timeout` and some grace.
+            Gone: The server does not remember the resource version; list again.
+            ConnectionFailed: The connection broke, or was silent for longer than ``timeout`` and some grace.
         """
         ...
 
@@ -113,7 +114,7 @@ class Transport(Protocol):
         ...
 
     async def create(self, path: str, body: Body, kind: type[T]) -> T:
-        """Create an object in the collection at `path` and return it. Raises AlreadyExists."""
+        """Create an object in the collection at ``path`` and return it. Raises AlreadyExists."""
         ...
 
     async def update(self, path: str, body: Body, kind: type[T]) -> T:
@@ -124,10 +125,10 @@ class Transport(Protocol):
         """Delete an object.
 
         Args:
-            path: the object.
-            uid: refuse (Conflict) when the object of this name is another one by now.
+            path: The object.
+            uid: Refuse (Conflict) when the object of this name is another one by now.
 
         Raises:
-            NotFound: it is gone already.
+            NotFound: It is gone already.
         """
         ...

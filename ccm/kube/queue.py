@@ -3,11 +3,11 @@
 A key is a reminder to look at an object, not a message about it; so equal keys collapse. Three promises
 follow from the two sets below:
 
-- a key that waits is in the queue once, however often it was added (`_dirty`);
-- a key that is being processed is never handed to a second worker (`_processing`);
+- a key that waits is in the queue once, however often it was added (``_dirty``);
+- a key that is being processed is never handed to a second worker (``_processing``);
 - a key that was added while it was being processed is processed once more afterwards: no change is missed.
 
-Failed keys come back through `add_rate_limited`: 5 ms, doubled with each failure up to 1000 s, and all keys
+Failed keys come back through ``add_rate_limited``: 5 ms, doubled with each failure up to 1000 s, and all keys
 together never faster than 10 a second beyond a burst of 100. Time is the event loop's, so tests run on a
 virtual clock.
 """
@@ -56,12 +56,12 @@ class QueueStatistics:
     """What a queue looks like now.
 
     Attributes:
-        waiting: keys that a worker may take.
-        processing: keys in the hands of workers.
-        delayed: keys that will be added later.
-        failing: keys with failures that were not forgotten yet.
-        longest_processing: seconds that the slowest key has been in its worker's hands; 0 if none is.
-        unfinished: sum of those seconds over all keys.
+        waiting: Keys that a worker may take.
+        processing: Keys in the hands of workers.
+        delayed: Keys that will be added later.
+        failing: Keys with failures that were not forgotten yet.
+        longest_processing: Seconds that the slowest key has been in its worker's hands; 0 if none is.
+        unfinished: Sum of those seconds over all keys.
     """
 
     waiting: int
@@ -73,12 +73,12 @@ class QueueStatistics:
 
 
 class WorkQueue:
-    """Keys to work on. All methods belong to one event loop; only `get` waits.
+    """Keys to work on. All methods belong to one event loop; only ``get`` waits.
 
     Args:
-        name: for logs and metrics.
-        limiter: how long a failed key waits.
-        observer: learns of every change.
+        name: For logs and metrics.
+        limiter: How long a failed key waits.
+        observer: Learns of every change.
     """
 
     def __init__(
@@ -142,10 +142,10 @@ class WorkQueue:
         return key in self._delayed
 
     async def get(self) -> str:
-        """Wait for a key and take it. Call `done` with it afterwards, whatever happens.
+        """Wait for a key and take it. Call ``done`` with it afterwards, whatever happens.
 
         Raises:
-            QueueShutDown: nothing is left and nothing will come.
+            QueueShutDown: Nothing is left and nothing will come.
         """
         while not self._waiting:
             if self._shut_down:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 
 class TokenBucket:
-    """Lets `rate` things a second pass, and `burst` at once after a pause.
+    """Lets ``rate`` things a second pass, and ``burst`` at once after a pause.
 
     Args:
-        rate: tokens that come back each second.
-        burst: tokens that the bucket holds.
+        rate: Tokens that come back each second.
+        burst: Tokens that the bucket holds.
     """
 
     def __init__(self, rate: float, burst: float) -> None:
@@ -44,9 +44,9 @@ class RetryLimiter:
     """client-go's default for failed keys: the longer of an exponential delay by key and one common bucket.
 
     Args:
-        base: seconds after the first failure.
-        cap: most seconds.
-        bucket: shared by all keys.
+        base: Seconds after the first failure.
+        cap: Most seconds.
+        bucket: Shared by all keys.
     """
 
     def __init__(self, base: float = 0.005, cap: float = 1000.0, bucket: TokenBucket | None = None) -> None:
@@ -76,15 +76,16 @@ class RetryLimiter:
 
 
 class Backoff:
-    """Pauses between failed attempts at one thing: jittered, growing from `base` to `cap`, healing with time.
+    """Pauses between failed attempts at one thing: jittered, growing from ``base`` to ``cap``, healing with
+    time.
 
     client-go's reflector: 0.8 s to 30 s, doubled, each pause stretched by up to as much again, and back to
     the start when the last failure is two minutes ago.
 
     Args:
-        base: seconds of the first pause, without jitter.
-        cap: seconds of the longest pause, without jitter.
-        reset_after: seconds without a failure after which the next is taken for the first.
+        base: Seconds of the first pause, without jitter.
+        cap: Seconds of the longest pause, without jitter.
+        reset_after: Seconds without a failure after which the next is taken for the first.
     """
 
     def __init__(self, base: float = 0.8, cap: float = 30.0, reset_after: float = 120.0) -> None:
@@ -98,8 +99,8 @@ class Backoff:
         """The seconds to pause now.
 
         Args:
-            now: time of this failure.
-            random: in [0, 1), stretches the pause.
+            now: Time of this failure.
+            random: In [0, 1), stretches the pause.
         """
         if self._last is not None and now - self._last > self._reset_after:
             self._attempts = 0

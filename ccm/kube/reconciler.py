@@ -1,9 +1,9 @@
 """Workers: take a key from the queue, reconcile it, decide when it comes back.
 
-`reconcile(key)` reads the world and makes it right; it does not know why it was called. It returns None (all
-done), or a `Result` (look again after a time), or raises (a failure: the key comes back, later each time). An
-error with `retry_after` seconds, anywhere in its chain of causes, has the key come back exactly then and is
-not counted as a failure.
+``reconcile(key)`` reads the world and makes it right; it does not know why it was called. It returns None
+(all done), or a ``Result`` (look again after a time), or raises (a failure: the key comes back, later each
+time). An error with ``retry_after`` seconds, anywhere in its chain of causes, has the key come back exactly
+then and is not counted as a failure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Result:
     """What a successful reconcile may wish for.
 
     Attributes:
-        requeue_after: seconds after which the key is to be reconciled again; None for not by itself.
+        requeue_after: Seconds after which the key is to be reconciled again; None for not by itself.
     """
 
     requeue_after: float | None = None
@@ -38,9 +38,9 @@ async def run_workers(queue: WorkQueue, reconcile: Reconcile, workers: int = 1) 
     """Work on the queue until it is shut down and empty, or until cancelled.
 
     Args:
-        queue: where keys come from; its name is in the logs.
-        reconcile: makes one key right. Never runs twice at once for the same key.
-        workers: how many keys at once.
+        queue: Where keys come from; its name is in the logs.
+        reconcile: Makes one key right. Never runs twice at once for the same key.
+        workers: How many keys at once.
     """
     async with asyncio.TaskGroup() as group:
         for number in range(workers):

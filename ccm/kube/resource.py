@@ -12,11 +12,11 @@ class Resource:
     """A collection (no name) or an object of the API.
 
     Attributes:
-        group: `api/v1` or `apis/GROUP/VERSION`.
-        plural: name of the kind in paths, like `nodes`.
-        namespace: empty for objects of the cluster, and for a collection over all namespaces.
-        name: empty for a collection.
-        subresource: `status`, or empty.
+        group: ``api/v1`` or ``apis/GROUP/VERSION``.
+        plural: Name of the kind in paths, like ``nodes``.
+        namespace: Empty for objects of the cluster, and for a collection over all namespaces.
+        name: Empty for a collection.
+        subresource: ``status``, or empty.
     """
 
     group: str
@@ -48,7 +48,7 @@ class Resource:
 
 
 def parse(path: str) -> Resource:
-    """The resource at a path like `/api/v1/namespaces/shop/services/web/status`."""
+    """The resource at a path like ``/api/v1/namespaces/shop/services/web/status``."""
     parts = path.strip("/").split("/")
     size = 2 if parts[0] == "api" else 3
     group, rest = "/".join(parts[:size]), parts[size:]

@@ -1,6 +1,6 @@
 """The connection to a real API server: where it is, who we are, TLS, the connection pool.
 
-All of that is the `kubernetes` package's, which is imported nowhere else. Its models, watch, informer and
+All of that is the ``kubernetes`` package's, which is imported nowhere else. Its models, watch, informer and
 leader election are not used: the models fail on odd objects and take thirteen times the memory, the rest is
 unsound. docs/design/dependencies.md has the figures.
 """
@@ -43,7 +43,7 @@ Load = Callable[[Any], Awaitable[None]]
 
 
 class KubernetesTransport(HttpTransport):
-    """A `Transport` to the API server that a kubeconfig or our service account names; see `connect`."""
+    """A ``Transport`` to the API server that a kubeconfig or our service account names; see ``connect``."""
 
     @classmethod
     async def connect(
@@ -61,17 +61,17 @@ class KubernetesTransport(HttpTransport):
         """Read the configuration. Nothing is sent yet.
 
         Args:
-            environment: with the API server's address, in a Pod.
-            kubeconfig: a file; empty (and no master) for the service account of our Pod.
+            environment: With the API server's address, in a Pod.
+            kubeconfig: A file; empty (and no master) for the service account of our Pod.
             master: URL that wins over the configuration's.
-            user_agent: of our requests.
-            service_account: directory of token and CA, in a Pod.
-            limiter: at most so many requests a second.
-            observe: learns of each request.
-            grace: seconds that a watch may stay silent after it should have ended.
+            user_agent: Of our requests.
+            service_account: Directory of token and CA, in a Pod.
+            limiter: At most so many requests a second.
+            observe: Learns of each request.
+            grace: Seconds that a watch may stay silent after it should have ended.
 
         Raises:
-            ConfigurationError: the configuration can't be read or names nothing to connect to.
+            ConfigurationError: The configuration can't be read or names nothing to connect to.
         """
         if kubeconfig:
             load, age = _from_kubeconfig(kubeconfig), None

@@ -60,7 +60,7 @@ def decode_page(data: bytes, kind: type[T]) -> tuple[Page[T], str]:
     """One page of a list, and the token of the next page (empty on the last one).
 
     Raises:
-        KubernetesError: this is no list.
+        KubernetesError: This is no list.
     """
     try:
         raw = decode(data, _RawList)
@@ -82,7 +82,7 @@ def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
     """One line of a watch; None if nothing can be made of it.
 
     Raises:
-        KubernetesError: the server reports an error, for instance Gone.
+        KubernetesError: The server reports an error, for instance Gone.
     """
     try:
         raw = decode(line, _RawEvent)
@@ -159,7 +159,7 @@ class LineSplitter:
         """The lines that this chunk completes, without their ends; empty ones are left out.
 
         Raises:
-            AnswerTooLarge: a line is longer than it may be.
+            AnswerTooLarge: A line is longer than it may be.
         """
         *complete, rest = chunk.split(b"\n")
         for piece in complete:

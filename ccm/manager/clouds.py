@@ -1,7 +1,7 @@
 """Which clouds there are, by name: those that come with us, and those that are installed.
 
-A package offers a cloud by an entry point of the group `ccm.clouds`; its factory is called as
-`factory(environment, provider=NAME, registry=REGISTRY)`, does no I/O, and raises ConfigurationError with
+A package offers a cloud by an entry point of the group ``ccm.clouds``; its factory is called as
+``factory(environment, provider=NAME, registry=REGISTRY)``, does no I/O, and raises ConfigurationError with
 every problem that it finds.
 """
 
@@ -38,12 +38,12 @@ def open_cloud(name: str, environment: Mapping[str, str], registry: CollectorReg
     """Open a cloud by name.
 
     Args:
-        name: as given to `--cloud-provider`.
-        environment: variables.
-        registry: where its metrics are registered.
+        name: As given to ``--cloud-provider``.
+        environment: Variables.
+        registry: Where its metrics are registered.
 
     Raises:
-        ConfigurationError: there is no such cloud, or its settings are wrong.
+        ConfigurationError: There is no such cloud, or its settings are wrong.
     """
     clouds = known_clouds()
     if name not in clouds:
@@ -67,11 +67,11 @@ def open_chosen(
     """Open the cloud that the flags name; None if that is not possible.
 
     Args:
-        flags: the command line.
-        environment: variables.
-        registry: where the cloud's metrics are registered.
-        problems: what is wrong is added here.
-        dry_run: the cloud is only asked what it would do.
+        flags: The command line.
+        environment: Variables.
+        registry: Where the cloud's metrics are registered.
+        problems: What is wrong is added here.
+        dry_run: The cloud is only asked what it would do.
     """
     if not flags["cloud-provider"]:
         return None

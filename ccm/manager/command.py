@@ -1,4 +1,4 @@
-"""`python -m ccm`: from the command line to a running manager, and to an exit code.
+"""``python -m ccm``: from the command line to a running manager, and to an exit code.
 
 Exit codes: 0 ended as asked (also by SIGTERM), 1 failed while running or lost the lease, 2 wrong command line
 or environment. What is wrong with flags and environment is told all at once.
@@ -50,8 +50,8 @@ def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int
     """Run the manager until it ends; returns the exit code.
 
     Args:
-        arguments: the command line without the command's name.
-        environment: variables.
+        arguments: The command line without the command's name.
+        environment: Variables.
     """
     flags = parse_flags(FLAGS, arguments)
     if flags["help"]:
@@ -159,8 +159,8 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     """The command; returns the exit code.
 
     Args:
-        arguments: the command line without the command's name; this process' by default.
-        environment: variables; this process' by default.
+        arguments: The command line without the command's name; this process' by default.
+        environment: Variables; this process' by default.
     """
     given = sys.argv[1:] if arguments is None else arguments
     return run_manager(given, os.environ if environment is None else environment)

@@ -42,13 +42,13 @@ class Workshop:
     """What controllers are built from. Collections that two of them read are watched once.
 
     Attributes:
-        cloud: the provider.
-        transport: the API server.
-        recorder: for events.
-        options: the flags.
-        metrics: of this process.
-        random: numbers in [0, 1).
-        informers: what has to run besides the controllers.
+        cloud: The provider.
+        transport: The API server.
+        recorder: For events.
+        options: The flags.
+        metrics: Of this process.
+        random: Numbers in [0, 1).
+        informers: What has to run besides the controllers.
     """
 
     cloud: Cloud
@@ -194,9 +194,9 @@ class Entry:
     """One line of the table.
 
     Attributes:
-        name: of the controller, in `--controllers` and in health checks.
-        metric: its name in `running_managed_controllers`.
-        build: makes it; None if the cloud lacks what it needs.
+        name: Of the controller, in ``--controllers`` and in health checks.
+        metric: Its name in ``running_managed_controllers``.
+        build: Makes it; None if the cloud lacks what it needs.
     """
 
     name: str

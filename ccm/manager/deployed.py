@@ -181,8 +181,8 @@ async def settings_from(name: str, transport: Transport, own: Mapping[str, str])
         own: The caller's environment; for what it has, no Secret is read.
 
     Raises:
-        ConfigurationError: the name is wrong, or there is no such object.
-        KubernetesError: the API server does not give it, or not a Secret that it names.
+        ConfigurationError: The name is wrong, or there is no such object.
+        KubernetesError: The API server does not give it, or not a Secret that it names.
     """
     kind, *rest = name.split("/")
     if kind not in _PATHS or not 1 <= len(rest) <= 2 or not all(rest):

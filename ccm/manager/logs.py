@@ -1,7 +1,7 @@
 """The log: one line for each thing that happened, as klog writes it or as JSON, and never a secret.
 
 A message is a constant word; what varies goes into fields. What other libraries log with Python's own
-`logging` comes out in the same form.
+``logging`` comes out in the same form.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Redactor:
     """Takes secrets out of everything that is logged or told in Events, as a last line of defence.
 
     Args:
-        secrets: texts that must never appear.
-        files: have such texts; read again when they change. What they had before stays a secret.
+        secrets: Texts that must never appear.
+        files: Have such texts; read again when they change. What they had before stays a secret.
     """
 
     def __init__(self, secrets: Iterable[str] = (), files: Iterable[Path] = ()) -> None:
@@ -102,10 +102,10 @@ def set_up_logs(
     """Have everything logged to one stream.
 
     Args:
-        form: `text` or `json`.
-        verbosity: `-v`; from 4 on also what is only of interest for debugging.
-        redactor: takes secrets out.
-        stream: standard error by default.
+        form: ``text`` or ``json``.
+        verbosity: ``-v``; from 4 on also what is only of interest for debugging.
+        redactor: Takes secrets out.
+        stream: Standard error by default.
     """
     level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO
     shared: list[Any] = [
@@ -149,7 +149,7 @@ def _as_json(_logger: object, _method: str, event: EventDict) -> str:
 
 
 def _as_klog(_logger: object, _method: str, event: EventDict) -> str:
-    """`I1121 11:43:19.123456 ccm.kube.lease] "lease_released" lease="..."`."""
+    """``I1121 11:43:19.123456 ccm.kube.lease] "lease_released" lease="..."``."""
     letter = _LETTERS.get(str(event.pop("level", "info")), "I")
     stamp = datetime.now(UTC).strftime("%m%d %H:%M:%S.%f")
     logger, message = event.pop("logger", ""), event.pop("event", "")

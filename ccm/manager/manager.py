@@ -41,14 +41,14 @@ class Manager:
     """One run of the cloud-controller-manager.
 
     Args:
-        options: the flags.
-        cloud: opened, not started.
-        connections: to the API server.
-        metrics: of this process.
-        identity: who we are in the lease; unique.
-        clock: for the lease; None for the event loop's.
-        table: which controllers there are.
-        redact: takes secrets out of the messages of Events.
+        options: The flags.
+        cloud: Opened, not started.
+        connections: To the API server.
+        metrics: Of this process.
+        identity: Who we are in the lease; unique.
+        clock: For the lease; None for the event loop's.
+        table: Which controllers there are.
+        redact: Takes secrets out of the messages of Events.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Manager:
         """Run until cancelled.
 
         Raises:
-            LeaseLost: another replica leads, or may lead.
-            ConfigurationError: what the flags or the environment name does not exist or must not be used.
+            LeaseLost: Another replica leads, or may lead.
+            ConfigurationError: What the flags or the environment name does not exist or must not be used.
         """
         async with self.endpoint:
             sending = asyncio.create_task(self._recorder.run(), name="events")

@@ -43,7 +43,7 @@ class Options:
     """The flags, checked.
 
     Attributes:
-        flags: all values by name, defaults included.
+        flags: All values by name, defaults included.
     """
 
     flags: ParsedFlags

@@ -61,8 +61,8 @@ async def examine(subject: str, shop: Workshop) -> Findings:
         shop: Cloud (started), API server, flags.
 
     Raises:
-        ConfigurationError: there is no such subject.
-        CcmError: cluster or cloud can't be read.
+        ConfigurationError: There is no such subject.
+        CcmError: Cluster or cloud can't be read.
     """
     kind, _, name = subject.partition("/")
     known = {"service": _services, "services": _services, "routes": _routes, "nodes": _nodes, "node": _nodes}
@@ -86,8 +86,8 @@ async def compare(subject: str, shop: Workshop, other: str) -> Findings:
         other: Its name.
 
     Raises:
-        ConfigurationError: there is no such subject, or the cloud does not know the other.
-        CcmError: cluster or cloud can't be read.
+        ConfigurationError: There is no such subject, or the cloud does not know the other.
+        CcmError: Cluster or cloud can't be read.
     """
     kind, _, name = subject.partition("/")
     balancers = shop.cloud.load_balancers
@@ -229,7 +229,7 @@ async def _synced(shop: Workshop) -> AsyncGenerator[None, None]:
     """Have complete lists of what is watched; the watches end with the block.
 
     Raises:
-        CcmError: the API server does not give them.
+        CcmError: The API server does not give them.
     """
     watched = [shop.nodes, shop.services]
     tasks = [asyncio.create_task(informer.run()) for informer in watched]

@@ -1,4 +1,4 @@
-"""`python -m ccm plan`: takes the manager's flags and environment, and says what would be done."""
+"""``python -m ccm plan``: takes the manager's flags and environment, and says what would be done."""
 
 from __future__ import annotations
 

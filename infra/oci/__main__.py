@@ -1,7 +1,7 @@
-"""`python -m infra.oci FOLDER` completes an image's folder /opt/ccm, for ccm/Dockerfile.
+"""``python -m infra.oci FOLDER`` completes an image's folder /opt/ccm, for ccm/Dockerfile.
 
-The dependencies are in its subfolder `site` already: what is never used of them goes. Our own package comes
-into `app`, as it does in the image that is built here, so that no build backend is needed.
+The dependencies are in its subfolder ``site`` already: what is never used of them goes. Our own package comes
+into ``app``, as it does in the image that is built here, so that no build backend is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def main(folder: Path) -> None:
     """Completes the folder.
 
     Args:
-        folder: with `site` in it.
+        folder: With ``site`` in it.
     """
     remove_dead_weight(folder / "site")
     write_application(read_source(), folder / "app")

@@ -1,4 +1,4 @@
-"""Layers put together as an OCI image in one file, as `ctr images import` and `docker load` take it."""
+"""Layers put together as an OCI image in one file, as ``ctr images import`` and ``docker load`` take it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Image:
     """An image's documents, without its layers.
 
     Attributes:
-        reference: full name; its tag is the beginning of the manifest's digest, so that other content is
+        reference: Full name; its tag is the beginning of the manifest's digest, so that other content is
             another name and a Deployment rolls.
-        digest: of the manifest, in hexadecimal digits.
+        digest: Of the manifest, in hexadecimal digits.
     """
 
     reference: str
@@ -41,10 +41,10 @@ def describe(repository: str, layers: Sequence[Layer], settings: Mapping[str, An
     """The documents of an image for amd64.
 
     Args:
-        repository: name without a tag.
-        layers: lowest first.
-        settings: user, entry point and so on, as in an OCI image configuration's `config`.
-        epoch: time of creation, in seconds since 1970.
+        repository: Name without a tag.
+        layers: Lowest first.
+        settings: User, entry point and so on, as in an OCI image configuration's ``config``.
+        epoch: Time of creation, in seconds since 1970.
     """
     config = _json(
         {

@@ -50,7 +50,7 @@ def read_source(root: Path = ROOT, environment: Mapping[str, str] = os.environ) 
     """Reads the tree.
 
     Args:
-        root: the clone.
+        root: The clone.
         environment: SOURCE_DATE_EPOCH is heeded.
     """
     files = recipe.source_files(root / "ccm")
@@ -84,7 +84,7 @@ def build(source: Source, cache: Path) -> Built:
     """Returns the image of a source tree, from the cache or newly built.
 
     Raises:
-        ImageBuildError: this machine can't build it, or a step failed.
+        ImageBuildError: This machine can't build it, or a step failed.
     """
     folder = cache / "ccm-image"
     folder.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def make_tree(target: Path) -> None:
     """Unpacks the packages without configuring them, and adds the few files that configuring would have made.
 
     Raises:
-        ImageBuildError: mmdebstrap failed.
+        ImageBuildError: Mmdebstrap failed.
     """
     folders = " ".join(f'"$1"/usr/{name}' for name in _MERGED)
     links = "; ".join(f'ln -s usr/{name} "$1"/{name}' for name in _MERGED)
@@ -90,8 +90,8 @@ def remove_all_but(folder: Path, stays: Callable[[str], bool]) -> None:
     """Removes files, links, and the folders that are empty then.
 
     Args:
-        folder: where.
-        stays: whether a path, relative to the folder, is kept.
+        folder: Where.
+        stays: Whether a path, relative to the folder, is kept.
     """
     for path in sorted(folder.rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink():

@@ -16,10 +16,10 @@ class Layer:
     """A layer's file and what manifests say of it.
 
     Attributes:
-        path: the compressed archive.
+        path: The compressed archive.
         digest: SHA-256 of the compressed archive, in hexadecimal digits.
-        diff_id: the same of the archive itself.
-        size: bytes of the compressed archive.
+        diff_id: The same of the archive itself.
+        size: Bytes of the compressed archive.
     """
 
     path: Path
@@ -50,10 +50,10 @@ def write_layer(tree: Path, prefix: str, target: Path, epoch: int) -> Layer:
     """Packs a folder and notes its digests beside it.
 
     Args:
-        tree: the folder.
-        prefix: where its content lies in the image, without a slash at either end; empty for the root.
-        target: file to write.
-        epoch: time of every file, in seconds since 1970.
+        tree: The folder.
+        prefix: Where its content lies in the image, without a slash at either end; empty for the root.
+        target: File to write.
+        epoch: Time of every file, in seconds since 1970.
     """
     with target.open("wb") as file:
         packed = _Hashing(file)

@@ -65,9 +65,9 @@ def keys(lock: bytes, sources: Mapping[str, bytes], epoch: int) -> Keys:
     """Keys for a lock file and a source tree.
 
     Args:
-        lock: the requirements with hashes.
-        sources: path and content of every file of the application.
-        epoch: time of every file, in seconds.
+        lock: The requirements with hashes.
+        sources: Path and content of every file of the application.
+        epoch: Time of every file, in seconds.
     """
     base = digest([str(VERSION), SUITE, *PACKAGES, *STDLIB_LEFT_OUT, str(epoch)])
     dependencies = digest([base, lock])
@@ -97,8 +97,9 @@ def source_files(package: Path) -> dict[str, bytes]:
 def is_dead_weight(path: str) -> bool:
     """Whether a file of the dependencies, by path relative to their folder, is never used.
 
-    The `kubernetes` package has 70 MB of generated models and API classes, loaded one by one when asked for.
-    Only ccm/kube/transport.py imports the package, and it asks for none. Their packages' `__init__` stay.
+    The ``kubernetes`` package has 70 MB of generated models and API classes, loaded one by one when asked
+    for. Only ccm/kube/transport.py imports the package, and it asks for none. Their packages' ``__init__``
+    stay.
     """
     parts = path.split("/")
     if parts[0] == "bin" or "tests" in parts[:-1] or "test" in parts[:-1] or "__pycache__" in parts:

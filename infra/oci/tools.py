@@ -23,7 +23,7 @@ def check_machine() -> None:
     """Refuses machines that can't build the image.
 
     Raises:
-        ImageBuildError: says what is missing and what else can be done.
+        ImageBuildError: Says what is missing and what else can be done.
     """
     missing = []
     if platform.system() != "Linux" or platform.machine() != "x86_64":
@@ -40,12 +40,12 @@ def run(what: str, command: Sequence[str], timeout: float) -> None:
     """Runs a program quietly.
 
     Args:
-        what: names it in errors, as in "installing the dependencies".
-        command: program and arguments; no shell.
-        timeout: seconds.
+        what: Names it in errors, as in "installing the dependencies".
+        command: Program and arguments; no shell.
+        timeout: Seconds.
 
     Raises:
-        ImageBuildError: with the last lines of its output.
+        ImageBuildError: With the last lines of its output.
     """
     try:
         done = subprocess.run(

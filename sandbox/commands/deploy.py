@@ -55,7 +55,7 @@ def check_source(root: Path) -> None:
         root: The clone.
 
     Raises:
-        SandboxError: names the file, the line and what is wrong there.
+        SandboxError: Names the file, the line and what is wrong there.
     """
     for path in sorted((root / "ccm").rglob("*.py")):
         try:

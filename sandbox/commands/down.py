@@ -87,12 +87,12 @@ def agree_to_lose(
     """Tell what goes although 'pulumi destroy' does not know it, since its cloud ends; and ask.
 
     Args:
-        not_ours: what somebody else made in the cloud.
-        steps: prints.
-        question: asks, or None where nobody is there who could answer.
+        not_ours: What somebody else made in the cloud.
+        steps: Prints.
+        question: Asks, or None where nobody is there who could answer.
 
     Raises:
-        SandboxError: the answer is no.
+        SandboxError: The answer is no.
     """
     if not not_ours:
         return
@@ -105,7 +105,7 @@ def refuse_leftovers(remaining: Sequence[CloudObject], not_ours: Sequence[CloudO
     """Make sure that the environment left nothing behind.
 
     Raises:
-        SandboxError: it did.
+        SandboxError: It did.
     """
     known = {(item.kind, item.id) for item in not_ours}
     left = [str(item) for item in remaining if (item.kind, item.id) not in known]

@@ -75,7 +75,7 @@ def welcome(site: Site) -> str:
     """What a person needs besides the address, once the API answers.
 
     Args:
-        site: with the port and the token that are in use.
+        site: With the port and the token that are in use.
     """
     needed = {"HCLOUD_ENDPOINT": site.endpoint, "HCLOUD_TOKEN": site.token}
     exports = [f"  export {name}={shlex.quote(value)}" for name, value in needed.items()]

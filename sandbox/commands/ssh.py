@@ -46,7 +46,7 @@ def require_machines(running: daemon.Running) -> None:
     """Make sure that there is something to log in to.
 
     Raises:
-        NotRunning: servers are records; their addresses would lead to somebody else's network.
+        NotRunning: Servers are records; their addresses would lead to somebody else's network.
     """
     if running.backend != MACHINES:
         raise NotRunning(
@@ -58,11 +58,11 @@ def choose(servers: dict[str, str | None], name: str) -> str:
     """The public address of the server that a person means.
 
     Args:
-        servers: public IPv4 addresses by server name; None for a server without.
-        name: a server's name or the end of it after a dash.
+        servers: Public IPv4 addresses by server name; None for a server without.
+        name: A server's name or the end of it after a dash.
 
     Raises:
-        NotRunning: none or several fit, or it has no public address.
+        NotRunning: None or several fit, or it has no public address.
     """
     fitting = [name] if name in servers else [s for s in servers if s.endswith(f"-{name}")]
     if len(fitting) != 1:

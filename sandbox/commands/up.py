@@ -82,7 +82,7 @@ def check_limits(site: Site, choice: Choice, workers: int | None, steps: Steps) 
     """Look at the limits of the host before anything is made.
 
     Raises:
-        MissingRequirement: what is wanted would certainly fail.
+        MissingRequirement: What is wanted would certainly fail.
     """
     found = limits.look(site, choice, workers)
     limits.refuse(found)
@@ -95,7 +95,7 @@ def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: 
     """Make sure that nobody asks for what the process that runs already does otherwise.
 
     Raises:
-        SandboxError: it does.
+        SandboxError: It does.
     """
     if running is None:
         return
@@ -112,7 +112,7 @@ def choose(site: Site, wanted: str) -> Choice:
     """What servers are here: what they are already, else what can be.
 
     Raises:
-        SandboxError: something else was asked for than is there, or than can be.
+        SandboxError: Something else was asked for than is there, or than can be.
     """
     running = daemon.find(site)
     if running and running.backend not in STACKS:

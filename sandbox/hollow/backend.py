@@ -45,9 +45,9 @@ class HollowBackend(RecordsBackend):
     """The records backend with a cluster: see :class:`sandbox.cloud.backend.Backend`.
 
     Args:
-        toolchain: has the control plane's programs.
-        directory: of the control plane; kept between runs.
-        heartbeat: seconds between the heartbeats of a node.
+        toolchain: Has the control plane's programs.
+        directory: Of the control plane; kept between runs.
+        heartbeat: Seconds between the heartbeats of a node.
     """
 
     name = "hollow"

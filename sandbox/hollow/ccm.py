@@ -92,7 +92,7 @@ def stop(site: Site) -> None:
     """End the process; it releases its lease.
 
     Raises:
-        SandboxError: it does not end.
+        SandboxError: It does not end.
     """
     process = find(site)
     if process is None:

@@ -19,7 +19,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Announcer:
-    """See the module.
+    """Tells owners by Events, each thing once as long as it stays true.
 
     Args:
         recorder: Takes Events.

@@ -27,7 +27,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Balancing:
-    """See the module.
+    """Makes, changes and looks after load balancers; writes their addresses into the status.
 
     Attributes:
         cloud: The cloud's load balancers.
@@ -53,7 +53,7 @@ class Balancing:
             How many steps that took in the cloud.
 
         Raises:
-            ServiceNotSynced: it is not as wanted.
+            ServiceNotSynced: It is not as wanted.
         """
         service, tell = known.service, self.announcer.tell
         if announced:
@@ -78,7 +78,7 @@ class Balancing:
         """The Service is as it was, only the Nodes behind it changed.
 
         Raises:
-            ServiceNotSynced: the load balancer is not as wanted.
+            ServiceNotSynced: The load balancer is not as wanted.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()

@@ -21,7 +21,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Cleanup:
-    """See the module.
+    """Removes load balancers, and holds a Service by our finalizer until nothing is left.
 
     Attributes:
         cloud: The cloud's load balancers.
@@ -37,7 +37,7 @@ class Cleanup:
         """Remove the load balancer, then let the Service go.
 
         Raises:
-            ServiceNotSynced: something is left; the Service is held.
+            ServiceNotSynced: Something is left; the Service is held.
         """
         text = "Error syncing load balancer"
         async with self.announcer.failing_as(service, "SyncLoadBalancerFailed", text):
@@ -56,7 +56,7 @@ class Cleanup:
         """Remove the load balancer of a Service that is gone without our consent.
 
         Raises:
-            ServiceNotSynced: something is left.
+            ServiceNotSynced: Something is left.
         """
         text = "Error deleting load balancer"
         async with self.announcer.failing_as(service, "DeleteLoadBalancerFailed", text):
@@ -68,7 +68,7 @@ class Cleanup:
         It is listed, because the official CCM's role gives the right to that and not to get it.
 
         Raises:
-            ServiceNotSynced: not known.
+            ServiceNotSynced: Not known.
         """
         metadata = service.metadata
         unknown = f"can't tell whether service {metadata.key} is gone"

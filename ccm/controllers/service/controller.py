@@ -74,7 +74,7 @@ class ServiceOptions:
 
 
 class ServiceController:
-    """See the module.
+    """Keeps the load balancers of Services as they should be, while its ``run`` runs.
 
     Args:
         load_balancers: The cloud's load balancers.
@@ -141,7 +141,7 @@ class ServiceController:
         """Make the load balancer of one Service right.
 
         Raises:
-            ServiceNotSynced: it is not right; what made it fail is the cause.
+            ServiceNotSynced: It is not right; what made it fail is the cause.
         """
         if key.count("/") != 1:
             raise ServiceNotSynced(f'unexpected key format: "{key}"')

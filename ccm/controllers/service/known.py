@@ -12,7 +12,7 @@ from ccm.kube.objects import LoadBalancerIngress, Service
 
 @dataclass(slots=True)
 class Known:
-    """See the module.
+    """One Service, and what came of the last look at it. Lost at a restart, which costs one look more.
 
     Attributes:
         service: As it was when it was last looked at.

@@ -47,9 +47,9 @@ class ActionWaiter:
         """Wait until an action has ended well.
 
         Raises:
-            ActionFailed: it ended with an error.
-            ActionTimedOut: it did not end in time; it may still.
-            CloudError: it could not be asked for.
+            ActionFailed: It ended with an error.
+            ActionTimedOut: It did not end in time; it may still.
+            CloudError: It could not be asked for.
         """
         if action.status == "running":
             action = await self._finished(action)

@@ -100,7 +100,7 @@ class Budget:
         """Wait for the right to make one request. Give it back with :meth:`release`.
 
         Raises:
-            QuotaUsedUp: it would take longer than :data:`LONGEST_WAIT`.
+            QuotaUsedUp: It would take longer than :data:`LONGEST_WAIT`.
         """
         expected = self.expected_wait(priority)
         if expected > LONGEST_WAIT:

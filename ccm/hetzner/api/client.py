@@ -103,8 +103,8 @@ class HetznerApi:
             params: Query parameters.
 
         Raises:
-            NotFound: there is none.
-            ApiError: not known.
+            NotFound: There is none.
+            ApiError: Not known.
         """
         answer = await self.request("GET", path, params=params, priority=priority)
         return _convert(answer.get(key), kind, f"GET {path}")
@@ -121,7 +121,7 @@ class HetznerApi:
         """Read all objects of a collection, page by page.
 
         Raises:
-            ApiError: not all of them could be read. There is no such thing as a part of a list.
+            ApiError: Not all of them could be read. There is no such thing as a part of a list.
         """
         operation = f"GET {path}"
         came = ""
@@ -141,8 +141,8 @@ class HetznerApi:
         Whoever cancels it waits until it was answered, for it takes effect nevertheless.
 
         Raises:
-            Unavailable: whether it took effect is unknown: look before trying again.
-            ApiError: it did not take effect.
+            Unavailable: Whether it took effect is unknown: look before trying again.
+            ApiError: It did not take effect.
         """
         return await self.request(method, path, body=body, priority=priority)
 

@@ -126,7 +126,7 @@ class View(Generic[T]):
             priority: Of the requests, if some are needed.
 
         Raises:
-            ApiError: it could not be read completely. What was known stays.
+            ApiError: It could not be read completely. What was known stays.
         """
         asked_at = self._clock()
         while self._taken_at is None or asked_at - self._taken_at > accepted_age:

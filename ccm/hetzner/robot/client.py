@@ -101,7 +101,7 @@ class RobotClient:
         """All servers; those that make no sense to us apart.
 
         Raises:
-            CloudError: not known.
+            CloudError: Not known.
         """
         try:
             answer = await self._get("/server", list[dict[str, Any]])
@@ -120,8 +120,8 @@ class RobotClient:
         """One server.
 
         Raises:
-            RobotNotFound: there is none of this number.
-            CloudError: not known.
+            RobotNotFound: There is none of this number.
+            CloudError: Not known.
         """
         return (await self._get(f"/server/{number}", _ServerAnswer)).server
 
@@ -129,7 +129,7 @@ class RobotClient:
         """Whether a server is powered off; False where its model can't tell.
 
         Raises:
-            CloudError: not known.
+            CloudError: Not known.
         """
         return (await self._get(f"/reset/{number}", _ResetAnswer)).reset.operating_status == "shut off"
 

@@ -77,8 +77,8 @@ class RobotMachines:
 
         Raises:
             InstanceNotFound: Robot, asked for this server, says that there is none.
-            AccessDenied: it says so to a user who was shown none of the cluster's servers.
-            CloudError: not known.
+            AccessDenied: It says so to a user who was shown none of the cluster's servers.
+            CloudError: Not known.
         """
         server = None
         if accepted_age > 0:
@@ -94,7 +94,7 @@ class RobotMachines:
         """Find a server by its name; None = the list has none.
 
         Raises:
-            CloudError: not known.
+            CloudError: Not known.
         """
         contents = await self.servers.read(self._cache_timeout, Priority.NODES)
         return contents.by_name.get(name)
@@ -103,7 +103,7 @@ class RobotMachines:
         """The servers' public IPv4 addresses, by number.
 
         Raises:
-            CloudError: not known.
+            CloudError: Not known.
         """
         contents = await self.servers.read(self._cache_timeout, Priority.LOAD_BALANCERS)
         return {one.server_number: one.server_ip for one in contents.by_id.values() if one.server_ip}
@@ -114,7 +114,7 @@ class RobotMachines:
         """Describe a server; for its power Robot is asked only if the caller wants to know it.
 
         Raises:
-            CloudError: not known.
+            CloudError: Not known.
         """
         shut_down = node.asks_power and await self._is_shut_off(server.server_number, accepted_age)
         try:

@@ -138,7 +138,7 @@ def read(environment: Mapping[str, str]) -> Settings:
     """Read the environment.
 
     Raises:
-        ConfigurationError: something is wrong; names everything that is.
+        ConfigurationError: Something is wrong; names everything that is.
     """
     variables = Variables(environment)
     token = variables["HCLOUD_TOKEN"]

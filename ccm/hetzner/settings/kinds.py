@@ -43,7 +43,7 @@ def parse_seconds(text: str) -> float:
     """Seconds of a duration in Go's notation (``1m30s``), or of a whole number of seconds.
 
     Raises:
-        ValueError: this is neither.
+        ValueError: This is neither.
     """
     try:
         return float(text) if _WHOLE_NUMBER.fullmatch(text) else parse_duration(text)

@@ -1,4 +1,4 @@
-"""The environment variables: the one table that reading, documentation and `/configz` share."""
+"""The environment variables: the one table that reading, documentation and ``/configz`` share."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Command line flags as Kubernetes' components read them (pflag). All mistakes are found, not only the first.
 
-`--name=value` and `--name value`; a switch is true without a value and needs `=false` to be false; `_` in
-names counts as `-`; lists are separated by commas, and repeated flags add to them; of other flags the last
-one wins.
+``--name=value`` and ``--name value``; a switch is true without a value and needs ``=false`` to be false;
+``_`` in names counts as ``-``; lists are separated by commas, and repeated flags add to them; of other flags
+the last one wins.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Kind:
     """A type of flag.
 
     Attributes:
-        name: as usage shows it.
-        parse: from text; raises ValueError with a sentence.
-        is_switch: whether it stands for true without a value.
-        adds: whether repeated flags add to each other (lists and maps) instead of replacing.
-        show: the default, for usage.
+        name: As usage shows it.
+        parse: From text; raises ValueError with a sentence.
+        is_switch: Whether it stands for true without a value.
+        adds: Whether repeated flags add to each other (lists and maps) instead of replacing.
+        show: The default, for usage.
     """
 
     name: str
@@ -103,12 +103,12 @@ class Flag:
     """One flag.
 
     Attributes:
-        name: without dashes.
-        kind: its type.
-        default: its value when it is not given.
-        group: heading under which usage shows it.
-        help: one sentence.
-        short: one letter that stands for it, or empty.
+        name: Without dashes.
+        kind: Its type.
+        default: Its value when it is not given.
+        group: Heading under which usage shows it.
+        help: One sentence.
+        short: One letter that stands for it, or empty.
     """
 
     name: str
@@ -124,9 +124,9 @@ class ParsedFlags:
     """What the command line says.
 
     Attributes:
-        values: of all flags, defaults included.
-        given: names of those that were on the command line.
-        problems: one sentence for each mistake.
+        values: Of all flags, defaults included.
+        given: Names of those that were on the command line.
+        problems: One sentence for each mistake.
     """
 
     values: Mapping[str, Any]
@@ -193,8 +193,8 @@ def parse_flags(flags: Sequence[Flag], arguments: Sequence[str]) -> ParsedFlags:
     """Read a command line.
 
     Args:
-        flags: all that are known.
-        arguments: without the command's name.
+        flags: All that are known.
+        arguments: Without the command's name.
     """
     parser = _Parser(
         flags={flag.name: flag for flag in flags},
@@ -206,7 +206,7 @@ def parse_flags(flags: Sequence[Flag], arguments: Sequence[str]) -> ParsedFlags:
 
 
 def usage(flags: Sequence[Flag]) -> str:
-    """All flags by group, as `--help` prints them."""
+    """All flags by group, as ``--help`` prints them."""
     lines: list[str] = []
     for group in dict.fromkeys(flag.group for flag in flags):
         lines += ["", f"{group} flags:", ""]

@@ -1,4 +1,4 @@
-"""Which controllers run: `--controllers` with `*`, names, `-name`, and the old names."""
+"""Which controllers run: ``--controllers`` with ``*``, names, ``-name``, and the old names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALIASES = {
 
 
 def canonical(entry: str) -> str:
-    """An entry of `--controllers` with an old name replaced; a leading `-` stays."""
+    """An entry of ``--controllers`` with an old name replaced; a leading ``-`` stays."""
     minus, name = ("-", entry[1:]) if entry.startswith("-") else ("", entry)
     return minus + ALIASES.get(name, name)
 
@@ -36,11 +36,11 @@ def unknown(entries: Iterable[str], known: Sequence[str] = CONTROLLERS) -> list[
 
 
 def is_enabled(name: str, entries: Sequence[str]) -> bool:
-    """Whether a controller runs: the first entry that names it decides, else `*` does.
+    """Whether a controller runs: the first entry that names it decides, else ``*`` does.
 
     Args:
-        name: the controller's present name.
-        entries: of `--controllers`.
+        name: The controller's present name.
+        entries: Of ``--controllers``.
     """
     for entry in map(canonical, entries):
         if entry == name:

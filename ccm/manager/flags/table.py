@@ -1,7 +1,7 @@
 """Every flag of upstream's cloud-controller-manager, with its name, type and default, and few of our own.
 
 Some flags are accepted only so that existing command lines keep working; they have nothing to do in this
-manager (`NO_EFFECT`), which the log says when one is given.
+manager (``NO_EFFECT``), which the log says when one is given.
 """
 
 from __future__ import annotations

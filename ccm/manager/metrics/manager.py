@@ -21,7 +21,7 @@ class Metrics:
     """Metrics of this process on one registry.
 
     Args:
-        version: of this program.
+        version: Of this program.
     """
 
     def __init__(self, version: str) -> None:
@@ -63,8 +63,8 @@ class Metrics:
         """A work queue that is measured under this name.
 
         Args:
-            name: the label's value.
-            limiter: how long failed keys wait; client-go's default if not given.
+            name: The label's value.
+            limiter: How long failed keys wait; client-go's default if not given.
         """
         queue = WorkQueue(name, limiter=limiter, observer=self._queues.observer(name))
         self._queues.watched[name] = queue.statistics

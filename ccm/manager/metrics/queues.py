@@ -1,4 +1,4 @@
-"""`workqueue_*`, as client-go measures queues."""
+"""``workqueue_*``, as client-go measures queues."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class QueuesMetrics(Collector):
 
 
 class _QueueMetrics:
-    """One queue; implements `QueueObserver`."""
+    """One queue; implements ``QueueObserver``."""
 
     def __init__(self, queues: QueuesMetrics, name: str) -> None:
         self._depth = queues.depth.labels(name)

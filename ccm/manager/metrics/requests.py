@@ -1,4 +1,4 @@
-"""`rest_client_*`: requests to the API server, as client-go measures them."""
+"""``rest_client_*``: requests to the API server, as client-go measures them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RequestMetrics:
     """Requests to the API server.
 
     Args:
-        registry: that they are shown by.
+        registry: That they are shown by.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -1,4 +1,4 @@
-"""What `/configz` shows, by name as in all of Kubernetes' components: how this one is set."""
+"""What ``/configz`` shows, by name as in all of Kubernetes' components: how this one is set."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def configuration(flags: ParsedFlags, environment: Mapping[str, str]) -> dict[st
     """All that is shown.
 
     Args:
-        flags: the command line, defaults included.
-        environment: what the cloud shows of its environment, by variable; left out if it is empty.
+        flags: The command line, defaults included.
+        environment: What the cloud shows of its environment, by variable; left out if it is empty.
     """
     shown: dict[str, Any] = {"cloudcontrollermanager.config.k8s.io": _component(flags)}
     return shown | ({"environment": dict(environment)} if environment else {})

@@ -35,9 +35,9 @@ class Connections:
     """Connections to the API server.
 
     Attributes:
-        work: for everything that controllers do.
-        authentication: asks who somebody is.
-        authorization: asks what they may do.
+        work: For everything that controllers do.
+        authentication: Asks who somebody is.
+        authorization: Asks what they may do.
     """
 
     work: Transport
@@ -46,18 +46,18 @@ class Connections:
 
 
 class Endpoint:
-    """Serves while its block runs; not at all with `--secure-port=0`.
+    """Serves while its block runs; not at all with ``--secure-port=0``.
 
     Args:
-        flags: the command line.
-        health: checks to show.
-        registry: metrics to show.
-        connections: to the API server.
-        environment: what the cloud shows of its environment.
+        flags: The command line.
+        health: Checks to show.
+        registry: Metrics to show.
+        connections: To the API server.
+        environment: What the cloud shows of its environment.
 
     Attributes:
-        port: on which it listens.
-        started: set when it listens.
+        port: On which it listens.
+        started: Set when it listens.
     """
 
     def __init__(

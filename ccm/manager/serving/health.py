@@ -1,4 +1,5 @@
-"""`/healthz`, `/livez` and `/readyz`: named checks, and the text that Kubernetes' components answer with.
+"""``/healthz``, ``/livez`` and ``/readyz``: named checks, and the text that Kubernetes' components answer
+with.
 
 - live: the process can go on; otherwise the kubelet restarts it. A cloud that is away is no reason for that.
 - ready: it does what it should; the cloud answers, the caches are complete, no queue is stuck.
@@ -49,9 +50,9 @@ class Health:
         """Add a check.
 
         Args:
-            name: of the controller, as upstream names it.
-            check: what is wrong, or None.
-            live: whether only a restart would help.
+            name: Of the controller, as upstream names it.
+            check: What is wrong, or None.
+            live: Whether only a restart would help.
         """
         self._checks.append(_Named(name, check, live))
 
@@ -65,16 +66,16 @@ class Health:
         return [named.name for named in self._checks]
 
     def results(self, endpoint: str) -> dict[str, str | None]:
-        """What is wrong by check, for `healthz`, `livez` or `readyz`."""
+        """What is wrong by check, for ``healthz``, ``livez`` or ``readyz``."""
         return {named.name: _run(named.check) for named in self._checks if endpoint != "livez" or named.live}
 
     def answer(self, endpoint: str, *, verbose: bool, exclude: Collection[str] = ()) -> tuple[int, str]:
         """Status and text for a request.
 
         Args:
-            endpoint: `healthz`, `livez` or `readyz`.
-            verbose: list all checks even if all is well.
-            exclude: checks to leave out.
+            endpoint: ``healthz``, ``livez`` or ``readyz``.
+            verbose: List all checks even if all is well.
+            exclude: Checks to leave out.
         """
         results = self.results(endpoint)
         for name, problem in results.items():
@@ -101,7 +102,7 @@ class Health:
         return HTTPStatus.OK, "ok"
 
     def answer_one(self, endpoint: str, name: str) -> tuple[int, str]:
-        """Status and text for one check alone, `/healthz/NAME`."""
+        """Status and text for one check alone, ``/healthz/NAME``."""
         results = self.results(endpoint)
         if name not in results:
             return HTTPStatus.NOT_FOUND, f"there is no check {name}\n"

@@ -97,8 +97,8 @@ class TokenReviewer:
     """Says whose a bearer token is.
 
     Args:
-        transport: the API server.
-        ttl: seconds for which an answer is believed.
+        transport: The API server.
+        ttl: Seconds for which an answer is believed.
     """
 
     def __init__(self, transport: Transport, ttl: float) -> None:
@@ -110,7 +110,7 @@ class TokenReviewer:
         """The user, or None for a token that the cluster does not know.
 
         Raises:
-            KubernetesError: the API server can't be asked.
+            KubernetesError: The API server can't be asked.
         """
         key = hashlib.sha256(token.encode()).digest()
         known = self._memory.get(key)
@@ -131,9 +131,9 @@ class AccessReviewer:
     """Says whether somebody may do something.
 
     Args:
-        transport: the API server.
-        allowed_ttl: seconds for which a yes is believed.
-        denied_ttl: seconds for which a no is believed.
+        transport: The API server.
+        allowed_ttl: Seconds for which a yes is believed.
+        denied_ttl: Seconds for which a no is believed.
     """
 
     def __init__(self, transport: Transport, allowed_ttl: float, denied_ttl: float) -> None:
@@ -145,7 +145,7 @@ class AccessReviewer:
         """Whether this user may do this with this path.
 
         Raises:
-            KubernetesError: the API server can't be asked.
+            KubernetesError: The API server can't be asked.
         """
         if MASTERS in user.groups:
             return True

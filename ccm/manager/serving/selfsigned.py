@@ -1,8 +1,9 @@
 """A certificate for localhost, made when none was given, as upstream does. Its key never touches a disk.
 
-Python has no function for that, and the `cryptography` package costs 14 MiB of memory (RSS) for one use.
-But OpenSSL is there anyway, below the `ssl` module; the program `openssl` next to this file calls it through
-ctypes, in a child process: what goes wrong there can't take the manager with it, and its memory is freed.
+Python has no function for that, and the ``cryptography`` package costs 14 MiB of memory (RSS) for one use.
+But OpenSSL is there anyway, below the ``ssl`` module; the program ``openssl`` next to this file calls it
+through ctypes, in a child process: what goes wrong there can't take the manager with it, and its memory is
+freed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def make_certificate() -> Certificate:
     """A new certificate for localhost, good for a year.
 
     Raises:
-        ConfigurationError: it could not be made.
+        ConfigurationError: It could not be made.
     """
     command = [sys.executable, "-I", "-S", str(_PROGRAM)]
     try:
@@ -52,7 +53,7 @@ def make_certificate() -> Certificate:
 
 
 def load_from_memory(context: ssl.SSLContext, made: Certificate) -> None:
-    """Have a context use a certificate that is in no file: `ssl` reads only files, so a nameless one."""
+    """Have a context use a certificate that is in no file: ``ssl`` reads only files, so a nameless one."""
     descriptor = os.memfd_create("certificate", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, made.key + made.certificate)

@@ -28,9 +28,9 @@ class Guard:
     """Who may read what.
 
     Attributes:
-        always_allowed: paths that everybody may read; `/x/*` stands for all below.
-        tokens: says whose a token is.
-        access: says what somebody may do.
+        always_allowed: Paths that everybody may read; ``/x/*`` stands for all below.
+        tokens: Says whose a token is.
+        access: Says what somebody may do.
     """
 
     always_allowed: tuple[str, ...]
@@ -80,10 +80,10 @@ def build_application(
     """The endpoints, guarded.
 
     Args:
-        health: checks.
-        registry: metrics.
-        configuration: what `/configz` shows.
-        guard: who may read what.
+        health: Checks.
+        registry: Metrics.
+        configuration: What ``/configz`` shows.
+        guard: Who may read what.
     """
 
     @web.middleware
@@ -129,7 +129,7 @@ def _check_handler(health: Health, endpoint: str) -> Handler:
 
 
 def health_metrics(health: Health) -> str:
-    """`/metrics/slis`: the result of each check, as upstream's service level indicators."""
+    """``/metrics/slis``: the result of each check, as upstream's service level indicators."""
     name = "kubernetes_healthcheck"
     lines = [f"# HELP {name} This metric records the result of a single healthcheck.", f"# TYPE {name} gauge"]
     for endpoint in _ENDPOINTS:

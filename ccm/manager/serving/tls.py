@@ -52,10 +52,10 @@ class TlsOptions:
     """How the server speaks TLS.
 
     Attributes:
-        certificate_file: empty for one that is made for localhost.
-        key_file: its private key.
-        directory: where a made certificate is kept; empty for nowhere.
-        minimum: lowest version.
+        certificate_file: Empty for one that is made for localhost.
+        key_file: Its private key.
+        directory: Where a made certificate is kept; empty for nowhere.
+        minimum: Lowest version.
         cipher_suites: IANA names, up to TLS 1.2; none for OpenSSL's defaults.
     """
 
@@ -73,13 +73,13 @@ class ServerTls:
     clients of one that is not trusted any more resume their sessions.
 
     Args:
-        options: see `TlsOptions`.
+        options: See ``TlsOptions``.
 
     Attributes:
-        context: for the next connection.
+        context: For the next connection.
 
     Raises:
-        ConfigurationError: certificate and key don't fit, or none could be made.
+        ConfigurationError: Certificate and key don't fit, or none could be made.
     """
 
     def __init__(self, options: TlsOptions) -> None:
@@ -94,7 +94,7 @@ class ServerTls:
         """Read the files again if they changed; whether that was so.
 
         Raises:
-            ConfigurationError: they don't fit together; the certificate in use stays.
+            ConfigurationError: They don't fit together; the certificate in use stays.
         """
         stamp = self._read_stamp()
         if stamp == self._stamp:
@@ -109,7 +109,7 @@ class ServerTls:
         Clients without a certificate may still connect.
 
         Raises:
-            OSError: they make no sense; those in use stay.
+            OSError: They make no sense; those in use stay.
         """
         if authorities == self._authorities:
             return False
