@@ -27,7 +27,7 @@ async def connected(api: ApiOverHttp):
     seen = []
     await api.start()
     transport = await KubernetesTransport.connect(
-        environment={}, master=api.url, user_agent="ccm/test", observe=seen.append, grace=0.05
+        environment={}, master=api.url, user_agent="ccm/test", observe=seen.append, grace=60
     )
     try:
         yield transport, seen
@@ -41,7 +41,7 @@ async def following(transport: KubernetesTransport, **options):
     informer = Informer(transport, SERVICES, Service, **options)
     task = asyncio.create_task(informer.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await informer.synced.wait()
         yield informer
     finally:
@@ -151,7 +151,7 @@ async def test_what_is_kept_of_each_object_is_all_that_is_told() -> None:
         informer.add_handler(tell)
         api.memory.put(SHOP, {"metadata": {"name": "watched", "annotations": LARGE}})
         api.memory.remove(f"{SHOP}/watched")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await done.wait()
         objects = [one for pair in told for one in pair if one is not None] + informer.items()
     assert {one.metadata.name for one in objects} == {"listed", "watched"}

@@ -6,6 +6,7 @@ import json
 import ssl
 import tempfile
 from collections.abc import Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -55,13 +56,26 @@ def calls(seen) -> Callable[[], list[Call]]:
     return lambda: [one for one in seen if isinstance(one, Call)]
 
 
+@asynccontextmanager
+async def _connected(api, seen, grace: float):
+    transport = await KubernetesTransport.connect(
+        environment={}, master=api.url, user_agent="ccm/test", observe=seen.append, grace=grace
+    )
+    yield transport
+    await transport.close()
+
+
 @pytest.fixture
 async def transport(api, seen):
-    connected = await KubernetesTransport.connect(
-        environment={}, master=api.url, user_agent="ccm/test", observe=seen.append, grace=0.05
-    )
-    yield connected
-    await connected.close()
+    async with _connected(api, seen, 60) as transport:
+        yield transport
+
+
+@pytest.fixture
+async def impatient(api, seen):
+    """For watches that stay silent."""
+    async with _connected(api, seen, 0.05) as transport:
+        yield transport
 
 
 async def _watch(transport: KubernetesTransport, since: str = "1", timeout: float = 0.05):
@@ -98,13 +112,13 @@ async def test_every_verb(api, transport, calls):
     assert "Authorization" not in api.seen[0].headers
 
 
-async def test_sizes_are_those_of_the_bodies(api, transport, seen):
-    await transport.create(NODES, {"metadata": {"name": "a"}}, Node)
-    text = await transport.text(f"{NODES}/a")
+async def test_sizes_are_those_of_the_bodies(api, impatient, seen):
+    await impatient.create(NODES, {"metadata": {"name": "a"}}, Node)
+    text = await impatient.text(f"{NODES}/a")
     with pytest.raises(NotFound):
-        await transport.get(f"{NODES}/b", Node)
+        await impatient.get(f"{NODES}/b", Node)
     with pytest.raises(ConnectionFailed):
-        await _watch(transport)
+        await _watch(impatient)
     transfers = [one for one in seen if isinstance(one, Transfer)]
     assert [one.verb for one in transfers] == ["POST", "GET", "GET"]  # none of the watch
     assert transfers[0].sent == len(json.dumps({"metadata": {"name": "a"}}))
@@ -158,10 +172,10 @@ async def test_dropped_watch_is_a_lost_connection_and_its_half_line_is_not_belie
     assert seen == ["a"]
 
 
-async def test_half_open_watch_is_noticed(api, transport):
+async def test_half_open_watch_is_noticed(api, impatient):
     api.override = raw(b"\n", then=hang_on)
     with pytest.raises(ConnectionFailed, match="timed out"):
-        await _watch(transport, timeout=0.05)
+        await _watch(impatient)
 
 
 async def test_expired_watch(api, transport):
