@@ -65,14 +65,21 @@ class Shell(Protocol):
 
 
 @asynccontextmanager
-async def connect(host: Host, *, timeout: float = CONNECT_SECONDS) -> AsyncIterator[Shell]:
+async def connect(
+    host: Host, *, timeout: float = CONNECT_SECONDS, clock: Callable[[], float] = time.monotonic
+) -> AsyncIterator[Shell]:
     """Connects, trying again until ``timeout`` seconds are over: a server that boots refuses at first.
+
+    Args:
+        host: The server.
+        timeout: Seconds by ``clock``.
+        clock: Seconds from any beginning.
 
     Raises:
         UnreachableError: Nothing answered, or nobody let us in, in time.
         HostKeyError: Something else answered.
     """
-    connection = await _connect(host, timeout)
+    connection = await _connect(host, timeout, clock)
     try:
         yield _Connection(host.address, connection)
     finally:
@@ -97,20 +104,20 @@ def tail(text: str, lines: int = TAIL_LINES) -> str:
     return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
 
 
-async def _connect(host: Host, timeout: float) -> asyncssh.SSHClientConnection:
+async def _connect(host: Host, timeout: float, clock: Callable[[], float]) -> asyncssh.SSHClientConnection:
     import asyncssh  # noqa: PLC0415 (half a second that the program itself need not spend)
 
-    deadline = time.monotonic() + timeout
+    deadline = clock() + timeout
     pause = pauses()
     reason = ""
     while True:
         try:
-            return await _attempt(host, min(_ATTEMPT_SECONDS, max(0.1, deadline - time.monotonic())))
+            return await _attempt(host, min(_ATTEMPT_SECONDS, max(0.1, deadline - clock())))
         except asyncssh.HostKeyNotVerifiable as error:
             raise HostKeyError(host.address) from error
         except (OSError, asyncssh.Error, TimeoutError) as error:
             reason = str(error) or reason  # a refusal says more than the last attempt's lack of time
-        if time.monotonic() >= deadline:
+        if clock() >= deadline:
             raise UnreachableError(host.address, timeout, reason or "no answer")
         await asyncio.sleep(pause())
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import os
+import signal
 
 import asyncssh
 import pytest
@@ -35,7 +36,9 @@ class Commands:
 
     async def _serve(self, process):
         pipe = asyncio.subprocess.PIPE
-        child = await asyncio.create_subprocess_shell(process.command, stdin=pipe, stdout=pipe, stderr=pipe)
+        child = await asyncio.create_subprocess_shell(
+            process.command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        )
         try:
             out, err = await child.communicate(await process.stdin.read())
             process.stdout.write(out)
@@ -43,7 +46,7 @@ class Commands:
             process.exit(child.returncode)
         finally:
             if child.returncode is None:
-                child.kill()
+                os.killpg(child.pid, signal.SIGKILL)  # its own children hold the pipes, too
                 await child.communicate()
 
 
@@ -76,20 +79,20 @@ def host(server, pair, monkeypatch):
 
 async def test_a_script_says_what_it_says(host, server):
     async with connect(host) as shell:
-        assert await shell.run("x='a b'\necho \"$x\"\necho other >&2", what="echo", timeout=10) == "a b\n"
+        assert await shell.run("x='a b'\necho \"$x\"\necho other >&2", what="echo", timeout=60) == "a b\n"
         assert shell.host_key == server[1]
 
 
 async def test_what_is_fed_arrives(host):
     content = bytes(range(256)) * 4096
     async with connect(host) as shell:
-        assert (await shell.feed("wc -c", content, what="counting", timeout=10)).strip() == str(len(content))
+        assert (await shell.feed("wc -c", content, what="counting", timeout=60)).strip() == str(len(content))
 
 
 async def test_a_script_never_is_in_the_process_list(host):
     async with connect(host) as shell:
         shown = await shell.run(
-            "password=hunter2; tr '\\0' ' ' < /proc/$$/cmdline", what="looking", timeout=10
+            "password=hunter2; tr '\\0' ' ' < /proc/$$/cmdline", what="looking", timeout=60
         )
     assert shown.strip() == "sh -s"
 
@@ -100,7 +103,7 @@ async def test_failure_shows_the_last_lines(host):
         with pytest.raises(
             RemoteCommandError, match=r"installing k3s on 127\.0\.0\.1 failed with code 3"
         ) as caught:
-            await shell.run(script, what="installing k3s", timeout=10)
+            await shell.run(script, what="installing k3s", timeout=60)
     assert caught.value.tail.splitlines()[-2:] == ["100", "disk full"]
     assert len(caught.value.tail.splitlines()) == 15
 
@@ -108,7 +111,7 @@ async def test_failure_shows_the_last_lines(host):
 async def test_a_script_that_hangs_is_left(host):
     async with connect(host) as shell:
         with pytest.raises(RemoteCommandError, match=r"waiting on 127\.0\.0\.1 took more than 0 s"):
-            await shell.run("exec sleep 2", what="waiting", timeout=0.2)
+            await shell.run("exec sleep 600", what="waiting", timeout=0.2)
 
 
 async def test_the_right_host_key_is_accepted(host, server):
@@ -118,16 +121,18 @@ async def test_the_right_host_key_is_accepted(host, server):
 
 async def test_another_host_key_is_refused_at_once(host):
     other = new_key_pair("")["public_key"]
-    started = time.monotonic()
+    moments = iter([0.0, 0.0])  # of the beginning and of one attempt
     with pytest.raises(HostKeyError, match="another SSH host key"):
-        async with connect(Host(host.address, host.private_key, other)):
+        async with connect(Host(host.address, host.private_key, other), clock=lambda: next(moments)):
             pass
-    assert time.monotonic() - started < 5
 
 
 async def test_a_stranger_is_not_let_in(host):
+    moments = iter([0.0, 0.0, 180.0])  # of the beginning, of an attempt and of its end
     with pytest.raises(UnreachableError, match="Permission denied"):
-        async with connect(Host(host.address, new_key_pair("")["private_key"]), timeout=1):
+        async with connect(
+            Host(host.address, new_key_pair("")["private_key"]), timeout=180, clock=lambda: next(moments)
+        ):
             pass
 
 
