@@ -49,7 +49,7 @@ class ProgramHost:
     def wait(self) -> int:
         """Wait for the program's end and all that it printed; the exit status."""
         status = self._process.wait()
-        self._reader.join(timeout=2)
+        self._reader.join(timeout=10)  # not for ever: what the program started may hold its output open
         return status
 
     def poll(self) -> int | None:

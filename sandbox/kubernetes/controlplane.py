@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -29,7 +30,7 @@ from sandbox.kubernetes.k3s.pki import Pki, serving_names
 from sandbox.kubernetes.processes import require
 from sandbox.kubernetes.toolchain import Toolchain
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 _POLL_SECONDS = 0.05
 
 
@@ -68,6 +69,7 @@ class ControlPlane:
         self.kubeconfig = directory / "kubeconfig.yaml"
         self.url = ""
         self._children = Children(toolchain.bin, directory / "logs")
+        self._held = contextlib.ExitStack()
         self._cluster_cidr = cluster_cidr
         self._service_cidr = service_cidr
         self._serving = tuple(serving)
@@ -87,16 +89,16 @@ class ControlPlane:
         """Start everything and wait until the API server is ready (three to four seconds).
 
         Raises:
-            ControlPlaneError: a component ended or took over a minute; the message has the end of its log.
+            ControlPlaneError: a component ended or is not ready in time; the message has the end of its log.
             CommandMissingError: openssl is missing.
         """
         require("openssl", "openssl")
-        wanted = await asyncio.to_thread(self._prepare)
-        commands = control_plane.commands(wanted)
-        if not self._scheduler:
-            del commands["kube-scheduler"]
-        api = self.api()
         try:
+            wanted = await asyncio.to_thread(self._prepare)
+            commands = control_plane.commands(wanted)
+            if not self._scheduler:
+                del commands["kube-scheduler"]
+            api = self.api()
             await self._children.start(commands.pop("etcd"))
             await self._children.start(commands.pop("kube-apiserver"))
             await self._until_ready(api)
@@ -109,6 +111,7 @@ class ControlPlane:
     async def stop(self) -> None:
         """End everything; returns when no process is left."""
         await self._children.stop()
+        self._held.close()
 
     def failed(self) -> str | None:
         """The name of a component that has ended by itself, or None."""
@@ -134,7 +137,7 @@ class ControlPlane:
             advertise_address="127.0.0.1",
             cluster_cidr=self._cluster_cidr,
             service_cidr=self._service_cidr,
-            ports=_ports(self.directory / "ports.json"),
+            ports=_ports(self.directory / "ports.json", self._held),
             # There is one API server; without this it would keep an endpoint for 127.0.0.1, which is refused.
             extra={
                 **self._extra,
@@ -167,27 +170,33 @@ class ControlPlane:
         return ControlPlaneError(component, reason, log, self._children.tail(component))
 
 
-def _ports(file: Path) -> Ports:
-    """The ports of the last run when they are still free, so that a kubeconfig stays valid; else new ones."""
+def _ports(file: Path, held: contextlib.ExitStack) -> Ports:
+    """The ports of the last run when they are still free, so that a kubeconfig stays valid; else new ones.
+
+    They are held, so that the kernel gives them to nobody who asks for any before their component listens.
+    """
     if file.exists():
         kept = Ports(**json.loads(file.read_text()))
-        if all(_is_free(port) for port in asdict(kept).values()):
-            return kept
-    with contextlib.ExitStack() as stack:
-        # All are held until all are known, so that none is given twice.
-        sockets = [stack.enter_context(socket.socket()) for _ in range(5)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        ports = Ports(*(one.getsockname()[1] for one in sockets))
+        with contextlib.suppress(OSError):
+            for port in asdict(kept).values():
+                _hold(port, held)
+            return _let_listen(kept, held)
+        held.close()
+    ports = Ports(*(_hold(0, held) for _ in range(5)))
     write_secret(file, json.dumps(asdict(ports)))
+    return _let_listen(ports, held)
+
+
+def _let_listen(ports: Ports, held: contextlib.ExitStack) -> Ports:
+    """On Linux others may listen on a port that is bound without listening; elsewhere it must be let go."""
+    if sys.platform != "linux":
+        held.close()
     return ports
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+def _hold(port: int, held: contextlib.ExitStack) -> int:
+    """Bind a port, 0 for any free one."""
+    one = held.enter_context(socket.socket())
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind(("127.0.0.1", port))
+    return one.getsockname()[1]

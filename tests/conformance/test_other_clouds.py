@@ -95,13 +95,13 @@ async def running(
         finally:
             if process.returncode is None:
                 process.terminate()
-            code = await asyncio.wait_for(process.wait(), 30)
+            code = await asyncio.wait_for(process.wait(), 60)
     assert code == 0, (folder / "log").read_text()
 
 
 async def until(check: Callable[[], object], folder: Path) -> None:
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not check():  # noqa: ASYNC110 - another process makes it so
                 await asyncio.sleep(0.05)
     except TimeoutError:

@@ -86,7 +86,7 @@ def test_the_secrets_of_the_environment_are_not_in_what_is_printed_or_kept_in_pl
 def test_pods_of_different_nodes_meet_by_the_clouds_routes(environment):
     nodes = environment.nodes()
     wanted = {node["spec"]["podCIDR"]: internal(node) for node in nodes.values()}
-    eventually(lambda: routes(environment) == wanted, 30, "a route for every node")
+    eventually(lambda: routes(environment) == wanted, 60, "a route for every node")
     for node in environment.nodes().values():
         (condition,) = [c for c in node["status"]["conditions"] if c["type"] == "NetworkUnavailable"]
         assert condition["status"] == "False"
@@ -144,7 +144,7 @@ def test_a_load_balancer_reaches_its_targets_at_either_address(environment, priv
 
     eventually(healthy, 60, "three healthy targets")
     assert {str(target["use_private_ip"]).lower() for target in targets()} == {private}
-    assert "Hostname: " in eventually(lambda: http_get(f"http://{ip}/"), 30, "an answer")
+    assert "Hostname: " in eventually(lambda: http_get(f"http://{ip}/"), 60, "an answer")
     environment.dev("kubectl", "delete", "service", name)
     eventually(lambda: len(environment.api("/load_balancers")["load_balancers"]) == 1, 60, "its deletion")
 

@@ -41,7 +41,7 @@ def killed_up(clone, when):
         assert child.poll() is None, "up ended before it could be killed"
     finally:
         os.killpg(child.pid, signal.SIGKILL)
-        child.wait(30)
+        child.wait(60)
 
 
 def test_killed_at_three_points_ends_in_the_same_state(clone):

@@ -62,11 +62,11 @@ def struct(**values: Any) -> Struct:
 
 def test_every_provider_can_be_served(server: provider_pb2_grpc.ResourceProviderStub):
     settings = {"hcloud:token": "x" * 64}
-    server.Configure(provider_pb2.ConfigureRequest(args=struct(**settings), variables=settings), timeout=30)
+    server.Configure(provider_pb2.ConfigureRequest(args=struct(**settings), variables=settings), timeout=60)
     kinds = Provider.__subclasses__()
     assert len(kinds) >= 9
     for kind in kinds:
         inputs = struct(__provider=serialize_provider(kind()), name="x")
         urn = f"urn:pulumi:s::p::pulumi-python:dynamic/ccm-from-scratch:{kind.__name__}::x"
-        answer = server.Check(provider_pb2.CheckRequest(urn=urn, olds=inputs, news=inputs), timeout=30)
+        answer = server.Check(provider_pb2.CheckRequest(urn=urn, olds=inputs, news=inputs), timeout=60)
         assert answer.inputs["name"] == "x", kind

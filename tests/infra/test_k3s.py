@@ -78,7 +78,7 @@ class Machine:
             env=environment,
             text=True,
             capture_output=True,
-            timeout=20,
+            timeout=60,
             check=False,
         )
 

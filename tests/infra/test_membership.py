@@ -26,7 +26,7 @@ esac
         )
         program.chmod(0o755)
         environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-        done = subprocess.run(["sh", "-s"], input=script, text=True, env=environment, timeout=10, check=False)
+        done = subprocess.run(["sh", "-s"], input=script, text=True, env=environment, timeout=60, check=False)
         assert done.returncode == 0
         return log.read_text()
 
@@ -62,7 +62,7 @@ def test_a_cluster_that_does_not_answer_yet_has_no_nodes(k3s):
 
 
 def test_a_server_without_k3s_has_no_nodes():
-    done = subprocess.run(["sh", "-s"], input=make_room_script("w", "1"), text=True, timeout=10, check=False)
+    done = subprocess.run(["sh", "-s"], input=make_room_script("w", "1"), text=True, timeout=60, check=False)
     assert done.returncode == 0
 
 

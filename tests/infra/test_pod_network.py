@@ -34,7 +34,7 @@ def test_nft_takes_the_rules():
 
 def test_the_script_is_one_that_a_shell_can_read():
     script = pod_network.script("10.244.3.0/24", "10.244.0.0/16")
-    subprocess.run(["sh", "-n"], input=script, text=True, check=True, timeout=20)
+    subprocess.run(["sh", "-n"], input=script, text=True, check=True, timeout=60)
     assert pod_network.bridge_configuration("10.244.3.0/24") in script
     assert pod_network.masquerade_rules("10.244.0.0/16") in script
 

@@ -80,7 +80,7 @@ class World:
     def __init__(self, service: requests.Session, base: str) -> None:
         self._service, self._base = service, base
         self.ids: dict[str, int] = {}
-        service.post(f"{base}/_sandbox/reset", timeout=10).raise_for_status()
+        service.post(f"{base}/_sandbox/reset", timeout=60).raise_for_status()
         self._create()
         for resource in {operation.path.split("/")[1] for operation in DESCRIBED}:
             self._look_up(resource)
@@ -115,13 +115,13 @@ class World:
 
     def _make(self, resource: str, **values: Any) -> int:
         answer = self._service.post(
-            f"{self._base}/v1/{resource}", json={"name": "first", **values}, timeout=10
+            f"{self._base}/v1/{resource}", json={"name": "first", **values}, timeout=60
         )
         assert answer.status_code == 201, answer.text
         return answer.json()[resource.removesuffix("s")]["id"]
 
     def _look_up(self, name: str) -> None:
-        answer = self._service.get(f"{self._base}/v1/{name}", params={"per_page": 1}, timeout=10)
+        answer = self._service.get(f"{self._base}/v1/{name}", params={"per_page": 1}, timeout=60)
         found = answer.json().get(name.rpartition("/")[2]) if answer.ok else None
         if isinstance(found, list) and found:
             self.ids[name] = found[0]["id"]

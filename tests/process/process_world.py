@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import ssl
 import sys
 import time
@@ -20,6 +19,7 @@ import aiohttp
 import emulated_cloud
 import yaml
 from emulated_cloud import TOKEN, EmulatedCloud
+from ports import free_port
 
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
@@ -48,8 +48,9 @@ QUICK = (
     "--route-reconciliation-period=500ms",
     "--node-monitor-period=500ms",
     "--node-status-update-frequency=2s",
-    "--leader-elect-lease-duration=3s",
-    "--leader-elect-renew-deadline=2s",
+    # Long enough for an API server that a busy machine keeps waiting: nobody is to lose the lease by chance.
+    "--leader-elect-lease-duration=15s",
+    "--leader-elect-renew-deadline=12s",
     "--leader-elect-retry-period=300ms",
 )
 
@@ -87,7 +88,7 @@ class Ccm:
         return await self.ended()
 
     async def ended(self) -> int:
-        return await asyncio.wait_for(self.process.wait(), 20)
+        return await asyncio.wait_for(self.process.wait(), 60)
 
 
 @dataclass
@@ -157,7 +158,7 @@ class World:
             cwd=TREE,
             env=self.environment,
         )
-        output, _ = await asyncio.wait_for(process.communicate(), 30)
+        output, _ = await asyncio.wait_for(process.communicate(), 60)
         assert process.returncode is not None
         return process.returncode, output.decode()
 
@@ -181,9 +182,15 @@ class World:
             "application/strategic-merge-patch+json",
         )
 
+    async def kill(self, ccm: Ccm) -> None:
+        """End a process that can give nothing back; its lease has run out at once."""
+        await ccm.stop(signal.SIGKILL)
+        if await self.read(LEASE) is not None:
+            await self.kube("DELETE", LEASE)
+
     async def tidy_up(self) -> None:
         for ccm in self.running:
-            await ccm.stop(signal.SIGKILL)
+            await self.kill(ccm)
         self.running.clear()
         self.token_file.write_text(TOKEN, encoding="ascii")
         await self.sky.heal()
@@ -205,11 +212,11 @@ class World:
         items = [item for item in found["items"] if item["involvedObject"]["name"] == name]
         return {item["reason"]: item["message"] for item in items}
 
-    async def node(self, name: str, wanted: Callable[[dict[str, Any]], object], seconds: float = 20) -> Any:
+    async def node(self, name: str, wanted: Callable[[dict[str, Any]], object], seconds: float = 60) -> Any:
         """Wait for a state of a Node."""
         return await self.eventually(lambda: self.read(f"/api/v1/nodes/{name}"), wanted, seconds)
 
-    async def eventually(self, look: Callable[[], Any], wanted: Callable[[Any], object], seconds: float = 20):
+    async def eventually(self, look: Callable[[], Any], wanted: Callable[[Any], object], seconds: float = 60):
         """What ``look`` gives, once it is as wanted."""
         end = time.monotonic() + seconds
         while True:
@@ -296,9 +303,3 @@ def admin_tls(directory: Path) -> ssl.SSLContext:
     keys = Pki(directory)
     context.load_cert_chain(keys.certificate(pki.ADMIN), keys.key(pki.ADMIN))
     return context
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

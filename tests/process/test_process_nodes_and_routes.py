@@ -130,7 +130,7 @@ async def test_a_token_follows_its_file_and_a_foreign_one_does_no_harm(world: Wo
     assert await world.read("/api/v1/nodes/gamma")
 
     world.token_file.write_text(renewed, encoding="ascii")
-    await world.eventually(look, lambda a: a[0] == 200, seconds=40)
+    await world.eventually(look, lambda a: a[0] == 200)
     assert await world.routes() == routes
     assert await world.read("/api/v1/nodes/gamma"), "its server was there all the time"
     assert await ccm.stop() == 0
@@ -170,7 +170,7 @@ async def test_killed_between_a_route_and_its_answer_nothing_is_doubled(world: W
     await world.machine("delta", 14)
     before = await world.routes()
     await world.eventually(world.routes, lambda found: len(found) == len(before) + 1)
-    await ccm.stop(signal.SIGKILL)
+    await world.kill(ccm)
     await world.sky.heal()
     ccm = await world.start()
     node = await world.node("delta", initialised)

@@ -136,7 +136,7 @@ async def live_a_life(world: World, ccm: Ccm) -> None:
     await world.sky.add_server("gamma")
     await world.nodes.power_on(HollowNode("gamma", node_ip="10.0.0.13"))
     patched = ("", "events", "patch")
-    await world.eventually(lambda: _used(world), lambda found: patched in found, seconds=60)
+    await world.eventually(lambda: _used(world), lambda found: patched in found)
 
     # Services come and go, one of them without our consent
     for name in ("ordinary", "torn"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -206,7 +205,7 @@ async def test_a_kill_and_a_restart_change_nothing(world: World) -> None:
     await create(world, "web", annotations={"name": "shop", "ipv4-rdns": "shop.example.com"})
     before = await service(world, "web", ingress)
     made = await balancer(world, lambda one: one["public_net"]["ipv4"]["dns_ptr"] == "shop.example.com")
-    await ccm.stop(signal.SIGKILL)
+    await world.kill(ccm)
     await world.sky.forget_requests()
     again = await start(world)
     await world.eventually(world.sky.counts, lambda counts: counts.get("GET /load_balancers"))

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 TIMEOUT_SECONDS = 10.0
-PROBE_SECONDS = 1.0
+PROBE_SECONDS = 5.0
 
 
 class ApiError(Exception):

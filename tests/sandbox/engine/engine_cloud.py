@@ -10,7 +10,6 @@ from typing import Any
 
 import requests
 from aiohttp import web
-from aiohttp.test_utils import unused_port
 from engine_lab import TOKEN
 
 from sandbox.cloud.app import create_app
@@ -26,16 +25,22 @@ class EmulatedCloud:
 
     def get(self, path: str, **parameters: Any) -> Any:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        answer = requests.get(self.endpoint + path, headers=headers, params=parameters, timeout=5)
+        answer = requests.get(self.endpoint + path, headers=headers, params=parameters, timeout=60)
         answer.raise_for_status()
         return answer.json()
 
     def names(self, collection: str) -> list[str]:
         return sorted(item["name"] for item in self.get(f"/{collection}", per_page=50)[collection])
 
+    def pace(self, actions: str) -> None:
+        """Let actions that begin from now on take as long as `actions` says."""
+        url = self.endpoint.removesuffix("/v1") + "/_sandbox/settings"
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        requests.put(url, headers=headers, json={"actions": actions}, timeout=60).raise_for_status()
+
     def send(self, method: str, path: str, body: Any = None) -> Any:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        answer = requests.request(method, self.endpoint + path, headers=headers, json=body, timeout=5)
+        answer = requests.request(method, self.endpoint + path, headers=headers, json=body, timeout=60)
         answer.raise_for_status()
         return answer.json() if answer.content else None
 
@@ -43,11 +48,11 @@ class EmulatedCloud:
 def serve(actions: str) -> Iterator[EmulatedCloud]:
     """One whose actions are `instant` or `realistic`."""
     loop = asyncio.new_event_loop()
-    port = unused_port()
     config = CloudConfig(tokens={TOKEN: "test"}, rate_limit=0, actions=actions)
     runner = web.AppRunner(create_app(config, RecordsBackend()))
     loop.run_until_complete(runner.setup())
-    loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", port).start())
+    loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", 0).start())
+    _, port = runner.addresses[0]
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

@@ -14,7 +14,7 @@ from typing import Any
 TOKEN = "x" * 64
 
 DYNAMIC = """
-import json, os, pulumi
+import json, os, pulumi, time
 from pathlib import Path
 from pulumi.dynamic import (
     CheckFailure, CheckResult, CreateResult, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult,
@@ -25,6 +25,14 @@ JOURNAL = Path(os.environ["JOURNAL"])
 def note(*what):
     with JOURNAL.open("a") as file:
         file.write(" ".join(map(str, what)) + "\\n")
+
+# Wait for one more that is being made, and see whether there is a third.
+def meet():
+    deadline = time.monotonic() + 60
+    while JOURNAL.read_text().count("create") < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.5)
 
 class ThingProvider(ResourceProvider):
     def check(self, olds, news):
@@ -41,8 +49,10 @@ class ThingProvider(ResourceProvider):
             raise RuntimeError("the word is fail")
         if props.get("word") == "block":
             note("blocked", os.getpid())
-            import time
-            time.sleep(60)
+            time.sleep(600)
+        if props.get("word") == "together":
+            meet()
+            note("made")
         made = props.get("size", 0) * 2
         return CreateResult(f"{props['label']}@{props.get('host')}", dict(props, made=made))
     def read(self, id, props):
@@ -141,7 +151,7 @@ class Lab:
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "sandbox.engine", *arguments]
 
-    def run(self, *arguments: str, timeout: float = 60, **more: str) -> Result:
+    def run(self, *arguments: str, timeout: float = 300, **more: str) -> Result:
         """Run a command to its end."""
         done = subprocess.run(
             self.command(*arguments),

@@ -231,7 +231,7 @@ def test_an_api_that_does_not_answer_is_one_clear_message(tmp_path: Path) -> Non
     assert "Traceback" not in out
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
@@ -267,10 +267,12 @@ def test_a_killed_run_is_picked_up(tmp_path: Path, slow_cloud: EmulatedCloud, ki
 def test_what_is_still_on_its_way_is_waited_for(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:
     lab = _lab(tmp_path, slow_cloud)
     lab.program(BASE)
+    slow_cloud.pace("slow")  # so that it still runs when it has been seen
     process = lab.start("up", "--yes")
     wait_until(lambda: "add_subnet" in running(slow_cloud))
     process.send_signal(signal.SIGKILL)
     process.communicate()
+    slow_cloud.pace("realistic")
     lab.up()
     (network,) = slow_cloud.get("/networks")["networks"]
     assert [subnet["ip_range"] for subnet in network["subnets"]] == ["10.0.1.0/24"]
@@ -303,7 +305,7 @@ def test_ctrl_c_finishes_what_runs_and_saves_it(tmp_path: Path, slow_cloud: Emul
     process = lab.start("up", "--yes")
     wait_until(lambda: bool(slow_cloud.names("servers")))
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "update canceled" in out
     assert "pending_operations" not in lab.state()

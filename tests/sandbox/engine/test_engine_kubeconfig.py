@@ -69,7 +69,7 @@ def guarded() -> Iterator[str]:
             yield _written(cluster, user)
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(60)
 
 
 class _Version(BaseHTTPRequestHandler):

@@ -224,7 +224,7 @@ def test_a_cluster_that_is_gone_is_one_error_or_forgotten(
     done = kube.run("destroy", "--yes")
     assert done.status == 0
     assert "forgotten, not deleted: " in done.out
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 120  # 3 s on an idle machine; a wait for readiness would be 600
     from sandbox.engine.providers.kubernetes.cluster import Cluster
 
     for name in "ab":

@@ -50,16 +50,19 @@ class Person:
         os.write(self._terminal, keys)
 
     def wait_for(self, text: str, seconds: float = 60) -> None:
+        self.wait_for_one_of(re.escape(text), seconds)
+
+    def wait_for_one_of(self, pattern: str, seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
-        while text not in self.seen:
-            assert self._read(deadline), f"'{text}' was not shown: {self.seen[-2000:]}"
+        while not re.search(pattern, self.seen):
+            assert self._read(deadline), f"'{pattern}' was not shown: {self.seen[-2000:]}"
 
     def wait(self, seconds: float = 60) -> int:
         """Look on until the program ends; its exit status."""
         deadline = time.monotonic() + seconds
         while self._read(deadline):
             pass
-        return self._process.wait(timeout=5)
+        return self._process.wait(timeout=60)
 
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._terminal], [], [], max(0, deadline - time.monotonic()))
@@ -107,7 +110,7 @@ def test_what_goes_on_is_shown_and_in_the_end_what_changed(lab: Lab) -> None:
         rows = person.left_on_the_screen
         assert max(map(len, rows)) <= COLUMNS
         (row,) = [row for row in rows if "pulumi-python:Resource" in row]
-        assert re.search(r"a-name-that-is-\S*… created \(\d.\d\ds\)$", row)
+        assert re.search(r"a-name-that-is-\S*… created \([\d.]+s\)$", row)
         assert any(re.match(r"\+ +ccm-from-scratch:Servers +servers +created$", row) for row in rows)
     with at_a_terminal(lab, "up", "--yes") as person:
         assert person.wait() == 0
@@ -118,7 +121,7 @@ def test_what_goes_on_is_shown_and_in_the_end_what_changed(lab: Lab) -> None:
 def test_control_c_is_answered_while_an_operation_still_runs(lab: Lab) -> None:
     lab.program(LONG)
     with at_a_terminal(lab, "up", "--yes", WORD="block") as person:
-        person.wait_for("creating (1s)")
+        person.wait_for_one_of(r"creating \([1-9]\d*s\)")  # a busy machine may skip a second
         person.type(CONTROL_C)
         person.wait_for("Interrupted: what has begun is finished and saved first. Press Ctrl-C again")
         person.wait_for("creating (")

@@ -99,7 +99,7 @@ class Lab:
                     known_hosts=None,
                     config=None,
                     agent_path=None,
-                    connect_timeout=3,
+                    connect_timeout=10,
                 ) as connection:
                     done = await connection.run(command, input=stdin, encoding=None, timeout=seconds)
                     break
@@ -155,4 +155,4 @@ def archive_of(folder: Path, name: str, program: Path) -> bytes:
 
 def kubectl(program: Path, kubeconfig: Path, *words: str) -> str:
     command = [program, f"--kubeconfig={kubeconfig}", *words]
-    return subprocess.check_output(command, text=True, timeout=30)
+    return subprocess.check_output(command, text=True, timeout=60)

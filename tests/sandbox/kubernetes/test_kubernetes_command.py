@@ -155,13 +155,13 @@ def test_children_do_not_outlive_a_parent_that_is_killed(programs_folder, tmp_pa
         child = int(parent.stdout.readline())
         assert alive(child)
         os.kill(parent.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while alive(child):
         assert time.monotonic() < deadline
 
 
 async def until(done):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not done():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)

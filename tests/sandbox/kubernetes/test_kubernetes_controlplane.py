@@ -23,7 +23,7 @@ UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 
 
 async def eventually(cluster: ControlPlane, path: str, wanted: Callable[[Any], bool]) -> Any:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = await asyncio.to_thread(cluster.api().get, path)
             if found is not None and wanted(found):
@@ -77,7 +77,7 @@ async def test_what_was_stored_is_there_after_a_restart(programs: Toolchain, tmp
         command = [programs.bin / "kubectl", f"--kubeconfig={cluster.kubeconfig}", "version"]
         version = await asyncio.to_thread(subprocess.check_output, command, text=True)
     assert "Server Version: v1.36.3" in version
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 90  # 4 s on an idle machine
     assert cluster.kubeconfig.stat().st_mode & 0o777 == 0o600
 
 

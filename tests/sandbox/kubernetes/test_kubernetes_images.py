@@ -13,16 +13,11 @@ import urllib.request
 from contextlib import contextmanager
 
 import pytest
+from ports import free_port
 
 from sandbox.kubernetes.k3s.coredns import corefile
 
 pytestmark = pytest.mark.slow
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager
@@ -35,15 +30,15 @@ def running(*command, **variables):
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 def until_it_listens(port):
     """Wait for a program that says that it starts before it listens."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            socket.create_connection(("127.0.0.1", port), timeout=60).close()
         except ConnectionRefusedError:
             assert time.monotonic() < end
             time.sleep(0.02)
@@ -54,14 +49,14 @@ def until_it_listens(port):
 def ask(port, path, **options):
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", **options)
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, ""
 
 
 def test_coredns_has_the_plugins_of_k3ss_corefile_and_of_kubernetes_tests(machine_programs):
-    listed = subprocess.check_output([machine_programs.bin / "coredns", "-plugins"], text=True, timeout=20)
+    listed = subprocess.check_output([machine_programs.bin / "coredns", "-plugins"], text=True, timeout=60)
     plugins = set(listed.split())
     ours = {line.split()[0] for line in corefile("cluster.local").splitlines() if re.match(" {4}[a-z]", line)}
     assert ours - {"import"} <= plugins
@@ -77,7 +72,7 @@ async def test_coredns_orders_its_plugins_as_upstream_does(machine_programs, tmp
         " rewrite name alias.test real.test\n}\n"
     )
     with running(machine_programs.bin / "coredns", "-conf", tmp_path / "Corefile"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 answer = await asyncio.to_thread(resolve, "alias.test", port)
                 if answer:
@@ -128,7 +123,7 @@ def test_whoamis_port_is_80_unless_it_is_told_another(machine_programs):
         capture_output=True,
         text=True,
         check=False,
-        timeout=10,
+        timeout=60,
         env={},
     ).stderr
     assert '(default "80")' in said

@@ -32,7 +32,7 @@ async def server():
 CURL = f"""#!{sys.executable}
 import sys, urllib.request
 try:
-    with urllib.request.urlopen(sys.argv[-1], timeout=10) as answer:
+    with urllib.request.urlopen(sys.argv[-1], timeout=60) as answer:
         open(sys.argv[sys.argv.index("-o") + 1], "wb").write(answer.read())
 except OSError:
     sys.exit(7)
@@ -40,7 +40,7 @@ except OSError:
 
 
 def fetch(what):
-    with urllib.request.urlopen(what, timeout=20) as answer:
+    with urllib.request.urlopen(what, timeout=60) as answer:
         return answer.read()
 
 
@@ -76,7 +76,7 @@ class Machine:
             input=text,
             capture_output=True,
             env={**self.environment, **variables},
-            timeout=20,
+            timeout=60,
             check=False,
         )
         return done.returncode, (done.stdout + done.stderr).decode()

@@ -22,7 +22,7 @@ from sandbox.machines.probe import available
 sys.path.insert(0, str(Path(__file__).parent))
 from machines_lab import INSTALL, CommandFailedError, Lab, archive_of, kubectl
 
-pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
 WEB = {
     "apiVersion": "apps/v1",
@@ -90,7 +90,7 @@ async def test_a_server_and_two_agents_started_together_are_ready_within_seconds
         lab.install_server("first"), lab.install_agent(2, "first"), lab.install_agent(3, "first")
     )
     await lab.ready()
-    assert time.monotonic() - started < 60, "7 seconds on an idle machine with two cores"
+    assert time.monotonic() - started < 120, "7 seconds on an idle machine with two cores"
     assert all("[ERROR]" not in text for text in said)
     found = await nodes(lab)
     assert set(found) == {"m1", "m2", "m3"}
@@ -156,7 +156,7 @@ async def test_a_node_port_answers_on_every_address(lab):
     for number in (1, 2, 3):
         asking = 1 + number % 3
         await lab.until(
-            asking, f"curl -s -m 2 http://10.0.0.{1 + number}:30080/ | grep Hostname:", seconds=30
+            asking, f"curl -s -m 2 http://10.0.0.{1 + number}:30080/ | grep Hostname:", seconds=60
         )
         public = f"http://{lab.specs[number].public_ipv4}:30080/"
         answer = await asyncio.to_thread(
@@ -182,7 +182,7 @@ async def test_dns_knows_services_and_the_names_of_nodes(lab):
     resolver = "echo nameserver 10.43.0.10 > /tmp/resolv; mount --bind /tmp/resolv /etc/resolv.conf"
     for name, address in (("m3", "10.0.0.4"), ("kubernetes.default.svc.cluster.local", "10.43.0.1")):
         command = f"unshare -m sh -c '{resolver}; {ask} {name}'"
-        assert address in await lab.until(2, command, seconds=40)
+        assert address in await lab.until(2, command, seconds=60)
 
 
 async def test_secrets_are_encrypted_at_rest(lab):

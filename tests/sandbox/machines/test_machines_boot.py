@@ -23,7 +23,7 @@ async def test_a_machine_is_reached_by_key_at_its_public_address_and_obeys_its_u
     began = time.monotonic()
     await backend.power_on(1)
     assert await world.ssh(1, "hostname") == "m1"
-    assert time.monotonic() - began < 10  # 1.2 s on an idle host
+    assert time.monotonic() - began < 60  # 1.2 s on an idle host; what systemd waits for in vain costs 90
     assert await world.ssh(1, "cloud-init status --wait >/root/status; cat /root/hello; ls /root/ran") == (
         "hi/root/ran"
     )
@@ -66,7 +66,7 @@ async def test_three_machines_start_at_once_and_private_traffic_flows(world, bac
     began = time.monotonic()
     await asyncio.gather(*(backend.power_on(number) for number in (1, 2, 3)))
     await asyncio.gather(*(world.ssh(number, "true") for number in (1, 2, 3)))
-    assert time.monotonic() - began < 20  # 2.6 s on an idle host
+    assert time.monotonic() - began < 60  # 2.6 s on an idle host
     for address in ("10.0.0.3", "10.0.0.4", "2001:db8:0:2::1", str(world.range[12])):
         assert "1 received" in await world.ssh(1, f"ping -c1 -W2 {address}")
 
@@ -130,7 +130,7 @@ async def test_metadata_that_is_away_during_a_boot_is_waited_for(world):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
     log = world.state / "machines/1/disk/data/var/log/cloud-init.log"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (log.exists() and "[2/" in log.read_text()):  # the attempts that cloud-init has made
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)

@@ -52,7 +52,7 @@ def test_both_versions_of_cgroups_keep_processes_from_disks(kind, disk, tmp_path
         opened = {}
         for name, number in numbers.items():
             command = ["sh", "-c", OPEN, "sh", str(pod), str(tmp_path / name), number]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
             opened[name] = "Operation not permitted" not in done.stderr
             assert (tmp_path / name).exists(), done.stderr
         assert opened == {"disk": False, "null": True, "tun": True}

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.machines
 
 
 def ip(*words: object) -> None:
-    subprocess.run(["ip", *map(str, words)], check=True, timeout=10)
+    subprocess.run(["ip", *map(str, words)], check=True, timeout=60)
 
 
 async def test_a_range_that_the_host_uses_is_refused_before_anything_is_made(world):

@@ -19,7 +19,7 @@ def test_an_hour_takes_no_real_time() -> None:
 
     run(clock, wait())
     assert HOUR <= clock.now - before < HOUR + 1
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < HOUR / 10
 
 
 def test_timers_ring_in_order() -> None:

@@ -65,7 +65,7 @@ def test_it_is_asked_at_the_port_that_it_noted(clone, silent):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         daemon.note(clone, replace(daemon.find(clone), port=port))
-        listener.settimeout(10)
+        listener.settimeout(60)
         answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
 
         def serve():
@@ -77,7 +77,7 @@ def test_it_is_asked_at_the_port_that_it_noted(clone, silent):
         thread = threading.Thread(target=serve)
         thread.start()
         assert daemon.health(clone) == {}
-        thread.join(10)
+        thread.join(60)
 
 
 def test_the_lock_is_one_processs_alone_and_waits_for_those_who_only_look(clone):
@@ -89,7 +89,7 @@ def test_the_lock_is_one_processs_alone_and_waits_for_those_who_only_look(clone)
         pass
     with (clone.state / "serve.lock").open() as looking:
         fcntl.flock(looking, fcntl.LOCK_SH)
-        threading.Timer(0.2, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
+        threading.Timer(0.05, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
         with daemon.only_one(clone):
             pass
 

@@ -45,7 +45,7 @@ def call(command, programs, **variables):
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=60,
         env={"PATH": str(programs), **variables},
     )
 
@@ -75,7 +75,7 @@ def test_links_to_it_lead_to_its_clone(clone, programs, tmp_path):
             capture_output=True,
             text=True,
             check=False,
-            timeout=20,
+            timeout=60,
             cwd=tmp_path / "bin",
             env={"PATH": str(programs), "CDPATH": str(tmp_path)},
         )
@@ -140,7 +140,7 @@ def test_somebody_elses_clone_is_one_clear_error(clone, programs, part):
             capture_output=True,
             text=True,
             check=False,
-            timeout=20,
+            timeout=60,
             env={"PATH": str(opened / "programs"), "HOME": name},
             **caller,
         )

@@ -58,13 +58,13 @@ def served(app):
     thread = threading.Thread(target=lambda: (loop.run_until_complete(begin()), loop.run_forever()))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         port = sites[0]._server.sockets[0].getsockname()[1]
         yield SimpleNamespace(endpoint=f"http://127.0.0.1:{port}/v1", token=TOKEN)
     finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(20)
+        thread.join(60)
         loop.close()
 
 
@@ -83,7 +83,7 @@ def post(site, path, **body):
     request = urllib.request.Request(
         site.endpoint + path, json.dumps(body).encode(), {"Authorization": f"Bearer {TOKEN}"}, method="POST"
     )
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 

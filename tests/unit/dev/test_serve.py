@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 from sandbox.__main__ import parse
 from sandbox.commands import serve
@@ -31,11 +31,6 @@ sys.exit(serve.run(site, parse(["serve", "--backend", "records", *sys.argv[2:]])
 """
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 @contextmanager
 def served(folder: Path, *arguments: str):
     command = [sys.executable, "-c", SCRIPT, str(folder), "--port", str(free_port()), *arguments]
@@ -44,12 +39,12 @@ def served(folder: Path, *arguments: str):
             yield child, child.stdout
         finally:
             child.terminate()
-            child.wait(30)
+            child.wait(60)
 
 
 def get(url: str, token: str) -> int:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return answer.status
 
 

@@ -270,5 +270,5 @@ def test_an_interrupted_pulumi_ends_in_order(clone):
     assert child.stdout is not None
     assert child.stdout.readline() == "began\n"
     os.killpg(child.pid, signal.SIGINT)
-    said, _ = child.communicate(timeout=20)
+    said, _ = child.communicate(timeout=60)
     assert said == "all kept\n"

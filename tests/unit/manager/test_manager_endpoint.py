@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 import trustme
 from manager_flags import parsed
+from ports import free_port
 from prometheus_client import CollectorRegistry, Counter
 
 from ccm.errors import ConfigurationError
@@ -54,16 +55,10 @@ def _issue(authority: trustme.CA, directory: Path, name: str, *identities: str, 
     return str(paths[0]), str(paths[1])
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def _endpoint(server: MemoryTransport, health: Health | None = None, *arguments: str) -> Endpoint:
     registry = CollectorRegistry()
     Counter("things", "Things.", registry=registry).inc()
-    flags = parsed("--bind-address=127.0.0.1", f"--secure-port={_free_port()}", *arguments)
+    flags = parsed("--bind-address=127.0.0.1", f"--secure-port={free_port()}", *arguments)
     assert flags.problems == ()
     connections = Connections(server, server, server)
     return Endpoint(flags, health or Health(), registry, connections, {"ACME_FILE": "machines.json"})
