@@ -174,7 +174,7 @@ def load_balancer_ip(environment, what):
 def http_get(url):
     """The body of a good answer."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # short: it is asked again
             return answer.read().decode()
     except OSError:
         return None

@@ -25,7 +25,7 @@ def test_only_what_leaves_the_cluster_is_translated():
 def test_nft_takes_the_rules():
     rules = pod_network.masquerade_rules("10.244.0.0/16")
     done = subprocess.run(
-        ["nft", "--check", "-f", "-"], input=rules, capture_output=True, text=True, check=False, timeout=20
+        ["nft", "--check", "-f", "-"], input=rules, capture_output=True, text=True, check=False, timeout=60
     )
     if "Operation not permitted" in done.stderr:
         pytest.skip("nft may not be used here")

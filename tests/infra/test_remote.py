@@ -111,7 +111,7 @@ async def test_failure_shows_the_last_lines(host):
 async def test_a_script_that_hangs_is_left(host):
     async with connect(host) as shell:
         with pytest.raises(RemoteCommandError, match=r"waiting on 127\.0\.0\.1 took more than 0 s"):
-            await shell.run("exec sleep 600", what="waiting", timeout=0.2)
+            await shell.run("exec sleep 600", what="waiting", timeout=0.2)  # short: it is to run out
 
 
 async def test_the_right_host_key_is_accepted(host, server):
@@ -138,7 +138,7 @@ async def test_a_stranger_is_not_let_in(host):
 
 async def test_nobody_there(pair):
     with pytest.raises(UnreachableError, match=r"127\.0\.0\.1 within 0 s: .*port 22"):
-        async with connect(Host("127.0.0.1", pair["private_key"]), timeout=0.3):
+        async with connect(Host("127.0.0.1", pair["private_key"]), timeout=0.3):  # short: it is to run out
             pass
 
 

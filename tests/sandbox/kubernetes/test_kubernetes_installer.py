@@ -186,11 +186,11 @@ def test_the_program_is_one_file_that_needs_nothing_else(tmp_path):
     program.write_bytes(installer.zipapp())
     assert installer.zipapp() == program.read_bytes(), "the same sources give the same bytes"
     done = subprocess.run(
-        [sys.executable, "-ISs", program, "--version"], capture_output=True, text=True, check=True, timeout=20
+        [sys.executable, "-ISs", program, "--version"], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.startswith("k3s version v1.36.3+k3s1")
     refused = subprocess.run(
-        [sys.executable, "-ISs", program, "nonsense"], capture_output=True, text=True, check=False, timeout=20
+        [sys.executable, "-ISs", program, "nonsense"], capture_output=True, text=True, check=False, timeout=60
     )
     assert refused.returncode == 2
     assert refused.stderr.startswith("k3s: unknown command 'nonsense'")

@@ -125,7 +125,9 @@ async def test_another_machine_cannot_take_a_nodes_name_until_its_password_went_
         await joiner(port, tmp_path / "a", name).join()
         async with hollow_nodes(cluster.url, cluster.directory / "tls", HollowNode(name)):
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(joiner(port, tmp_path / "b", name).join(), 1)
+                await asyncio.wait_for(
+                    joiner(port, tmp_path / "b", name).join(), 1
+                )  # short: it tries for ever
             assert not (tmp_path / "b" / "client-kubelet.crt").exists()
             await joiner(port, tmp_path / "a", name).join()
             controller.sync()
@@ -145,7 +147,7 @@ async def test_the_password_of_a_node_that_never_came_keeps_its_name_for_ten_min
         NodeController(api, dns=False, now=lambda: time.time() + ORPHAN_SECONDS - 30).sync()
         assert api.get(secret)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(joiner(port, tmp_path / "b", name).join(), 1)
+            await asyncio.wait_for(joiner(port, tmp_path / "b", name).join(), 1)  # short: it tries for ever
         NodeController(api, dns=False, now=lambda: time.time() + ORPHAN_SECONDS + 30).sync()
         assert api.get(secret) is None
         await joiner(port, tmp_path / "b", name).join()
@@ -193,4 +195,4 @@ async def test_a_node_waits_for_a_server_that_is_not_there_and_can_be_stopped(tm
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]  # bound, but nobody listens
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(joiner(port, tmp_path, "a").join(), 0.5)
+            await asyncio.wait_for(joiner(port, tmp_path, "a").join(), 0.5)  # short: it tries for ever

@@ -55,7 +55,7 @@ def test_a_shell_takes_what_serve_prints(tmp_path, given):
         address, page, _, *exports = [output.readline().strip() for _ in range(5)]
         read = 'printf "%s\\n%s\\n" "$HCLOUD_ENDPOINT" "$HCLOUD_TOKEN"'
         shell = subprocess.run(
-            ["sh", "-c", "\n".join([*exports, read])], capture_output=True, text=True, check=True, timeout=10
+            ["sh", "-c", "\n".join([*exports, read])], capture_output=True, text=True, check=True, timeout=60
         )
         endpoint, token = shell.stdout.splitlines()
         own = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True).token
