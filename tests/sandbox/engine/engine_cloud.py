@@ -33,7 +33,7 @@ class EmulatedCloud:
         return sorted(item["name"] for item in self.get(f"/{collection}", per_page=50)[collection])
 
     def pace(self, actions: str) -> None:
-        """Let actions that begin from now on take as long as `actions` says."""
+        """Let actions that begin from now on take as long as ``actions`` says."""
         url = self.endpoint.removesuffix("/v1") + "/_sandbox/settings"
         headers = {"Authorization": f"Bearer {TOKEN}"}
         requests.put(url, headers=headers, json={"actions": actions}, timeout=60).raise_for_status()
