@@ -29,7 +29,10 @@ async def server():
 
 
 # The program is not on every machine; genuine ones install k3s on the sandbox's machines.
-CURL = f"""#!{sys.executable}
+# The path of a Python may be too long for a first line, or have spaces in it: the shell starts it.
+CURL = f"""#!/bin/sh
+'''exec' "{sys.executable}" "$0" "$@"
+' '''
 import sys, urllib.request
 try:
     with urllib.request.urlopen(sys.argv[-1], timeout=60) as answer:

@@ -140,7 +140,7 @@ def command(clone, variables):
     """The command `pulumi` of the clone."""
     program = clone.root / ".venv/bin/pulumi"
     program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m sandbox.engine "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sandbox.engine "$@"\n')
     program.chmod(0o755)
     return {**os.environ, **variables, "PYTHONPATH": str(ROOT), "CCMFS_ENGINE": "embedded"}
 
@@ -257,7 +257,8 @@ def test_settings_that_cannot_be_read_are_one_clear_error(clone, text, says):
 def test_an_interrupted_pulumi_ends_in_order(clone):
     program = clone.root / ".venv/bin/pulumi"
     program.parent.mkdir(parents=True)
-    program.write_text(f"#!{sys.executable}\n{PULUMI}")
+    (clone.root / "pulumi.py").write_text(PULUMI)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{clone.root}/pulumi.py"\n')
     program.chmod(0o755)
     child = subprocess.Popen(
         [sys.executable, "-c", DEV, str(clone.root), str(clone.cache.parent)],
