@@ -57,13 +57,13 @@ def test_a_reader_that_leaves_ends_a_command_quietly(words, tmp_path):
     assert done.returncode in {0, 141}  # argparse swallows it
 
 
-def test_a_connection_that_breaks_is_told(monkeypatch, capsys, tmp_path):
+def test_a_connection_that_breaks_is_told(clone, monkeypatch, capsys):
     def broken(_site, _arguments):
         raise BrokenPipeError(32, "Broken pipe")
 
     monkeypatch.setattr(dev.importlib.import_module("sandbox.commands.status"), "run", broken)
-    monkeypatch.setattr(dev, "ROOT", tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(dev, "ROOT", clone.root)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(clone.cache.parent))
     assert dev.main(["status"]) == 1
     assert "Broken pipe" in capsys.readouterr().err
 
