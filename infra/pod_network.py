@@ -2,6 +2,10 @@
 
 k3s is told to bring no network of its own, so nodes are not ready before they have this one. It needs no Pods
 and no images: a configuration for containerd, and rules that translate what leaves the cluster.
+
+The sandbox's stand-in for k3s makes a bridge and rules that look like these, in place of the flannel that k3s
+brings. They stay two: neither may import the other, the stand-in's have any number of ranges, and each
+follows something else.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ccm.errors import ConfigurationError
 from ccm.kube.errors import NotFound
-from ccm.kube.objects import Part
+from ccm.kube.objects import ConfigMap, Part
 from ccm.kube.protocol import Transport
 
 _PATHS = {"deployment": "deployments", "daemonset": "daemonsets"}
@@ -146,12 +146,6 @@ class Workload(Part, frozen=True):
     spec: WorkloadSpec = WorkloadSpec()
 
 
-class Data(Part, frozen=True):
-    """A Secret (in base64) or a ConfigMap."""
-
-    data: dict[str, str] = {}  # noqa: RUF012 - msgspec gives each its own
-
-
 @dataclass(frozen=True)
 class Deployed:
     """What was found.
@@ -204,7 +198,8 @@ async def settings_from(name: str, transport: Transport, own: Mapping[str, str])
 async def _content(transport: Transport, namespace: str, source: Source) -> Content:
     kind, name = source
     try:
-        found = await transport.get(f"/api/v1/namespaces/{namespace}/{kind}/{name}", Data)
+        # A Secret has the same shape, with values in base64.
+        found = await transport.get(f"/api/v1/namespaces/{namespace}/{kind}/{name}", ConfigMap)
     except NotFound:
         return {}  # it is optional; otherwise the Pod would not run either
     if kind == "configmaps":

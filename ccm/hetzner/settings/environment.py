@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from ccm.cloud.variables import DRY_RUN, MASS_DELETION_BREAKER
 from ccm.errors import ConfigurationError
@@ -18,7 +18,6 @@ from ccm.hetzner.settings.variables import Variables
 
 TOKEN_LENGTH = 64
 ROBOT_CACHE = 300.0  # seconds
-_LOAD_BALANCERS = "HCLOUD_LOAD_BALANCERS_"
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,12 @@ class LoadBalancerSettings:
     health_check_retries: int | None
     cluster: str = ""
     tenants: Tenants = field(default_factory=Tenants)
+
+
+# Each has the name of its variable.
+_OF_LOAD_BALANCERS = [
+    one.name for one in fields(LoadBalancerSettings) if one.name not in {"cluster", "tenants"}
+]
 
 
 @dataclass(frozen=True)
@@ -197,21 +202,9 @@ def _robot(variables: Variables) -> RobotSettings:
 
 
 def _load_balancers(variables: Variables) -> LoadBalancerSettings:
+    named = {name: variables[f"HCLOUD_LOAD_BALANCERS_{name.upper()}"] for name in _OF_LOAD_BALANCERS}
     return LoadBalancerSettings(
-        enabled=variables[_LOAD_BALANCERS + "ENABLED"],
-        location=variables[_LOAD_BALANCERS + "LOCATION"],
-        network_zone=variables[_LOAD_BALANCERS + "NETWORK_ZONE"],
-        type=variables[_LOAD_BALANCERS + "TYPE"],
-        algorithm_type=variables[_LOAD_BALANCERS + "ALGORITHM_TYPE"],
-        disable_private_ingress=variables[_LOAD_BALANCERS + "DISABLE_PRIVATE_INGRESS"],
-        use_private_ip=variables[_LOAD_BALANCERS + "USE_PRIVATE_IP"],
-        disable_ipv6=variables[_LOAD_BALANCERS + "DISABLE_IPV6"],
-        disable_public_network=variables[_LOAD_BALANCERS + "DISABLE_PUBLIC_NETWORK"],
-        private_subnet_ip_range=variables[_LOAD_BALANCERS + "PRIVATE_SUBNET_IP_RANGE"],
-        uses_proxyprotocol=variables[_LOAD_BALANCERS + "USES_PROXYPROTOCOL"],
-        health_check_interval=variables[_LOAD_BALANCERS + "HEALTH_CHECK_INTERVAL"],
-        health_check_timeout=variables[_LOAD_BALANCERS + "HEALTH_CHECK_TIMEOUT"],
-        health_check_retries=variables[_LOAD_BALANCERS + "HEALTH_CHECK_RETRIES"],
+        **named,
         cluster=variables["CCM_CLUSTER_ID"],
         tenants=Tenants(
             adopt=variables["CCM_ADOPT_NAMESPACES"],

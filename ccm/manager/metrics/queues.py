@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -19,18 +20,17 @@ class QueuesMetrics(Collector):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.watched: dict[str, Callable[[], QueueStatistics]] = {}
-        self.depth = _gauge(registry, "workqueue_depth", "Current depth of workqueue")
-        self.adds = _counter(registry, "workqueue_adds_total", "Total number of adds handled by workqueue")
-        self.retries = _counter(
-            registry, "workqueue_retries_total", "Total number of retries handled by workqueue"
-        )
-        self.waited = _histogram(
-            registry,
+        gauge = partial(Gauge, labelnames=["name"], registry=registry)
+        counter = partial(Counter, labelnames=["name"], registry=registry)
+        histogram = partial(Histogram, labelnames=["name"], buckets=_QUEUE_BUCKETS, registry=registry)
+        self.depth = gauge("workqueue_depth", "Current depth of workqueue")
+        self.adds = counter("workqueue_adds_total", "Total number of adds handled by workqueue")
+        self.retries = counter("workqueue_retries_total", "Total number of retries handled by workqueue")
+        self.waited = histogram(
             "workqueue_queue_duration_seconds",
             "How long in seconds an item stays in workqueue before being requested.",
         )
-        self.worked = _histogram(
-            registry,
+        self.worked = histogram(
             "workqueue_work_duration_seconds",
             "How long in seconds processing an item from workqueue takes.",
         )
@@ -85,15 +85,3 @@ class _QueueMetrics:
 
     def retried(self) -> None:
         self._retries.inc()
-
-
-def _gauge(registry: CollectorRegistry, name: str, text: str) -> Gauge:
-    return Gauge(name, text, ["name"], registry=registry)
-
-
-def _counter(registry: CollectorRegistry, name: str, text: str) -> Counter:
-    return Counter(name, text, ["name"], registry=registry)
-
-
-def _histogram(registry: CollectorRegistry, name: str, text: str) -> Histogram:
-    return Histogram(name, text, ["name"], buckets=_QUEUE_BUCKETS, registry=registry)
