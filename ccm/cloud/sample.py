@@ -39,7 +39,7 @@ class SampleInstances:
         self, nodes: Sequence[NodeView], *, accepted_age: float
     ) -> Mapping[str, Instance | CloudError]:
         """See :meth:`ccm.cloud.Instances.list`."""
-        # Hetzner's ends in such a loop, too. It stays written out here, where clouds of others begin as a copy.
+        # Hetzner's ends in such a loop, too. It stays written out here: clouds of others begin as a copy.
         answers: dict[str, Instance | CloudError] = {}
         for node in nodes:
             try:
