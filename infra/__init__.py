@@ -3,3 +3,9 @@
 ``__main__.py`` wires; every other module holds one component or one decision. Dynamic providers live in these
 modules, and not in ``__main__``, because Pulumi stores a reference to their class in the stack's state.
 """
+
+import sys
+from pathlib import Path
+
+# Pulumi puts this folder itself first on Python's path: there `image` would be our image.py, not the package.
+sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]

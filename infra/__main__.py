@@ -18,7 +18,6 @@ from infra.kubeconfig import Kubeconfig
 from infra.labels import cluster_labels
 from infra.network import Network
 from infra.nodes import ReadyNodes
-from infra.oci.build import read_source
 from infra.pod_network import PodNetwork
 from infra.preflight import all_configuration, check_everything, stack_label
 from infra.server import Server
@@ -132,7 +131,7 @@ def ccm_image(settings: Settings, control: Server, cluster: Cluster) -> pulumi.I
     """The configured image, or the one of this tree once it is on the control server."""
     if settings.ccm_image:
         return settings.ccm_image
-    built = CcmImage("ccm-image", read_source().keys.image)
+    built = CcmImage("ccm-image")
     gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
     imported = ImportedImage(
         "ccm-image",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +20,13 @@ class Catalogue:
     Attributes:
         zones: Network zone of each location.
         server_types: Per server type the locations where it can be had now; None where the API doesn't say.
-        images: Names of the system images for x86.
+        images: Names of the system images, by architecture: ``x86`` and ``arm``.
         arm: Names of the server types with ARM processors.
     """
 
     zones: Mapping[str, str]
     server_types: Mapping[str, Mapping[str, bool]]
-    images: frozenset[str]
+    images: Mapping[str, frozenset[str]]
     arm: frozenset[str] = frozenset()
 
 
@@ -35,12 +35,12 @@ def read_catalogue(fetch: Fetch) -> Catalogue:
     with ThreadPoolExecutor(max_workers=3) as pool:
         locations, types, images = pool.map(
             lambda what: everything(fetch, *what),
-            [("locations", ""), ("server_types", ""), ("images", "&type=system&architecture=x86")],
+            [("locations", ""), ("server_types", ""), ("images", "&type=system")],
         )
     return Catalogue(
         zones={location["name"]: location["network_zone"] for location in locations},
         server_types={kind["name"]: _availability(kind) for kind in types},
-        images=frozenset(image["name"] for image in images if image["name"]),
+        images=_by_architecture(images),
         arm=frozenset(kind["name"] for kind in types if kind.get("architecture") == "arm"),
     )
 
@@ -62,12 +62,23 @@ def catalogue_problems(settings: Settings, catalogue: Catalogue) -> list[Problem
         wanted["worker_server_type"] = settings.worker_server_type
     for field, name in wanted.items():
         problems += _type_problems(field, name, settings.location, catalogue)
-    if settings.control_server_type in catalogue.arm and _image_is_built(settings):
-        problems.append(_built_for_x86(settings, catalogue))
-    # a number is the id of a snapshot, which the list of system images doesn't have
-    if settings.image not in catalogue.images and not settings.image.isdigit():
-        problems.append(_unknown("image", settings.image, catalogue.images))
-    return problems
+    architectures = {"arm" if name in catalogue.arm else "x86" for name in wanted.values()}
+    return problems + _image_problems(settings.image, architectures, catalogue)
+
+
+def _by_architecture(images: Sequence[Mapping[str, Any]]) -> Mapping[str, frozenset[str]]:
+    return {
+        architecture: frozenset(
+            image["name"] for image in images if image["name"] and image["architecture"] == architecture
+        )
+        for architecture in ("arm", "x86")
+    }
+
+
+def _image_problems(name: str, architectures: Collection[str], catalogue: Catalogue) -> list[Problem]:
+    """What is wrong with the servers' image; a number is the id of a snapshot, which the list hasn't."""
+    names = frozenset.intersection(*(catalogue.images[architecture] for architecture in architectures))
+    return [] if name in names or name.isdigit() else [_unknown("image", name, names)]
 
 
 def _availability(kind: Mapping[str, Any]) -> Mapping[str, bool]:
@@ -90,26 +101,6 @@ def _type_problems(field: str, name: str, location: str, catalogue: Catalogue) -
             f"and {location} has {', '.join(here) or 'nothing'}",
         )
     ]
-
-
-def _image_is_built(settings: Settings) -> bool:
-    """Whether the CCM's image is built from this tree and put on the control server."""
-    return not settings.ccm_image and not settings.kubeconfig_path
-
-
-def _built_for_x86(settings: Settings, catalogue: Catalogue) -> Problem:
-    others = sorted(
-        name
-        for name, places in catalogue.server_types.items()
-        if places.get(settings.location) and name not in catalogue.arm
-    )
-    return Problem(
-        key_of("control_server_type"),
-        settings.control_server_type,
-        "it has ARM processors, and the CCM's image that is built here is for x86; either build one with "
-        f"ccm/Dockerfile, push it and set {key_of('ccm_image')} to its reference, or take one of "
-        f"{', '.join(others) or 'another location'}",
-    )
 
 
 def _unknown(field: str, value: str, known: Sequence[str] | Mapping[str, Any] | frozenset[str]) -> Problem:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+import io
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, Resource
 
+from image.build import build, cache_folder
+from image.errors import ImageError
+from image.oci import write_layout
+from image.platforms import PLATFORMS, Platform, of_machine
+from image.source import Source, read_source
 from infra.dynamic import Provider
 from infra.errors import ImageBuildError
-from infra.oci.build import Built, build, cache_folder, read_source
 from infra.remote import Host, connect
 from infra.server import Server, host_of
 
@@ -26,12 +30,11 @@ done"""
 
 
 class CcmImageProvider(Provider):
-    """Builds the image of this tree."""
+    """Builds the image of this tree, for every kind of server."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Builds it, or finds it in the cache."""
-        built = build(read_source(), cache_folder())
-        return CreateResult("image", {**props, "reference": built.reference})
+        return CreateResult("image", {**props, "reference": _built().reference()})
 
 
 class CcmImage(Resource, module="ccm-from-scratch", name="CcmImage"):
@@ -39,8 +42,9 @@ class CcmImage(Resource, module="ccm-from-scratch", name="CcmImage"):
 
     reference: pulumi.Output[str]
 
-    def __init__(self, name: str, key: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(CcmImageProvider(), name, {"key": key, "reference": None}, opts)
+    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        inputs = {"key": read_source().reference(), "reference": None}
+        super().__init__(CcmImageProvider(), name, inputs, opts)
 
 
 class ImportedImageProvider(Provider):
@@ -51,9 +55,13 @@ class ImportedImageProvider(Provider):
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Imports it; an image that is there already is only checked."""
-        built = _same_build(props["reference"])
-        asyncio.run(import_image(host_of(props), built.archive))
-        return CreateResult(f"{props['server_id']}/{built.reference}", dict(props))
+        source = _built()
+        if source.reference() != props["reference"]:
+            raise ImageBuildError(
+                "ccm/ changed while its image was on its way to the server: run pulumi up again"
+            )
+        asyncio.run(import_image(host_of(props), source))
+        return CreateResult(f"{props['server_id']}/{props['reference']}", dict(props))
 
 
 class ImportedImage(Resource, module="ccm-from-scratch", name="ImportedImage"):
@@ -83,20 +91,46 @@ class ImportedImage(Resource, module="ccm-from-scratch", name="ImportedImage"):
         super().__init__(ImportedImageProvider(), name, props, opts)
 
 
-async def import_image(host: Host, archive: Path) -> None:
-    """Sends the archive through SSH into containerd."""
+async def import_image(host: Host, source: Source) -> None:
+    """Sends the image for the server's own kind of processor through SSH into containerd.
+
+    Raises:
+        ImageBuildError: No image is built for that kind.
+    """
     async with connect(host) as shell:
-        content = await asyncio.to_thread(archive.read_bytes)
+        machine = await shell.run("uname -m", what="asking for the processor", timeout=_IMPORT_SECONDS)
+        content = await asyncio.to_thread(archive_for, source, platform_of(machine.strip()))
         await shell.run(_WAIT_FOR_CONTAINERD, what="waiting for containerd", timeout=_IMPORT_SECONDS)
         await shell.feed(
             "k3s ctr images import -", content, what="importing the CCM's image", timeout=_IMPORT_SECONDS
         )
 
 
-def _same_build(reference: str) -> Built:
-    built = build(read_source(), cache_folder())
-    if built.reference != reference:
-        raise ImageBuildError(
-            "ccm/ changed while its image was on its way to the server: run pulumi up again"
-        )
-    return built
+def platform_of(machine: str) -> Platform:
+    """What the image for a server is called, by the kernel's name for its processor.
+
+    Raises:
+        ImageBuildError: No image is built for that kind.
+    """
+    platform = of_machine(machine)
+    if platform is None:
+        known = ", ".join(each.machine for each in PLATFORMS)
+        raise ImageBuildError(f"the server's processor is {machine}; the CCM's image is built for {known}")
+    return platform
+
+
+def archive_for(source: Source, platform: Platform) -> bytes:
+    """The image of one platform as ``ctr images import`` takes it."""
+    (image,) = build(source, cache_folder(), [platform])
+    target = io.BytesIO()
+    write_layout(image.manifest, image.blobs, source.reference(), target)
+    return target.getvalue()
+
+
+def _built() -> Source:
+    try:
+        source = read_source()
+        build(source, cache_folder(), PLATFORMS)
+    except ImageError as error:
+        raise ImageBuildError(f"the CCM's image could not be built: {error}") from error
+    return source

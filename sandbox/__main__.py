@@ -25,6 +25,8 @@ COMMANDS = (
     "ssh",
     "logs",
     "deploy",
+    "image",
+    "lock",
     "plan",
     "doctor",
     "setup",
@@ -37,7 +39,7 @@ MISUSED = 2  # argparse's own exit code
 WRAPPERS = ("kubectl", "plan", "test", "bench")
 # These need nothing but the clone's files. The others are about addresses, of which a host has few: the first
 # group claims some where the clone has none, and all others then have nothing to be about.
-WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench")
+WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "image", "lock")
 CLAIMING = ("up", "down", "serve")
 
 

@@ -41,7 +41,7 @@ PACKAGES: tuple[Package, ...] = (
     Package("libc6-dev", "/usr/include/stdlib.h", "builds runc and the pause program", (BUILD,)),
     Package("libseccomp-dev", "/usr/include/seccomp.h", "builds runc", (BUILD,)),
     Package("pkg-config", "pkg-config", "builds runc", (BUILD,)),
-    Package("mmdebstrap", "mmdebstrap", "builds the machine image and the CCM's image"),
+    Package("mmdebstrap", "mmdebstrap", "builds the machine image"),
     Package("iproute2", "ip", "makes networks"),
     Package("util-linux", "nsenter", "load balancers"),
     Package("haproxy", "haproxy", "load balancers"),

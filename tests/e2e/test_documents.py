@@ -22,6 +22,7 @@ PAGES = (
     "docs/guides/operating.md",
     "docs/guides/from-the-official-ccm.md",
     "docs/guides/helm.md",
+    "docs/guides/image.md",
 )
 ACCOUNT = "needs an account at Hetzner"
 NOT_RUN = {
@@ -37,6 +38,8 @@ NOT_RUN = {
     "python -m ccm plan --settings-from=deployment/kube-system/hcloud-cloud-controller-manager": (
         "the official CCM does not run here"
     ),
+    "./dev image --push ghcr.io/me/ccm-from-scratch:1.0": "it needs an account at a registry",
+    "./dev lock debian": "it would change what all later commands build",
 }
 """What can't run here, and why. A line with … in it waits for something of the reader's own."""
 

@@ -21,7 +21,7 @@ CATALOGUE = Catalogue(
         "cx23": {"fsn1": False, "nbg1": True},
         "cax11": {"fsn1": True},
     },
-    images=frozenset({"ubuntu-24.04", "debian-12"}),
+    images={"x86": frozenset({"ubuntu-24.04", "debian-12", "alma-9"}), "arm": frozenset({"ubuntu-24.04"})},
     arm=frozenset({"cax11"}),
 )
 
@@ -60,14 +60,16 @@ def test_a_type_without_room_says_where_there_is_some(defaults):
     assert "fsn1 has cax11, cpx22" in problem
 
 
-def test_the_image_that_is_built_here_does_not_run_on_arm(defaults):
-    (problem,) = problems(defaults, controlServerType="cax11")
-    assert problem.startswith("ccm-from-scratch:controlServerType: 'cax11'")
-    assert "ccm-from-scratch:ccmImage" in problem
-    assert problem.endswith("take one of cpx22")
-    # The CCM runs on the control server only, and an image of one's own may be for any processor.
-    assert problems(defaults, workerServerType="cax11", workerCount="1") == []
-    assert problems(defaults, controlServerType="cax11", ccmImage="example.com/ccm:1") == []
+def test_servers_with_arm_processors_are_as_good_as_others(defaults):
+    assert problems(defaults, controlServerType="cax11", image="ubuntu-24.04") == []
+    assert problems(defaults, workerServerType="cax11", workerCount="1", image="ubuntu-24.04") == []
+
+
+def test_the_servers_image_is_there_for_every_processor_that_is_wanted(defaults):
+    assert problems(defaults, image="alma-9", workerCount="0") == []
+    (problem,) = problems(defaults, image="alma-9", workerServerType="cax11", workerCount="1")
+    assert problem.startswith("ccm-from-scratch:image: 'alma-9'")
+    assert problem.endswith("there are ubuntu-24.04")
 
 
 def test_the_workers_type_does_not_matter_without_workers(defaults):
@@ -141,7 +143,7 @@ def test_all_pages_are_read(api):
     assert set(catalogue.zones) == {"locations-1", "locations-2"}
     assert catalogue.server_types["server_types-2"] == {"locations-1": True}
     assert catalogue.server_types["server_types-1"] == {"locations-1": False}
-    assert catalogue.images == {"images-1", "images-2"}
+    assert catalogue.images == {"arm": {"images-1"}, "x86": {"images-2"}}
     assert catalogue.arm == {"server_types-1"}
 
 
@@ -186,7 +188,7 @@ def test_settings_are_told_although_the_cloud_does_not_answer(defaults):
 
 def test_what_is_good_is_returned(api, defaults):
     configuration = {**defaults, "hcloud:endpoint": api, "hcloud:token": TOKEN}
-    changes = {"location": "locations-1", "image": "images-1", "workerServerType": "server_types-2"}
+    changes = {"location": "locations-1", "image": "images-2", "workerServerType": "server_types-2"}
     changes["controlServerType"] = "server_types-2"
     configuration |= {f"ccm-from-scratch:{key}": value for key, value in changes.items()}
     settings, cloud = check_everything(configuration, {})

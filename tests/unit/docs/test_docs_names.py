@@ -110,6 +110,7 @@ def test_what_is_typed_to_the_ccm_names_a_cloud(page: Path) -> None:
 def test_flags_exist(page: Path) -> None:
     known = {flag.name for flag in (*FLAGS, *STAND_IN_FLAGS)}
     known |= {"for", "settings-from"}  # of plan and lint
+    known |= {"output", "push"}  # of ./dev image
     for word in words_in_code(page):
         flag = re.match(r"--([a-z][a-z0-9-]*)", word)
         if flag and page.name != "benchmarks.md" and word not in {"--name=value", "--name value"}:

@@ -1,0 +1,108 @@
+"""Python files compiled ahead of time, by exactly the Python that is in the image.
+
+Compiled code is the same for all processors, but differs between versions of Python, even between 3.13.0 and
+3.13.5. On Linux the interpreter of the image itself compiles, out of a plain folder and through the image's
+own dynamic loader: that needs neither root nor anything of the host. Elsewhere uv finds or fetches a Python
+of the same version.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from uv import find_uv_bin
+
+from image import recipe
+from image.layer import archive
+from image.platforms import Platform
+from image.tools import run
+from image.tree import Entry, File, Link, Tree, parents
+
+_SECONDS = 300.0
+_PROGRAM = Path(__file__).with_name("compile_here.py")
+_OPTIONS = ("-I", "-S", "-B")
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """How a Python of the image's version is started on this machine.
+
+    Attributes:
+        command: The interpreter, to be followed by its arguments.
+    """
+
+    command: tuple[str, ...]
+
+    def compiled(self, tree: Tree) -> dict[str, Entry]:
+        """The compiled files of a tree's Python files, by path.
+
+        Args:
+            tree: By path from the root of the image: it gets into tracebacks.
+
+        Raises:
+            ToolError: The interpreter could not be started, or failed.
+        """
+        sources = {
+            path: entry for path, entry in tree.items() if isinstance(entry, File) and path.endswith(".py")
+        }
+        command = [*self.command, *_OPTIONS, str(_PROGRAM)]
+        done = run("compiling Python files", command, _SECONDS, archive(sources, epoch=0))
+        with tarfile.open(fileobj=io.BytesIO(done)) as tar:
+            return {member.name: File(_content(tar, member)) for member in tar}
+
+
+def own_interpreter(folder: Path, platform: Platform) -> Compiler:
+    """The image's Python on Linux, for this machine's kind of processor.
+
+    Args:
+        folder: Where ``unfold`` has put the image's lowest layer.
+        platform: Of this machine.
+    """
+    libraries = folder / "usr/lib" / platform.triplet
+    return Compiler(
+        (str(folder / platform.loader), "--library-path", str(libraries), str(folder / recipe.PROGRAM))
+    )
+
+
+def same_version(debian_version: str) -> Compiler:
+    """A Python of the image's version, where the image's own can't be started; uv fetches it if need be.
+
+    Args:
+        debian_version: Of the package in the image, such as ``3.13.5-2+deb13u5``.
+    """
+    version = debian_version.partition("-")[0]
+    return Compiler((find_uv_bin(), "run", "--no-project", "--quiet", "--python", version, "--", "python"))
+
+
+def unfold(tree: Tree, folder: Path) -> None:
+    """Writes a tree into a new folder: all of it, or nothing.
+
+    Args:
+        tree: Without its folders' rights.
+        folder: Nothing happens where it is there already.
+    """
+    if folder.is_dir():
+        return
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    for name in sorted({parent for path in tree for parent in parents(path)}):
+        (partial / name).mkdir(parents=True, exist_ok=True)
+    for path, entry in tree.items():
+        match entry:
+            case File(content, executable):
+                (partial / path).write_bytes(content)
+                (partial / path).chmod(0o755 if executable else 0o644)
+            case Link(target):
+                (partial / path).symlink_to(target)
+    partial.replace(folder)
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(member)
+    assert file is not None
+    return file.read()

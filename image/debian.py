@@ -1,0 +1,104 @@
+"""Debian packages unpacked in memory, and the few files that configuring them would have made."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import tarfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from debian.debfile import DebFile
+
+from image import recipe
+from image.tree import Entry, File, Folder, Link, Tree
+
+_MERGED = ("bin", "sbin", "lib", "lib64")
+"""Folders that are links into /usr; a package may still name them."""
+
+_STATUS = "var/lib/dpkg/status.d"
+"""Where scanners look for packages that were only unpacked: a file for each, as in distroless images."""
+
+_PASSWD = f"root:x:0:0:root:/:/sbin/nologin\nccm:x:{recipe.USER}:{recipe.USER}:ccm:/:/sbin/nologin\n"
+_GROUP = f"root:x:0:\nccm:x:{recipe.USER}:\n"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A Debian package.
+
+    Attributes:
+        name: Of the package.
+        control: Its stanza in dpkg's status file.
+        files: Files and links, by path from the root.
+    """
+
+    name: str
+    control: bytes
+    files: Tree
+
+
+def unpack(content: bytes) -> Package:
+    """Reads a package's file.
+
+    Args:
+        content: Of the ``.deb``.
+    """
+    with DebFile(fileobj=io.BytesIO(content)) as deb:
+        control = deb.debcontrol()
+        status = f"Status: install ok unpacked\n{control.dump()}"
+        return Package(control["Package"], status.encode(), _files(deb.data.tgz()))
+
+
+def assemble(packages: Iterable[Package]) -> dict[str, Entry]:
+    """The file system of the image's lowest layer."""
+    everything: dict[str, Entry] = {}
+    status: dict[str, Entry] = {}
+    for package in packages:
+        everything |= package.files
+        status[f"{_STATUS}/{package.name}"] = File(package.control)
+    kept = {path: entry for path, entry in everything.items() if recipe.is_kept(path)}
+    return {**kept, **status, **_configured(everything)}
+
+
+def certificates(tree: Tree) -> bytes:
+    """The root certificates of Mozilla as one file, as ``update-ca-certificates`` would make it."""
+    parts = [
+        entry.content.rstrip() + b"\n"
+        for path, entry in sorted(tree.items())
+        if path.startswith("usr/share/ca-certificates/") and isinstance(entry, File)
+    ]
+    return b"".join(parts)
+
+
+def _configured(tree: Tree) -> dict[str, Entry]:
+    return {
+        recipe.CERTIFICATES: File(certificates(tree)),
+        "etc/passwd": File(_PASSWD.encode()),
+        "etc/group": File(_GROUP.encode()),
+        "usr/bin/python3": Link(posixpath.basename(recipe.PROGRAM)),
+        **{name: Link(f"usr/{name}") for name in _MERGED},
+        # links need what they lead to, and container runtimes mount the others
+        **{name: Folder() for name in ("usr/sbin", "dev", "proc", "run", "sys")},
+        "tmp": Folder(0o1777),
+    }
+
+
+def _files(tar: tarfile.TarFile) -> dict[str, Entry]:
+    files: dict[str, Entry] = {}
+    for member in tar:
+        path = _path(member.name)
+        if member.issym():
+            files[path] = Link(member.linkname)
+        elif member.islnk():
+            files[path] = files[_path(member.linkname)]
+        elif member.isreg():
+            content = tar.extractfile(member)
+            assert content is not None
+            files[path] = File(content.read(), bool(member.mode & 0o100))
+    return files
+
+
+def _path(name: str) -> str:
+    path = posixpath.normpath(f"/{name}").lstrip("/")
+    return f"usr/{path}" if path.split("/")[0] in _MERGED and "/" in path else path

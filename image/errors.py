@@ -1,0 +1,67 @@
+"""Everything that can go wrong with the image, told to a person in one message.
+
+ImageError
+├── LockFileError        the lock file is missing or can't be read
+├── MirrorError          no Debian mirror is known, or none answered
+├── PackageGoneError     the mirror no longer has a pinned package
+├── ContentError         what was fetched is not what was pinned
+├── SignatureError       a list of Debian packages is not signed by Debian, or is older than what is pinned
+├── ToolError            a program that helps to build failed or is missing
+└── RegistryError        a registry could not be asked, or refused
+"""
+
+from __future__ import annotations
+
+
+class ImageError(Exception):
+    """Root of the image's errors. Its text is complete: it is shown without a stack trace."""
+
+
+class LockFileError(ImageError):
+    """The lock file is missing or can't be read."""
+
+
+class MirrorError(ImageError):
+    """No Debian mirror is known, or none answered."""
+
+
+class PackageGoneError(ImageError):
+    """The mirror no longer has a pinned package: Debian keeps only the newest version of each."""
+
+    def __init__(self, name: str, version: str, architecture: str) -> None:
+        self.name = name
+        self.version = version
+        self.architecture = architecture
+        super().__init__(
+            f"the Debian mirror no longer has {name} {version} ({architecture}), which image/debian.lock "
+            "pins: a newer version has taken its place. Move the pins on with './dev lock', look at what "
+            "changed, and build again; or name a mirror that keeps old versions in CCMFS_DEBIAN_MIRROR"
+        )
+
+
+class ContentError(ImageError):
+    """What was fetched is not what was pinned."""
+
+    def __init__(self, what: str, wanted: str, found: str) -> None:
+        self.what = what
+        self.wanted = wanted
+        self.found = found
+        super().__init__(f"{what} has the SHA-256 {found}, but {wanted} is pinned; nothing of it was used")
+
+
+class SignatureError(ImageError):
+    """A list of Debian packages is not signed by Debian, or is older than what is pinned."""
+
+
+class ToolError(ImageError):
+    """A program that helps to build failed or is missing."""
+
+
+class RegistryError(ImageError):
+    """A registry could not be asked, or refused: then with HTTP's status."""
+
+    def __init__(self, registry: str, what: str, status: int | None = None) -> None:
+        self.registry = registry
+        self.what = what
+        self.status = status
+        super().__init__(f"the registry {registry} {what}")

@@ -1,0 +1,70 @@
+"""A tree as a layer of an OCI image: the same files always give the same bytes.
+
+Compressed with Zstandard, by the library that the locked package ``zstandard`` brings along: the same bytes
+on every machine. Python's own zlib is the system's, and its output differs between systems.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from dataclasses import dataclass
+
+import zstandard
+
+from image.tree import Entry, File, Folder, Link, Tree, parents
+
+MEDIA_TYPE = "application/vnd.oci.image.layer.v1.tar+zstd"
+LEVEL = 9
+"""Level 15 makes the layers 2 % smaller in eight times the time."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer and what manifests say of it.
+
+    Attributes:
+        content: The compressed archive.
+        diff_id: SHA-256 of the archive itself, in hexadecimal digits.
+    """
+
+    content: bytes
+    diff_id: str
+
+
+def make_layer(tree: Tree, epoch: int) -> Layer:
+    """Packs a tree.
+
+    Args:
+        tree: What the layer adds to those below it.
+        epoch: Time of every file, in seconds since 1970.
+    """
+    plain = archive(tree, epoch)
+    return Layer(zstandard.ZstdCompressor(level=LEVEL).compress(plain), hashlib.sha256(plain).hexdigest())
+
+
+def archive(tree: Tree, epoch: int) -> bytes:
+    """A tree as a tar archive, by path; every file belongs to root."""
+    folders = {folder: Folder() for path in tree for folder in parents(path)}
+    everything: dict[str, Entry] = {**folders, **tree}
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path in sorted(everything):
+            member, content = _member(path, everything[path])
+            member.mtime = epoch
+            tar.addfile(member, content)
+    return target.getvalue()
+
+
+def _member(path: str, entry: Entry) -> tuple[tarfile.TarInfo, io.BytesIO | None]:
+    member = tarfile.TarInfo(path)
+    match entry:
+        case File(content, executable):
+            member.size, member.mode = len(content), 0o755 if executable else 0o644
+            return member, io.BytesIO(content)
+        case Link(target):
+            member.type, member.linkname, member.mode = tarfile.SYMTYPE, target, 0o777
+        case Folder(mode):
+            member.type, member.mode = tarfile.DIRTYPE, mode
+    return member, None

@@ -1,0 +1,82 @@
+"""``image/debian.lock``: which Debian packages the image is made of, by version and hash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from image.errors import LockFileError
+from image.platforms import Platform
+
+PATH = Path(__file__).with_name("debian.lock")
+
+
+@dataclass(frozen=True, order=True)
+class Pin:
+    """One Debian package.
+
+    Attributes:
+        name: Of the package.
+        architecture: Of the image that it is for, as in ``Platform.name``.
+        version: Of Debian.
+        path: Below a mirror's root.
+        sha256: Of the package's file, in hexadecimal digits.
+        size: Bytes of that file.
+    """
+
+    name: str
+    architecture: str
+    version: str
+    path: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The lock file.
+
+    Attributes:
+        suite: Debian's code name.
+        pins: Of all platforms, sorted.
+    """
+
+    suite: str
+    pins: tuple[Pin, ...]
+
+    def of(self, platform: Platform) -> tuple[Pin, ...]:
+        """The packages of one platform."""
+        return tuple(pin for pin in self.pins if pin.architecture == platform.name)
+
+    def version_of(self, name: str, platform: Platform) -> str:
+        """Debian's version of a package.
+
+        Raises:
+            LockFileError: It is not pinned.
+        """
+        for pin in self.of(platform):
+            if pin.name == name:
+                return pin.version
+        raise LockFileError(f"{PATH.name} pins no {name} for {platform.name}; './dev lock' writes it anew")
+
+
+def read(path: Path = PATH) -> Lock:
+    """Reads the lock file.
+
+    Raises:
+        LockFileError: It is missing, or not what ``write`` writes.
+    """
+    try:
+        content: Any = json.loads(path.read_text())
+        return Lock(content["suite"], tuple(sorted(Pin(**pin) for pin in content["packages"])))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LockFileError(f"{path} can't be read: {error}; './dev lock' writes it anew") from error
+
+
+def write(suite: str, pins: Iterable[Pin], path: Path = PATH) -> None:
+    """Writes the lock file, a package a line's block, so that a change is easy to review."""
+    content = {"suite": suite, "packages": [asdict(pin) for pin in sorted(pins)]}
+    path.write_text(json.dumps(content, indent=1) + "\n")

@@ -1,0 +1,175 @@
+"""Debian's mirror of this machine: the one that apt uses, or the one that CCMFS_DEBIAN_MIRROR names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+from debian.deb822 import Deb822
+
+from image.errors import ContentError, MirrorError, PackageGoneError
+from image.lockfile import Pin
+
+VARIABLE = "CCMFS_DEBIAN_MIRROR"
+SECURITY = "-security"
+"""What the address of Debian's archive of security updates has more than that of the main archive."""
+
+_SECONDS = 60.0
+_ATTEMPTS = 4
+_NOT_FOUND = (403, 404, 410)
+_ONE_LINE = re.compile(r"^deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+(\S+)\s+(.*)$")
+_DEBIAN = re.compile(r"/debian(-security)?/?$")
+
+Get = Callable[[str], bytes | None]
+"""Fetches an address; None when it isn't there. Raises OSError when nobody answered."""
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Where Debian packages come from.
+
+    Attributes:
+        roots: Addresses of Debian's archives, tried in this order.
+        get: Fetches one file.
+        cache: Folder for files by their hash.
+    """
+
+    roots: tuple[str, ...]
+    get: Get
+    cache: Path
+
+    def index(self, path: str) -> bytes | None:
+        """A file of an archive that no hash is known for, or None where no archive has it.
+
+        Raises:
+            MirrorError: Nobody answered.
+        """
+        for root in self.roots:
+            content = self._fetched(f"{root}/{path}")
+            if content is not None:
+                return content
+        return None
+
+    def package(self, pin: Pin) -> bytes:
+        """A pinned package, from the cache or fetched and compared with its hash.
+
+        Raises:
+            PackageGoneError: No archive has it.
+            ContentError: It is not what was pinned.
+            MirrorError: Nobody answered.
+        """
+        cached = self.cache / pin.sha256
+        if cached.is_file():
+            content = cached.read_bytes()
+            if hashlib.sha256(content).hexdigest() == pin.sha256:
+                return content
+        content = self.index(pin.path)
+        if content is None:
+            raise PackageGoneError(pin.name, pin.version, pin.architecture)
+        found = hashlib.sha256(content).hexdigest()
+        if found != pin.sha256:
+            raise ContentError(pin.path, pin.sha256, found)
+        self.cache.mkdir(parents=True, exist_ok=True)
+        partial = self.cache / f"{pin.sha256}.{os.getpid()}"
+        partial.write_bytes(content)
+        partial.replace(cached)
+        return content
+
+    def _fetched(self, address: str) -> bytes | None:
+        try:
+            return self.get(address)
+        except OSError as error:  # requests' errors are OSErrors
+            raise MirrorError(
+                f"the Debian mirror did not give {address}: {error}. {VARIABLE} names another"
+            ) from error
+
+
+def open_mirror(cache: Path, environment: Mapping[str, str] = os.environ) -> Mirror:
+    """The mirror of this machine.
+
+    Args:
+        cache: Folder for packages.
+        environment: CCMFS_DEBIAN_MIRROR is heeded.
+
+    Raises:
+        MirrorError: None is known.
+    """
+    named = environment.get(VARIABLE, "").rstrip("/")
+    roots = (named, named + SECURITY) if named else tuple(dict.fromkeys(_roots_of_apt()))
+    if not roots:
+        raise MirrorError(
+            f"no Debian mirror is known here: apt has none. Name one in {VARIABLE}, by the address of its "
+            "folder 'debian' (https://www.debian.org/mirror/list has all of them)"
+        )
+    return Mirror(roots, web_get(_proxies_of_apt()), cache)
+
+
+def web_get(proxies: Mapping[str, str], sleep: Callable[[float], None] = time.sleep) -> Get:
+    """Fetches over HTTP, trying again a few times.
+
+    Args:
+        proxies: By scheme; those of the environment are used as well.
+        sleep: Pauses between attempts.
+    """
+    session = requests.Session()
+    session.proxies.update(proxies)
+
+    def get(address: str) -> bytes | None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                answer = session.get(address, timeout=_SECONDS)
+                if answer.status_code in _NOT_FOUND:
+                    return None
+                answer.raise_for_status()
+            except requests.RequestException:
+                if attempt == _ATTEMPTS:
+                    raise
+                sleep(2.0**attempt / 4)
+            else:
+                return answer.content
+        raise AssertionError  # the last attempt returns or raises
+
+    return get
+
+
+def debian_roots(text: str) -> Iterator[str]:
+    """Addresses of Debian's archives in one of apt's source files, of either format and for any release.
+
+    Args:
+        text: Of the file.
+    """
+    for entry in re.split(r"\n\s*\n", text):
+        stanza = Deb822(entry) if re.search(r"(?m)^Types:", entry) else {}
+        if stanza and "deb" in stanza["Types"].split() and "main" in stanza.get("Components", "").split():
+            yield from _of_debian(stanza.get("URIs", "").split())
+        for line in entry.splitlines():
+            found = _ONE_LINE.match(line.strip())
+            if found and "main" in found[3].split():
+                yield from _of_debian([found[1]])
+
+
+def _of_debian(addresses: list[str]) -> Iterator[str]:
+    return (address.rstrip("/") for address in addresses if _DEBIAN.search(address))
+
+
+def _roots_of_apt(folder: Path = Path("/etc/apt")) -> Iterator[str]:
+    files = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("*"))]
+    for file in files:
+        if file.is_file() and file.suffix in {".list", ".sources"}:
+            yield from debian_roots(file.read_text())
+
+
+def _proxies_of_apt() -> dict[str, str]:
+    if not shutil.which("apt-config"):
+        return {}
+    dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True, timeout=30)
+    found = re.findall(r'(?m)^Acquire::(https?)::Proxy "([^"]+)";$', dump.stdout)
+    return {scheme: proxy for scheme, proxy in found if proxy.lower() != "direct"}

@@ -1,0 +1,138 @@
+"""Documents of OCI images and indexes, and layouts as ``ctr images import`` and ``skopeo`` take them.
+
+https://github.com/opencontainers/image-spec
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import IO, Any
+
+from image.layer import MEDIA_TYPE, Layer
+from image.platforms import Platform
+
+CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
+MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
+INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Bytes that others name by their digest.
+
+    Attributes:
+        media_type: What they are.
+        content: The bytes.
+        digest: ``sha256:`` and hexadecimal digits.
+        notes: Further fields of the descriptor.
+    """
+
+    media_type: str
+    content: bytes = field(repr=False)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Name of the content."""
+        return f"sha256:{hashlib.sha256(self.content).hexdigest()}"
+
+    def descriptor(self) -> dict[str, Any]:
+        """How another document names it."""
+        return {
+            "mediaType": self.media_type,
+            "digest": self.digest,
+            "size": len(self.content),
+            **self.notes,
+        }
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image for one platform: its manifest, and what that names."""
+
+    manifest: Blob
+    blobs: tuple[Blob, ...]
+
+    @property
+    def size(self) -> int:
+        """Compressed bytes."""
+        return sum(len(blob.content) for blob in self.blobs)
+
+
+def describe(
+    platform: Platform,
+    layers: Sequence[Layer],
+    settings: Mapping[str, Any],
+    labels: Mapping[str, str],
+    epoch: int,
+) -> Image:
+    """The image of one platform.
+
+    Args:
+        platform: Whose.
+        layers: Lowest first.
+        settings: User, entry point and so on, as in an OCI image configuration's ``config``.
+        labels: Of the image, and annotations of its manifest.
+        epoch: Time of creation, in seconds since 1970.
+    """
+    created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    labels = {**labels, "org.opencontainers.image.created": created}
+    config = {
+        "created": created,
+        "architecture": platform.name,
+        "os": "linux",
+        "config": {**settings, "Labels": labels},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer.diff_id}" for layer in layers]},
+    }
+    blobs = [Blob(CONFIG_TYPE, _json(config)), *(Blob(MEDIA_TYPE, layer.content) for layer in layers)]
+    head, *rest = (blob.descriptor() for blob in blobs)
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST_TYPE,
+        "config": head,
+        "layers": rest,
+        "annotations": labels,
+    }
+    notes = {"platform": {"architecture": platform.name, "os": "linux"}}
+    return Image(Blob(MANIFEST_TYPE, _json(manifest), notes), tuple(blobs))
+
+
+def index_of(images: Iterable[Image], labels: Mapping[str, str]) -> Blob:
+    """One name for the images of several platforms."""
+    manifests = [image.manifest.descriptor() for image in images]
+    content = {"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": manifests, "annotations": labels}
+    return Blob(INDEX_TYPE, _json(content))
+
+
+def write_layout(top: Blob, below: Iterable[Blob], reference: str, target: IO[bytes]) -> None:
+    """Writes an OCI layout as one tar archive.
+
+    Args:
+        top: Manifest or index that the name stands for.
+        below: All that it names, and what those name; twice does no harm.
+        reference: Full name with a tag.
+        target: Where to.
+    """
+    names = {
+        "io.containerd.image.name": reference,
+        "org.opencontainers.image.ref.name": reference.rpartition(":")[2],
+    }
+    entry = {**top.descriptor(), "annotations": names}
+    files = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
+    files["index.json"] = _json({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [entry]})
+    files |= {f"blobs/{blob.digest.replace(':', '/')}": blob.content for blob in [top, *below]}
+    with tarfile.open(fileobj=target, mode="w") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), 0o644
+            tar.addfile(member, io.BytesIO(content))
+
+
+def _json(content: Any) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()

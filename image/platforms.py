@@ -1,0 +1,38 @@
+"""Kinds of servers that the image is built for, and what each is called by whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A kind of processor.
+
+    Attributes:
+        name: Of OCI and of Debian, such as ``amd64``.
+        machine: Of the kernel (``uname -m``).
+        triplet: Of Debian's folders of libraries.
+        wheels: Of uv's option ``--python-platform``.
+        loader: Path of glibc's dynamic loader in the image.
+    """
+
+    name: str
+    machine: str
+    triplet: str
+    wheels: str
+    loader: str
+
+
+AMD64 = Platform(
+    "amd64", "x86_64", "x86_64-linux-gnu", "x86_64-manylinux_2_28", "usr/lib64/ld-linux-x86-64.so.2"
+)
+ARM64 = Platform(
+    "arm64", "aarch64", "aarch64-linux-gnu", "aarch64-manylinux_2_28", "usr/lib/ld-linux-aarch64.so.1"
+)
+PLATFORMS = (AMD64, ARM64)
+
+
+def of_machine(machine: str) -> Platform | None:
+    """The platform of a kernel's name for its processor, or None for one that no image is built for."""
+    return next((platform for platform in PLATFORMS if platform.machine == machine), None)

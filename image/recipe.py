@@ -1,0 +1,139 @@
+"""What is in the image and how it starts."""
+
+from __future__ import annotations
+
+SUITE = "trixie"
+PYTHON = "3.13"
+ROOTS = ("base-files", "ca-certificates", f"libpython{PYTHON}-stdlib", "netbase", f"python{PYTHON}-minimal")
+"""Debian packages that the image is about; what they depend on comes with them."""
+
+LEFT_OUT = {
+    "awk": "for scripts when a package is configured",
+    "debconf": "asks questions when a package is configured",
+    "libdb5.3t64": "for dbm",
+    "libncursesw6": "for curses",
+    "libreadline8t64": "for a person at a prompt",
+    "libsqlite3-0": "for sqlite3",
+    "libtinfo6": "for curses",
+    "media-types": "types of files by their names",
+    "openssl": "the command; the library comes with Python's ssl",
+    "openssl-provider-legacy": "ciphers that nobody should use",
+    "tzdata": "time zones; all times are UTC",
+}
+"""Dependencies that the image does without, and what they are for."""
+
+REPOSITORY = "localhost/ccm-from-scratch"
+USER = 65532
+SITE = "opt/ccm/site"
+APPLICATION = "opt/ccm/app"
+SBOM = "opt/ccm/sbom.cdx.json"
+CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
+STDLIB = f"usr/lib/python{PYTHON}"
+PROGRAM = f"usr/bin/python{PYTHON}"
+DEFAULT_EPOCH = 1767225600
+"""Time of every file, in seconds since 1970, when SOURCE_DATE_EPOCH says nothing: the first day of 2026."""
+
+_MODULES_LEFT_OUT = frozenset(
+    {
+        "curses",
+        "dbm",
+        "ensurepip",
+        "idlelib",
+        "lib2to3",
+        "pydoc_data",
+        "sqlite3",
+        "test",
+        "tkinter",
+        "turtledemo",
+        "unittest",
+    }
+)
+"""Of Python's own library: what a server never imports."""
+
+_EXTENSIONS_LEFT_OUT = ("_curses", "_curses_panel", "_dbm", "_sqlite3", "readline")
+"""Modules in C whose libraries are left out."""
+
+_FOLDERS_LEFT_OUT = (
+    "usr/sbin",
+    "usr/share/base-files",
+    "usr/share/ca-certificates",
+    "usr/lib/binfmt.d",
+    "usr/lib/valgrind",
+    "var/backups",
+    "var/cache",
+    "var/log",
+    "var/mail",
+    "var/spool",
+    "boot",
+    "dev",
+    "home",
+    "media",
+    "mnt",
+    "opt",
+    "srv",
+    "etc/dpkg",
+    "etc/init.d",
+    "etc/kernel",
+    "etc/update-motd.d",
+)
+
+
+def settings() -> dict[str, object]:
+    """How the container starts, as in an OCI image configuration's ``config``."""
+    return {
+        "User": f"{USER}:{USER}",
+        "WorkingDir": "/",
+        "Entrypoint": [f"/{PROGRAM}", "-m", "ccm"],
+        "Env": [
+            "PATH=/usr/bin:/bin",
+            f"PYTHONPATH=/{APPLICATION}:/{SITE}",
+            "PYTHONDONTWRITEBYTECODE=1",
+            "PYTHONUNBUFFERED=1",
+            f"SSL_CERT_FILE=/{CERTIFICATES}",
+        ],
+    }
+
+
+def is_kept(path: str) -> bool:
+    """Whether a file of a Debian package, by its path from the root, belongs into the image."""
+    parts = path.split("/")
+    if parts[:2] == ["usr", "bin"]:
+        return path == PROGRAM
+    if path.startswith(f"{STDLIB}/"):
+        return not _is_left_out_of_python(parts[3:])
+    if parts[:2] == ["usr", "share"]:
+        return _is_licence(parts[2:])
+    if len(parts) > 3 and parts[3] in {"gconv", "audit", "ossl-modules", "engines-3"}:  # of C libraries
+        return False
+    return not any(path == folder or path.startswith(f"{folder}/") for folder in _FOLDERS_LEFT_OUT)
+
+
+def _is_left_out_of_python(parts: list[str]) -> bool:
+    if parts[0] == "lib-dynload" and len(parts) > 1:
+        return parts[1].split(".")[0] in _EXTENSIONS_LEFT_OUT
+    return parts[0] in _MODULES_LEFT_OUT or "__pycache__" in parts
+
+
+def _is_licence(parts: list[str]) -> bool:
+    """Packages of one source may have a link to the documentation of one of them."""
+    return parts[0] == "common-licenses" or (
+        parts[0] == "doc" and (len(parts) == 2 or parts[-1] == "copyright")
+    )
+
+
+def is_dead_weight(path: str) -> bool:
+    """Whether a file of the dependencies, by path relative to their folder, is never used.
+
+    The ``kubernetes`` package has 70 MB of generated models and API classes, loaded one by one when asked
+    for. Only ccm/kube/transport.py imports the package, and asks for none. Their packages' ``__init__`` stay.
+    Notes of the installer (RECORD and the like) name this machine's paths.
+    """
+    parts = path.split("/")
+    if parts[0] == "bin" or {"tests", "test"} & set(parts[:-1]) or "__pycache__" in parts:
+        return True
+    if parts[0].endswith(".dist-info") and parts[-1] in {"RECORD", "INSTALLER", "REQUESTED"}:
+        return True
+    generated = parts[0] == "kubernetes" and ("models" in parts[:-1] or "api" in parts[:-1])
+    return (generated and parts[-1] != "__init__.py") or parts[-1].endswith(
+        (".pyi", ".pyx", ".pxd", ".c", ".h", ".lock")
+    )

@@ -1,0 +1,160 @@
+"""What an image is built from, read from the tree; and keys that change when any of it does."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from image import lockfile, recipe
+from image.errors import LockFileError
+from image.lockfile import Lock
+from image.platforms import PLATFORMS, Platform
+from image.tree import Entry, File, Tree
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The clone."""
+
+_SUFFIXES = {".py", ".json", ".yaml"}
+
+
+@dataclass(frozen=True)
+class Project:
+    """What ``pyproject.toml`` says of us."""
+
+    name: str
+    version: str
+    description: str
+    licence: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """What an image is built from.
+
+    Attributes:
+        lock: The Debian packages.
+        requirements: The Python packages, pinned with hashes.
+        application: Our own files, by path below their folder.
+        project: Name and version of ours.
+        builder: Changes when this package, or the library that compresses, does.
+        epoch: Time of every file, in seconds since 1970.
+    """
+
+    lock: Lock
+    requirements: bytes
+    application: Tree
+    project: Project
+    builder: str
+    epoch: int
+
+    @property
+    def python(self) -> str:
+        """Debian's version of Python, the same for all platforms: one compiles for all.
+
+        Raises:
+            LockFileError: They differ, or none is pinned.
+        """
+        versions = {
+            self.lock.version_of(f"python{recipe.PYTHON}-minimal", platform) for platform in PLATFORMS
+        }
+        if len(versions) > 1:
+            raise LockFileError(
+                f"the lock file has Python as {', '.join(sorted(versions))}; './dev lock' evens it"
+            )
+        return versions.pop()
+
+    def base_key(self, platform: Platform) -> str:
+        """Of a platform's lowest layer."""
+        return digest([self.builder, str(self.epoch), *map(repr, self.lock.of(platform))])
+
+    def dependencies_key(self, platform: Platform) -> str:
+        """Of a platform's Python packages, and the document that names both them and Debian's."""
+        return digest([self.base_key(platform), self.python, repr(self.project), self.requirements])
+
+    def application_key(self) -> str:
+        """Of our own files."""
+        parts = [part for path, entry in sorted(self.application.items()) for part in (path, repr(entry))]
+        return digest([self.builder, str(self.epoch), self.python, *parts])
+
+    def reference(self) -> str:
+        """Full name of the image. Its tag changes when anything in it does, so that a Deployment rolls."""
+        keys = [self.dependencies_key(platform) for platform in PLATFORMS]
+        whole = digest([*keys, self.application_key(), repr(recipe.settings()), repr(self.labels())])
+        return f"{recipe.REPOSITORY}:{whole}"
+
+    def labels(self) -> dict[str, str]:
+        """https://github.com/opencontainers/image-spec/blob/main/annotations.md."""
+        return {
+            "org.opencontainers.image.title": self.project.name,
+            "org.opencontainers.image.description": self.project.description,
+            "org.opencontainers.image.version": self.project.version,
+            "org.opencontainers.image.licenses": self.project.licence,
+        }
+
+
+def read_source(root: Path = ROOT, environment: Mapping[str, str] = os.environ) -> Source:
+    """Reads a tree.
+
+    Args:
+        root: The clone.
+        environment: SOURCE_DATE_EPOCH is heeded.
+
+    Raises:
+        LockFileError: The list of Debian packages can't be read.
+    """
+    pyproject = (root / "pyproject.toml").read_text()
+    project = tomllib.loads(pyproject)["project"]
+    return Source(
+        lock=lockfile.read(root / "image" / lockfile.PATH.name),
+        requirements=(root / "ccm/requirements.lock").read_bytes(),
+        application=package_files(root / "ccm") | distribution_files(pyproject),
+        project=Project(project["name"], project["version"], project["description"], project["license"]),
+        builder=digest(_builder(root / "image")),
+        epoch=int(environment.get("SOURCE_DATE_EPOCH") or recipe.DEFAULT_EPOCH),
+    )
+
+
+def package_files(package: Path) -> dict[str, Entry]:
+    """The files of a Python package that belong into an image, by path relative to the package's parent."""
+    return {
+        path.relative_to(package.parent).as_posix(): File(path.read_bytes())
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix in _SUFFIXES
+    }
+
+
+def distribution_files(pyproject: str) -> dict[str, Entry]:
+    """The installed package's metadata: its entry points name the clouds."""
+    project = tomllib.loads(pyproject)["project"]
+    folder = f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    groups = [
+        "\n".join([f"[{group}]", *(f"{name} = {target}" for name, target in entries.items())])
+        for group, entries in project.get("entry-points", {}).items()
+    ]
+    return {
+        f"{folder}/METADATA": File(metadata.encode()),
+        f"{folder}/entry_points.txt": File(("\n\n".join(groups) + "\n").encode()),
+    }
+
+
+def digest(parts: Iterable[str | bytes]) -> str:
+    """16 hexadecimal digits over the parts and the borders between them."""
+    total = hashlib.sha256()
+    for part in parts:
+        content = part.encode() if isinstance(part, str) else part
+        total.update(len(content).to_bytes(8, "big") + content)
+    return total.hexdigest()[:16]
+
+
+def _builder(folder: Path) -> Iterable[str | bytes]:
+    yield zstandard.__version__
+    for path in sorted(folder.glob("*.py")):
+        yield path.name
+        yield path.read_bytes()

@@ -1,0 +1,34 @@
+"""Programs that help to build, run with time limits and errors that say what they said."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+
+from image.errors import ToolError
+
+_TAIL_LINES = 15
+
+
+def run(what: str, command: Sequence[str], timeout: float, stdin: bytes = b"") -> bytes:
+    """Runs a program and returns what it wrote to standard output.
+
+    Args:
+        what: Names it in errors, as in "installing the dependencies".
+        command: Program and arguments; no shell.
+        timeout: Seconds.
+        stdin: What it reads.
+
+    Raises:
+        ToolError: With the last lines of what it complained of.
+    """
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"{what} took more than {timeout:.0f} s") from error
+    except FileNotFoundError as error:
+        raise ToolError(f"{what} failed: there is no program {command[0]}") from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").splitlines()[-_TAIL_LINES:]
+        raise ToolError(f"{what} failed with code {done.returncode}; its last lines:\n" + "\n".join(said))
+    return done.stdout

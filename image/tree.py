@@ -1,0 +1,44 @@
+"""Files of an image in memory: no file system's rights, times or letter cases get between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class File:
+    """A file's content, and whether it may be executed."""
+
+    content: bytes
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Link:
+    """A symbolic link to a path, as it stands in the link."""
+
+    target: str
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that is there even when nothing is in it. Those above a file need not be named."""
+
+    mode: int = 0o755
+
+
+Entry = File | Link | Folder
+Tree = Mapping[str, Entry]
+"""Entries by path from the root, without a slash at either end."""
+
+
+def below(prefix: str, tree: Tree) -> dict[str, Entry]:
+    """The same entries in a folder of another tree."""
+    return {f"{prefix}/{path}": entry for path, entry in tree.items()}
+
+
+def parents(path: str) -> list[str]:
+    """The folders above a path, outermost first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]

@@ -1,0 +1,104 @@
+"""``./dev lock``: move what is pinned on to its newest versions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+from uv import find_uv_bin
+
+from image import lockfile, recipe, resolve, tools
+from image.build import cache_folder
+from image.errors import ImageError, LockFileError, SignatureError
+from image.lockfile import Lock, Pin
+from image.mirror import open_mirror
+from sandbox.console import Steps
+from sandbox.errors import SandboxError
+from sandbox.site import Clone
+
+HELP = "move pinned packages on to their newest versions: Debian's in the CCM's image, and Python's"
+DEBIAN, PYTHON = "debian", "python"
+_SECONDS = 600.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which pins."""
+    parser.add_argument(
+        "what", nargs="*", choices=[[], DEBIAN, PYTHON], help=f"{DEBIAN}, {PYTHON}; default: both"
+    )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="of Python's keep what still fits: after a change of pyproject.toml",
+    )
+
+
+def run(clone: Clone, arguments: argparse.Namespace) -> int:
+    """Write the lock files anew, and say what changed in them."""
+    steps = Steps(Console())
+    wanted = arguments.what or (DEBIAN, PYTHON)
+    try:
+        if DEBIAN in wanted:
+            with steps.step("Debian packages of the CCM's image"):
+                changes = _lock_debian()
+            steps.note("\n".join(f"  {change}" for change in changes) or "  nothing new")
+        if PYTHON in wanted:
+            with steps.step("Python packages"):
+                lock_python(clone.root, keep=arguments.keep)
+            steps.note("  'git diff' shows what changed")
+    except ImageError as error:
+        raise SandboxError(str(error)) from error
+    return 0
+
+
+def _lock_debian() -> list[str]:
+    try:
+        before = lockfile.read()
+    except LockFileError:
+        before = Lock(recipe.SUITE, ())
+    after = resolve.newest_pins(open_mirror(cache_folder() / "packages"), resolve.gpgv())
+    older = resolve.gone_back(before, after)
+    if older:
+        names = ", ".join(f"{pin.name} {pin.version}" for pin in older)
+        raise SignatureError(
+            f"the mirror's packages are older than those that are pinned: {names}; nothing was changed. It "
+            "lags behind, or somebody wants old packages to be taken: ask another mirror"
+        )
+    lockfile.write(recipe.SUITE, after)
+    return differences(before.pins, after)
+
+
+def differences(before: Iterable[Pin], after: Iterable[Pin]) -> list[str]:
+    """What changed, one line a package and platform."""
+    old = {(pin.name, pin.architecture): pin.version for pin in before}
+    new = {(pin.name, pin.architecture): pin.version for pin in after}
+    return [
+        f"{name} ({architecture}): {old.get((name, architecture), 'new')} → "
+        f"{new.get((name, architecture), 'gone')}"
+        for name, architecture in sorted(old.keys() | new.keys())
+        if old.get((name, architecture)) != new.get((name, architecture))
+    ]
+
+
+def lock_python(root: Path, *, keep: bool) -> None:
+    """Writes the lock files of Python packages anew.
+
+    Args:
+        root: The clone.
+        keep: Whether versions stay where they still fit.
+
+    Raises:
+        ToolError: Uv failed.
+    """
+    common = [find_uv_bin(), "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header"]
+    common += ["--no-annotate", *([] if keep else ["--upgrade"])]
+    project, everything = str(root / "pyproject.toml"), str(root / "requirements.lock")
+    commands = [
+        [*common, project, "--all-extras", "--group", f"{project}:dev", "--output-file", everything],
+        # what the image installs: the same versions
+        [*common, project, "--constraint", everything, "--output-file", str(root / "ccm/requirements.lock")],
+    ]
+    for command in commands:
+        tools.run("locking Python packages", command, _SECONDS)

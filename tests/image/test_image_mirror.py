@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import hashlib
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from image import mirror
+from image.errors import ContentError, MirrorError, PackageGoneError
+from image.lockfile import Pin
+from image.mirror import Mirror, debian_roots, open_mirror, web_get
+
+CONTENT = b"a package"
+PIN = Pin("libc6", "arm64", "2.41-1", "pool/libc6.deb", hashlib.sha256(CONTENT).hexdigest(), 9)
+
+
+def of(files, tmp_path):
+    asked = []
+
+    def get(address):
+        asked.append(address)
+        return files.get(address)
+
+    return Mirror(("http://a/debian", "http://a/debian-security"), get, tmp_path / "packages"), asked
+
+
+def test_a_package_is_fetched_once(tmp_path):
+    place, asked = of({"http://a/debian-security/pool/libc6.deb": CONTENT}, tmp_path)
+    assert [place.package(PIN), place.package(PIN)] == [CONTENT, CONTENT]
+    assert asked == ["http://a/debian/pool/libc6.deb", "http://a/debian-security/pool/libc6.deb"]
+
+
+def test_a_spoilt_cache_is_fetched_anew(tmp_path):
+    place, asked = of({"http://a/debian/pool/libc6.deb": CONTENT}, tmp_path)
+    place.package(PIN)
+    (tmp_path / "packages" / PIN.sha256).write_bytes(b"half")
+    assert place.package(PIN) == CONTENT
+    assert len(asked) == 2
+
+
+def test_a_version_that_left_the_mirror_is_named_with_the_way_on(tmp_path):
+    place, _ = of({}, tmp_path)
+    with pytest.raises(PackageGoneError, match=r"no longer has libc6 2\.41-1 \(arm64\).*\./dev lock"):
+        place.package(PIN)
+
+
+def test_other_content_than_pinned_is_not_used(tmp_path):
+    place, _ = of({"http://a/debian/pool/libc6.deb": b"evil"}, tmp_path)
+    with pytest.raises(ContentError, match=f"{PIN.sha256} is pinned"):
+        place.package(PIN)
+    assert not (tmp_path / "packages").exists()
+
+
+def test_a_mirror_that_does_not_answer(tmp_path):
+    def get(_address):
+        raise ConnectionError("refused")
+
+    with pytest.raises(MirrorError, match=r"did not give http://a/debian/x: refused.*CCMFS_DEBIAN_MIRROR"):
+        Mirror(("http://a/debian",), get, tmp_path).index("x")
+
+
+def test_only_debians_own_archives_are_mirrors():
+    stanzas = """Types: deb
+# a comment
+URIs: http://mirror.example.org/debian/
+Suites: bookworm bookworm-updates
+Components: main
+
+Types: deb
+URIs: https://other.example.org/debian-security
+Suites: bookworm-security
+Components: main contrib
+
+Types: deb-src
+URIs: http://sources.example.org/debian
+Suites: bookworm
+Components: main
+
+Types: deb
+URIs: https://linux.example.com/debian
+Suites: bookworm
+Components: stable
+"""
+    assert [*debian_roots(stanzas)] == [
+        "http://mirror.example.org/debian",
+        "https://other.example.org/debian-security",
+    ]
+    lines = (
+        "deb [signed-by=/x.gpg] http://one.example.org/debian trixie main\n"
+        "# deb http://not.example.org/debian trixie main\n"
+        "deb http://ubuntu.example.org/ubuntu noble main\n"
+    )
+    assert [*debian_roots(lines)] == ["http://one.example.org/debian"]
+
+
+def test_the_environment_names_a_mirror(tmp_path):
+    found = open_mirror(tmp_path, {mirror.VARIABLE: "https://deb.example.org/debian/"})
+    assert found.roots == ("https://deb.example.org/debian", "https://deb.example.org/debian-security")
+
+
+def test_where_no_mirror_is_known_the_variable_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(mirror, "_roots_of_apt", lambda: iter(()))
+    with pytest.raises(MirrorError, match=r"apt has none.*CCMFS_DEBIAN_MIRROR"):
+        open_mirror(tmp_path, {})
+
+
+@pytest.fixture
+def web():
+    """Answers with the next of these statuses each time."""
+    statuses = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            status = statuses.pop(0)
+            self.send_response(status)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield statuses, f"http://127.0.0.1:{server.server_port}/x"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_server_in_trouble_is_asked_again(web):
+    statuses, address = web
+    statuses += [503, 500, 200]
+    pauses = []
+    assert web_get({}, pauses.append)(address) == b"ok"
+    assert pauses == sorted(pauses)
+    assert len(pauses) == 2
+    statuses += [404]
+    assert web_get({}, pauses.append)(address) is None
+
+
+def test_asking_has_an_end(web):
+    statuses, address = web
+    statuses += [503] * 9
+    with pytest.raises(OSError, match="503"):
+        web_get({}, lambda _: None)(address)
+    assert len(statuses) == 5

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import hashlib
+import lzma
+
+import pytest
+
+from image import recipe, resolve
+from image.errors import ContentError, LockFileError, SignatureError
+from image.lockfile import Lock, Pin
+from image.mirror import Mirror
+from image.platforms import PLATFORMS
+
+LIST = """Package: base
+Version: 1
+Depends: lib (>= 2) | other, left-out
+Pre-Depends: libc:any
+
+Package: lib
+Version: 1.9-1
+
+Package: lib
+Version: 1.10-1
+Depends: base
+
+Package: libc
+Version: 1
+"""
+
+
+def test_dependencies_come_along_in_their_newest_version():
+    chosen = resolve.closure(resolve.read_index([LIST]), ["base"], {"left-out"})
+    assert {name: package["Version"] for name, package in chosen.items()} == {
+        "base": "1",
+        "lib": "1.10-1",
+        "libc": "1",
+    }
+
+
+def test_the_newest_of_several_lists_wins():
+    newer = "Package: lib\nVersion: 1.10-1+deb13u1\n"
+    chosen = resolve.closure(resolve.read_index([LIST, newer]), ["lib"], {"left-out"})
+    assert chosen["lib"]["Version"] == "1.10-1+deb13u1"
+
+
+def test_a_package_that_debian_lacks():
+    with pytest.raises(LockFileError, match="no package left-out"):
+        resolve.closure(resolve.read_index([LIST]), ["base"], ())
+
+
+def test_pins_never_go_back():
+    def pin(name, version):
+        return Pin(name, "amd64", version, "p", "0", 1)
+
+    before = Lock("trixie", (pin("a", "1.10-1"), pin("b", "1:1-1")))
+    after = [pin("a", "1.9-1"), pin("b", "1:1-1"), pin("c", "1")]
+    assert resolve.gone_back(before, after) == [after[0]]
+
+
+def archive(tmp_path, spoil=""):
+    """A mirror of an archive with the image's roots, each list signed by a word."""
+    stanza = "Package: {}\nVersion: 1\nFilename: pool/{}.deb\nSHA256: 00\nSize: 5\n"
+    packages = lzma.compress("\n".join(stanza.format(name, name) for name in recipe.ROOTS).encode())
+    files = {}
+    for suite in ("trixie", "trixie-updates", "trixie-security"):
+        lines = []
+        for platform in PLATFORMS:
+            path = f"main/binary-{platform.name}/Packages.xz"
+            files[f"http://a/debian/dists/{suite}/{path}"] = packages + spoil.encode()
+            lines.append(f" {hashlib.sha256(packages).hexdigest()} {len(packages)} {path}\n")
+        release = "signed Suite: x\nSHA256:\n" + "".join(lines)
+        files[f"http://a/debian/dists/{suite}/InRelease"] = release.encode()
+    return Mirror(("http://a/debian",), files.get, tmp_path)
+
+
+def verify(signed):
+    if not signed.startswith(b"signed "):
+        raise SignatureError("not signed")
+    return signed.removeprefix(b"signed ")
+
+
+def test_pins_of_every_platform(tmp_path):
+    pins = resolve.newest_pins(archive(tmp_path), verify)
+    assert {pin.architecture for pin in pins} == {"amd64", "arm64"}
+    assert {pin.name for pin in pins} == {*recipe.ROOTS}
+    assert pins[0].size == 5
+
+
+def test_a_list_that_is_not_the_signed_one(tmp_path):
+    with pytest.raises(ContentError, match="list of packages of trixie"):
+        resolve.newest_pins(archive(tmp_path, spoil="x"), verify)
+
+
+def test_what_nobody_signed_is_not_believed(tmp_path):
+    def refuse(_signed):
+        raise SignatureError("not by Debian")
+
+    with pytest.raises(SignatureError):
+        resolve.newest_pins(archive(tmp_path), refuse)
+
+
+def test_debians_keys_did_not_sign_this():
+    if not any(path.is_file() for path in resolve.KEYRINGS):
+        pytest.skip("no keyring of Debian's here")
+    with pytest.raises(SignatureError, match="did not sign"):
+        resolve.gpgv()(b"-----BEGIN PGP SIGNED MESSAGE-----\n\nSuite: trixie\n")

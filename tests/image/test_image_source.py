@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from image import lockfile, recipe
+from image.errors import LockFileError
+from image.lockfile import Lock, Pin
+from image.platforms import AMD64, ARM64, PLATFORMS
+from image.source import Project, Source, digest, distribution_files, read_source
+from image.tree import File
+
+
+def pin(name, architecture="amd64", version="1"):
+    return Pin(name, architecture, version, f"pool/{name}.deb", "0" * 64, 7)
+
+
+PINS = tuple(
+    pin(name, platform.name) for platform in PLATFORMS for name in ("libc6", f"python{recipe.PYTHON}-minimal")
+)
+SOURCE = Source(
+    lock=Lock("trixie", PINS),
+    requirements=b"a==1",
+    application={"ccm/x.py": File(b"1")},
+    project=Project("p", "1", "what it is", "MIT"),
+    builder="b",
+    epoch=0,
+)
+
+
+def keys(source):
+    platforms = [(source.base_key(p), source.dependencies_key(p)) for p in PLATFORMS]
+    return {*(key for pair in platforms for key in pair), source.application_key(), source.reference()}
+
+
+def test_a_change_of_our_own_files_leaves_the_layers_below_alone():
+    other = replace(SOURCE, application={"ccm/x.py": File(b"2")})
+    assert keys(SOURCE) & keys(other) == {
+        key for p in PLATFORMS for key in (SOURCE.base_key(p), SOURCE.dependencies_key(p))
+    }
+
+
+def test_other_dependencies_leave_debian_and_our_own_files_alone():
+    other = replace(SOURCE, requirements=b"a==2")
+    assert keys(SOURCE) & keys(other) == {
+        *(SOURCE.base_key(p) for p in PLATFORMS),
+        SOURCE.application_key(),
+    }
+
+
+@pytest.mark.parametrize("change", [{"builder": "c"}, {"epoch": 1}])
+def test_another_way_of_building_is_another_image_throughout(change):
+    assert not keys(SOURCE) & keys(replace(SOURCE, **change))
+
+
+def test_a_package_of_one_platform_changes_the_image_for_all_but_not_the_layers_of_others():
+    changed = tuple(pin(p.name, "arm64", "2") if p == pin("libc6", "arm64") else p for p in PINS)
+    other = replace(SOURCE, lock=Lock("trixie", changed))
+    assert other.base_key(AMD64) == SOURCE.base_key(AMD64)
+    assert other.base_key(ARM64) != SOURCE.base_key(ARM64)
+    assert other.reference() != SOURCE.reference()
+
+
+def test_one_python_for_all_platforms():
+    changed = (pin(f"python{recipe.PYTHON}-minimal", "arm64", "2"), *PINS[:2])
+    with pytest.raises(LockFileError, match=r"has Python as 1, 2; '\./dev lock'"):
+        _ = replace(SOURCE, lock=Lock("trixie", changed)).python
+
+
+@given(parts=st.lists(st.binary(max_size=6), max_size=4), cut=st.integers(0, 6))
+def test_borders_between_parts_count(parts, cut):
+    moved = [parts[0][:cut], parts[0][cut:], *parts[1:]] if parts else [b""]
+    assert digest(parts) != digest(moved)
+
+
+def test_the_source_is_the_ccm_and_its_entry_points():
+    source = read_source(environment={"SOURCE_DATE_EPOCH": "7"})
+    assert source.epoch == 7
+    assert b"--hash=sha256:" in source.requirements
+    assert "ccm/__init__.py" in source.application
+    assert not any("__pycache__" in path or path.startswith("sandbox") for path in source.application)
+    (entry_points,) = [file for path, file in source.application.items() if path.endswith("entry_points.txt")]
+    assert b"[ccm.clouds]" in entry_points.content
+
+
+def test_metadata_of_a_distribution():
+    files = distribution_files('[project]\nname="a-b"\nversion="1"\n[project.entry-points."g"]\nx="m:f"')
+    assert files["a_b-1.dist-info/entry_points.txt"] == File(b"[g]\nx = m:f\n")
+    assert files["a_b-1.dist-info/METADATA"].content.startswith(b"Metadata-Version: 2.1\nName: a-b\n")
+
+
+def test_the_committed_lock_is_whole():
+    lock = lockfile.read()
+    assert lock.suite == recipe.SUITE
+    by_platform = [{one.name for one in lock.of(platform)} for platform in PLATFORMS]
+    assert by_platform[0] == by_platform[1] >= {*recipe.ROOTS}
+    assert not by_platform[0] & recipe.LEFT_OUT.keys()
+    assert read_source().python.startswith(f"{recipe.PYTHON}.")
+
+
+def test_a_lock_file_comes_back_as_it_was_written(tmp_path):
+    path = tmp_path / "debian.lock"
+    lockfile.write("trixie", reversed(PINS), path)
+    assert lockfile.read(path) == Lock("trixie", tuple(sorted(PINS)))
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"suite": "trixie", "packages": [{"name": "x"}]}'])
+def test_a_broken_lock_file_says_what_writes_it_anew(tmp_path, content):
+    path = tmp_path / "debian.lock"
+    path.write_text(content)
+    with pytest.raises(LockFileError, match=r"debian\.lock can't be read.*\./dev lock"):
+        lockfile.read(path)
