@@ -24,7 +24,7 @@ _HOW = f"""\
 #   1. kubectl -n kube-system create secret generic hcloud --from-file=token=FILE \\
 #        --from-literal=network=NAME-OR-ID \\
 #        --from-literal=cluster="$(kubectl get namespace kube-system -o jsonpath='{{.metadata.uid}}')"
-#   2. change the image below to where you published yours (ccm/Dockerfile builds it)
+#   2. change the image below to where you published yours (./dev image --push REGISTRY/NAME:TAG)
 #   3. change --cluster-cidr, if your Pods have another range
 """
 _FILES = {"deployment.yaml": ("workload.yaml", _HOW), "rbac.yaml": ("rbac.yaml", f"{_MADE}\n")}
