@@ -99,7 +99,9 @@ def parse(argv: list[str]) -> tuple[str, argparse.Namespace]:
     # Only the module of the command that was asked for is imported; all of them for help.
     for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
         module = _module(name)
-        module.add_arguments(commands.add_parser(name, help=module.HELP, description=module.HELP))
+        command = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(command)
     if not argv:
         parser.print_help(sys.stderr)
         parser.exit(MISUSED)

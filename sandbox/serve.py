@@ -21,7 +21,7 @@ from sandbox import daemon
 from sandbox.cloud.app import CONNECTIONS, create_app
 from sandbox.cloud.backend import Backend, RecordsBackend
 from sandbox.cloud.config import ActionMode, CloudConfig
-from sandbox.cloud.connections import KEEP_ALIVE_SECONDS, Tersely
+from sandbox.cloud.http.connections import KEEP_ALIVE_SECONDS, Tersely
 from sandbox.environment import MACHINES
 from sandbox.errors import SandboxError
 from sandbox.hollow.backend import HollowBackend, control_plane_directory

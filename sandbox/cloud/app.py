@@ -9,14 +9,15 @@ from random import Random, SystemRandom
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from sandbox.cloud import admin, console, metadata
-from sandbox.cloud.access import own_names_only, refusal
+from sandbox.cloud import metadata
+from sandbox.cloud.admin import calls, console
 from sandbox.cloud.backend import Backend
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import CloudConfig
-from sandbox.cloud.connections import Connections
-from sandbox.cloud.dispatch import PREFIX, Dispatcher
 from sandbox.cloud.errors import ApiError
+from sandbox.cloud.http.access import own_names_only, refusal
+from sandbox.cloud.http.connections import Connections
+from sandbox.cloud.http.dispatch import PREFIX, Dispatcher
 from sandbox.cloud.resources import discover
 
 CLOUD = web.AppKey("cloud", Cloud)
@@ -64,7 +65,7 @@ def create_app(
     app[CLOUD], app[CONNECTIONS] = cloud, connections
     app.router.add_route("*", PREFIX + "/{path:.*}", Dispatcher(cloud).handle)
     app.add_routes(metadata.routes(cloud))
-    app.add_routes(admin.routes(cloud))
+    app.add_routes(calls.routes(cloud))
 
     async def lifetime(_app: web.Application) -> AsyncIterator[None]:
         await cloud.start()

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from random import Random
 
-from sandbox.cloud.actions import Actions
-from sandbox.cloud.addresses import AddressPool
+from sandbox.cloud.actions.actions import Actions
+from sandbox.cloud.actions.durations import duration
+from sandbox.cloud.actions.events import announce
 from sandbox.cloud.backend import Backend
 from sandbox.cloud.config import LIMITS, ActionMode, CloudConfig
-from sandbox.cloud.durations import duration
 from sandbox.cloud.errors import LimitExceeded
-from sandbox.cloud.events import announce
-from sandbox.cloud.faults import Faults
-from sandbox.cloud.limiter import RateLimiter
-from sandbox.cloud.requests import RequestLog
-from sandbox.cloud.store import Store
-
-logger = logging.getLogger(__name__)
+from sandbox.cloud.state.addresses import AddressPool
+from sandbox.cloud.state.store import Store
+from sandbox.cloud.traffic.faults import Faults
+from sandbox.cloud.traffic.limiter import RateLimiter
+from sandbox.cloud.traffic.requests import RequestLog
 
 
 class Cloud:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
 
-from sandbox.cloud.registry import OPERATIONS, Operation
+from sandbox.cloud.api.registry import OPERATIONS, Operation
 from sandbox.cloud.resources import discover
 
 DEFAULT = Path("docs/reference/sandbox-api-coverage.md")

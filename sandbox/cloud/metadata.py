@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from sandbox.cloud.catalog import LOCATIONS
+from sandbox.cloud.api.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.resources.networks.routes import subnet_of
 from sandbox.cloud.resources.networks.state import Network

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from sandbox.cloud.access import own_names_only
 from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.http.access import own_names_only
 from sandbox.cloud.resources.robot_servers import RobotServer
 
 INTERVAL = 3600

@@ -14,10 +14,6 @@ from sandbox.site import Clone
 HELP = "run a comparison and print its table; without a name: list them"
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Everything after the name is the comparison's."""
-
-
 def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - it becomes the comparison
     """Run or list."""
     known = {path.stem: path for path in sorted((clone.root / "bench").glob("[a-z]*.py"))}

@@ -18,10 +18,6 @@ from sandbox.site import Site
 HELP = "rebuild the CCM from this tree and roll it out (a 'pulumi up' that changes only the image)"
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
-
-
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Roll out what the tree holds now."""
     steps = Steps(Console())

@@ -12,10 +12,6 @@ HELP = "tell what is there, what is missing and how to get it; changes nothing"
 MARKS = {"ok": "✓", "missing": "✗", "note": "•"}
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
-
-
 def run(clone: Clone, _arguments: argparse.Namespace) -> int:
     """Print the checks; 1 if something that is needed is missing."""
     checks = list(examine(clone))

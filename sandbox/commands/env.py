@@ -12,10 +12,6 @@ from sandbox.site import Site
 HELP = 'print exports for any other client; use as: eval "$(./dev env)"'
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
-
-
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Print the exports; who then types ``pulumi`` finds the settings of the stacks."""
     daemon.require(site)  # a shell evaluates what is printed: nothing, while there is nothing to reach

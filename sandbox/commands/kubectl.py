@@ -12,10 +12,6 @@ from sandbox.site import Site
 HELP = "kubectl with this environment's kubeconfig"
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Everything is kubectl's."""
-
-
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Become kubectl."""
     command = cluster.kubectl(site, built_toolchain(site), arguments.arguments)

@@ -16,10 +16,6 @@ from sandbox.site import Site
 HELP = "what the CCM would do now, without doing it"
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Everything is the plan's."""
-
-
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Become ``python -m ccm plan``."""
     hollow = daemon.require(site).backend == HOLLOW

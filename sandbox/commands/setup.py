@@ -14,10 +14,6 @@ from sandbox.site import Clone
 HELP = "install packages, build Kubernetes and the machine image (./dev up does this too)"
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
-
-
 def run(clone: Clone, _arguments: argparse.Namespace) -> int:
     """Do what is not done yet."""
     steps, choice = Steps(Console()), decide(AUTO, look(clone))

@@ -15,10 +15,6 @@ from sandbox.site import Site
 HELP = "show nodes, load balancers and what to type next"
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
-
-
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Print the overview."""
     daemon.require(site)

@@ -39,10 +39,6 @@ SLOW = ("-m", "slow", "-n", "3", "-q")
 REAL = {MACHINES: ("-m", "machines or cluster", "-q"), HOLLOW: ("-m", "cluster and not machines", "-q")}
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Everything after the layer is pytest's."""
-
-
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
     """Run what was asked for; stops at the first layer that fails."""
     if {"-h", "--help"} & set(arguments.arguments):

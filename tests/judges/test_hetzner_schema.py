@@ -26,8 +26,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from sandbox.cloud.api.registry import OPERATIONS, Operation
 from sandbox.cloud.coverage import emulated
-from sandbox.cloud.registry import OPERATIONS, Operation
 from sandbox.cloud.resources import discover
 
 EXAMPLES = 15

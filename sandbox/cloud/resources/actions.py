@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.actions import Action, action_wire
-from sandbox.cloud.call import Call
-from sandbox.cloud.collection import ACTION_SORTS
+from sandbox.cloud.actions.actions import Action, action_wire
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import ACTION_SORTS
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
-from sandbox.cloud.pagination import sort_entries
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.wire.pagination import sort_entries
+from sandbox.cloud.wire.reply import Reply
 
 _ANNOUNCEMENT = (
     "https://docs.hetzner.cloud/changelog"

@@ -6,12 +6,12 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import Catalog
-from sandbox.cloud.collection import listing
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.catalog import Catalog
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import listing
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.wire.reply import Reply
 
 
 @dataclass(frozen=True)

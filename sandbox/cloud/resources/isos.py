@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import Catalog
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.catalog import Catalog
 
 
 @dataclass(frozen=True)

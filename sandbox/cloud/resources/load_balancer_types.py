@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.cloud.catalog import EVERYWHERE, Catalog, traffic_prices
+from sandbox.cloud.api.catalog import EVERYWHERE, Catalog, traffic_prices
 
 
 @dataclass(frozen=True)

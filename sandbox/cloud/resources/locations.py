@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import LOCATIONS, Catalog
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.catalog import LOCATIONS, Catalog
+from sandbox.cloud.api.registry import operation
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.wire.reply import Reply
 
 _ANNOUNCEMENT = "https://docs.hetzner.cloud/changelog#2025-12-16-phasing-out-datacenters"
 

@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from sandbox.cloud.call import Call
+from sandbox.cloud.actions.events import reaction
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import Resource, created
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource, created
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.events import reaction
-from sandbox.cloud.records import Record, record
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.state.records import Record, record
+from sandbox.cloud.wire.reply import Reply
 
 MAXIMUM_SERVERS = 10
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import EVERYWHERE, VAT, money, price, traffic_prices
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.catalog import EVERYWHERE, VAT, money, price, traffic_prices
+from sandbox.cloud.api.registry import operation
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.server_types import SERVER_TYPES
+from sandbox.cloud.wire.reply import Reply
 
 
 @operation("GET", "/pricing")

@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, record
+from sandbox.cloud.state.records import Record, record
 
 
 @record

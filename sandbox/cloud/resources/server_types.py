@@ -6,8 +6,8 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import EUROPE, EVERYWHERE, LOCATIONS, Catalog, traffic_prices
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.catalog import EUROPE, EVERYWHERE, LOCATIONS, Catalog, traffic_prices
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, InvalidInput
 

@@ -7,13 +7,13 @@ import binascii
 import hashlib
 from typing import Any, ClassVar
 
-from sandbox.cloud.call import Call
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import Resource, created
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource, created
 from sandbox.cloud.errors import UniquenessError
-from sandbox.cloud.records import Record, record
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.state.records import Record, record
+from sandbox.cloud.wire.reply import Reply
 
 KEY_TYPES = frozenset(
     {

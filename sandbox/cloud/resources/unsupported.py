@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.call import Call
-from sandbox.cloud.collection import listing
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import Handler, add_operation
+from sandbox.cloud.api.resource import listing
 from sandbox.cloud.errors import ApiError, NotFound
-from sandbox.cloud.registry import Handler, add_operation
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.wire.reply import Reply
 
 MISSING = {"volumes": "volume", "floating_ips": "floating_ip", "zones": "zone"}
 

@@ -14,11 +14,12 @@ from cloud_emulator import OTHER_TOKEN, READ_TOKEN, TOKEN, Emulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox.cloud import access, admin
+from sandbox.cloud.admin import calls
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import RecordsBackend
 from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.errors import ApiError
+from sandbox.cloud.http import access
 
 GIVEN_OUT = "n" * 64
 OPEN = {("GET", "/_sandbox/health"), ("GET", "/_sandbox/console"), ("GET", "/")}
@@ -36,7 +37,7 @@ GUESTS = CloudConfig(tokens={TOKEN: "default"})
 def admin_calls(emulator: Emulator) -> list[tuple[str, str]]:
     """Every method and path that the admin calls answer, but those that need no token."""
     paths = [
-        (route.method, re.sub(r"\{id:.*?\}\}", "1", route.path)) for route in admin.routes(emulator.cloud)
+        (route.method, re.sub(r"\{id:.*?\}\}", "1", route.path)) for route in calls.routes(emulator.cloud)
     ]
     return [(method, path.replace("{state}", "off")) for method, path in paths if (method, path) not in OPEN]
 
@@ -198,7 +199,7 @@ FIELDS = re.findall(
     probability seed latency hold status code message after drop number name ip ipv6_net product dc
     """,
 )
-CALLS = [(method, re.sub(r"\{.*?\}\}?", "{}", path)) for method, path, _handler in admin._CALLS]
+CALLS = [(method, re.sub(r"\{.*?\}\}?", "{}", path)) for method, path, _handler in calls._CALLS]
 
 
 @settings(max_examples=60, deadline=None)
@@ -220,7 +221,7 @@ def test_no_admin_call_is_a_bug(script):
         app = create_app(GUESTS, RecordsBackend())
         async with TestClient(TestServer(app), headers={"Authorization": f"Bearer {TOKEN}"}) as client:
             for (method, path), text, body, query in script:
-                url = admin.PREFIX + path.replace("{}", text)
+                url = calls.PREFIX + path.replace("{}", text)
                 async with client.request(method, url, params=query, json=body) as response:
                     assert response.status < 500, (method, url, body, await response.text())
                     assert await response.json() is not None

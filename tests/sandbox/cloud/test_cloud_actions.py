@@ -8,12 +8,12 @@ import pytest
 from cloud_emulator import OTHER_TOKEN, Emulator, Gate, Start
 from multidict import MultiDict
 
-from sandbox.cloud.actions import Action
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.durations import duration
+from sandbox.cloud.api.call import Call
 from sandbox.cloud.backend import RecordsBackend
-from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import CloudConfig
-from sandbox.cloud.durations import duration
 from sandbox.cloud.resources import discover
 from sandbox.cloud.resources.servers.create import create
 

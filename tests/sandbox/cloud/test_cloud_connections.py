@@ -12,13 +12,19 @@ from cloud_emulator import TOKEN
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.cloud import connections
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import RecordsBackend
-from sandbox.cloud.body import read_json
 from sandbox.cloud.config import CloudConfig
-from sandbox.cloud.connections import FIRST_REQUEST_SECONDS, MOST_CONNECTIONS, Connections, Tersely, to_close
 from sandbox.cloud.errors import ApiError
+from sandbox.cloud.http import connections
+from sandbox.cloud.http.body import read_json
+from sandbox.cloud.http.connections import (
+    FIRST_REQUEST_SECONDS,
+    MOST_CONNECTIONS,
+    Connections,
+    Tersely,
+    to_close,
+)
 
 moments = st.floats(0, 1000)
 

@@ -6,10 +6,10 @@ import pytest
 from cloud_openapi import NEWER, ROOT, description
 
 from sandbox.cloud import coverage
-from sandbox.cloud.records import RECORDS
-from sandbox.cloud.registry import OPERATIONS, Operation
+from sandbox.cloud.api.registry import OPERATIONS, Operation
+from sandbox.cloud.http.router import Router
 from sandbox.cloud.resources import discover
-from sandbox.cloud.router import Router
+from sandbox.cloud.state.records import RECORDS
 
 
 def test_the_page_is_up_to_date():

@@ -9,7 +9,7 @@ from cloud_emulator import Emulator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.cloud.faults import Faults
+from sandbox.cloud.traffic.faults import Faults
 
 GROUP = {"name": "g", "type": "spread"}
 

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from multidict import MultiDict
 from test_cloud_invariants import PRELUDE, perform
 
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import OPERATIONS
 from sandbox.cloud.backend import RecordsBackend
-from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import CloudConfig
-from sandbox.cloud.dispatch import error_reply
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.records import RECORDS
-from sandbox.cloud.registry import OPERATIONS
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.http.dispatch import error_reply
+from sandbox.cloud.http.router import Router
 from sandbox.cloud.resources import discover
-from sandbox.cloud.router import Router
+from sandbox.cloud.state.records import RECORDS
+from sandbox.cloud.wire.reply import Reply
 
 discover()
 NAMES = re.findall(

@@ -7,7 +7,7 @@ import pytest
 from cloud_emulator import OTHER_TOKEN, READ_TOKEN, TOKEN, Emulator, Start
 from cloud_openapi import description
 
-from sandbox.cloud.limiter import RateLimiter
+from sandbox.cloud.traffic.limiter import RateLimiter
 
 
 def test_the_official_description_is_at_hand():

@@ -15,15 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import MultiDict
 
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import OPERATIONS
 from sandbox.cloud.backend import BackendError, RecordsBackend
-from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import CloudConfig
-from sandbox.cloud.dispatch import error_reply
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.records import RECORDS
-from sandbox.cloud.registry import OPERATIONS
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.http.dispatch import error_reply
+from sandbox.cloud.http.router import Router
 from sandbox.cloud.resources import discover
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.firewalls.state import Firewall
@@ -32,8 +31,9 @@ from sandbox.cloud.resources.networks.state import Network, members
 from sandbox.cloud.resources.placement_groups import PlacementGroup
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp
 from sandbox.cloud.resources.servers.state import Server
-from sandbox.cloud.router import Router
-from sandbox.cloud.store import Store
+from sandbox.cloud.state.records import RECORDS
+from sandbox.cloud.state.store import Store
+from sandbox.cloud.wire.reply import Reply
 
 FIRST = {
     kind.KIND: kind.FIRST_ID for kind in (Server, Network, LoadBalancer, PlacementGroup, Firewall, PrimaryIp)

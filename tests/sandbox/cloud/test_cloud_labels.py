@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.cloud.errors import InvalidInput
-from sandbox.cloud.labels import is_key, is_value, label_problems, parse_selector
+from sandbox.cloud.wire.labels import is_key, is_value, label_problems, parse_selector
 
 names = st.from_regex(r"[a-z]([-a-z0-9_.]{0,8}[a-z0-9])?", fullmatch=True).filter(
     lambda n: n not in {"in", "notin"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.cloud.errors import InvalidInput
-from sandbox.cloud.pagination import read_page, sort_entries
+from sandbox.cloud.wire.pagination import read_page, sort_entries
 
 
 @dataclass(frozen=True)

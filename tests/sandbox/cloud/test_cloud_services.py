@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.cloud.errors import ApiError, InvalidInput
-from sandbox.cloud.fields import Fields
 from sandbox.cloud.resources.load_balancers.services import check_ports, ports_of, read_service
+from sandbox.cloud.wire.fields import Fields
 
 ports = st.integers(1, 65535)
 json_values = st.recursive(

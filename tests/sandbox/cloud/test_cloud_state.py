@@ -13,7 +13,7 @@ from cloud_emulator import TOKEN, Emulator, Gate, Start
 from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.errors import StateFileError
 from sandbox.cloud.resources import discover
-from sandbox.cloud.store import Store
+from sandbox.cloud.state.store import Store
 
 
 async def test_the_state_survives_a_restart(start: Start, state_file: Path):

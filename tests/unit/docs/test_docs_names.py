@@ -16,8 +16,8 @@ from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.plan_command import read_command_line
 from infra.k3s import Addresses, server_flags
 from sandbox.__main__ import parse
-from sandbox.cloud.admin import _CALLS
-from sandbox.cloud.faults import FaultRule
+from sandbox.cloud.admin.calls import _CALLS
+from sandbox.cloud.traffic.faults import FaultRule
 from sandbox.kubernetes.k3s.flags import FLAGS as STAND_IN_FLAGS
 
 TREE = Path(__file__).parents[3]

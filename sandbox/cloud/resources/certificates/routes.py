@@ -8,18 +8,18 @@ from typing import Any
 
 from cryptography import x509
 
-from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import effect, undo
+from sandbox.cloud.actions.events import announce
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import Resource, created
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource, created
-from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.events import announce
-from sandbox.cloud.fields import Fields
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.certificates.pem import facts, fits, issue, read
 from sandbox.cloud.resources.certificates.state import Certificate, certificate_wire, users
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.reply import Reply
 
 
 def check_unused(cloud: Cloud, certificate: Certificate) -> None:
@@ -123,10 +123,9 @@ async def fail(cloud: Cloud, certificate: Certificate, action: Action) -> None:
     cloud.store.put(certificate)
 
 
-@operation("POST", "/certificates/{id}/actions/retry")
-async def retry(call: Call) -> Reply:
+@CERTIFICATES.action("retry")
+async def retry(call: Call, certificate: Certificate, _fields: Fields) -> Reply:
     """Order a managed certificate again after a failure."""
-    certificate = call.get_free(Certificate)
     if certificate.type != "managed":
         raise ApiError("unsupported_error", "only managed certificates can be retried")
     if certificate.issuance != "failed":

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, record, timestamp
+from sandbox.cloud.state.records import Record, record, timestamp
 
 
 @record

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.events import reaction
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import Resource, created
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource, created
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.events import reaction
-from sandbox.cloud.fields import Fields
-from sandbox.cloud.labels import parse_selector
-from sandbox.cloud.records import Record, Reference
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.firewalls.rules import read_rules
 from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire
 from sandbox.cloud.resources.servers.state import Server, selected
+from sandbox.cloud.state.records import Record, Reference
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.labels import parse_selector
+from sandbox.cloud.wire.reply import Reply
 
 MAXIMUM_PER_SERVER = 5
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ipaddress import ip_network
 from typing import Any
 
-from sandbox.cloud.fields import Fields
+from sandbox.cloud.wire.fields import Fields
 
 MAXIMUM_RULES = 50
 MAXIMUM_RANGES = 100

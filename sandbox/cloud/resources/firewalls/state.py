@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.labels import parse_selector
-from sandbox.cloud.records import Record, record
 from sandbox.cloud.resources.servers.state import FIREWALLS_OF, Server, selected
+from sandbox.cloud.state.records import Record, record
+from sandbox.cloud.wire.labels import parse_selector
 
 
 @record

@@ -6,23 +6,23 @@ from typing import Any
 
 import msgspec
 
-from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import LOCATIONS
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import effect, undo
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.create import ALGORITHMS, check_services, check_target_count
 from sandbox.cloud.resources.load_balancers.services import find_service, read_service
-from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of
+from sandbox.cloud.resources.load_balancers.state import LOAD_BALANCERS, LoadBalancer, certificates_of
 from sandbox.cloud.resources.load_balancers.sync import apply
 from sandbox.cloud.resources.load_balancers.targets import check_target, read_target
 from sandbox.cloud.resources.networks.attaching import new_attachment, open_network
 from sandbox.cloud.resources.primary_ips.routes import read_dns_ptr
 from sandbox.cloud.resources.primary_ips.state import default_name
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.reply import Reply
 
 
 @effect("change_load_balancer", LoadBalancer)
@@ -47,10 +47,9 @@ async def _change(call: Call, command: str, balancer: LoadBalancer, **values: An
     return await call.act(command, balancer, effect="change_load_balancer", **msgspec.to_builtins(values))
 
 
-@operation("POST", "/load_balancers/{id}/actions/add_service")
-async def add_service(call: Call) -> Reply:
+@LOAD_BALANCERS.action("add_service")
+async def add_service(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     """Listen on one more port."""
-    balancer, fields = call.get_free(LoadBalancer), call.fields()
     service = read_service(fields)
     fields.check()
     services = [*balancer.services, service]
@@ -58,10 +57,9 @@ async def add_service(call: Call) -> Reply:
     return await _change(call, "add_service", balancer, services=services)
 
 
-@operation("POST", "/load_balancers/{id}/actions/update_service")
-async def update_service(call: Call) -> Reply:
+@LOAD_BALANCERS.action("update_service")
+async def update_service(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     """Change the service on a port; what the request leaves out stays."""
-    balancer, fields = call.get_free(LoadBalancer), call.fields()
     present = find_service(balancer.services, fields.number("listen_port"))
     service = read_service(fields, present)
     fields.check()
@@ -70,10 +68,9 @@ async def update_service(call: Call) -> Reply:
     return await _change(call, "update_service", balancer, services=services)
 
 
-@operation("POST", "/load_balancers/{id}/actions/delete_service")
-async def delete_service(call: Call) -> Reply:
+@LOAD_BALANCERS.action("delete_service")
+async def delete_service(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     """Stop listening on a port."""
-    balancer, fields = call.get_free(LoadBalancer), call.fields()
     listen_port = fields.number("listen_port", required=True)
     fields.check()
     gone = find_service(balancer.services, listen_port)
@@ -81,10 +78,9 @@ async def delete_service(call: Call) -> Reply:
     return await _change(call, "delete_service", balancer, services=services)
 
 
-@operation("POST", "/load_balancers/{id}/actions/add_target")
-async def add_target(call: Call) -> Reply:
+@LOAD_BALANCERS.action("add_target")
+async def add_target(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     """Send traffic to one more server, label or address."""
-    balancer, fields = call.get_free(LoadBalancer), call.fields()
     target = read_target(fields)
     fields.check()
     check_target(call, target, balancer)
@@ -92,10 +88,9 @@ async def add_target(call: Call) -> Reply:
     return await _change(call, "add_target", balancer, targets=[*balancer.targets, target])
 
 
-@operation("POST", "/load_balancers/{id}/actions/remove_target")
-async def remove_target(call: Call) -> Reply:
+@LOAD_BALANCERS.action("remove_target")
+async def remove_target(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     """Send no more traffic to a target."""
-    balancer, fields = call.get_free(LoadBalancer), call.fields()
     target = read_target(fields)
     fields.check()
     targets = [other for other in balancer.targets if not other.same(target)]
@@ -104,10 +99,9 @@ async def remove_target(call: Call) -> Reply:
     return await _change(call, "remove_target", balancer, targets=targets)
 
 
-@operation("POST", "/load_balancers/{id}/actions/attach_to_network")
-async def attach(call: Call) -> Reply:
+@LOAD_BALANCERS.action("attach_to_network")
+async def attach(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     """Attach to a network; it can be in one only."""
-    balancer, fields = call.get_free(LoadBalancer), call.fields()
     identity = fields.number("network", required=True)
     ip, ip_range = fields.address("ip"), fields.network("ip_range")
     fields.check()
@@ -123,10 +117,9 @@ async def attach(call: Call) -> Reply:
     )
 
 
-@operation("POST", "/load_balancers/{id}/actions/detach_from_network")
-async def detach(call: Call) -> Reply:
+@LOAD_BALANCERS.action("detach_from_network")
+async def detach(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     """Leave the network; targets with private addresses get no more traffic."""
-    balancer, fields = call.get_free(LoadBalancer), call.fields()
     identity = fields.number("network", required=True)
     fields.check()
     if balancer.network != identity:
@@ -136,19 +129,17 @@ async def detach(call: Call) -> Reply:
     return await _change(call, "detach_from_network", balancer, attachments=[])
 
 
-@operation("POST", "/load_balancers/{id}/actions/change_algorithm")
-async def change_algorithm(call: Call) -> Reply:
+@LOAD_BALANCERS.action("change_algorithm")
+async def change_algorithm(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     """Distribute traffic in another way."""
-    balancer, fields = call.get_free(LoadBalancer), call.fields()
     algorithm = fields.choice("type", ALGORITHMS, required=True)
     fields.check()
     return await _change(call, "change_algorithm", balancer, algorithm=algorithm)
 
 
-@operation("POST", "/load_balancers/{id}/actions/change_type")
-async def change_type(call: Call) -> Reply:
+@LOAD_BALANCERS.action("change_type")
+async def change_type(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     """Become larger or smaller, as far as what is there fits."""
-    balancer, fields = call.get_free(LoadBalancer), call.fields()
     name = fields.reference("load_balancer_type", required=True)
     fields.check()
     kind = LOAD_BALANCER_TYPES.find(name)
@@ -164,16 +155,15 @@ async def change_type(call: Call) -> Reply:
     return await _change(call, "change_load_balancer_type", balancer, type=kind.name)
 
 
-@operation("POST", "/load_balancers/{id}/actions/enable_public_interface")
-async def enable_public_interface(call: Call) -> Reply:
+@LOAD_BALANCERS.action("enable_public_interface")
+async def enable_public_interface(call: Call, balancer: LoadBalancer, _fields: Fields) -> Reply:
     """Answer on the public addresses."""
-    return await _change(call, "enable_public_interface", call.get_free(LoadBalancer), public_enabled=True)
+    return await _change(call, "enable_public_interface", balancer, public_enabled=True)
 
 
-@operation("POST", "/load_balancers/{id}/actions/disable_public_interface")
-async def disable_public_interface(call: Call) -> Reply:
+@LOAD_BALANCERS.action("disable_public_interface")
+async def disable_public_interface(call: Call, balancer: LoadBalancer, _fields: Fields) -> Reply:
     """Answer on the private address only."""
-    balancer = call.get_free(LoadBalancer)
     if not balancer.attachments:
         raise ApiError("load_balancer_not_attached_to_network", "load balancer is not attached to a network")
     if any(not target.use_private_ip for target in balancer.targets if target.type != "ip"):
@@ -182,10 +172,9 @@ async def disable_public_interface(call: Call) -> Reply:
     return await _change(call, "disable_public_interface", balancer, public_enabled=False)
 
 
-@operation("POST", "/load_balancers/{id}/actions/change_dns_ptr")
-async def change_dns_ptr(call: Call) -> Reply:
+@LOAD_BALANCERS.action("change_dns_ptr")
+async def change_dns_ptr(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     """Set or reset the reverse name of one of its addresses."""
-    balancer, fields = call.get_free(LoadBalancer), call.fields()
     ip, name = read_dns_ptr(fields, {balancer.ipv4, balancer.ipv6})
     fields.check()
     names = {key: value for key, value in balancer.dns_ptr.items() if key != ip}
@@ -194,10 +183,9 @@ async def change_dns_ptr(call: Call) -> Reply:
     return await _change(call, "change_dns_ptr", balancer, dns_ptr={**names, ip: name} if name else names)
 
 
-@operation("POST", "/load_balancers/{id}/actions/change_protection")
-async def change_protection(call: Call) -> Reply:
+@LOAD_BALANCERS.action("change_protection")
+async def change_protection(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     """Protect against deletion, or not."""
-    balancer, fields = call.get_free(LoadBalancer), call.fields()
     wanted = fields.flag("delete", balancer.protected)
     fields.check()
     return await _change(call, "change_protection", balancer, protected=wanted)

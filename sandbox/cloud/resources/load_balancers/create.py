@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.actions import Action
-from sandbox.cloud.addresses import first_host
-from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import LOCATIONS, NETWORK_ZONES
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import effect, undo
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.catalog import LOCATIONS, NETWORK_ZONES
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import created
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import created
-from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import LimitExceeded
-from sandbox.cloud.fields import Fields
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.services import check_ports, read_service
@@ -22,6 +19,9 @@ from sandbox.cloud.resources.load_balancers.targets import check_target, read_ta
 from sandbox.cloud.resources.locations import LOCATION_CATALOG
 from sandbox.cloud.resources.networks.attaching import new_attachment, open_network
 from sandbox.cloud.resources.primary_ips.state import default_name
+from sandbox.cloud.state.addresses import first_host
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.reply import Reply
 
 ALGORITHMS = ("round_robin", "least_connections")
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import removal
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.metrics import flat_metrics
+from sandbox.cloud.api.registry import operation
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.effects import removal
 from sandbox.cloud.errors import Protected
-from sandbox.cloud.metrics import flat_metrics
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer
+from sandbox.cloud.wire.reply import Reply
 
 SERIES = {
     "open_connections": ("open_connections",),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandbox.cloud.errors import ApiError, InvalidInput
-from sandbox.cloud.fields import Fields
+from sandbox.cloud.wire.fields import Fields
 
 PROTOCOLS = ("tcp", "http", "https")
 DEFAULT_LISTEN_PORT = {"tcp": 0, "http": 80, "https": 443}

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from sandbox.cloud.catalog import LOCATIONS
+from sandbox.cloud.api.catalog import LOCATIONS
+from sandbox.cloud.api.resource import Resource
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource
-from sandbox.cloud.records import index, record
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.resolve import Target, health_of, selected_servers
 from sandbox.cloud.resources.networks.state import Holder, addresses_of, networks_of
+from sandbox.cloud.state.records import index, record
 
 INCLUDED_TRAFFIC = 20 * 1024**4
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+from sandbox.cloud.actions.events import reaction
 from sandbox.cloud.backend import (
     BackendError,
     HealthCheck,
@@ -14,7 +15,6 @@ from sandbox.cloud.backend import (
     LoadBalancerTarget,
 )
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.events import reaction
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
 from sandbox.cloud.resources.load_balancers.resolve import selected_servers
@@ -22,7 +22,7 @@ from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certifica
 from sandbox.cloud.resources.networks.state import Network
 from sandbox.cloud.resources.servers.state import Server
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 def load_balancer_spec(cloud: Cloud, balancer: LoadBalancer) -> LoadBalancerSpec:
@@ -108,7 +108,7 @@ async def _apply_all(cloud: Cloud) -> None:
         try:
             await apply(cloud, balancer)
         except BackendError as error:
-            logger.warning("load balancer %d %s could not follow: %s", balancer.id, balancer.name, error)
+            log.warning("load balancer %d %s could not follow: %s", balancer.id, balancer.name, error)
 
 
 @reaction("server_changed")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
 
-from sandbox.cloud.call import Call
+from sandbox.cloud.actions.events import reaction
+from sandbox.cloud.api.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.events import reaction
-from sandbox.cloud.fields import Fields
-from sandbox.cloud.labels import parse_selector
 from sandbox.cloud.resources.load_balancers.resolve import Target
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer
 from sandbox.cloud.resources.networks.addressing import is_private
 from sandbox.cloud.resources.networks.state import Network
 from sandbox.cloud.resources.robot_servers import robot_addresses
 from sandbox.cloud.resources.servers.state import Server
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.labels import parse_selector
 
 
 def read_target(fields: Fields) -> Target:

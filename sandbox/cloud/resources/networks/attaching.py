@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network
 
-from sandbox.cloud.call import Call
+from sandbox.cloud.api.call import Call
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, Conflict
-from sandbox.cloud.fields import Fields
 from sandbox.cloud.resources.networks.addressing import choose_address, is_usable
 from sandbox.cloud.resources.networks.state import Attachment, Network
+from sandbox.cloud.wire.fields import Fields
 
 MAXIMUM_NETWORKS = 3
 

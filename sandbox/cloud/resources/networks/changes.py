@@ -7,16 +7,16 @@ from ipaddress import IPv4Network
 
 import msgspec
 
-from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import effect
+from sandbox.cloud.api.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import ApiError, InvalidInput
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.networks.addressing import range_problem
-from sandbox.cloud.resources.networks.routes import read_route, read_subnet
+from sandbox.cloud.resources.networks.routes import NETWORKS, read_route, read_subnet
 from sandbox.cloud.resources.networks.state import Network, NetworkRoute, Subnet, members, network_spec
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.reply import Reply
 
 
 @effect("change_network", Network)
@@ -51,19 +51,17 @@ async def _change(
     return await call.act(command, network, effect="change_network", **arguments)
 
 
-@operation("POST", "/networks/{id}/actions/add_subnet")
-async def add_subnet(call: Call) -> Reply:
+@NETWORKS.action("add_subnet")
+async def add_subnet(call: Call, network: Network, fields: Fields) -> Reply:
     """Add a subnet; the first free /24 if no range is given."""
-    network = call.get_free(Network)
     call.cloud.check_limit("network_subnets", len(network.subnets))
-    subnet = read_subnet(call.cloud, call.fields(), network)
+    subnet = read_subnet(call.cloud, fields, network)
     return await _change(call, "add_subnet", network, subnets=[*network.subnets, subnet])
 
 
-@operation("POST", "/networks/{id}/actions/delete_subnet")
-async def delete_subnet(call: Call) -> Reply:
+@NETWORKS.action("delete_subnet")
+async def delete_subnet(call: Call, network: Network, fields: Fields) -> Reply:
     """Remove a subnet that nothing is attached to."""
-    network, fields = call.get_free(Network), call.fields()
     ip_range = fields.network("ip_range", required=True)
     fields.check()
     subnet = next((s for s in network.subnets if s.ip_range == str(ip_range)), None)
@@ -79,19 +77,17 @@ async def delete_subnet(call: Call) -> Reply:
     return await _change(call, "delete_subnet", network, subnets=[s for s in network.subnets if s != subnet])
 
 
-@operation("POST", "/networks/{id}/actions/add_route")
-async def add_route(call: Call) -> Reply:
+@NETWORKS.action("add_route")
+async def add_route(call: Call, network: Network, fields: Fields) -> Reply:
     """Add a route."""
-    network = call.get_free(Network)
     call.cloud.check_limit("network_routes", len(network.routes))
-    route = read_route(call.fields(), network)
+    route = read_route(fields, network)
     return await _change(call, "add_route", network, routes=[*network.routes, route])
 
 
-@operation("POST", "/networks/{id}/actions/delete_route")
-async def delete_route(call: Call) -> Reply:
+@NETWORKS.action("delete_route")
+async def delete_route(call: Call, network: Network, fields: Fields) -> Reply:
     """Remove a route."""
-    network, fields = call.get_free(Network), call.fields()
     destination = fields.network("destination", required=True)
     gateway = fields.address("gateway", required=True)
     fields.check()
@@ -103,10 +99,9 @@ async def delete_route(call: Call) -> Reply:
     return await _change(call, "delete_route", network, routes=[r for r in network.routes if r != route])
 
 
-@operation("POST", "/networks/{id}/actions/change_ip_range")
-async def change_ip_range(call: Call) -> Reply:
+@NETWORKS.action("change_ip_range")
+async def change_ip_range(call: Call, network: Network, fields: Fields) -> Reply:
     """Extend the range at its end."""
-    network, fields = call.get_free(Network), call.fields()
     wanted, present = fields.network("ip_range", required=True), IPv4Network(network.ip_range)
     fields.check()
     if wanted is None or wanted.network_address != present.network_address or not wanted.supernet_of(present):
@@ -116,10 +111,9 @@ async def change_ip_range(call: Call) -> Reply:
     return await _change(call, "change_ip_range", network, ip_range=str(wanted))
 
 
-@operation("POST", "/networks/{id}/actions/change_protection")
-async def change_protection(call: Call) -> Reply:
+@NETWORKS.action("change_protection")
+async def change_protection(call: Call, network: Network, fields: Fields) -> Reply:
     """Protect against deletion, or not."""
-    network, fields = call.get_free(Network), call.fields()
     network.protected = fields.flag("delete", network.protected)
     fields.check()
     call.cloud.store.put(network)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from typing import Any
 
+from sandbox.cloud.actions.events import announce
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.catalog import NETWORK_ZONES
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import Resource, created, listing
 from sandbox.cloud.backend import BackendError
-from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import NETWORK_ZONES
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource, created, listing
 from sandbox.cloud.errors import ApiError, InvalidInput, Protected
-from sandbox.cloud.events import announce
-from sandbox.cloud.fields import Fields
-from sandbox.cloud.pagination import sort_entries
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.networks.addressing import (
     free_subnet,
     range_problem,
@@ -31,6 +28,9 @@ from sandbox.cloud.resources.networks.state import (
     network_spec,
     network_wire,
 )
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.pagination import sort_entries
+from sandbox.cloud.wire.reply import Reply
 
 NETWORKS = Resource(
     "networks", Network, network_wire, flags=("expose_routes_to_vswitch",), put_conflicts=True

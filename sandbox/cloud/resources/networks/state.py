@@ -9,8 +9,8 @@ import msgspec
 
 from sandbox.cloud.backend import NetworkSpec, Route
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, record
-from sandbox.cloud.store import Store
+from sandbox.cloud.state.records import Record, record
+from sandbox.cloud.state.store import Store
 
 
 class Subnet(msgspec.Struct, frozen=True):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
-from sandbox.cloud.call import Call
+from sandbox.cloud.actions.events import reaction
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import Resource
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource
 from sandbox.cloud.errors import ApiError, Protected
-from sandbox.cloud.events import reaction
-from sandbox.cloud.fields import Fields
-from sandbox.cloud.records import Record
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp, primary_ip_wire, set_name
+from sandbox.cloud.state.records import Record
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.reply import Reply
 
 
 def check_unassigned(cloud: Cloud, ip: PrimaryIp) -> None:

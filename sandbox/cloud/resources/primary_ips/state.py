@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from sandbox.cloud.catalog import LOCATIONS
+from sandbox.cloud.api.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.records import Record, index, record
+from sandbox.cloud.state.records import Record, index, record
 
 
 @record

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import effect
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import created
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import created
-from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import ApiError, Protected
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.images import find_image
 from sandbox.cloud.resources.isos import ISOS
 from sandbox.cloud.resources.networks.state import Network, network_spec
@@ -20,7 +19,9 @@ from sandbox.cloud.resources.server_types import SERVER_TYPES, check_available
 from sandbox.cloud.resources.servers.create import LARGEST_USER_DATA, new_password
 from sandbox.cloud.resources.servers.networks import open_network_of
 from sandbox.cloud.resources.servers.power import power_off, power_on, set_status
-from sandbox.cloud.resources.servers.state import Server, address, interface, server_spec
+from sandbox.cloud.resources.servers.state import SERVERS, Server, address, interface, server_spec
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.reply import Reply
 
 BACKUP_WINDOW = "22-02"
 
@@ -36,10 +37,9 @@ def _stopped(server: Server) -> None:
         raise ApiError("server_not_stopped", "the action requires a stopped server")
 
 
-@operation("POST", "/servers/{id}/actions/change_protection")
-async def change_protection(call: Call) -> Reply:
+@SERVERS.action("change_protection")
+async def change_protection(call: Call, server: Server, fields: Fields) -> Reply:
     """Protect against deletion and rebuild together, as Hetzner demands."""
-    server, fields = call.get_free(Server), call.fields()
     delete = fields.flag("delete", server.delete_protected)
     rebuild = fields.flag("rebuild", server.rebuild_protected)
     if delete != rebuild:
@@ -49,10 +49,9 @@ async def change_protection(call: Call) -> Reply:
     return await _done(call, "change_protection", server)
 
 
-@operation("POST", "/servers/{id}/actions/change_dns_ptr")
-async def change_dns_ptr(call: Call) -> Reply:
+@SERVERS.action("change_dns_ptr")
+async def change_dns_ptr(call: Call, server: Server, fields: Fields) -> Reply:
     """Set or reset the reverse name of one of its addresses."""
-    server, fields = call.get_free(Server), call.fields()
     addresses = [ip for ip in (address(call.cloud, server.ipv4), address(call.cloud, server.ipv6)) if ip]
     text, name = read_dns_ptr(fields, {ip.ip for ip in addresses})
     fields.check()
@@ -62,10 +61,9 @@ async def change_dns_ptr(call: Call) -> Reply:
     return await _done(call, "change_dns_ptr", server)
 
 
-@operation("POST", "/servers/{id}/actions/add_to_placement_group")
-async def add_to_placement_group(call: Call) -> Reply:
+@SERVERS.action("add_to_placement_group")
+async def add_to_placement_group(call: Call, server: Server, fields: Fields) -> Reply:
     """Join a placement group."""
-    server, fields = call.get_free(Server), call.fields()
     identity = fields.number("placement_group", required=True)
     fields.check()
     group = call.cloud.store.get(PlacementGroup, call.project, identity)
@@ -79,10 +77,9 @@ async def add_to_placement_group(call: Call) -> Reply:
     return await _done(call, "add_to_placement_group", server)
 
 
-@operation("POST", "/servers/{id}/actions/remove_from_placement_group")
-async def remove_from_placement_group(call: Call) -> Reply:
+@SERVERS.action("remove_from_placement_group")
+async def remove_from_placement_group(call: Call, server: Server, _fields: Fields) -> Reply:
     """Leave its placement group."""
-    server = call.get_free(Server)
     group = call.cloud.store.find(PlacementGroup, server.placement_group or 0)
     if group is None:
         raise ApiError("not_in_placement_group", "the server is not part of a placement group")
@@ -92,20 +89,18 @@ async def remove_from_placement_group(call: Call) -> Reply:
     return await _done(call, "remove_from_placement_group", server)
 
 
-@operation("POST", "/servers/{id}/actions/attach_iso")
-async def attach_iso(call: Call) -> Reply:
+@SERVERS.action("attach_iso")
+async def attach_iso(call: Call, server: Server, fields: Fields) -> Reply:
     """Put an ISO image into the drive, as a record."""
-    server, fields = call.get_free(Server), call.fields()
     name = fields.reference("iso", required=True)
     fields.check()
     server.iso = ISOS.find(name).id
     return await _done(call, "attach_iso", server)
 
 
-@operation("POST", "/servers/{id}/actions/detach_iso")
-async def detach_iso(call: Call) -> Reply:
+@SERVERS.action("detach_iso")
+async def detach_iso(call: Call, server: Server, _fields: Fields) -> Reply:
     """Empty the drive."""
-    server = call.get_free(Server)
     if server.iso is None:
         own = [server.reference]
         return await call.answer(call.cloud.actions.start("detach_iso", call.project, own, seconds=0))
@@ -113,48 +108,35 @@ async def detach_iso(call: Call) -> Reply:
     return await _done(call, "detach_iso", server)
 
 
-@operation("POST", "/servers/{id}/actions/enable_backup")
-async def enable_backup(call: Call) -> Reply:
-    """Choose a backup window; no backup is ever made."""
-    server = call.get_free(Server)
-    server.backup_window = BACKUP_WINDOW
-    return await _done(call, "enable_backup", server)
-
-
-@operation("POST", "/servers/{id}/actions/disable_backup")
-async def disable_backup(call: Call) -> Reply:
-    """No backups any more."""
-    server = call.get_free(Server)
-    server.backup_window = None
-    return await _done(call, "disable_backup", server)
-
-
 async def _with_password(call: Call, action: Action) -> Reply:
     (wire,) = await call.wires(action)
     return created("root_password", new_password(call.cloud), action=wire)
 
 
-@operation("POST", "/servers/{id}/actions/enable_rescue")
-async def enable_rescue(call: Call) -> Reply:
+@SERVERS.action("enable_rescue")
+async def enable_rescue(call: Call, server: Server, _fields: Fields) -> Reply:
     """Remember that the rescue system is wanted; machines of the sandbox have none."""
-    server = call.get_free(Server)
     server.rescue = True
     call.cloud.store.put(server)
     return await _with_password(call, call.start("enable_rescue", server))
 
 
-@operation("POST", "/servers/{id}/actions/disable_rescue")
-async def disable_rescue(call: Call) -> Reply:
-    """The rescue system is not wanted any more."""
-    server = call.get_free(Server)
-    server.rescue = False
-    return await _done(call, "disable_rescue", server)
+def _set(command: str, name: str, value: object) -> None:
+    @SERVERS.action(command)
+    async def change(call: Call, server: Server, _fields: Fields) -> Reply:
+        setattr(server, name, value)
+        return await _done(call, command, server)
 
 
-@operation("POST", "/servers/{id}/actions/reset_password")
-async def reset_password(call: Call) -> Reply:
+# Of backups and the rescue system there is no more than these records.
+_set("enable_backup", "backup_window", BACKUP_WINDOW)
+_set("disable_backup", "backup_window", None)
+_set("disable_rescue", "rescue", value=False)
+
+
+@SERVERS.action("reset_password")
+async def reset_password(call: Call, server: Server, _fields: Fields) -> Reply:
     """Answer a new password; machines of the sandbox let nobody in by it."""
-    server = call.get_free(Server)
     if server.status != "running":
         raise ApiError("invalid_input", "the server must be running")
     return await _with_password(call, call.start("reset_password", server))
@@ -168,10 +150,9 @@ async def unsupported(call: Call) -> Reply:
     raise ApiError("unsupported_error", "the sandbox has no consoles and no snapshots", status=501)
 
 
-@operation("POST", "/servers/{id}/actions/change_type")
-async def change_type(call: Call) -> Reply:
+@SERVERS.action("change_type")
+async def change_type(call: Call, server: Server, fields: Fields) -> Reply:
     """Give a stopped server another size."""
-    server, fields = call.get_free(Server), call.fields()
     name, upgrade = fields.reference("server_type", required=True), fields.flag("upgrade_disk", required=True)
     fields.check()
     wanted, present = SERVER_TYPES.find(name), SERVER_TYPES.find(server.server_type)
@@ -193,10 +174,9 @@ async def change_type_effect(cloud: Cloud, server: Server, action: Action) -> No
         await cloud.backend.create_machine(server_spec(cloud, server))
 
 
-@operation("POST", "/servers/{id}/actions/rebuild")
-async def rebuild(call: Call) -> Reply:
+@SERVERS.action("rebuild")
+async def rebuild(call: Call, server: Server, fields: Fields) -> Reply:
     """Start again from an image with an empty disk."""
-    server, fields = call.get_free(Server), call.fields()
     if server.rebuild_protected:
         raise Protected("server", "rebuild")
     name = fields.reference("image", required=True)

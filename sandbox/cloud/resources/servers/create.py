@@ -5,17 +5,15 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 
-from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import LOCATIONS
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import effect, undo
+from sandbox.cloud.actions.events import announce
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.catalog import LOCATIONS
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import created
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import created
-from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError, InvalidInput
-from sandbox.cloud.events import announce
-from sandbox.cloud.fields import Fields
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.images import find_image
 from sandbox.cloud.resources.locations import LOCATION_CATALOG
 from sandbox.cloud.resources.networks.attaching import check_compatible, new_attachment, open_network
@@ -26,6 +24,8 @@ from sandbox.cloud.resources.server_types import SERVER_TYPES, ServerType, check
 from sandbox.cloud.resources.servers.power import check_interface
 from sandbox.cloud.resources.servers.state import SERVERS, Server, interface, server_spec
 from sandbox.cloud.resources.ssh_keys import SshKey
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.reply import Reply
 
 LARGEST_USER_DATA = 32 * 1024
 

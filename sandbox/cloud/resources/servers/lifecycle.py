@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from sandbox.cloud.actions import Action
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.events import reaction
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.events import reaction
 from sandbox.cloud.resources.networks.state import Network, network_spec
 from sandbox.cloud.resources.servers.power import set_status
 from sandbox.cloud.resources.servers.state import Server, server_spec
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 _UNFINISHED = frozenset({"initializing", "deleting"})
 
 
@@ -43,7 +43,7 @@ def guest_event(cloud: Cloud, server_id: int, state: str) -> None:
     server = cloud.store.find(Server, server_id)
     if server is None or server.status in _UNFINISHED:
         return
-    logger.info("server %d %s: %s by itself", server_id, server.name, state)
+    log.info("server %d %s: %s by itself", server_id, server.name, state)
     if state == "failed":
         reason = "the server could not be started; the sandbox's log says why"
         cloud.actions.note_failure("start_server", server.project, [server.reference], reason)

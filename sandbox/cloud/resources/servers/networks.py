@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call
-from sandbox.cloud.catalog import LOCATIONS
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import effect, undo
+from sandbox.cloud.actions.events import announce
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.effects import effect, undo
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.events import announce
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.networks.attaching import (
     check_compatible,
     new_attachment,
@@ -20,13 +18,14 @@ from sandbox.cloud.resources.networks.attaching import (
     read_aliases,
 )
 from sandbox.cloud.resources.networks.state import Attachment, Network, network_spec
-from sandbox.cloud.resources.servers.state import Server, interface
+from sandbox.cloud.resources.servers.state import SERVERS, Server, interface
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.reply import Reply
 
 
-@operation("POST", "/servers/{id}/actions/attach_to_network")
-async def attach(call: Call) -> Reply:
+@SERVERS.action("attach_to_network")
+async def attach(call: Call, server: Server, fields: Fields) -> Reply:
     """Plug into a network; without ``ip`` and ``ip_range`` into its last subnet."""
-    server, fields = call.get_free(Server), call.fields()
     identity = fields.number("network", required=True)
     ip, ip_range = fields.address("ip"), fields.network("ip_range")
     fields.check()
@@ -55,10 +54,9 @@ def _attachment(server: Server, network: int) -> Attachment:
     return attachment
 
 
-@operation("POST", "/servers/{id}/actions/detach_from_network")
-async def detach(call: Call) -> Reply:
+@SERVERS.action("detach_from_network")
+async def detach(call: Call, server: Server, fields: Fields) -> Reply:
     """Unplug from a network."""
-    server, fields = call.get_free(Server), call.fields()
     identity = fields.number("network", required=True)
     fields.check()
     attachment, network = _attachment(server, identity), call.cloud.store.get(Network, call.project, identity)
@@ -79,10 +77,9 @@ async def detach_effect(cloud: Cloud, server: Server, action: Action) -> None:
     await announce("server_changed", cloud, server)
 
 
-@operation("POST", "/servers/{id}/actions/change_alias_ips")
-async def change_alias_ips(call: Call) -> Reply:
+@SERVERS.action("change_alias_ips")
+async def change_alias_ips(call: Call, server: Server, fields: Fields) -> Reply:
     """Replace the alias addresses in a network."""
-    server, fields = call.get_free(Server), call.fields()
     identity = fields.number("network", required=True)
     fields.items("alias_ips", required=True)
     fields.check()

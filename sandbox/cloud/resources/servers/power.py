@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.actions import Action
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import effect
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import Handler, add_operation
 from sandbox.cloud.backend import BackendError
-from sandbox.cloud.call import Call
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.registry import Handler, add_operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.servers.state import Server
+from sandbox.cloud.wire.reply import Reply
 
 # path of the action, its command in the API
 POWER = (

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import effect
+from sandbox.cloud.actions.events import announce
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import created
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import created
-from sandbox.cloud.effects import effect
 from sandbox.cloud.errors import ApiError, InvalidInput
-from sandbox.cloud.events import announce
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.locations import LOCATION_CATALOG
 from sandbox.cloud.resources.primary_ips.routes import PRIMARY_IPS
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp, new_primary_ip
 from sandbox.cloud.resources.servers.state import Server, server_spec
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.reply import Reply
 
 
 @operation("POST", "/primary_ips")
@@ -58,10 +59,9 @@ def _start(call: Call, command: str, ip: PrimaryIp, server: Server) -> Action:
     )
 
 
-@operation("POST", "/primary_ips/{id}/actions/assign")
-async def assign(call: Call) -> Reply:
+@PRIMARY_IPS.action("assign")
+async def assign(call: Call, ip: PrimaryIp, fields: Fields) -> Reply:
     """Give the address to a stopped server."""
-    ip, fields = call.get_free(PrimaryIp), call.fields()
     fields.choice("assignee_type", {"server"})
     assignee = fields.number("assignee_id", required=True)
     fields.check()
@@ -74,10 +74,9 @@ async def assign(call: Call) -> Reply:
     return await call.answer(_start(call, "assign_primary_ip", ip, server))
 
 
-@operation("POST", "/primary_ips/{id}/actions/unassign")
-async def unassign(call: Call) -> Reply:
+@PRIMARY_IPS.action("unassign")
+async def unassign(call: Call, ip: PrimaryIp, _fields: Fields) -> Reply:
     """Take the address from a stopped server."""
-    ip = call.get_free(PrimaryIp)
     if ip.assignee is None:
         raise ApiError("primary_ip_not_assigned", "primary IP is not assigned")
     server = call.cloud.store.get(Server, call.project, ip.assignee)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from sandbox.cloud.actions import Action
-from sandbox.cloud.call import Call
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import removal
+from sandbox.cloud.actions.events import announce
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.metrics import flat_metrics
+from sandbox.cloud.api.registry import operation
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.effects import removal
 from sandbox.cloud.errors import Protected
-from sandbox.cloud.events import announce
-from sandbox.cloud.metrics import flat_metrics
-from sandbox.cloud.registry import operation
-from sandbox.cloud.reply import Reply
 from sandbox.cloud.resources.servers.power import set_status
 from sandbox.cloud.resources.servers.state import Server
+from sandbox.cloud.wire.reply import Reply
 
 
 @operation("DELETE", "/servers/{id}")

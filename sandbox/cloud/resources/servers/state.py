@@ -9,18 +9,18 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from sandbox.cloud.api.catalog import LOCATIONS
+from sandbox.cloud.api.resource import Resource
 from sandbox.cloud.backend import MachineSpec, PrivateInterface
-from sandbox.cloud.catalog import LOCATIONS
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.collection import Resource
-from sandbox.cloud.labels import parse_selector
-from sandbox.cloud.records import index, record
 from sandbox.cloud.resources.images import IMAGES
 from sandbox.cloud.resources.isos import ISOS
 from sandbox.cloud.resources.networks.state import Attachment, Holder, addresses_of, networks_of
 from sandbox.cloud.resources.placement_groups import PlacementGroup, placement_group_wire
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp
 from sandbox.cloud.resources.server_types import SERVER_TYPES, server_type_wire
+from sandbox.cloud.state.records import index, record
+from sandbox.cloud.wire.labels import parse_selector
 
 INCLUDED_TRAFFIC = 20 * 1024**4
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from sandbox.cloud.errors import NotFound, StateFileError
-from sandbox.cloud.records import INDEXES, RECORDS, Record
+from sandbox.cloud.state.records import INDEXES, RECORDS, Record
 
 R = TypeVar("R", bound=Record)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.cloud.actions import Action, action_wire
+from sandbox.cloud.actions.actions import Action, action_wire
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, load_balancer_wire
 from sandbox.cloud.resources.networks.state import Network, network_wire

@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from sandbox.cloud import console
-from sandbox.cloud.access import check_operator, check_peer, refusal
-from sandbox.cloud.body import read_json
+from sandbox.cloud.admin import console
+from sandbox.cloud.admin.overview import overview
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import ACTION_MODES, CloudConfig
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
-from sandbox.cloud.fields import Fields
-from sandbox.cloud.overview import overview
-from sandbox.cloud.requests import Request
+from sandbox.cloud.http.access import check_operator, check_peer, refusal
+from sandbox.cloud.http.body import read_json
 from sandbox.cloud.resources.robot_servers import RobotServer
 from sandbox.cloud.robot import robot_wire
+from sandbox.cloud.traffic.requests import Request
+from sandbox.cloud.wire.fields import Fields
 
 PREFIX = "/_sandbox"
 AdminHandler = Callable[[Cloud, web.Request], Awaitable[Any]]

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from sandbox.cloud.errors import STATUSES, ApiError, InvalidInput
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.wire.reply import Reply
 
 DROPS = ("", "before", "after")
 _TYPES = {"str": str, "int": int, "float": (int, float), "bool": bool, "int | None": int}

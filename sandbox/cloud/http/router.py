@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sandbox.cloud.registry import Operation
+from sandbox.cloud.api.registry import Operation
 
 
 @dataclass

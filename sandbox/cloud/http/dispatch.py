@@ -11,18 +11,18 @@ from dataclasses import dataclass
 import msgspec
 from aiohttp import web
 
-from sandbox.cloud.access import bearer_token
-from sandbox.cloud.body import read_json
-from sandbox.cloud.call import Call
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import OPERATIONS, Operation
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, StateFileError
-from sandbox.cloud.faults import FaultRule, spoil
-from sandbox.cloud.registry import OPERATIONS, Operation
-from sandbox.cloud.reply import Reply
-from sandbox.cloud.requests import Request
-from sandbox.cloud.router import Router
+from sandbox.cloud.http.access import bearer_token
+from sandbox.cloud.http.body import read_json
+from sandbox.cloud.http.router import Router
+from sandbox.cloud.traffic.faults import FaultRule, spoil
+from sandbox.cloud.traffic.requests import Request
+from sandbox.cloud.wire.reply import Reply
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 PREFIX = "/v1"
 _HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
@@ -71,11 +71,11 @@ class Dispatcher:
             exchange.code = error.code
             return error_reply(error)
         except StateFileError as error:
-            logger.error("%s", error)  # noqa: TRY400  the text says it all
+            log.error("%s", error)  # noqa: TRY400  the text says it all
             exchange.code = "server_error"
             return error_reply(ApiError("server_error", str(error)))
         except Exception:
-            logger.exception("bug in %s", exchange.template)
+            log.exception("bug in %s", exchange.template)
             exchange.code = "server_error"
             return error_reply(ApiError("server_error", "internal error of the sandbox; see its log"))
 

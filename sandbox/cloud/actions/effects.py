@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from sandbox.cloud.records import Record
+from sandbox.cloud.state.records import Record
 
 R = TypeVar("R", bound=Record)
 Effect = Callable[[Any, Any], Awaitable[None]]

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Network
 
 from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.errors import ApiError
-from sandbox.cloud.store import Store
+from sandbox.cloud.state.store import Store
 
 
 class AddressPool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sandbox.cloud.call import Call
+from sandbox.cloud.api.call import Call
 from sandbox.cloud.errors import InvalidInput
 
 

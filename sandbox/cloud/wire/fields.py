@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any, TypeVar
 
 from sandbox.cloud.errors import InvalidInput
-from sandbox.cloud.labels import label_problems
+from sandbox.cloud.wire.labels import label_problems
 
 T = TypeVar("T")
 MISSING = "Missing data for required field."

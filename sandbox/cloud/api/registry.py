@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from sandbox.cloud.call import Call
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.wire.reply import Reply
 
 Handler = Callable[[Call], Awaitable[Reply]]
 

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from sandbox.cloud.actions.effects import EFFECTS, UNDOS
 from sandbox.cloud.backend import BackendError
-from sandbox.cloud.effects import EFFECTS, UNDOS
 from sandbox.cloud.errors import ApiError, Conflict, Locked
-from sandbox.cloud.faults import Faults
-from sandbox.cloud.records import Record, Reference, record, timestamp
-from sandbox.cloud.store import Store
+from sandbox.cloud.state.records import Record, Reference, record, timestamp
+from sandbox.cloud.state.store import Store
+from sandbox.cloud.traffic.faults import Faults
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 # Turns of the event loop that an answer waits for actions which need no real time.
 SETTLE_TURNS = 30
@@ -239,12 +239,12 @@ class Actions:
             if action.effect:
                 await EFFECTS[action.effect](self._cloud, action)
         except BackendError as failure:
-            logger.warning("action %d %s failed: %s", action.id, action.command, failure)
+            log.warning("action %d %s failed: %s", action.id, action.command, failure)
             return "action_failed", str(failure)
         except ApiError as failure:
             return failure.code, failure.message
         except Exception:
-            logger.exception("action %d %s ended with a bug", action.id, action.command)
+            log.exception("action %d %s ended with a bug", action.id, action.command)
             return "server_error", "internal error of the sandbox; see its log"
         return None
 

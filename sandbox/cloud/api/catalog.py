@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from sandbox.cloud.call import Call
-from sandbox.cloud.collection import listing
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import add_operation
+from sandbox.cloud.api.resource import listing
 from sandbox.cloud.errors import InvalidInput, NotFound
-from sandbox.cloud.pagination import sort_entries
-from sandbox.cloud.registry import add_operation
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.wire.pagination import sort_entries
+from sandbox.cloud.wire.reply import Reply
 
 VAT = 1.19
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from sandbox.cloud.actions import Action, action_wire
-from sandbox.cloud.call import Call
+from sandbox.cloud.actions.actions import Action, action_wire
+from sandbox.cloud.actions.events import announce
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import add_operation
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import Conflict, InvalidInput, NotFound, UniquenessError
-from sandbox.cloud.events import announce
-from sandbox.cloud.fields import Fields
-from sandbox.cloud.labels import parse_selector
-from sandbox.cloud.pagination import read_page, sort_entries
-from sandbox.cloud.records import Record
-from sandbox.cloud.registry import add_operation
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.state.records import Record
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.labels import parse_selector
+from sandbox.cloud.wire.pagination import read_page, sort_entries
+from sandbox.cloud.wire.reply import Reply
 
 R = TypeVar("R", bound=Record)
 Wire = Callable[[Cloud, R], dict[str, Any]]
 Filter = Callable[[Cloud, R], str]
+ActionHandler = Callable[[Call, R, Fields], Awaitable[Reply]]
 
 ACTION_SORTS = ("id", "command", "status", "started", "finished")
 
@@ -82,6 +83,21 @@ class Resource(Generic[R]):
             add_operation("GET", f"/{self.path}/actions/{{id}}", self._action)
             add_operation("GET", f"{one}/actions", self._own_actions)
             add_operation("GET", f"{one}/actions/{{action_id}}", self._own_action)
+
+    def action(self, name: str) -> Callable[[ActionHandler[R]], ActionHandler[R]]:
+        """The decorated coroutine answers the POST of an action on one object.
+
+        It is given the request, the object, which no running action changes, and the fields of the body.
+        """
+
+        def register(handler: ActionHandler[R]) -> ActionHandler[R]:
+            async def answer(call: Call) -> Reply:
+                return await handler(call, call.get_free(self.kind), call.fields())
+
+            add_operation("POST", f"/{self.path}/{{id}}/actions/{name}", answer)
+            return handler
+
+        return register
 
     def check_new(self, call: Call, name: str) -> None:
         """Refuse one more object.

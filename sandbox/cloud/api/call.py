@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from multidict import MultiMapping
 
-from sandbox.cloud.actions import Action, action_wire
+from sandbox.cloud.actions.actions import Action, action_wire
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import NotFound
-from sandbox.cloud.fields import Fields
-from sandbox.cloud.records import Record
-from sandbox.cloud.reply import Reply
+from sandbox.cloud.state.records import Record
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.reply import Reply
 
 R = TypeVar("R", bound=Record)
 

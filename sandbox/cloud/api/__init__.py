@@ -1,0 +1,1 @@
+"""What the resources are described with: calls, operations, resources and catalogues."""

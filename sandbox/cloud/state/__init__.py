@@ -1,0 +1,1 @@
+"""What is kept: objects, their numbers and their addresses."""

@@ -1,0 +1,1 @@
+"""What befalls requests: injected faults, the limit of an hour, the log."""

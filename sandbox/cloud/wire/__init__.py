@@ -1,0 +1,1 @@
+"""What stands in requests and answers, without any cloud: fields, labels, selectors, pages."""
