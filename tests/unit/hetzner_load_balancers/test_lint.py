@@ -14,7 +14,7 @@ from ccm.__main__ import main
 from ccm.hetzner.lint import _OFFERED, Unreadable, lint
 from ccm.hetzner.load_balancers.wishes.table import PREFIX
 from sandbox.cloud.resources.load_balancer_types import LOAD_BALANCER_TYPES
-from sandbox.cloud.resources.locations import LOCATION_LIST
+from sandbox.cloud.resources.locations import LOCATION_CATALOG
 
 BAD = """
 apiVersion: v1
@@ -124,9 +124,9 @@ def test_places_and_types_that_hetzner_has_not() -> None:
 
 
 def test_what_lint_knows_is_what_the_emulated_cloud_offers() -> None:
-    assert {one.name for one in LOCATION_LIST} == set(_OFFERED["location"])
-    assert {one.network_zone for one in LOCATION_LIST} == set(_OFFERED["network-zone"])
-    assert {one.name for one in LOAD_BALANCER_TYPES} == set(_OFFERED["type"])
+    assert {one.name for one in LOCATION_CATALOG.entries} == set(_OFFERED["location"])
+    assert {one.network_zone for one in LOCATION_CATALOG.entries} == set(_OFFERED["network-zone"])
+    assert {one.name for one in LOAD_BALANCER_TYPES.entries} == set(_OFFERED["type"])
 
 
 def test_what_the_official_ccm_would_make_of_it_is_told_when_asked_for() -> None:
