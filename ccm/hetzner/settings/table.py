@@ -65,12 +65,7 @@ VARIABLES: tuple[Variable, ...] = (
             "The project's API token, read and write. Needed. A length other than 64 is warned of.",
         ),
         ("HCLOUD_ENDPOINT", URL, "https://api.hetzner.cloud/v1", "Base address of the API."),
-        (
-            "HCLOUD_DEBUG",
-            BOOLEAN,
-            "false",
-            "Log every request and its answer, never the token.",
-        ),
+        ("HCLOUD_DEBUG", BOOLEAN, "false", "Log every request and its answer, never the token."),
     ),
     *_group(
         "Private network",
@@ -142,12 +137,7 @@ VARIABLES: tuple[Variable, ...] = (
         ),
         ("ROBOT_PASSWORD", SECRET, "", "Its password."),
         ("ROBOT_ENDPOINT", URL, "https://robot-ws.your-server.de", "Base address of the web service."),
-        (
-            "ROBOT_CACHE_TIMEOUT",
-            DURATION,
-            "5m0s",
-            "For how long Robot's list of servers is believed; 0: 5m.",
-        ),
+        ("ROBOT_CACHE_TIMEOUT", DURATION, "5m0s", "For how long Robot's list of servers is believed; 0: 5m."),
         (
             "ROBOT_RATE_LIMIT_WAIT_TIME",
             DURATION,
@@ -187,12 +177,7 @@ VARIABLES: tuple[Variable, ...] = (
             "",
             "Switch the public interface off, or on; not set: it is left as it is.",
         ),
-        (
-            _BALANCER + "PRIVATE_SUBNET_IP_RANGE",
-            CIDR,
-            "",
-            "Subnet in which they get their private address.",
-        ),
+        (_BALANCER + "PRIVATE_SUBNET_IP_RANGE", CIDR, "", "Subnet in which they get their private address."),
         (_BALANCER + "USES_PROXYPROTOCOL", BOOLEAN, "", "Speak the PROXY protocol to nodes."),
         (
             _BALANCER + "HEALTH_CHECK_INTERVAL",

@@ -68,9 +68,7 @@ _CONTROLLERS = (
         ("leader-migration-config", STRING, "", "Not offered."),
     ),
     *_group(
-        "Debugging",
-        ("profiling", BOOL, True, NO_EFFECT),
-        ("contention-profiling", BOOL, False, NO_EFFECT),
+        "Debugging", ("profiling", BOOL, True, NO_EFFECT), ("contention-profiling", BOOL, False, NO_EFFECT)
     ),
     *_group(
         "Node controller",
