@@ -55,7 +55,7 @@ def labels_for(
     for key, value in instance.labels.items():
         if RESERVED_LABEL.search(key):
             skipped[key] = "its domain is reserved for Kubernetes"
-        elif present.get(key, value) not in (value, ours.get(key, value)):
+        elif present.get(key, value) not in (value, ours.get(key)):
             skipped[key] = f"the Node has it with another value, {present[key]!r}"
         else:
             wanted[key] = value

@@ -73,15 +73,21 @@ def test_provided_addresses_go_first_and_alone_in_their_type(offered, provided, 
 
 
 @pytest.mark.parametrize(
-    "provided",
-    ["10.9.9.9", "10.1.1.1,fd01::1", "", "invalid-ip", "10.1.1.1, fd00::1", "10.1.1.1,10.1.1.2",
-     "10.1.1.1,::", "10.1.1.1,fd00::1,fd00::2"],
+    ("provided", "why"),
+    [("10.9.9.9", "matches ip: 10.9.9.9"), ("10.1.1.1,fd01::1", "matches ip: fd01::1"),
+     ("", "could not parse ''"), ("invalid-ip", "could not parse 'invalid-ip'"),
+     ("10.1.1.1, fd00::1", "could not parse ' fd00::1'"),
+     ("10.1.1.1,10.1.1.2", "'10.1.1.1,10.1.1.2' must be of different families"),
+     ("10.1.1.1,::", "'10.1.1.1,::' has an unspecified address"),
+     ("10.1.1.1,fd00::1,fd00::2", "'10.1.1.1,fd00::1,fd00::2' has more than two addresses")],
 )  # fmt: skip
-def test_what_cannot_be_met_is_an_error_that_holds_both_sides(provided: str) -> None:
+def test_what_cannot_be_met_is_an_error_that_holds_both_sides(provided: str, why: str) -> None:
     offered = of((IN, "10.1.1.1"), (IN, "fd00::1"), (HOST, "a"))
-    with pytest.raises(ProvidedNodeIpInvalid, match='provided node ip for node "a" is not valid') as error:
+    with pytest.raises(ProvidedNodeIpInvalid) as error:
         prefer("a", offered, provided)
-    assert (error.value.provided, error.value.offered) == (provided, tuple(offered))
+    assert str(error.value).startswith('provided node ip for node "a" is not valid: ')
+    assert str(error.value).endswith(why)
+    assert (error.value.node, error.value.provided, error.value.offered) == ("a", provided, tuple(offered))
 
 
 def test_a_missing_address_is_named_as_upstream_names_it() -> None:
@@ -99,6 +105,13 @@ def a_node(*addresses: tuple[str, str], provided: str | None = None) -> Node:
 def test_the_kubelets_host_name_stays_if_the_cloud_has_none() -> None:
     wanted = wanted_addresses(a_node((HOST, "kubelet"), (IN, "10.0.0.9")), of((IN, "10.0.0.1")))
     assert wanted == of((IN, "10.0.0.1"), (HOST, "kubelet"))
+
+
+def test_the_kubelets_annotation_says_what_is_provided() -> None:
+    offered = of((IN, "10.0.0.1"), (IN, "10.0.0.2"), (HOST, "cloud"))
+    assert wanted_addresses(a_node(provided="10.0.0.2"), offered) == of((IN, "10.0.0.2"), (HOST, "cloud"))
+    with pytest.raises(ProvidedNodeIpInvalid, match=r'node "a" .* matches ip: 10\.0\.0\.3'):
+        wanted_addresses(a_node(provided="10.0.0.3"), offered)
 
 
 def test_the_clouds_host_name_wins() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import Instance
-from ccm.controllers.labels import copied_labels, labels_for, promoted_labels
+from ccm.controllers.labels import copied_labels, followed, labels_for, promoted_labels
 from ccm.controllers.names import LABEL_PAIRS, RESERVED_LABEL
 
 
@@ -43,7 +45,7 @@ def test_what_the_cloud_leaves_empty_gets_no_label() -> None:
 def test_labels_of_kubernetes_domains_are_refused(key: str, taken: bool) -> None:
     changes = labels_for(machine(**{key: "v"}), {})
     assert (key in changes.set) is taken
-    assert (key in changes.skipped) is not taken
+    assert changes.skipped == ({} if taken else {key: "its domain is reserved for Kubernetes"})
 
 
 def test_an_existing_label_of_the_owner_is_never_overwritten() -> None:
@@ -61,6 +63,11 @@ def test_a_copied_label_follows_the_cloud_and_one_that_was_changed_by_hand_does_
     assert "team" not in changes.set
     assert "team" in changes.skipped
     assert "team" not in labels_for(machine(team="red"), present).set, "nobody knows whose it is"
+
+
+def test_after_the_initialisation_only_the_followed_labels_are_kept_true() -> None:
+    whole = replace(machine(provided="cloud", team="blue"), followed_labels=frozenset({"provided", "absent"}))
+    assert followed(whole) == replace(whole, type="", zone="", region="", labels={"provided": "cloud"})
 
 
 @pytest.mark.parametrize(("old", "new"), LABEL_PAIRS)

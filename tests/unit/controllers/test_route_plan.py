@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ccm.cloud import Machine, Route, RouteTable
 from ccm.controllers.route import parse_cluster_cidrs
-from ccm.controllers.route_plan import RouteNode, RoutePlan, is_responsible, plan_routes
+from ccm.controllers.route_plan import RouteNode, RoutePlan, Wish, canonical, is_responsible, plan_routes
 from ccm.errors import ConfigurationError
 
 CLUSTER = (ip_network("10.244.0.0/16"),)
@@ -42,7 +42,11 @@ TWO = [node(1, A), node(2, B)]
 def test_in_sync() -> None:
     plan = plan_routes(TWO, table((1, 2), (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
     assert not plan.changes
-    assert all(wish.present for wish in plan.wishes)
+    assert plan.wishes == (
+        Wish("n1", A, Route(A, "10.0.0.1"), present=True),
+        Wish("n2", B, Route(B, "10.0.0.2"), present=True),
+    )
+    assert (plan.outside, plan.unroutable) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,7 @@ def test_missing_ones_are_created(present, creations) -> None:
     plan = plan_routes(TWO, table((1, 2), *present), CLUSTER)
     assert created(plan) == creations
     assert deleted(plan) == []
+    assert [(wish.node, wish.destination) for wish in plan.wishes] == [("n1", A), ("n2", B)]
 
 
 def test_cidrs_swapped_between_nodes_are_corrected() -> None:
@@ -138,16 +143,26 @@ def test_nothing_is_replaced_where_the_right_route_can_not_be_made() -> None:
     elsewhere = replace(node(1, A), internal_ips=("192.168.7.1",))
     plan = plan_routes([elsewhere, node(2, B)], table((1, 2, 7), (A, "10.0.0.7")), CLUSTER)
     assert deleted(plan) == []
-    assert (
-        plan.wishes[0].problem
-        == "its machine has 10.0.0.1 in the network, which is no InternalIP of the node"
-    )
+    problem = "its machine has 10.0.0.1 in the network, which is no InternalIP of the node"
+    assert plan.wishes[0] == Wish("n1", A, problem=problem)
 
 
 def test_what_two_nodes_claim_is_not_moved_to_and_fro() -> None:
     plan = plan_routes([node(1, A), node(2, A)], table((1, 2), (A, "10.0.0.2")), CLUSTER)
     assert not plan.changes
-    assert "leads to 10.0.0.2, machine server-2, which is not this node's" in plan.wishes[0].problem
+    where = "10.0.0.2, machine server-2, which is not this node's"
+    problem = f"the network's route to it leads to {where}; delete that if it is wrong"
+    assert plan.wishes[0] == Wish("n1", A, problem=problem)
+
+
+def test_what_comes_back_to_nobodys_address_is_told_and_left() -> None:
+    world = table((1, 2), (A, "10.0.0.9"), (B, "10.0.0.2"))
+    # Outside of the cluster's CIDR, where nothing but a Node's own claim lets us delete.
+    elsewhere = (ip_network("10.99.0.0/16"),)
+    plan = plan_routes(TWO, world, elsewhere, disputed=[Route(A, "10.0.0.9")])
+    assert not plan.changes
+    problem = "the network's route to it leads to 10.0.0.9, no machine; delete that if it is wrong"
+    assert plan.wishes[0] == Wish("n1", A, problem=problem)
 
 
 def test_a_node_without_provider_id_is_found_by_its_name() -> None:
@@ -173,7 +188,7 @@ def test_a_name_unlike_the_servers_does_not_matter() -> None:
 def test_a_machine_outside_of_the_network_is_a_problem_of_its_node_only() -> None:
     plan = plan_routes(TWO, table((1,)), CLUSTER)
     assert created(plan) == [(A, "10.0.0.1")]
-    assert [wish.problem for wish in plan.wishes] == ["", "its machine is not in the network"]
+    assert plan.wishes[1] == Wish("n2", B, problem="its machine is not in the network")
 
 
 def test_the_same_cidr_twice_in_a_node_is_one_route() -> None:
@@ -182,9 +197,9 @@ def test_the_same_cidr_twice_in_a_node_is_one_route() -> None:
 
 
 def test_the_same_cidr_in_two_nodes_is_told() -> None:
-    plan = plan_routes([node(1, A), node(2, A)], table((1, 2)), CLUSTER)
-    assert created(plan) == [(A, "10.0.0.1")]
-    assert plan.wishes[1].problem == "node n1 has the same pod CIDR"
+    plan = plan_routes([node(1, A), node(2, A, B)], table((1, 2)), CLUSTER)
+    assert created(plan) == [(A, "10.0.0.1"), (B, "10.0.0.2")], "its other one is made all the same"
+    assert plan.wishes[1] == Wish("n2", A, problem="node n1 has the same pod CIDR")
 
 
 def test_an_incomplete_picture_deletes_nothing_but_creates() -> None:
@@ -216,6 +231,21 @@ def test_most_machines_gone_deletes_nothing() -> None:
     assert len(deleted(plan_routes(nodes, table((1, 2, 3, 4, 5), *routes), CLUSTER))) == 5
 
 
+@pytest.mark.parametrize(
+    ("nodes", "gone", "believed"),
+    [(2, 1, True), (2, 2, False), (3, 2, True), (4, 2, True), (4, 3, False), (6, 3, True), (6, 4, False)],
+)
+def test_two_machines_may_be_gone_or_half_of_them_but_not_all(nodes: int, gone: int, believed: bool) -> None:
+    routes = [(f"10.244.{n}.0/24", f"10.0.0.{n}") for n in range(1, nodes + 1)]
+    plan = plan_routes(
+        [node(n, destination) for n, (destination, _) in enumerate(routes, 1)],
+        table(tuple(range(gone + 1, nodes + 1)), *routes),
+        CLUSTER,
+    )
+    assert deleted(plan) == (routes[:gone] if believed else [])
+    assert len(plan.held_back) == (0 if believed else gone)
+
+
 def test_two_families() -> None:
     both = parse_cluster_cidrs("10.244.0.0/16, fd00::/48")
     plan = plan_routes([node(1, A, "fd00:0:0:1::/64")], table((1,)), both)
@@ -224,10 +254,29 @@ def test_two_families() -> None:
     assert not plan.problems
 
 
-def test_a_pod_cidr_outside_of_the_clusters_is_told_and_routed() -> None:
-    plan = plan_routes([node(1, "10.99.1.0/24")], table((1,)), CLUSTER)
-    assert plan.outside == {"n1": ("10.99.1.0/24",)}
-    assert created(plan) == [("10.99.1.0/24", "10.0.0.1")]
+def test_all_that_can_not_be_routed_is_told_and_hinders_nothing() -> None:
+    plan = plan_routes([node(1, "fd00:0:0:1::/64", "nonsense", A)], table((1,)), CLUSTER)
+    assert plan.unroutable == {"n1": ("fd00:0:0:1::/64", "nonsense")}
+    assert created(plan) == [(A, "10.0.0.1")]
+
+
+@pytest.mark.parametrize("text", ["10.244.1.0/24", "10.244.1.9/24", "10.244.001.000/24"])
+def test_a_cidr_is_the_same_however_it_is_written(text: str) -> None:
+    assert canonical(text) == A
+    assert created(plan_routes([node(1, text)], table((1,)), CLUSTER)) == [(A, "10.0.0.1")]
+    assert not plan_routes([node(1, A)], table((1,), (text, "10.0.0.1")), CLUSTER).changes
+
+
+def test_pod_cidrs_outside_of_the_clusters_are_told_and_routed() -> None:
+    plan = plan_routes([node(1, "10.99.1.0/24", "10.99.2.0/24")], table((1,)), CLUSTER)
+    assert plan.outside == {"n1": ("10.99.1.0/24", "10.99.2.0/24")}
+    assert created(plan) == [("10.99.1.0/24", "10.0.0.1"), ("10.99.2.0/24", "10.0.0.1")]
+
+
+@pytest.mark.parametrize("cluster", ["10.244.0.0/16", "10.245.0.0/16"])
+def test_a_pod_cidr_of_which_a_part_lies_outside_is_told_too(cluster: str) -> None:
+    plan = plan_routes([node(1, "10.244.0.0/15")], table((1,)), (ip_network(cluster),))
+    assert plan.outside == {"n1": ("10.244.0.0/15",)}
 
 
 @pytest.mark.parametrize(
@@ -239,6 +288,7 @@ def test_a_pod_cidr_outside_of_the_clusters_is_told_and_routed() -> None:
         ("10.244.0.0/14", "10.243.255.0/24", False), ("10.244.0.0/16", "10.224.0.0/24", False),
         ("10.244.0.0/16", "10.0.10.0/24", False), ("10.244.0.0/16", "10.255.255.0/24", False),
         ("a00:100::/10", "a00:100::/24", True), ("a00:100::/10", "b00:100::/24", False),
+        ("10.244.0.0/16", "10.244.0.0/15", True), ("10.245.0.0/16", "10.244.0.0/15", True),
         ("10.244.0.0/16", "a00:100::/24", False), ("10.244.0.0/16", "nonsense", False),
     ],
 )  # fmt: skip
