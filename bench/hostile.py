@@ -39,8 +39,8 @@ from bench.lab.processes import child, forget_peak, peak_mib, resident_mib
 from bench.lab.report import BenchError, Row, main, say
 from ccm.controllers.service.keeping import kept
 from ccm.controllers.service.policy import relevant, view_of
+from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
-from ccm.hetzner.load_balancers.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.wishes.annotations import annotations_to_keep
 from ccm.hetzner.load_balancers.wishes.read import read
 from ccm.hetzner.settings import environment
@@ -69,8 +69,11 @@ def cost(content: bytes, before: list[Service]) -> tuple[float, float]:
     before.append(service)
     view = view_of(service)
     wishes = read(view, DEFAULTS, network=True)
-    _, notices = wanted_listeners(view, wishes, {})
-    told = [str(InvalidAnnotations(wishes.complaints)), *(one.message for one in notices)]
+    _, notices = wanted_listeners(wishes, {})
+    told = [
+        str(InvalidAnnotations(wishes.complaints)),
+        *(one.message for one in (*wishes.unsupported, *notices)),
+    ]
     if same or max(map(len, told)) > LIMIT // 10:
         raise BenchError("a complaint is as long as what it is about")
     return started - begun, time.process_time() - started

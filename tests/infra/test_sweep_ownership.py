@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers import ownership as marks
-from ccm.hetzner.load_balancers import restoring
+from ccm.hetzner.load_balancers import labels as marks
+from ccm.hetzner.load_balancers.desired.labels import labels_after
 from infra import ownership
 from infra.ownership import ADOPTED, CLUSTER, PORT, SERVICE_UID, Fate, Ownership, released_labels
 
@@ -120,16 +120,16 @@ def test_certificates_that_were_requested_for_our_services_go(more, goes):
 
 def test_labels_are_those_of_the_ccm():
     assert ownership.SERVICE_UID == marks.SERVICE_UID
-    assert ownership.OURS == restoring.OURS
+    assert ownership.OURS == marks.OURS
     assert ownership.CLUSTER == marks.CLUSTER
     assert (ownership.ADOPTED, ownership.BY_LABEL) == (marks.ADOPTED, marks.BY_LABEL)
-    assert ownership.NAMESPACE == restoring.NAMESPACE
+    assert ownership.NAMESPACE == marks.NAMESPACE
     assert ownership.PORT == marks.PORT
-    assert ownership.LABEL == restoring.LABEL
+    assert ownership.LABEL == marks.LABEL
 
 
 UIDS = st.sampled_from(["u1", "u2", "u3", "u4"])
-ANNOTATED = restoring.LABEL + hashlib.sha256(b"team").hexdigest()[:8]
+ANNOTATED = marks.LABEL + hashlib.sha256(b"team").hexdigest()[:8]
 LABELS = st.fixed_dictionaries(
     {},
     optional={
@@ -137,7 +137,7 @@ LABELS = st.fixed_dictionaries(
         **{PORT + port: UIDS for port in ("80", "443", "8443", "x", "123456")},
         CLUSTER: st.just("blue"),
         ADOPTED: st.sampled_from(["true", marks.BY_LABEL]),
-        restoring.NAMESPACE: st.just("shop"),
+        marks.NAMESPACE: st.just("shop"),
         marks.SERVICE: st.just("web"),
         "team": st.just("shop"),
         ANNOTATED: st.just(""),
@@ -153,7 +153,7 @@ def test_a_release_leaves_what_the_ccm_would(labels, services, count):
     left = labels
     for uid in services:
         service = ServiceView("shop", "web", uid, {}, ())
-        left = dict(marks.labels_after(service, LoadBalancer(id=1, name="lb", labels=left)))
+        left = dict(labels_after(service, LoadBalancer(id=1, name="lb", labels=left)))
     assert released_labels(labels, services) == left
 
 

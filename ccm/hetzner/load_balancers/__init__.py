@@ -1,8 +1,14 @@
 """Hetzner Cloud load balancers as the ``load_balancers`` capability of a cloud.
 
-What a Service asks for is read (``wishes``), turned into the load balancer that should be (``desire``, with
-``listeners``, ``targets`` and ``ownership``), compared with the one that is (``plan``), and the resulting
-named steps are run (``apply``). All of these but the last are pure; ``balancers`` ties them together.
+A Service goes through five rooms, each with one result, which is what the next one gets:
+
+- ``wishes``: what its annotations and the environment ask for, and all complaints about them; pure
+- ``facts``: its load balancer and whose it is, types, servers, certificates; looks them up in shared views
+- ``desired``: what should be, with what its owner should know; pure
+- ``plan``: the steps from what there is to what should be, in order, with what each needs; pure
+- ``run``: does them
+
+``balancers`` is the way through. ``plan`` of the command line ends before the last of these rooms.
 """
 
 from ccm.hetzner.load_balancers.balancers import HetznerLoadBalancers

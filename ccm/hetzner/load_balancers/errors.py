@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from ccm.cloud import AccessDenied, CloudError, NodeView, Notice, Rejected
+from ccm.cloud import AccessDenied, CloudError, Notice, Rejected
 from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
 from ccm.hetzner.load_balancers.wording import enumerated
 
@@ -70,10 +70,10 @@ def vanished(what: str) -> AccessDenied:
     return AccessDenied(text, notices=(Notice("LoadBalancersVanished", text),))
 
 
-def wrong_project(nodes: Sequence[NodeView]) -> AccessDenied:
-    """No server of any node is in this project: it is no place for a load balancer."""
+def wrong_project(nodes: int) -> AccessDenied:
+    """No server of any of so many nodes is in this project: it is no place for a load balancer."""
     text = (
-        f"this project has none of the servers of the cluster's {len(nodes)} nodes: the token seems to "
+        f"this project has none of the servers of the cluster's {nodes} nodes: the token seems to "
         "belong to another project, so no load balancer is made"
     )
     return AccessDenied(text, notices=(Notice("WrongProject", text),))

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.ownership import ADOPTED, ports_by_label
-from ccm.hetzner.load_balancers.restoring import is_ours
+from ccm.hetzner.load_balancers.labels import ADOPTED, is_ours, ports_by_label
 from ccm.hetzner.load_balancers.wishes.read import Wishes, read
 from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
 from ccm.hetzner.load_balancers.wishes.table import PORT_KEYS, PREFIX, TABLE

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from ccm.cloud import Orphan
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
-from ccm.hetzner.load_balancers.ownership import CLUSTER, SERVICE, SERVICE_UID, ports_by_label
-from ccm.hetzner.load_balancers.restoring import NAMESPACE
+from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID, ports_by_label
 
 DOUBT = ", which may as well be another cluster's, for CCM_CLUSTER_ID is not set,"
 

@@ -65,7 +65,7 @@ class BalancerSite:
         self.registry = CollectorRegistry()
         self.cloud = open_cloud(self.sky.environment | settings | environment, registry=self.registry)
         await self.cloud.start()
-        self.balancers.inventory.sleep = self.balancers.certificates.sleep = _no_pause
+        self.balancers.inventory.sleep = _no_pause
         await self.sky.forget_requests()
 
     async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from balancer_site import LABEL, UID, view
@@ -17,14 +18,18 @@ from ccm.hetzner.api.wire import (
     LoadBalancerType,
     PrivateNet,
     PublicAddress,
+    Server,
+    ServerPublicNet,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.desire import Circumstances, desire
-from ccm.hetzner.load_balancers.listeners import comparable, wanted_listeners
-from ccm.hetzner.load_balancers.ownership import Neighbours, locate, ports_by_label
+from ccm.hetzner.load_balancers.desired import decide
+from ccm.hetzner.load_balancers.desired.defaults import fields_of
+from ccm.hetzner.load_balancers.desired.listeners import comparable, wanted_listeners
+from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate
+from ccm.hetzner.load_balancers.facts.targets import Candidates, Target, target_of
+from ccm.hetzner.load_balancers.labels import ports_by_label
 from ccm.hetzner.load_balancers.plan import plan
-from ccm.hetzner.load_balancers.restoring import fields_of
-from ccm.hetzner.load_balancers.targets import Target, target_of
+from ccm.hetzner.load_balancers.plan.steps import Change
 from ccm.hetzner.load_balancers.wishes.read import default_name, read
 from ccm.hetzner.settings import environment
 
@@ -32,6 +37,10 @@ DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 KIND = LoadBalancerType(1, "lb11", max_services=5, max_targets=6)
 OTHER = "99999999-8888-7777-6666-555555555555"
 TARGETS = tuple(Target(server=number) for number in (1, 2, 3))
+SERVERS = {
+    number: Server(number, f"n{number}", public_net=ServerPublicNet(PublicAddress("203.0.113.9")))
+    for number in (1, 2, 3)
+}
 
 choices: dict[str, list[str]] = {
     "name": ["shop", "web"],
@@ -91,18 +100,14 @@ def serve(service: ServiceView, balancer: LoadBalancer, *, times: int = 1) -> tu
     for _ in range(times):
         wishes = read(service, DEFAULTS, network=True)
         assert wishes.problems == {}
-        place = locate(service, wishes, [balancer], Neighbours("c1"))
-        around = Circumstances(
-            place=place,
-            cluster="c1",
+        facts = replace(
+            locate(wishes, [balancer], Neighbours("c1")),
             network=7,
-            type=None,
-            limits=KIND,
-            certificates={},
-            targets=TARGETS,
-            cluster_targets=frozenset(one.identity for one in TARGETS),
+            candidates=Candidates({f"n{one.server}": one for one in TARGETS}),
+            servers=SERVERS,
+            ours=frozenset(one.identity for one in TARGETS),
         )
-        planned = plan(desire(service, wishes, around)[0], balancer)
+        planned = [one for one in plan(decide(wishes, facts), facts) if isinstance(one.step, Change)]
         steps = len(planned)
         for one in planned:
             balancer = one.step.effect(balancer)
@@ -139,7 +144,7 @@ def test_taking_all_annotations_away_brings_the_defaults_back(
     )
     assert back.name in {never.name, default_name(plain)}
     assert back.algorithm.type in {never.algorithm.type, "round_robin"}
-    fresh, _ = wanted_listeners(plain, read(plain, DEFAULTS, network=True), {})
+    fresh, _ = wanted_listeners(read(plain, DEFAULTS, network=True), {})
     for mine, other, new in zip(back.services, never.services, fresh, strict=True):
         assert (mine.listen_port, mine.protocol) == (other.listen_port, other.protocol)
         kept, default = fields_of(comparable(other)), fields_of(new)

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from balancer_site import view
-
 from ccm.cloud import NodeView
 from ccm.hetzner.api import Listing, Priority, View
 from ccm.hetzner.api.wire import (
     LoadBalancer,
     LoadBalancerTarget,
-    LoadBalancerType,
     PublicAddress,
     Server,
     ServerPublicNet,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.finder import SERVERS_AGE, TargetFinder
-from ccm.hetzner.load_balancers.wishes.read import read
-from ccm.hetzner.settings import environment
-
-DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
-LIMITS = LoadBalancerType(id=1, name="lb11", max_targets=25)
+from ccm.hetzner.load_balancers.facts.servers import SERVERS_AGE, Servers
 
 
 class Project:
@@ -29,7 +21,7 @@ class Project:
         self.lists = 0
         self.now = 0.0
         self.view: View[Server] = View(self._list, clock=lambda: self.now)
-        self.finder = TargetFinder(self.view, "hcloud://", lambda: None)
+        self.finder = Servers(self.view, "hcloud://")
 
     async def _list(self, _: Priority) -> Listing[Server]:
         self.lists += 1
@@ -37,8 +29,8 @@ class Project:
 
     async def find(self, *numbers: int) -> set[int]:
         nodes = [NodeView(f"n{number}", f"hcloud://{number}") for number in numbers]
-        found = await self.finder.find(read(view(), DEFAULTS, network=False), None, LIMITS, nodes)
-        return {target.server for target in found.targets}
+        wanted = await self.finder.candidates(nodes, private=False)
+        return {*await self.finder.look_up(wanted, None)}
 
 
 def server(number: int) -> Server:
@@ -69,7 +61,7 @@ async def test_one_known_server_is_no_list() -> None:
     project = Project(server(1), server(2))
     project.view.put(server(1))
     await project.find(1)
-    assert project.finder.reachable() == {1, 2}
+    assert project.view.contents.by_id.keys() == {1, 2}
 
 
 async def test_targets_that_are_gone_are_not_remembered_for_ever() -> None:

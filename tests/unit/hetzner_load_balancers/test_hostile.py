@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ccm.cloud import Rejected, ServicePort, ServiceView
+from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
-from ccm.hetzner.load_balancers.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.wishes.annotations import LONGEST_ANNOTATIONS
 from ccm.hetzner.load_balancers.wishes.ports import MOST_PORTS
 from ccm.hetzner.load_balancers.wishes.read import Wishes, read
@@ -135,8 +135,8 @@ def test_what_is_read_is_bounded_and_looked_at_once(service: ServiceView) -> Non
         assert len(port.certificates.domains) <= MOST_ITEMS
         assert len(port.certificates.uploaded) <= MOST_ITEMS
     assert len(str(InvalidAnnotations(found.complaints))) < 20_000
-    _, notices = wanted_listeners(service, found, {})
-    assert all(len(notice.message) < 2_000 for notice in notices)
+    _, notices = wanted_listeners(found, {})
+    assert all(len(notice.message) < 2_000 for notice in (*found.unsupported, *notices))
 
 
 def service_count(service: ServiceView, text: str) -> int:

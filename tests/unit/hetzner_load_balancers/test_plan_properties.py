@@ -24,11 +24,13 @@ from ccm.hetzner.api.wire import (
     TargetIp,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.creation import Site, creation_body
-from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
-from ccm.hetzner.load_balancers.plan import Desired, plan
-from ccm.hetzner.load_balancers.steps import ChangeType, Step
-from ccm.hetzner.load_balancers.targets import Target, target_of
+from ccm.hetzner.load_balancers.desired.desired import Desired, Site
+from ccm.hetzner.load_balancers.desired.listeners import comparable, occupied_ports
+from ccm.hetzner.load_balancers.facts.targets import Target, target_of
+from ccm.hetzner.load_balancers.plan.changes import changes as plan
+from ccm.hetzner.load_balancers.plan.lifecycle import creation_body
+from ccm.hetzner.load_balancers.plan.steps import Change as Step
+from ccm.hetzner.load_balancers.plan.steps import ChangeType
 
 TYPES = (
     LoadBalancerType(1, "lb11", max_services=4, max_targets=5),

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ccm.cloud import Address, NodeView
 from ccm.hetzner.api.wire import PublicAddress, Server, ServerPublicNet
-from ccm.hetzner.load_balancers.targets import Candidates, Target, candidates, settle
+from ccm.hetzner.load_balancers.desired.targets import settle
+from ccm.hetzner.load_balancers.facts.targets import Candidates, Target, candidates
 
 SCHEME = "hcloud://"
 

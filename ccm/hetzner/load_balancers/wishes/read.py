@@ -63,6 +63,16 @@ class Wishes:
     asked: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
+    def has_site(self) -> bool:
+        """Whether it says where a load balancer is made."""
+        return bool(self.location or self.network_zone)
+
+    @property
+    def is_unservable(self) -> bool:
+        """Whether the Service has ports, and none that a load balancer could serve."""
+        return bool(self.service.ports) and not self.ports
+
+    @property
     def complaints(self) -> tuple[str, ...]:
         """Everything that is wrong or has no effect, in words."""
         return (*self.problems.values(), *self.warnings.values())

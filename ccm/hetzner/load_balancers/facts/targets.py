@@ -1,18 +1,18 @@
-"""Which servers traffic goes to. Pure."""
+"""Which target each Node would be. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from ipaddress import AddressValueError, IPv4Address
 
-from ccm.cloud import EXTERNAL_IP, INTERNAL_IP, CloudError, NodeView, Notice, NotOurs
-from ccm.hetzner.api.wire import LoadBalancerTarget, Server
-from ccm.hetzner.load_balancers.wording import enumerated
+from ccm.cloud import EXTERNAL_IP, INTERNAL_IP, CloudError, NodeView, NotOurs
+from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerTarget
 from ccm.hetzner.provider_id import parse
 
 NO_ROBOTS: Mapping[int, str] = {}
+Identity = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,7 +30,7 @@ class Target:
     private: bool = False
 
     @property
-    def identity(self) -> tuple[int, str]:
+    def identity(self) -> Identity:
         """What the API tells targets apart by: not by whether the private address is used."""
         return self.server, self.ip
 
@@ -48,6 +48,12 @@ def target_of(actual: LoadBalancerTarget) -> Target | None:
     return None
 
 
+def targets_of(balancer: LoadBalancer | None) -> frozenset[Target]:
+    """All targets of a load balancer but label selectors."""
+    found = (target_of(one) for one in balancer.targets) if balancer is not None else ()
+    return frozenset(one for one in found if one is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """Targets by their Nodes' names, and why other Nodes are none.
@@ -58,23 +64,22 @@ class Candidates:
         public: Names of those that are reached by public addresses, though private ones are wanted.
     """
 
-    by_node: Mapping[str, Target]
-    left_out: Mapping[str, tuple[str, ...]]
+    by_node: Mapping[str, Target] = field(default_factory=dict[str, Target])
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     public: tuple[str, ...] = ()
 
-
-# Event reasons (the official CCM's where it has one) and what they mean.
-_WHY = {
-    "UnknownProviderIDPrefix": "their provider IDs are not Hetzner's",
-    "ServerNotFound": "their servers don't exist in this project",
-    "PublicIPv4Missing": "they have no public IPv4 address; use private addresses "
-    "(load-balancer.hetzner.cloud/use-private-ip) or give them one",
-    "ServerNotInNetwork": "their servers are not in the private network",
-    "InternalIPNotConfigured": "no address of theirs is known that a load balancer could use",
-    "RobotNotEnabled": "they are dedicated servers, and ROBOT_ENABLED is not set",
-    "MaxTargetsReached": "the load balancer's type takes no more targets; choose a larger one with "
-    "load-balancer.hetzner.cloud/type, or fewer nodes with load-balancer.hetzner.cloud/node-selector",
-}
+    def only(self, names: Collection[str]) -> Candidates:
+        """Those of some Nodes."""
+        left_out = {
+            reason: kept
+            for reason, nodes in self.left_out.items()
+            if (kept := tuple(one for one in nodes if one in names))
+        }
+        return Candidates(
+            {name: target for name, target in self.by_node.items() if name in names},
+            left_out,
+            tuple(one for one in self.public if one in names),
+        )
 
 
 def candidates(
@@ -127,64 +132,3 @@ def _address(node: NodeView, wanted: str) -> str:
             except AddressValueError:
                 continue
     return ""
-
-
-def settle(
-    wanted: Candidates,
-    present: Collection[Target],
-    server: Callable[[int], Server | None],
-    *,
-    network: int | None,
-    limit: int,
-) -> tuple[tuple[Target, ...], list[Notice]]:
-    """Choose the targets that are possible.
-
-    What is a target already stays one, so that nothing moves when there is no room for all; after that names
-    decide, so that the choice is the same each time.
-
-    Args:
-        wanted: What the Nodes would be.
-        present: The load balancer's targets now.
-        server: Looks a server up by id; None = there is none.
-        network: The private network, or None.
-        limit: How many targets the type takes.
-    """
-    left_out = {reason: list(names) for reason, names in wanted.left_out.items()}
-    possible: list[tuple[bool, str, Target]] = []
-    identities = {one.identity for one in present}
-    for name, target in wanted.by_node.items():
-        why = None if target in present else _obstacle(target, server, network)
-        if why is None:
-            possible.append((target.identity not in identities, name, target))
-        else:
-            left_out.setdefault(why, []).append(name)
-    possible.sort(key=lambda one: one[:2])
-    too_many = sorted(name for _, name, _ in possible[limit:])
-    if too_many:
-        left_out["MaxTargetsReached"] = too_many
-    chosen = {target.identity: target for _, _, target in possible[:limit]}
-    notices = [_notice(reason, names) for reason, names in left_out.items()]
-    if wanted.public:
-        text = (
-            "These nodes get traffic by their public addresses, though private ones are wanted, because they "
-            f"have no internal IPv4 address: {enumerated(wanted.public)}"
-        )
-        notices.append(Notice("InternalIPNotConfigured", text))
-    return tuple(sorted(chosen.values())), notices
-
-
-def _obstacle(target: Target, find: Callable[[int], Server | None], network: int | None) -> str | None:
-    if not target.server:
-        return None
-    server = find(target.server)
-    if server is None:
-        return "ServerNotFound"
-    if target.private:
-        return None if server.private_ip(network) else "ServerNotInNetwork"
-    has_public = server.public_net.ipv4 is not None and server.public_net.ipv4.ip
-    return None if has_public else "PublicIPv4Missing"
-
-
-def _notice(reason: str, names: Sequence[str]) -> Notice:
-    text = f"These nodes get no traffic from the load balancer, because {_WHY[reason]}: {enumerated(names)}"
-    return Notice(reason, text)

@@ -7,17 +7,19 @@ makes no sense; all others are tried whatever happened before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerService, LoadBalancerType
-from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
-from ccm.hetzner.load_balancers.ownership import PORT
-from ccm.hetzner.load_balancers.restoring import FIELD
-from ccm.hetzner.load_balancers.steps import (
+from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerService
+from ccm.hetzner.load_balancers.desired import Desired
+from ccm.hetzner.load_balancers.desired.listeners import comparable, occupied_ports
+from ccm.hetzner.load_balancers.desired.type import fits
+from ccm.hetzner.load_balancers.facts.targets import Target, target_of
+from ccm.hetzner.load_balancers.labels import FIELD, PORT
+from ccm.hetzner.load_balancers.plan.steps import (
     AddService,
     AddTarget,
     Attach,
+    Change,
     ChangeAlgorithm,
     ChangeProtection,
     ChangeRdns,
@@ -26,66 +28,15 @@ from ccm.hetzner.load_balancers.steps import (
     Detach,
     DisablePublic,
     EnablePublic,
+    Planned,
     RemoveTarget,
-    Step,
     Update,
     UpdateService,
 )
-from ccm.hetzner.load_balancers.targets import Target, target_of
 
 
-@dataclass(frozen=True, slots=True)
-class Desired:
-    """What a load balancer should be. None = it does not matter, or is not ours to decide.
-
-    Attributes:
-        name: Its name.
-        labels: All of its labels.
-        type: Its type.
-        algorithm: How a target is chosen.
-        public: Whether it answers on public addresses.
-        network: The private network that it is in; None = leave it where it is.
-        private_ip: Its address there; empty = any.
-        ip_range: Where it gets one when it enters; empty = anywhere.
-        listeners: What it listens on.
-        targets: Where traffic goes.
-        rdns: Reverse DNS names by ``ipv4`` and ``ipv6``; None = the default; a missing one does not matter.
-        protection: Whether deletion is forbidden.
-        restores: Which of ``ipv4``, ``ipv6``, ``public``, ``protection``, ``type``, ``algorithm`` and
-            ``name`` go back to their defaults.
-        foreign_ports: Ports of listeners that belong to others.
-        foreign_targets: Identities of targets that belong to others.
-        reachable: Ids of servers that have a public IPv4 address.
-    """
-
-    name: str
-    labels: Mapping[str, str]
-    type: LoadBalancerType | None = None
-    algorithm: str | None = None
-    public: bool | None = None
-    network: int | None = None
-    private_ip: str = ""
-    ip_range: str = ""
-    listeners: tuple[LoadBalancerService, ...] = ()
-    targets: tuple[Target, ...] | None = None
-    rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
-    protection: bool | None = None
-    restores: frozenset[str] = frozenset()
-    foreign_ports: frozenset[int] = frozenset()
-    foreign_targets: frozenset[tuple[int, str]] = frozenset()
-    reachable: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A step of a plan, and the steps that it needs, by their texts."""
-
-    step: Step
-    needs: frozenset[str] = frozenset()
-
-
-def plan(desired: Desired, actual: LoadBalancer) -> list[Planned]:
-    """The steps from actual to desired, in order; none if there is no difference."""
+def changes(desired: Desired, actual: LoadBalancer) -> list[Planned[Change]]:
+    """The changes from actual to desired, in order; none if there is no difference."""
     network, entered = _network(desired, actual)
     removals, listeners = _listeners(desired, actual)
     targets = _targets(desired, actual, entered)
@@ -112,8 +63,8 @@ def plan(desired: Desired, actual: LoadBalancer) -> list[Planned]:
 
 
 def _identity(
-    desired: Desired, actual: LoadBalancer, resets: Iterable[Planned], kept: Mapping[str, str]
-) -> Iterator[Planned]:
+    desired: Desired, actual: LoadBalancer, resets: Iterable[Planned[Change]], kept: Mapping[str, str]
+) -> Iterator[Planned[Change]]:
     labels = {**desired.labels, **kept}
     # A label remembers what is ours to reset; it must not go before that is done.
     needs = _texts(one.step for one in resets)
@@ -129,7 +80,10 @@ def _identity(
 
 
 def _labels_of(
-    removals: Iterable[Planned], changes: Iterable[Planned], desired: Desired, actual: LoadBalancer
+    removals: Iterable[Planned[Change]],
+    changes: Iterable[Planned[Change]],
+    desired: Desired,
+    actual: LoadBalancer,
 ) -> dict[str, str]:
     """Labels that must not go before the listeners are what they should be.
 
@@ -142,15 +96,17 @@ def _labels_of(
     return {key: actual.labels[key] for key in keys if key in actual.labels and key not in desired.labels}
 
 
-def _unlabelled(desired: Desired, before: Iterable[Planned], kept: Mapping[str, str]) -> Iterator[Planned]:
+def _unlabelled(
+    desired: Desired, before: Iterable[Planned[Change]], kept: Mapping[str, str]
+) -> Iterator[Planned[Change]]:
     if kept:
         going = (one.step for one in before if isinstance(one.step, DeleteService | UpdateService))
-        yield Planned(Update(desired.labels, last=True), _texts(going))
+        yield Planned(Update(desired.labels, final=True), _texts(going))
 
 
 def _type(
-    desired: Desired, actual: LoadBalancer, others: Iterable[Planned]
-) -> tuple[list[Planned], list[Planned]]:
+    desired: Desired, actual: LoadBalancer, others: Iterable[Planned[Change]]
+) -> tuple[list[Planned[Change]], list[Planned[Change]]]:
     """Changing to a type that is too small now has to wait for what is removed."""
     wanted = desired.type
     if wanted is None or wanted.name == actual.load_balancer_type.name:
@@ -161,18 +117,15 @@ def _type(
     return [], [Planned(ChangeType(wanted), _texts(going))]
 
 
-def fits(kind: LoadBalancerType, actual: LoadBalancer) -> bool:
-    """Whether a load balancer as it is could have this type."""
-    return kind.max_targets >= len(actual.targets) and kind.max_services >= len(actual.services)
-
-
-def _algorithm(desired: Desired, actual: LoadBalancer) -> list[Planned]:
+def _algorithm(desired: Desired, actual: LoadBalancer) -> list[Planned[Change]]:
     if desired.algorithm is None or desired.algorithm == actual.algorithm.type:
         return []
     return [Planned(ChangeAlgorithm(desired.algorithm))]
 
 
-def _public(desired: Desired, actual: LoadBalancer, targets: Iterable[Planned]) -> list[Planned]:
+def _public(
+    desired: Desired, actual: LoadBalancer, targets: Iterable[Planned[Change]]
+) -> list[Planned[Change]]:
     if desired.public is None or desired.public is actual.public_net.enabled:
         return []
     if desired.public:
@@ -180,7 +133,7 @@ def _public(desired: Desired, actual: LoadBalancer, targets: Iterable[Planned]) 
     return [Planned(DisablePublic(), _texts(one.step for one in targets))]
 
 
-def _network(desired: Desired, actual: LoadBalancer) -> tuple[list[Planned], frozenset[str]]:
+def _network(desired: Desired, actual: LoadBalancer) -> tuple[list[Planned[Change]], frozenset[str]]:
     """Steps into the network, and the text of the one that enters it."""
     wanted = desired.network
     current = {net.network: net.ip for net in actual.private_net}
@@ -193,7 +146,7 @@ def _network(desired: Desired, actual: LoadBalancer) -> tuple[list[Planned], fro
     return [*aside, *leave, entering], _texts([enter])
 
 
-def _step_aside(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
+def _step_aside(desired: Desired, actual: LoadBalancer) -> Iterator[Planned[Change]]:
     """Serve by public addresses while the private ones are out of reach."""
     if not actual.private_net or not (actual.public_net.enabled or desired.public):
         return
@@ -204,7 +157,9 @@ def _step_aside(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
             yield Planned(AddTarget(Target(server=target.server)), _texts([remove]))
 
 
-def _listeners(desired: Desired, actual: LoadBalancer) -> tuple[list[Planned], list[Planned]]:
+def _listeners(
+    desired: Desired, actual: LoadBalancer
+) -> tuple[Sequence[Planned[Change]], Sequence[Planned[Change]]]:
     """Steps that remove listeners, and those that change and add."""
     present = {one.listen_port: comparable(one) for one in actual.services}
     wanted = {one.listen_port: one for one in desired.listeners}
@@ -245,7 +200,7 @@ def _present(desired: Desired, actual: LoadBalancer) -> dict[tuple[int, str], Ta
     }
 
 
-def _targets(desired: Desired, actual: LoadBalancer, entered: frozenset[str]) -> list[Planned]:
+def _targets(desired: Desired, actual: LoadBalancer, entered: frozenset[str]) -> list[Planned[Change]]:
     if desired.targets is None:
         return []
     present = _present(desired, actual)
@@ -256,8 +211,8 @@ def _targets(desired: Desired, actual: LoadBalancer, entered: frozenset[str]) ->
             if isinstance(step, AddTarget)
         }
     opened = _texts([EnablePublic()] if desired.public and not actual.public_net.enabled else [])
-    adds: list[Planned] = []
-    switches: list[Planned] = []
+    adds: list[Planned[Change]] = []
+    switches: list[Planned[Change]] = []
     for target in desired.targets:
         needs = entered if target.private or target.ip else opened
         before = present.get(target.identity)
@@ -277,7 +232,9 @@ def _room(desired: Desired, actual: LoadBalancer) -> int:
     return max(0, kind.max_targets - len(actual.targets))
 
 
-def _in_turns(adds: list[Planned], removes: list[Planned], room: int) -> Iterator[Planned]:
+def _in_turns(
+    adds: Sequence[Planned[Change]], removes: Sequence[Planned[Change]], room: int
+) -> Iterator[Planned[Change]]:
     """What is new first, as far as there is room; then one goes for each that comes."""
     yield from adds[:room]
     waiting, going = adds[room:], list(removes)
@@ -288,7 +245,7 @@ def _in_turns(adds: list[Planned], removes: list[Planned], room: int) -> Iterato
     yield from going
 
 
-def _rdns(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
+def _rdns(desired: Desired, actual: LoadBalancer) -> Iterator[Planned[Change]]:
     public = actual.public_net
     for family, address in (("ipv4", public.ipv4), ("ipv6", public.ipv6)):
         if family not in desired.rdns or not address.ip:
@@ -298,10 +255,10 @@ def _rdns(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
             yield Planned(ChangeRdns(family, address.ip, name))
 
 
-def _protection(desired: Desired, actual: LoadBalancer) -> Iterator[Planned]:
+def _protection(desired: Desired, actual: LoadBalancer) -> Iterator[Planned[Change]]:
     if desired.protection is not None and desired.protection != actual.protection.delete:
         yield Planned(ChangeProtection(desired.protection))
 
 
-def _texts(steps: Iterable[Step]) -> frozenset[str]:
+def _texts(steps: Iterable[Change]) -> frozenset[str]:
     return frozenset(str(step) for step in steps)

@@ -1,10 +1,10 @@
-"""The changes of a load balancer, each with its request and with what it makes of the load balancer. Pure."""
+"""The steps of a plan, and all changes of a load balancer among them. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -20,14 +20,36 @@ from ccm.hetzner.api.wire import (
     TargetIp,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.targets import Target, target_of
+from ccm.hetzner.load_balancers.facts.targets import Target, target_of
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One change. Its text is for people, and tells it from all others of the same plan.
+    """One thing to do. Its text is for people, and tells it from all others of the same plan.
+
+    Attributes:
+        last: It waits until all before it is done and foreseen.
+    """
+
+    last: ClassVar[bool] = False
+
+
+StepType_co = TypeVar("StepType_co", bound=Step, covariant=True)
+
+
+@dataclass(frozen=True)
+class Planned(Generic[StepType_co]):
+    """A step of a plan, and the steps that it needs, by their texts."""
+
+    step: StepType_co
+    needs: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Change(Step):
+    """One change of a load balancer, with its request and with what it makes of the load balancer.
 
     Attributes:
         operation: The action's name in the API; ``update`` is the PUT.
@@ -49,30 +71,30 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Update(Step):
+class Update(Change):
     """Labels, and maybe a new name."""
 
     operation = "update"
     labels: Mapping[str, str]
     name: str = ""
-    last: bool = False
+    final: bool = False
 
     def __str__(self) -> str:
         if self.name:
             return f"rename to {self.name}"
-        return "remove labels that are not needed any more" if self.last else "set labels"
+        return "remove labels that are not needed any more" if self.final else "set labels"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         return {"labels": dict(self.labels), **({"name": self.name} if self.name else {})}
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         return msgspec.structs.replace(balancer, name=self.name or balancer.name, labels=dict(self.labels))
 
 
 @dataclass(frozen=True)
-class ChangeType(Step):
+class ChangeType(Change):
     """The type, which limits services and targets."""
 
     operation = "change_type"
@@ -83,16 +105,16 @@ class ChangeType(Step):
         return f"change type to {self.type.name}"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         return {"load_balancer_type": self.type.name}
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         return msgspec.structs.replace(balancer, load_balancer_type=self.type)
 
 
 @dataclass(frozen=True)
-class ChangeAlgorithm(Step):
+class ChangeAlgorithm(Change):
     """How a target is chosen."""
 
     operation = "change_algorithm"
@@ -103,16 +125,16 @@ class ChangeAlgorithm(Step):
         return f"change algorithm to {self.algorithm}"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         return {"type": self.algorithm}
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         return msgspec.structs.replace(balancer, algorithm=Algorithm(self.algorithm))
 
 
 @dataclass(frozen=True)
-class EnablePublic(Step):
+class EnablePublic(Change):
     """Answer on the public addresses."""
 
     operation = "enable_public_interface"
@@ -122,13 +144,13 @@ class EnablePublic(Step):
         return "enable the public interface"
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         public = msgspec.structs.replace(balancer.public_net, enabled=True)
         return msgspec.structs.replace(balancer, public_net=public)
 
 
 @dataclass(frozen=True)
-class DisablePublic(Step):
+class DisablePublic(Change):
     """Answer on the private address only."""
 
     operation = "disable_public_interface"
@@ -137,13 +159,13 @@ class DisablePublic(Step):
         return "disable the public interface"
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         public = msgspec.structs.replace(balancer.public_net, enabled=False)
         return msgspec.structs.replace(balancer, public_net=public)
 
 
 @dataclass(frozen=True)
-class Attach(Step):
+class Attach(Change):
     """Enter a network; which address it gets is the API's choice if none is asked for."""
 
     operation = "attach_to_network"
@@ -157,18 +179,18 @@ class Attach(Step):
         return f"attach to network {self.network}{place}"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         place = {"ip": self.ip, "ip_range": self.ip_range}
         return {"network": self.network, **{key: value for key, value in place.items() if value}}
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         nets = (*balancer.private_net, PrivateNet(self.network, self.ip))
         return msgspec.structs.replace(balancer, private_net=nets)
 
 
 @dataclass(frozen=True)
-class Detach(Step):
+class Detach(Change):
     """Leave a network."""
 
     operation = "detach_from_network"
@@ -179,17 +201,17 @@ class Detach(Step):
         return f"detach from network {self.network}"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         return {"network": self.network}
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         nets = tuple(net for net in balancer.private_net if net.network != self.network)
         return msgspec.structs.replace(balancer, private_net=nets)
 
 
 @dataclass(frozen=True)
-class AddService(Step):
+class AddService(Change):
     """Listen on one more port."""
 
     operation = "add_service"
@@ -200,16 +222,16 @@ class AddService(Step):
         return f"listen on port {one.listen_port} ({one.protocol}) for node port {one.destination_port}"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         return service_body(self.listener)
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         return msgspec.structs.replace(balancer, services=(*balancer.services, self.listener))
 
 
 @dataclass(frozen=True)
-class UpdateService(Step):
+class UpdateService(Change):
     """Change the listener on a port."""
 
     operation = "update_service"
@@ -220,18 +242,18 @@ class UpdateService(Step):
         return f"change the listener on port {self.listener.listen_port} ({', '.join(self.fields)})"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         return service_body(self.listener)
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         port = self.listener.listen_port
         services = tuple(self.listener if one.listen_port == port else one for one in balancer.services)
         return msgspec.structs.replace(balancer, services=services)
 
 
 @dataclass(frozen=True)
-class DeleteService(Step):
+class DeleteService(Change):
     """Listen on a port no more."""
 
     operation = "delete_service"
@@ -241,17 +263,17 @@ class DeleteService(Step):
         return f"stop listening on port {self.port}"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         return {"listen_port": self.port}
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         services = tuple(one for one in balancer.services if one.listen_port != self.port)
         return msgspec.structs.replace(balancer, services=services)
 
 
 @dataclass(frozen=True)
-class AddTarget(Step):
+class AddTarget(Change):
     """Send traffic to one more target."""
 
     operation = "add_target"
@@ -261,11 +283,11 @@ class AddTarget(Step):
         return f"add {self.target}"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         return target_body(self.target)
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         target = self.target
         if target.server:
             server = TargetServer(target.server)
@@ -276,7 +298,7 @@ class AddTarget(Step):
 
 
 @dataclass(frozen=True)
-class RemoveTarget(Step):
+class RemoveTarget(Change):
     """Send no more traffic to a target."""
 
     operation = "remove_target"
@@ -286,20 +308,20 @@ class RemoveTarget(Step):
         return f"remove {self.target}"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         body = target_body(self.target)
         body.pop("use_private_ip", None)
         return body
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         gone = self.target.identity
         kept = [one for one in balancer.targets if (at := target_of(one)) is None or at.identity != gone]
         return msgspec.structs.replace(balancer, targets=tuple(kept))
 
 
 @dataclass(frozen=True)
-class ChangeRdns(Step):
+class ChangeRdns(Change):
     """Set the reverse DNS name of an address, or reset it."""
 
     operation = "change_dns_ptr"
@@ -321,18 +343,18 @@ class ChangeRdns(Step):
         return f"set the reverse DNS name of {self.ip} to {self.name or 'its default'}"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         return {"ip": self.ip, "dns_ptr": self.name}
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         address = PublicAddress(self.ip, self.name)
         public = msgspec.structs.replace(balancer.public_net, **{self.family: address})
         return msgspec.structs.replace(balancer, public_net=public)
 
 
 @dataclass(frozen=True)
-class ChangeProtection(Step):
+class ChangeProtection(Change):
     """Protect the load balancer against deletion, or not."""
 
     operation = "change_protection"
@@ -343,11 +365,11 @@ class ChangeProtection(Step):
         return "protect against deletion" if self.protected else "lift the protection against deletion"
 
     def body(self) -> Json:
-        """See :meth:`Step.body`."""
+        """See :meth:`Change.body`."""
         return {"delete": self.protected}
 
     def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Step.effect`."""
+        """See :meth:`Change.effect`."""
         return msgspec.structs.replace(balancer, protection=Protection(self.protected))
 
 

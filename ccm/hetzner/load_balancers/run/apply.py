@@ -1,4 +1,4 @@
-"""Runs the steps of a plan, one after the other: a load balancer takes one change at a time.
+"""Changes a load balancer, step by step: it takes one change at a time.
 
 A step that fails takes with it those that need it, and no others. A change is never sent twice without
 looking for its result first: only "locked" means that nothing was done.
@@ -14,9 +14,8 @@ from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import HetznerApi, Priority
 from ccm.hetzner.api.errors import ApiError, Unavailable
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.changes import Sleep, patiently
-from ccm.hetzner.load_balancers.plan import Planned
-from ccm.hetzner.load_balancers.steps import Step
+from ccm.hetzner.load_balancers.plan.steps import Change, Planned
+from ccm.hetzner.load_balancers.run.requests import Sleep, patiently
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
 _DONE_ALREADY = {
@@ -29,7 +28,7 @@ _DONE_ALREADY = {
 
 @dataclass
 class Applied:
-    """What came of a plan.
+    """What came of changes.
 
     Attributes:
         balancer: The load balancer as it should be now.
@@ -45,9 +44,9 @@ class Applied:
 
 
 async def apply(
-    api: HetznerApi, balancer: LoadBalancer, steps: Sequence[Planned], *, sleep: Sleep = asyncio.sleep
+    api: HetznerApi, balancer: LoadBalancer, steps: Sequence[Planned[Change]], *, sleep: Sleep = asyncio.sleep
 ) -> Applied:
-    """Run a plan. Never raises a :class:`CloudError`: what went wrong is in the result."""
+    """Run changes. Never raises a :class:`CloudError`: what went wrong is in the result."""
     applied = Applied(balancer)
     failed: set[str] = set()
     unanswered = False
@@ -76,7 +75,7 @@ async def apply(
     return applied
 
 
-async def _send(api: HetznerApi, number: int, step: Step, sleep: Sleep) -> bool:
+async def _send(api: HetznerApi, number: int, step: Change, sleep: Sleep) -> bool:
     """Do a step; False = it was done already, by whomever, so the load balancer has to be looked at."""
     path = f"/load_balancers/{number}"
     priority = Priority.LOAD_BALANCERS

@@ -10,7 +10,7 @@ import msgspec
 
 from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.api.wire import HealthCheck, HealthCheckHttp, LoadBalancerService, ServiceHttp
-from ccm.hetzner.load_balancers.restoring import fields_of
+from ccm.hetzner.load_balancers.desired.defaults import fields_of
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
 from ccm.hetzner.load_balancers.wishes.read import Wishes
 
@@ -33,7 +33,6 @@ class Before:
 
 
 def wanted_listeners(
-    service: ServiceView,
     wishes: Wishes,
     certificates: Mapping[int, tuple[int, ...]],
     before: Before | None = None,
@@ -41,12 +40,11 @@ def wanted_listeners(
     """The listeners, by port, and what the owner should know.
 
     Args:
-        service: The Service.
-        wishes: Its annotations.
+        wishes: What the Service asks for.
         certificates: By port, ids of the certificates; an https port without any is left out.
         before: What there was; None = nothing.
     """
-    before = before or Before()
+    service, before = wishes.service, before or Before()
     listeners: list[LoadBalancerService] = []
     for port in service.ports:
         asked = wishes.ports.get(port.port)
@@ -55,8 +53,7 @@ def wanted_listeners(
             continue
         if asked.protocol != "https" or ids:
             listeners.append(_listener(service, port, asked, ids, before))
-    settled, clashes = _settle_redirects(sorted(listeners, key=lambda one: one.listen_port))
-    return settled, [*wishes.unsupported, *clashes]
+    return _settle_redirects(sorted(listeners, key=lambda one: one.listen_port))
 
 
 def _settle_redirects(

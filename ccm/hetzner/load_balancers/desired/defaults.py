@@ -12,17 +12,18 @@ import hashlib
 from collections.abc import Mapping
 
 from ccm.hetzner.api.wire import HealthCheck, LoadBalancer, LoadBalancerService
+from ccm.hetzner.load_balancers.labels import (
+    DEFAULT_TYPE,
+    FIELD,
+    LABEL,
+    NAMESPACE,
+    annotated_settings,
+    is_ours,
+)
+from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
-from ccm.hetzner.load_balancers.wishes.read import Wishes
-
-OURS = "ccm-from-scratch/"
-ANNOTATED = OURS + "annotated"
-NAMESPACE = OURS + "namespace"
-FIELD = ANNOTATED + "-"
-LABEL = OURS + "label-"
 
 Setting = object  # a name, a boolean, or None; whatever the API answers
-DEFAULT_TYPE = "lb11"
 DEFAULTS: Mapping[str, Setting] = {
     "ipv4": None,
     "ipv6": None,
@@ -66,16 +67,7 @@ def _now(balancer: LoadBalancer) -> Mapping[str, Setting]:
     }
 
 
-def marked(balancer: LoadBalancer | None) -> frozenset[str]:
-    """Names of :data:`DEFAULTS` that were set because of an annotation."""
-    return (
-        frozenset(balancer.labels.get(ANNOTATED, "").split("-")) & DEFAULTS.keys()
-        if balancer
-        else frozenset()
-    )
-
-
-def mark(wishes: Wishes, balancer: LoadBalancer | None, kept: frozenset[str] = frozenset()) -> str:
+def annotated_label(wishes: Wishes, balancer: LoadBalancer | None, kept: frozenset[str] = frozenset()) -> str:
     """The label that remembers what is annotated.
 
     Args:
@@ -83,7 +75,7 @@ def mark(wishes: Wishes, balancer: LoadBalancer | None, kept: frozenset[str] = f
         balancer: The load balancer, or None.
         kept: What can't go back to its default yet.
     """
-    before = marked(balancer)
+    before = annotated_settings(balancer)
     now = DEFAULTS if balancer is None else _now(balancer)
     known = balancer is not None and NAMESPACE in balancer.labels
     asked = {
@@ -94,21 +86,16 @@ def mark(wishes: Wishes, balancer: LoadBalancer | None, kept: frozenset[str] = f
     return "-".join(sorted(asked | (before & kept)))
 
 
-def is_ours(balancer: LoadBalancer | None) -> bool:
-    """Whether we made it or wrote to its labels, and it is not just as the official CCM left it."""
-    return balancer is None or NAMESPACE in balancer.labels
-
-
-def marked_fields(labels: Mapping[str, str]) -> frozenset[str]:
+def annotated_fields(labels: Mapping[str, str]) -> frozenset[str]:
     """Names of fields of ports that were set because of an annotation."""
     return frozenset(
         name for name in (*PORT_FIELDS, *CHECK_FIELDS) if FIELD + name.replace("_", "-") in labels
     )
 
 
-def mark_fields(wishes: Wishes, balancer: LoadBalancer | None) -> dict[str, str]:
+def annotated_fields_label(wishes: Wishes, balancer: LoadBalancer | None) -> dict[str, str]:
     """The labels that remember which fields of ports are annotated."""
-    before = marked_fields(balancer.labels) if balancer is not None else frozenset[str]()
+    before = annotated_fields(balancer.labels) if balancer is not None else frozenset[str]()
     present = {one.listen_port: one for one in balancer.services} if balancer is not None else {}
     found: set[str] = set()
     for number, port in wishes.ports.items():
@@ -155,9 +142,9 @@ def fields_of(listener: LoadBalancerService) -> dict[str, Setting]:
     return found
 
 
-def restored(wishes: Wishes, balancer: LoadBalancer | None) -> Mapping[str, Setting]:
+def settings_to_default(wishes: Wishes, balancer: LoadBalancer | None) -> Mapping[str, Setting]:
     """Settings whose annotation was taken away, and what they go back to."""
-    gone = marked(balancer) - _asked(wishes).keys()
+    gone = annotated_settings(balancer) - _asked(wishes).keys()
     return {name: DEFAULTS[name] for name in sorted(gone)}
 
 

@@ -1,22 +1,19 @@
-"""The project's load balancers: one shared list of them, what was seen in it, and the ways to change one."""
+"""The project's load balancers: one shared list of them, and what was seen in it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from ccm.cloud import Notice, Rejected, ServiceView
 from ccm.hetzner.api import HetznerApi, Priority, View
 from ccm.hetzner.api.errors import NotFound, unavailable
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location
-from ccm.hetzner.load_balancers.apply import Applied, apply
-from ccm.hetzner.load_balancers.changes import Sleep, delete
-from ccm.hetzner.load_balancers.creation import PATH
 from ccm.hetzner.load_balancers.errors import vanished
+from ccm.hetzner.load_balancers.labels import placed_on
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
-from ccm.hetzner.load_balancers.ownership import placed_on
-from ccm.hetzner.load_balancers.plan import Planned
 from ccm.hetzner.project import Project
 
+PATH = "/load_balancers"
 VIEW_AGE = 30.0  # how old the list of load balancers may be, in seconds
 JUST_NOW = 1.0
 TYPES_AGE = 3600.0
@@ -40,7 +37,7 @@ class Inventory:
         *,
         locations: View[Location] | None = None,
         metrics: LoadBalancerMetrics,
-        sleep: Sleep,
+        sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self.api = api
         self.sleep = sleep
@@ -112,26 +109,6 @@ class Inventory:
             raise
         self.balancers.put(balancer)
         return balancer
-
-    async def apply(self, balancer: LoadBalancer, steps: Sequence[Planned]) -> Applied:
-        """Change a load balancer; see :func:`~ccm.hetzner.load_balancers.apply.apply`."""
-        applied = await apply(self.api, balancer, steps, sleep=self.sleep)
-        self.balancers.put(applied.balancer)
-        return applied
-
-    async def delete(self, balancer: LoadBalancer) -> None:
-        """Delete a load balancer.
-
-        Raises:
-            NotFound: it was gone already.
-            ApiError: it is still there.
-        """
-        try:
-            await delete(self.api, f"{PATH}/{balancer.id}", sleep=self.sleep)
-        except NotFound:
-            self.balancers.remove(balancer.id)
-            raise
-        self.balancers.remove(balancer.id)
 
     def saw(self, service: ServiceView, balancer: LoadBalancer) -> None:
         """Remember that this is the Service's load balancer."""

@@ -1,0 +1,80 @@
+"""What a Service's load balancer should be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ccm.cloud import CloudError, Notice
+from ccm.hetzner.api.wire import Certificate, LoadBalancerService, LoadBalancerType
+from ccm.hetzner.load_balancers.facts.targets import Identity, Target
+from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a load balancer is made: in a location, or anywhere in a network zone."""
+
+    location: str = ""
+    network_zone: str = ""
+
+    def __str__(self) -> str:
+        return f"in {self.location or self.network_zone}"
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """What a load balancer should be. None = it does not matter, or is not ours to decide.
+
+    Attributes:
+        name: Its name.
+        labels: All of its labels.
+        type: Its type.
+        algorithm: How a target is chosen.
+        public: Whether it answers on public addresses.
+        network: The private network that it is in; None = leave it where it is.
+        private_ip: Its address there; empty = any.
+        ip_range: Where it gets one when it enters; empty = anywhere.
+        listeners: What it listens on.
+        targets: Where traffic goes.
+        rdns: Reverse DNS names by ``ipv4`` and ``ipv6``; None = the default; a missing one does not matter.
+        protection: Whether deletion is forbidden.
+        restores: Which of ``ipv4``, ``ipv6``, ``public``, ``protection``, ``type``, ``algorithm`` and
+            ``name`` go back to their defaults.
+        foreign_ports: Ports of listeners that belong to others.
+        foreign_targets: Identities of targets that belong to others.
+        reachable: Ids of servers that have a public IPv4 address.
+        exists: Whether there should be one at all.
+        site: Where it is made.
+        requests: Managed certificates to be requested; their listeners have :data:`NOT_YET` for the id.
+        retries: Failed managed certificates to be issued again.
+        certificates: Ids of the managed certificates that it needs.
+        unused: Managed certificates of the Service that it does not need any more.
+        errors: Why it can't be all that is asked for.
+        notices: What the owner should know.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    type: LoadBalancerType | None = None
+    algorithm: str | None = None
+    public: bool | None = None
+    network: int | None = None
+    private_ip: str = ""
+    ip_range: str = ""
+    listeners: tuple[LoadBalancerService, ...] = ()
+    targets: tuple[Target, ...] | None = None
+    rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
+    protection: bool | None = None
+    restores: frozenset[str] = frozenset()
+    foreign_ports: frozenset[int] = frozenset()
+    foreign_targets: frozenset[Identity] = frozenset()
+    reachable: frozenset[int] = frozenset()
+    exists: bool = True
+    site: Site = field(default_factory=Site)
+    requests: tuple[CertificateWishes, ...] = ()
+    retries: tuple[Certificate, ...] = ()
+    certificates: frozenset[int] = frozenset()
+    unused: tuple[Certificate, ...] = ()
+    errors: tuple[CloudError, ...] = ()
+    notices: tuple[Notice, ...] = ()

@@ -1,0 +1,133 @@
+"""Which servers traffic goes to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from ccm.cloud import Notice
+from ccm.hetzner.api.wire import LoadBalancer, Server
+from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target, target_of, targets_of
+from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
+from ccm.hetzner.load_balancers.wording import enumerated
+
+# Event reasons (the official CCM's where it has one) and what they mean.
+_WHY = {
+    "UnknownProviderIDPrefix": "their provider IDs are not Hetzner's",
+    "ServerNotFound": "their servers don't exist in this project",
+    "PublicIPv4Missing": "they have no public IPv4 address; use private addresses "
+    "(load-balancer.hetzner.cloud/use-private-ip) or give them one",
+    "ServerNotInNetwork": "their servers are not in the private network",
+    "InternalIPNotConfigured": "no address of theirs is known that a load balancer could use",
+    "RobotNotEnabled": "they are dedicated servers, and ROBOT_ENABLED is not set",
+    "MaxTargetsReached": "the load balancer's type takes no more targets; choose a larger one with "
+    "load-balancer.hetzner.cloud/type, or fewer nodes with load-balancer.hetzner.cloud/node-selector",
+}
+
+
+def wanted_targets(wishes: Wishes, facts: Facts, most: int) -> tuple[tuple[Target, ...], list[Notice]]:
+    """The targets that are possible, and what the owner should know.
+
+    Args:
+        wishes: What the Service asks for.
+        facts: What there is.
+        most: How many targets the type takes.
+    """
+    foreign = _foreign(facts.balancer, facts.ours, kept=wishes.preserve_foreign) if facts.balancer else 0
+    targets, notices = settle(
+        facts.candidates,
+        targets_of(facts.balancer),
+        facts.servers.get,
+        network=facts.network,
+        limit=max(0, most - foreign),
+    )
+    if facts.nodes and not facts.selected:
+        text = f"selects none of the {facts.nodes} nodes: the load balancer has no targets"
+        notices.append(Notice("NodeSelectorMatchesNothing", f"{PREFIX}node-selector {text}"))
+    return targets, notices
+
+
+def settle(
+    wanted: Candidates,
+    present: Collection[Target],
+    server: Callable[[int], Server | None],
+    *,
+    network: int | None,
+    limit: int,
+) -> tuple[tuple[Target, ...], list[Notice]]:
+    """Choose the targets that are possible.
+
+    What is a target already stays one, so that nothing moves when there is no room for all; after that names
+    decide, so that the choice is the same each time.
+
+    Args:
+        wanted: What the Nodes would be.
+        present: The load balancer's targets now.
+        server: Looks a server up by id; None = there is none.
+        network: The private network, or None.
+        limit: How many targets the type takes.
+    """
+    left_out = {reason: list(names) for reason, names in wanted.left_out.items()}
+    possible: list[tuple[bool, str, Target]] = []
+    identities = {one.identity for one in present}
+    for name, target in wanted.by_node.items():
+        why = None if target in present else _obstacle(target, server, network)
+        if why is None:
+            possible.append((target.identity not in identities, name, target))
+        else:
+            left_out.setdefault(why, []).append(name)
+    possible.sort(key=lambda one: one[:2])
+    too_many = sorted(name for _, name, _ in possible[limit:])
+    if too_many:
+        left_out["MaxTargetsReached"] = too_many
+    chosen = {target.identity: target for _, _, target in possible[:limit]}
+    notices = [_notice(reason, names) for reason, names in left_out.items()]
+    if wanted.public:
+        text = (
+            "These nodes get traffic by their public addresses, though private ones are wanted, because they "
+            f"have no internal IPv4 address: {enumerated(wanted.public)}"
+        )
+        notices.append(Notice("InternalIPNotConfigured", text))
+    return tuple(sorted(chosen.values())), notices
+
+
+def _obstacle(target: Target, find: Callable[[int], Server | None], network: int | None) -> str | None:
+    if not target.server:
+        return None
+    server = find(target.server)
+    if server is None:
+        return "ServerNotFound"
+    if target.private:
+        return None if server.private_ip(network) else "ServerNotInNetwork"
+    has_public = server.public_net.ipv4 is not None and server.public_net.ipv4.ip
+    return None if has_public else "PublicIPv4Missing"
+
+
+def _notice(reason: str, names: Sequence[str]) -> Notice:
+    text = f"These nodes get no traffic from the load balancer, because {_WHY[reason]}: {enumerated(names)}"
+    return Notice(reason, text)
+
+
+def _foreign(balancer: LoadBalancer, ours: Collection[Identity], *, kept: bool) -> int:
+    """How many targets stay that are not for us to remove; they take room too.
+
+    Args:
+        balancer: It now.
+        ours: Identities of this cluster's targets.
+        kept: Whether targets stay that may be somebody else's; label selectors always do.
+    """
+    found = [target_of(one) for one in balancer.targets]
+    return sum(one is None or (kept and one.identity not in ours) for one in found)
+
+
+def foreign_targets(wishes: Wishes, facts: Facts) -> frozenset[Identity]:
+    """Identities of targets that somebody else added, where that is possible."""
+    if not wishes.preserve_foreign:
+        return frozenset()
+    return frozenset(one.identity for one in targets_of(facts.balancer)) - facts.ours
+
+
+def is_strange(facts: Facts) -> bool:
+    """Whether the nodes have servers, but this project has none of them."""
+    numbers = {one.server for one in facts.candidates.by_node.values() if one.server}
+    return bool(numbers) and numbers.isdisjoint(facts.servers)

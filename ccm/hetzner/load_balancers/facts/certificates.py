@@ -1,0 +1,126 @@
+"""The project's certificates: one shared list of them, and what was tried with them lately."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from ccm.cloud import CloudError, ServiceView
+from ccm.hetzner.api import HetznerApi, Priority, View
+from ccm.hetzner.api.errors import NotFound
+from ccm.hetzner.api.wire import Certificate, LoadBalancer
+from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
+from ccm.hetzner.load_balancers.labels import SERVICE_UID, certificates_of, may_delete
+from ccm.hetzner.load_balancers.wishes import Wishes
+
+AGE = 300.0
+AGE_AFTER_MISS = 5.0
+RETRY_PERIOD = 3600.0  # seconds between two requests for a certificate that could not be issued
+
+
+class Certificates:
+    """See the module.
+
+    Args:
+        api: The API.
+        cluster: The cluster's id; may be empty.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, api: HetznerApi, cluster: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.view: View[Certificate] = View(
+            lambda priority: api.list("/certificates", "certificates", Certificate, priority=priority)
+        )
+        self._api = api
+        self._cluster = cluster
+        self._clock = clock
+        self._retried: dict[int, float] = {}
+        self._spared: dict[int, float] = {}
+        self._doubtful = False
+
+    async def close(self) -> None:
+        """Stop reading."""
+        await self.view.close()
+
+    def doubt(self) -> None:
+        """Something went wrong with what we know: the next look is a fresh one."""
+        self._doubtful = True
+
+    async def gather(self, wishes: Wishes, balancer: LoadBalancer | None) -> CertificateFacts:
+        """Have those known that a Service may use, or has used.
+
+        Args:
+            wishes: What the Service asks for; nothing is read for one whose annotations are wrong.
+            balancer: Its load balancer, or None.
+        """
+        asked = [port.certificates for port in wishes.ports.values() if port.protocol == "https"]
+        named = {reference for one in asked for reference in one.uploaded}
+        if not wishes.problems and (named or any(one.domains for one in asked) or certificates_of(balancer)):
+            try:
+                await self._read(AGE)
+                if not all(find(reference, self.known()) for reference in named):
+                    await self._read(AGE_AFTER_MISS)
+            except CloudError as error:
+                return replace(self.known(), error=error)
+        return self.known()
+
+    def known(self) -> CertificateFacts:
+        """What is known now; nothing is read."""
+        now = self._clock()
+        self._retried = {one: at for one, at in self._retried.items() if now - at < RETRY_PERIOD}
+        self._spared = {one: at for one, at in self._spared.items() if now - at < RETRY_PERIOD}
+        return CertificateFacts(
+            known=dict(self.view.contents.by_id),
+            retried=frozenset(self._retried),
+            spared=frozenset(self._spared),
+        )
+
+    async def list_of(self, service: ServiceView) -> list[Certificate]:
+        """What we requested for a Service, asked anew: who uses it may not be old when it is deleted.
+
+        That one is gone which was there before is not believed of the list alone.
+
+        Raises:
+            CloudError: not known.
+        """
+        listed = await self._api.list(
+            "/certificates",
+            "certificates",
+            Certificate,
+            priority=Priority.LOAD_BALANCERS,
+            params={"label_selector": f"{SERVICE_UID}={service.uid}"},
+        )
+        found = {one.id: one for one in listed.items}
+        for one in [*self.view.contents.by_id.values()]:
+            if one.id not in found and may_delete(one, service, self._cluster):
+                try:
+                    found[one.id] = await self._api.get(
+                        f"/certificates/{one.id}",
+                        "certificate",
+                        Certificate,
+                        priority=Priority.LOAD_BALANCERS,
+                    )
+                except NotFound:
+                    self.view.remove(one.id)
+        return [one for one in found.values() if may_delete(one, service, self._cluster)]
+
+    def retried(self, number: int) -> None:
+        """A failed one is issued again; what came of it is not known yet."""
+        self._retried[number] = self._clock()
+
+    def spared(self, number: int) -> None:
+        """One that was to be deleted is in use by something else."""
+        self._spared[number] = self._clock()
+
+    async def _read(self, age: float) -> None:
+        await self.view.read(0.0 if self._doubtful else age, Priority.LOAD_BALANCERS)
+        self._doubtful = False
+
+
+def find(reference: str, facts: CertificateFacts) -> Certificate | None:
+    """A certificate by id, or by name."""
+    number = int(reference) if reference.isascii() and reference.isdigit() and len(reference) < 20 else 0
+    if number in facts.known:
+        return facts.known[number]
+    return next((one for one in facts.known.values() if one.name == reference), None)

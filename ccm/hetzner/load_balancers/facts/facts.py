@@ -1,0 +1,79 @@
+"""What there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ccm.cloud import CloudError, Notice, ServiceView
+from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerType, Location, Server
+from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity
+from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+from ccm.hetzner.settings import Tenants
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """The project's certificates.
+
+    Attributes:
+        known: By id, as far as they had to be known.
+        error: Why they are not known.
+        requested: What came of managed ones that were requested just now: their ids; None = nothing.
+        retried: Ids of failed ones that are not to be issued again yet.
+        spared: Ids of those that could not be deleted lately, because something uses them.
+    """
+
+    known: Mapping[int, Certificate] = field(default_factory=dict[int, Certificate])
+    error: CloudError | None = None
+    requested: Mapping[CertificateWishes, int | None] = field(
+        default_factory=dict[CertificateWishes, "int | None"]
+    )
+    retried: frozenset[int] = frozenset()
+    spared: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What there is, as far as a Service is concerned.
+
+    Attributes:
+        service: The Service.
+        balancer: Its load balancer; None = it has to be made.
+        leads: Whether the Service decides about the load balancer itself and its targets, not only about its
+            own ports.
+        adopting: The load balancer becomes ours now.
+        others: Load balancers on which the Service has something besides.
+        cluster: This cluster's id; may be empty.
+        tenants: What the operator allows to whom.
+        network: The private network, or None.
+        types: The types of load balancers by name; empty = the type stays as it is.
+        locations: The cloud's; empty = none was asked for, or there is a load balancer.
+        zone: The network zone of most of the nodes' servers; empty = not needed, or not known.
+        nodes: How many there are.
+        selected: How many of them the owner wants.
+        candidates: Which target each of these would be.
+        servers: Those of the candidates and of the present targets, by id.
+        ours: Identities of the targets that are this cluster's.
+        certificates: The project's.
+        notices: What the owner should know about where the load balancers went.
+    """
+
+    service: ServiceView
+    balancer: LoadBalancer | None = None
+    leads: bool = True
+    adopting: bool = False
+    others: tuple[LoadBalancer, ...] = ()
+    cluster: str = ""
+    tenants: Tenants = field(default_factory=Tenants)
+    network: int | None = None
+    types: Mapping[str, LoadBalancerType] = field(default_factory=dict[str, LoadBalancerType])
+    locations: tuple[Location, ...] = ()
+    zone: str = ""
+    nodes: int = 0
+    selected: int = 0
+    candidates: Candidates = field(default_factory=Candidates)
+    servers: Mapping[int, Server] = field(default_factory=dict[int, Server])
+    ours: frozenset[Identity] = frozenset()
+    certificates: CertificateFacts = field(default_factory=CertificateFacts)
+    notices: tuple[Notice, ...] = ()

@@ -1,0 +1,130 @@
+"""Finds out what there is, in the views that all Services share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ccm.cloud import NodeView, ServiceView
+from ccm.hetzner.api.wire import Location
+from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
+from ccm.hetzner.load_balancers.facts.certificates import Certificates
+from ccm.hetzner.load_balancers.facts.facts import Facts
+from ccm.hetzner.load_balancers.facts.inventory import JUST_NOW, TYPES_AGE, Inventory
+from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
+from ccm.hetzner.load_balancers.facts.servers import Servers
+from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, annotated_settings, placed_on
+from ccm.hetzner.load_balancers.wishes import Wishes
+from ccm.hetzner.settings import Tenants
+
+
+@dataclass(frozen=True)
+class Views:
+    """What all Services share: lists of what there is, and what was seen in them.
+
+    Attributes:
+        inventory: The load balancers.
+        servers: The servers.
+        certificates: The certificates.
+        network: The private network's id, or None; asked each time, for it is known only after the start.
+        cluster: The cluster's id; may be empty.
+        tenants: What the operator allows to whom.
+    """
+
+    inventory: Inventory
+    servers: Servers
+    certificates: Certificates
+    network: Callable[[], int | None]
+    cluster: str
+    tenants: Tenants
+
+
+async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Facts:
+    """Find out what there is for a Service. Nothing is changed.
+
+    What is not needed is not asked for: a Service that is refused for its annotations, or that has no port
+    for a load balancer, gets none if it has none, and nothing else has to be known.
+
+    Args:
+        wishes: What the Service asks for.
+        nodes: The Nodes behind it.
+        views: Where it is looked up.
+
+    Raises:
+        NotOurLoadBalancer: it can't have a load balancer because of another that is not ours.
+        CloudError: not known.
+    """
+    service, inventory = wishes.service, views.inventory
+    everyone = await inventory.all(service)
+    if wishes.is_unservable and not placed_on(service, everyone):
+        return Facts(service)
+    around = Neighbours(views.cluster, views.tenants, inventory.served)
+    try:
+        facts = locate(wishes, everyone, around)
+    except NotOurLoadBalancer:
+        if (inventory.balancers.age or 0.0) < JUST_NOW:
+            raise
+        # Before we complain: what stands in the way may be gone, what is to be adopted may have come.
+        facts = locate(wishes, await inventory.all(service, age=0.0), around)
+    balancer = facts.balancer
+    if balancer is None:
+        await inventory.check_vanished(service)
+    facts = replace(
+        facts,
+        network=views.network(),
+        types={} if _keeps_type(wishes, facts) else await inventory.types(),
+        locations=await _locations(wishes, inventory) if balancer is None else (),
+    )
+    if balancer is None and wishes.problems:
+        return facts
+    every = await views.servers.candidates(nodes, private=wishes.use_private_ip)
+    selected = {node.name for node in nodes if wishes.share or wishes.nodes.matches(node.labels)}
+    candidates = every.only(selected)
+    ours = {one.identity for one in every.by_node.values()}
+    return replace(
+        facts,
+        certificates=await views.certificates.gather(wishes, balancer),
+        nodes=len(nodes),
+        selected=len(selected),
+        candidates=candidates,
+        servers=await views.servers.look_up(candidates, balancer),
+        ours=frozenset(ours | views.servers.remember(balancer, ours) if balancer else ours),
+        zone="" if balancer or wishes.has_site else await views.servers.zone_of(nodes),
+    )
+
+
+async def gather_for_release(service: ServiceView, views: Views) -> Facts:
+    """Find out what a Service that goes leaves, as it is now. Nothing is changed.
+
+    Args:
+        service: The Service.
+        views: Where it is looked up.
+
+    Raises:
+        AccessDenied: there is nothing, but nothing of ours is there, so that proves nothing.
+        CloudError: not known.
+    """
+    found, notices = await views.inventory.departing(service)
+    others, notices_of_others = split_by_cluster(found, views.cluster)
+    return Facts(service, others=others, cluster=views.cluster, notices=(*notices, *notices_of_others))
+
+
+def _keeps_type(wishes: Wishes, facts: Facts) -> bool:
+    """Whether the type stays: it has the wanted one, or none is wanted and none was annotated before."""
+    if facts.balancer is None:
+        return False
+    name = facts.balancer.load_balancer_type.name
+    goes_back = "type" in annotated_settings(facts.balancer) and name != DEFAULT_TYPE
+    return wishes.type in ((name,) if goes_back else (name, ""))
+
+
+async def _locations(wishes: Wishes, inventory: Inventory) -> tuple[Location, ...]:
+    """The locations, where one or a zone is asked for; read anew if that is none: it may be a new one."""
+    known: tuple[Location, ...] = ()
+    for age in (TYPES_AGE, JUST_NOW) if wishes.has_site else ():
+        known = tuple(await inventory.locations(age))
+        if wishes.location in {one.name for one in known} or (
+            not wishes.location and wishes.network_zone in {one.network_zone for one in known}
+        ):
+            break
+    return known

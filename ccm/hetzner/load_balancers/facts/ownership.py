@@ -1,0 +1,174 @@
+"""Whose load balancer it is. Pure.
+
+A load balancer may be shared: by several Services of the cluster (``share``), or with somebody else
+(``preserve-foreign``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ccm.cloud import Notice
+from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
+from ccm.hetzner.load_balancers.facts.facts import Facts
+from ccm.hetzner.load_balancers.labels import (
+    CLUSTER,
+    NAMESPACE,
+    SERVICE_UID,
+    SHARE,
+    is_of_other_cluster,
+    own_uids,
+    placed_on,
+    ports_by_label,
+)
+from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
+from ccm.hetzner.settings import Tenants
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Who is who in this project.
+
+    Attributes:
+        cluster: This cluster's id; may be empty.
+        tenants: What the operator allows to whom.
+        served: UIDs of Services that are certainly this cluster's.
+    """
+
+    cluster: str = ""
+    tenants: Tenants = field(default_factory=Tenants)
+    served: Collection[str] = ()
+
+
+def locate(wishes: Wishes, balancers: Iterable[LoadBalancer], around: Neighbours) -> Facts:
+    """Find a Service's load balancer, and what else it is on.
+
+    Args:
+        wishes: What the Service asks for.
+        balancers: All of the project.
+        around: Whose they may be.
+
+    Raises:
+        NotOurLoadBalancer: it can't have one because of another that is not ours.
+    """
+    service, everyone = wishes.service, list(balancers)
+    balancer, leads, adopting = _place(wishes, everyone, around)
+    others = [one for one in placed_on(service, everyone) if balancer is None or one.id != balancer.id]
+    return Facts(service, balancer, leads, adopting, tuple(others), around.cluster, around.tenants)
+
+
+def _place(
+    wishes: Wishes, everyone: list[LoadBalancer], around: Neighbours
+) -> tuple[LoadBalancer | None, bool, bool]:
+    """The load balancer, whether the Service leads there, and whether that becomes ours now."""
+    service = wishes.service
+    mine = [one for one in everyone if one.labels.get(SERVICE_UID) == service.uid]
+    if len(mine) > 1:
+        names = ", ".join(f"{one.name} ({one.id})" for one in mine)
+        raise NotOurLoadBalancer(
+            f"{len(mine)} load balancers are labelled as this Service's: {names}; keep one"
+        )
+    shared = _shared(wishes, everyone, around) if wishes.share else None
+    if mine:
+        _refuse_other_cluster(mine[0], around.cluster)
+        if shared is None or shared[0] is mine[0]:
+            return mine[0], True, False
+    if shared is not None:
+        return (*shared, False)
+    if wishes.adopt:
+        return _adoptable(wishes, everyone, around), True, True
+    same_name = next((one for one in everyone if one.name == wishes.name), None)
+    if same_name is not None:
+        raise NotOurLoadBalancer(
+            f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to "
+            f"take it over, annotate the Service with {PREFIX}adopt: {str(same_name.id)!r}, or choose "
+            f"another name with {PREFIX}name"
+        )
+    return None, True, False
+
+
+def _shared(
+    wishes: Wishes, balancers: list[LoadBalancer], around: Neighbours
+) -> tuple[LoadBalancer, bool] | None:
+    """The load balancer with the word, if the Service may be there, and whether it leads.
+
+    Whoever is there already stays.
+    """
+    service = wishes.service
+    doubtful: LoadBalancer | None = None
+    for one in sorted(balancers, key=lambda one: one.id):
+        if one.labels.get(SHARE) != wishes.share:
+            continue
+        leader = one.labels.get(SERVICE_UID, "")
+        place = one, leader == "" or leader in own_uids(service, one)
+        if placed_on(service, (one,)):
+            return place
+        if not around.tenants.may_share(service.namespace, one.labels.get(NAMESPACE, service.namespace)):
+            continue
+        owner = one.labels.get(CLUSTER, "")
+        if owner and owner == around.cluster:
+            return place
+        # Without ids, only a Service of this cluster tells whose it is: UIDs are no other cluster's.
+        if not owner and {leader, *ports_by_label(one).values()} & {*around.served}:
+            return place
+        doubtful = doubtful or (None if owner and around.cluster else one)
+    if doubtful is not None:
+        raise NotOurLoadBalancer(
+            f"load balancer {doubtful.name!r} ({doubtful.id}) is shared as {wishes.share!r}, and nothing "
+            f"tells whether by this cluster: set CCM_CLUSTER_ID, or choose another word for {PREFIX}share"
+        )
+    return None
+
+
+def _adoptable(wishes: Wishes, balancers: list[LoadBalancer], around: Neighbours) -> LoadBalancer:
+    service = wishes.service
+    found = [one for one in balancers if wishes.adopt in (str(one.id), one.name)]
+    if not found:
+        raise NotOurLoadBalancer(
+            f"{PREFIX}adopt: {wishes.adopt!r} is neither id nor name of a load balancer of this project"
+        )
+    balancer = found[0]
+    _refuse_other_cluster(balancer, around.cluster)
+    owner = balancer.labels.get(SERVICE_UID, "")
+    if owner and owner != service.uid:
+        raise NotOurLoadBalancer(
+            f"{PREFIX}adopt: load balancer {balancer.name!r} ({balancer.id}) belongs to the Service with UID "
+            f"{owner}; remove its label {SERVICE_UID} if that Service does not exist any more"
+        )
+    if owner != service.uid and not around.tenants.may_adopt(service.namespace, balancer.labels):
+        raise NotOurLoadBalancer(
+            f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt load balancer "
+            f"{balancer.name!r} ({balancer.id}): have it labelled {NAMESPACE}={service.namespace} at "
+            "Hetzner, or the namespace named in CCM_ADOPT_NAMESPACES"
+        )
+    return balancer
+
+
+def _refuse_other_cluster(balancer: LoadBalancer, cluster: str) -> None:
+    other = balancer.labels.get(CLUSTER, "")
+    if is_of_other_cluster(balancer, cluster):
+        raise NotOurLoadBalancer(
+            f"load balancer {balancer.name!r} ({balancer.id}) belongs to cluster {other!r}, "
+            f"this is {cluster!r}"
+        )
+
+
+def split_by_cluster(
+    balancers: Sequence[LoadBalancer], cluster: str
+) -> tuple[tuple[LoadBalancer, ...], list[Notice]]:
+    """Those that are not another cluster's, and what to say about the others.
+
+    A Service with the same UID is there too, as when a cluster was restored beside itself.
+    """
+    theirs = [one for one in balancers if is_of_other_cluster(one, cluster)]
+    notices = [
+        Notice(
+            "LoadBalancerReleased",
+            f"load balancer {one.name} ({one.id}) stays, because it is labelled as another cluster's; "
+            "delete it yourself if nobody needs it",
+        )
+        for one in theirs
+    ]
+    return tuple(one for one in balancers if one not in theirs), notices

@@ -1,0 +1,127 @@
+"""The servers that traffic can go to, in the view of servers that all controllers share."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+
+from ccm.cloud import NodeView
+from ccm.hetzner.api import Priority, View
+from ccm.hetzner.api.wire import LoadBalancer, Server
+from ccm.hetzner.load_balancers.facts.targets import NO_ROBOTS, Candidates, Identity, candidates, targets_of
+
+SERVERS_AGE = 60.0
+MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing
+
+
+class Servers:
+    """See the module.
+
+    Args:
+        servers: The shared view.
+        scheme: What provider IDs of Cloud servers start with.
+        robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
+    """
+
+    def __init__(
+        self,
+        servers: View[Server],
+        scheme: str,
+        robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
+    ) -> None:
+        self._servers = servers
+        self._scheme = scheme
+        self._robots = robots
+        self._ours: dict[int, set[Identity]] = {}
+        self._missing: dict[int, float] = {}
+
+    async def candidates(self, nodes: Sequence[NodeView], *, private: bool) -> Candidates:
+        """Which target each Node would be; Robot is asked only if its Nodes don't say their addresses.
+
+        As with the address family ipv6: then a Node has no IPv4 address, and its server has one.
+
+        Args:
+            nodes: The Nodes.
+            private: Use private addresses.
+
+        Raises:
+            CloudError: Robot does not say.
+        """
+        if self._robots is None:
+            return candidates(nodes, self._scheme, private=private, robots=None)
+        found = candidates(nodes, self._scheme, private=private)
+        if "InternalIPNotConfigured" not in found.left_out:
+            return found
+        return candidates(nodes, self._scheme, private=private, robots=await self._robots() or NO_ROBOTS)
+
+    async def look_up(self, wanted: Candidates, balancer: LoadBalancer | None) -> Mapping[int, Server]:
+        """The servers of candidates and of a load balancer's targets, by id; those that there are.
+
+        Those that are targets already are not looked for, and what was missed in a fresh list is not looked
+        for again at once.
+
+        Raises:
+            CloudError: the servers are not known.
+        """
+        present = targets_of(balancer)
+        numbers = {one.server for one in wanted.by_node.values() if one.server and one not in present}
+        listed = self._servers.age is not None
+        if numbers and not (listed and all(self._is_known(number) for number in numbers)):
+            servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
+            missing = numbers - servers.keys()
+            now = time.monotonic()
+            self._missing = {one: since for one, since in self._missing.items() if now - since < MISSING_AGE}
+            if missing - self._missing.keys():
+                servers = (await self._servers.read(0.0, Priority.LOAD_BALANCERS)).by_id
+                self._missing.update(dict.fromkeys(missing - servers.keys(), now))
+        known = self._servers.contents.by_id
+        ids = {one.server for one in (*wanted.by_node.values(), *present)}
+        return {number: known[number] for number in ids if number in known}
+
+    async def zone_of(self, nodes: Sequence[NodeView]) -> str:
+        """The network zone of most of the Nodes' servers; empty = none is known.
+
+        Raises:
+            CloudError: the servers are not known.
+        """
+        wanted = {one.server for one in candidates(nodes, self._scheme, private=False).by_node.values()}
+        servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
+        zones = Counter(
+            server.location.network_zone
+            for number, server in servers.items()
+            if number in wanted and server.location.network_zone
+        )
+        return min(zones, key=lambda zone: (-zones[zone], zone), default="")
+
+    def remember(self, balancer: LoadBalancer, ours: Iterable[Identity]) -> set[Identity]:
+        """Know targets for ours for as long as they are there, also when their Nodes have left.
+
+        Args:
+            balancer: It now.
+            ours: Identities of targets that this cluster's Nodes are, or that we added.
+
+        Returns:
+            All that are known for ours.
+        """
+        present = {one.identity for one in targets_of(balancer)}
+        known = self._ours.get(balancer.id, set()).union(ours) & present
+        self._ours[balancer.id] = known
+        return known
+
+    def forget(self, balancer: LoadBalancer) -> None:
+        """The load balancer is no more, or is not ours any more."""
+        self._ours.pop(balancer.id, None)
+
+    def keep(self, numbers: Collection[int]) -> None:
+        """Forget all load balancers but these; others may have been deleted by somebody else.
+
+        Args:
+            numbers: Ids of those that there are.
+        """
+        self._ours = {number: known for number, known in self._ours.items() if number in numbers}
+
+    def _is_known(self, number: int) -> bool:
+        """Whether a server was read lately, if only by itself, as a new Node's is."""
+        age = self._servers.item_age(number)
+        return age is not None and age <= SERVERS_AGE

@@ -1,0 +1,104 @@
+"""The labels of load balancers and certificates, and what they say. Pure.
+
+Everything that we make carries labels. What lacks them is never changed or deleted, unless an annotation
+adopts it. A load balancer that the official CCM labelled with a Service's UID is that Service's. Labels also
+say which listener is whose, where a load balancer is shared, and which settings were annotated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ccm.cloud import ServiceView
+from ccm.hetzner.api.wire import Certificate, LoadBalancer
+
+SERVICE_UID = "hcloud-ccm/service-uid"
+OURS = "ccm-from-scratch/"
+CLUSTER = OURS + "cluster"
+NAMESPACE = OURS + "namespace"
+SERVICE = OURS + "service"
+SHARE = OURS + "share"
+ADOPTED = OURS + "adopted"
+BY_LABEL = "by-label"  # adopted because somebody had labelled it for the namespace: that label is theirs
+ANNOTATED = OURS + "annotated"  # which settings of the load balancer were annotated
+FIELD = ANNOTATED + "-"  # and which fields of ports, a label each
+LABEL = OURS + "label-"
+PORT = OURS + "port-"
+_PORT_LABEL = re.compile(re.escape(PORT) + r"(\d{1,5})")
+DEFAULT_TYPE = "lb11"
+SETTINGS = frozenset({"ipv4", "ipv6", "public", "protection", "type", "algorithm", "name"})
+
+
+def ports_by_label(balancer: LoadBalancer) -> dict[int, str]:
+    """Which Service (UID) has which listener, where labels say so."""
+    found: dict[int, str] = {}
+    for key, value in balancer.labels.items():
+        match = _PORT_LABEL.fullmatch(key)
+        if match:
+            found[int(match[1])] = value
+    return found
+
+
+def is_own_port(key: str, value: str, own: frozenset[str]) -> bool:
+    """Whether a label gives a port to one of these Services (UIDs)."""
+    return value in own and _PORT_LABEL.fullmatch(key) is not None
+
+
+def placed_on(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[LoadBalancer]:
+    """Load balancers on which a Service has anything, whatever its annotations say by now."""
+    return [
+        one
+        for one in balancers
+        if one.labels.get(SERVICE_UID) == service.uid or service.uid in ports_by_label(one).values()
+    ]
+
+
+def own_uids(service: ServiceView, balancer: LoadBalancer) -> frozenset[str]:
+    """The Service's UID, and that of the one which had its name before, if that leads here.
+
+    Two Services of a cluster never have the same name at the same time: the former is gone, and was not
+    cleaned up after, as when a cluster is restored from a backup.
+    """
+    labels = balancer.labels
+    same_name = (labels.get(NAMESPACE), labels.get(SERVICE)) == (service.namespace, service.name)
+    former = labels.get(SERVICE_UID, "") if same_name and labels.get(CLUSTER) else ""
+    return frozenset({service.uid, former} - {""})
+
+
+def is_of_other_cluster(balancer: LoadBalancer, cluster: str) -> bool:
+    """Whether it says that it belongs to another cluster than this one, which has an id too."""
+    return bool(cluster) and balancer.labels.get(CLUSTER, cluster) not in {"", cluster}
+
+
+def is_ours(balancer: LoadBalancer | None) -> bool:
+    """Whether we made it or wrote to its labels, and it is not just as the official CCM left it."""
+    return balancer is None or NAMESPACE in balancer.labels
+
+
+def annotated_settings(balancer: LoadBalancer | None) -> frozenset[str]:
+    """Which of :data:`SETTINGS` were set because of an annotation."""
+    return (
+        frozenset(balancer.labels.get(ANNOTATED, "").split("-")) & SETTINGS
+        if balancer is not None
+        else frozenset()
+    )
+
+
+def is_certificate_of(certificate: Certificate, service: ServiceView) -> bool:
+    """Whether it is managed, and a Service's; the official CCM labels its own so too."""
+    return certificate.type == "managed" and certificate.labels.get(SERVICE_UID) == service.uid
+
+
+def may_delete(certificate: Certificate, service: ServiceView, cluster: str) -> bool:
+    """Whether we requested it, for this Service of this cluster: then it is ours to delete."""
+    labels = certificate.labels
+    marked = NAMESPACE in labels or CLUSTER in labels  # the former since 0.1.0, the latter before
+    elsewhere = cluster and labels.get(CLUSTER, cluster) != cluster
+    return is_certificate_of(certificate, service) and marked and not elsewhere
+
+
+def certificates_of(balancer: LoadBalancer | None) -> frozenset[int]:
+    """Ids of the certificates that a load balancer serves with."""
+    services = balancer.services if balancer is not None else ()
+    return frozenset(number for one in services if one.http for number in one.http.certificates)

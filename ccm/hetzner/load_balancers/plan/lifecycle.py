@@ -1,0 +1,122 @@
+"""The steps in which load balancers and certificates come and go. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ccm.cloud import Notice
+from ccm.hetzner.api.wire import Certificate, LoadBalancer
+from ccm.hetzner.load_balancers.desired import Desired
+from ccm.hetzner.load_balancers.desired.desired import Site
+from ccm.hetzner.load_balancers.plan.steps import Change, Planned, Step, service_body, target_body
+from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+from ccm.hetzner.load_balancers.wording import enumerated
+
+
+@dataclass(frozen=True)
+class RequestCertificate(Step):
+    """Have a managed certificate issued. Its id is the API's choice, so what comes next is planned anew."""
+
+    asked: CertificateWishes
+
+    def __str__(self) -> str:
+        return f"request a managed certificate for {enumerated(self.asked.domains)}"
+
+
+@dataclass(frozen=True)
+class RetryCertificate(Step):
+    """Have a failed certificate issued again: what was wrong may have been put right."""
+
+    certificate: Certificate
+
+    def __str__(self) -> str:
+        return f"request managed certificate {self.certificate.name} ({self.certificate.id}) again"
+
+
+@dataclass(frozen=True)
+class Create(Step):
+    """Make the load balancer. What the API decides about it is compared with what should be afterwards."""
+
+    desired: Desired
+
+    def __str__(self) -> str:
+        desired = self.desired
+        kind = desired.type.name if desired.type else ""
+        ports = ", ".join(str(one.listen_port) for one in desired.listeners) or "none"
+        targets = len(desired.targets or ())
+        return (
+            f"create load balancer {desired.name} ({kind}) {desired.site}, ports: {ports}, targets: {targets}"
+        )
+
+
+@dataclass(frozen=True)
+class DeleteCertificates(Step):
+    """Delete managed certificates that were requested for the Service, and that nothing uses any more.
+
+    Attributes:
+        known: Those that are known to be unused; others may be found.
+        used: Ids of those that stay.
+    """
+
+    last = True
+    known: tuple[Certificate, ...] = ()
+    used: frozenset[int] = frozenset()
+
+    def __str__(self) -> str:
+        names = enumerated([f"{one.name} ({one.id})" for one in self.known])
+        return f"delete managed certificate {names}".rstrip()
+
+
+@dataclass(frozen=True)
+class Release(Step):
+    """The Service leaves a load balancer: it is deleted, or stays and is not the Service's any more.
+
+    Attributes:
+        balancer: It now.
+        deletes: Whether it is deleted, unless the API refuses that because it is protected.
+        changes: What is changed where it stays; labels last.
+        notices: What the owner should know where it stays.
+    """
+
+    last = True
+    balancer: LoadBalancer
+    deletes: bool
+    changes: tuple[Planned[Change], ...]
+    notices: tuple[Notice, ...]
+
+    def __str__(self) -> str:
+        return f"leave load balancer {self.balancer.name} ({self.balancer.id})"
+
+
+def creation_body(
+    desired: Desired, site: Site, *, targets: bool = True, services: bool = True
+) -> dict[str, Any]:
+    """The request for a new load balancer.
+
+    Args:
+        desired: What it should be; its type must be known.
+        site: Where.
+        targets: Whether to name the targets at once.
+        services: Whether to name the services at once.
+    """
+    # An address, or a range for it, can only be asked for when attaching.
+    network = desired.network if not (desired.private_ip or desired.ip_range) else None
+    inline = [
+        target_body(one)
+        for one in desired.targets or ()
+        if (network is not None if one.private or one.ip else desired.public is not False)
+    ]
+    body: dict[str, Any] = {
+        "name": desired.name,
+        "load_balancer_type": desired.type.name if desired.type else "",
+        "algorithm": {"type": desired.algorithm or "round_robin"},
+        "labels": dict(desired.labels),
+        "public_interface": desired.public is not False,
+        "services": [service_body(one) for one in desired.listeners] if services else [],
+        "targets": inline if targets else [],
+        "location": site.location,
+        "network_zone": site.network_zone,
+        "network": network,
+    }
+    return {key: value for key, value in body.items() if value not in ("", None, [])}

@@ -1,0 +1,71 @@
+"""How a Service leaves a load balancer: what was made for it is deleted, what others use is theirs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ccm.cloud import Notice, ServiceView
+from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.desired import Desired
+from ccm.hetzner.load_balancers.desired.labels import labels_after
+from ccm.hetzner.load_balancers.labels import ADOPTED, SERVICE_UID, ports_by_label
+from ccm.hetzner.load_balancers.plan.changes import changes
+from ccm.hetzner.load_balancers.plan.lifecycle import Release
+from ccm.hetzner.load_balancers.plan.steps import Change, Planned
+
+
+def release(service: ServiceView, balancer: LoadBalancer) -> Release:
+    """Plan how a Service leaves a load balancer.
+
+    Args:
+        service: The Service.
+        balancer: The load balancer, on which it has something.
+    """
+    name = f"load balancer {balancer.name} ({balancer.id})"
+    labels = labels_after(service, balancer)
+    owners = ports_by_label(balancer)
+    others = set(owners.values()) - {service.uid}
+    foreign = bool(owners) and any(one.listen_port not in owners for one in balancer.services)
+    leads = balancer.labels.get(SERVICE_UID) == service.uid
+    if not leads or others or foreign or ADOPTED in balancer.labels:
+        mine = [port for port, uid in owners.items() if uid == service.uid]
+        ports = mine if owners else [one.listen_port for one in balancer.services]
+        why = "others use it" if foreign else "it was not made for this Service"
+        notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
+        rest = _changes(labels, balancer, ports, targets=leads and not owners)
+        return Release(balancer, deletes=False, changes=rest, notices=() if others else (notice,))
+    text = f"{name} stays because it is protected against deletion; delete it yourself when you want to"
+    return Release(
+        balancer,
+        deletes=not balancer.protection.delete,
+        changes=_changes(labels, balancer, (), targets=False),
+        notices=(Notice("LoadBalancerProtected", text),),
+    )
+
+
+def _changes(
+    labels: Mapping[str, str], actual: LoadBalancer, ports: Iterable[int], *, targets: bool
+) -> tuple[Planned[Change], ...]:
+    """What changes where the load balancer stays.
+
+    Labels go last: as long as they are there, what fails now is found again.
+
+    Args:
+        labels: That it keeps.
+        actual: It now.
+        ports: Listeners that go.
+        targets: Whether the targets go too.
+    """
+    rest = Desired(
+        name=actual.name,
+        labels=actual.labels,
+        targets=() if targets else None,
+        foreign_ports=frozenset(one.listen_port for one in actual.services) - {*ports},
+    )
+    first = changes(rest, actual)
+    for one in first:
+        actual = one.step.effect(actual)
+    needs = frozenset(str(one.step) for one in first)
+    after = changes(replace(rest, labels=labels), actual)
+    return (*first, *(Planned(one.step, one.needs | needs) for one in after))

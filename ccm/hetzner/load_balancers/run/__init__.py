@@ -1,0 +1,5 @@
+"""Does what is planned: the only place that changes anything in the cloud."""
+
+from ccm.hetzner.load_balancers.run.run import Outcome, run
+
+__all__ = ["Outcome", "run"]
