@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Any
 
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.errors import InvalidInput
 
 
-def flat_metrics(call: Call, series: dict[str, tuple[str, ...]]) -> dict[str, Any]:
+def flat_metrics(call: Call, series: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Zeroes for the series of the wanted types.
 
     Raises:

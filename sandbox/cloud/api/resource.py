@@ -9,9 +9,10 @@ from typing import Any, Generic, TypeVar
 from sandbox.cloud.actions.actions import Action, action_wire
 from sandbox.cloud.actions.events import announce
 from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.metrics import flat_metrics
 from sandbox.cloud.api.registry import add_operation
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.errors import Conflict, InvalidInput, NotFound, UniquenessError
+from sandbox.cloud.errors import Conflict, InvalidInput, NotFound, Protected, UniquenessError
 from sandbox.cloud.state.records import Record
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.labels import parse_selector
@@ -54,7 +55,13 @@ class Resource(Generic[R]):
         name_problem: says what is wrong with a name, or "".
         flags: booleans that PUT changes besides name and labels.
         put_conflicts: whether PUT is refused while an action changes the object.
-        check_delete: refuses to remove an object; None where DELETE is no matter of the record alone.
+        deletes: whether DELETE is answered here.
+        protection: the field that says whether an object is protected against it; with one, DELETE is refused
+            while an action runs, too. "": there is no such thing.
+        check_delete: refuses to remove an object for other reasons.
+        delete_status: of the answer where an action ``delete_…`` removes the object, with the effect of that
+            name. 0: it goes at once.
+        series: names of the series in its metrics by their type; empty where it has none.
         actions: whether something of it can be changed by actions.
     """
 
@@ -67,7 +74,11 @@ class Resource(Generic[R]):
     name_problem: Callable[[str], str] = lambda _name: ""
     flags: Collection[str] = ()
     put_conflicts: bool = False
-    check_delete: Callable[[Cloud, R], None] | None = None
+    deletes: bool = True
+    protection: str = ""
+    check_delete: Callable[[Cloud, R], None] = lambda _cloud, _entry: None
+    delete_status: int = 0
+    series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     actions: bool = True
 
     def register(self) -> None:
@@ -76,8 +87,10 @@ class Resource(Generic[R]):
         add_operation("GET", f"/{self.path}", self._list)
         add_operation("GET", one, self._get)
         add_operation("PUT", one, self._update)
-        if self.check_delete is not None:
+        if self.deletes:
             add_operation("DELETE", one, self._delete)
+        if self.series:
+            add_operation("GET", f"{one}/metrics", self._metrics)
         if self.actions:
             add_operation("GET", f"/{self.path}/actions", self._actions)
             add_operation("GET", f"/{self.path}/actions/{{id}}", self._action)
@@ -171,10 +184,20 @@ class Resource(Generic[R]):
 
     async def _delete(self, call: Call) -> Reply:
         entry = call.get(self.kind)
-        if self.check_delete is not None:
-            self.check_delete(call.cloud, entry)
+        if self.protection:
+            call.cloud.actions.check_free(self.kind.KIND, entry.id)
+            if getattr(entry, self.protection):
+                raise Protected(self.kind.KIND)
+        self.check_delete(call.cloud, entry)
+        if self.delete_status:
+            command = f"delete_{self.kind.KIND}"
+            return await call.answer(call.start(command, entry, effect=command), self.delete_status)
         call.cloud.store.remove(entry)
         return Reply(204, None)
+
+    async def _metrics(self, call: Call) -> Reply:
+        call.get(self.kind)
+        return Reply(200, {"metrics": flat_metrics(call, self.series)})
 
     def read_name(self, fields: Fields) -> str:
         """The field ``name``, which must be there."""

@@ -61,7 +61,6 @@ SSH_KEYS = Resource(
     ssh_key_wire,
     sorts=("id", "name"),
     filters={"fingerprint": lambda _cloud, key: key.fingerprint},
-    check_delete=lambda _cloud, _key: None,  # servers that have it keep it
     actions=False,
 )
 SSH_KEYS.register()

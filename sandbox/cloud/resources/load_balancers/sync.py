@@ -6,6 +6,8 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+from sandbox.cloud.actions.actions import Action
+from sandbox.cloud.actions.effects import removal
 from sandbox.cloud.actions.events import reaction
 from sandbox.cloud.backend import (
     BackendError,
@@ -99,6 +101,16 @@ async def apply(cloud: Cloud, balancer: LoadBalancer) -> None:
         if cloud.applied.get(key) != spec:
             await cloud.backend.put_load_balancer(spec)
             cloud.applied[key] = spec
+
+
+@removal("delete_load_balancer", LoadBalancer)
+async def delete(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
+    """Remove it from the world below, then the record."""
+    key = (balancer.KIND, balancer.id)
+    async with cloud.exclusive(*key):
+        await cloud.backend.delete_load_balancer(balancer.id)
+        cloud.applied.pop(key, None)
+    cloud.store.remove(balancer)
 
 
 async def _apply_all(cloud: Cloud) -> None:

@@ -9,24 +9,19 @@ from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.registry import operation
 from sandbox.cloud.api.resource import Resource
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.errors import ApiError, Protected
+from sandbox.cloud.errors import ApiError
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp, primary_ip_wire, set_name
 from sandbox.cloud.state.records import Record
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
 
 
-def check_unassigned(cloud: Cloud, ip: PrimaryIp) -> None:
-    """Refuse to give an address back that is in use or protected.
+def check_unassigned(_cloud: Cloud, ip: PrimaryIp) -> None:
+    """Refuse to give an address back that is in use.
 
     Raises:
-        Locked: an action runs on it.
-        Protected: it is protected.
         ApiError: ``must_be_unassigned``; a server has it.
     """
-    cloud.actions.check_free("primary_ip", ip.id)
-    if ip.protected:
-        raise Protected("primary_ip")
     if ip.assignee is not None:
         raise ApiError("must_be_unassigned", "primary IP must be unassigned before it can be deleted")
 
@@ -38,6 +33,7 @@ PRIMARY_IPS = Resource(
     filters={"ip": lambda _cloud, ip: ip.ip},
     flags=("auto_delete",),
     put_conflicts=True,
+    protection="protected",
     check_delete=check_unassigned,
 )
 PRIMARY_IPS.register()

@@ -1,11 +1,12 @@
-"""Servers and the world below: bringing both together at the start, and what guests do by themselves."""
+"""Servers and the world below: from the start, when both are brought together, to a server's deletion."""
 
 from __future__ import annotations
 
 import logging
 
 from sandbox.cloud.actions.actions import Action
-from sandbox.cloud.actions.events import reaction
+from sandbox.cloud.actions.effects import removal
+from sandbox.cloud.actions.events import announce, reaction
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.resources.networks.state import Network, network_spec
 from sandbox.cloud.resources.servers.power import set_status
@@ -64,3 +65,13 @@ async def leave_network(cloud: Cloud, network: Network) -> None:
                 continue  # deleted while we waited; putting it back would make it immortal
             server.attachments = [a for a in server.attachments if a.network != network.id]
             cloud.store.put(server)
+
+
+@removal("delete_server", Server)
+async def delete(cloud: Cloud, server: Server, _action: Action) -> None:
+    """Remove the machine, then the record and what hangs on it; routes in networks stay, as at Hetzner."""
+    set_status(cloud, server, "deleting")
+    async with cloud.exclusive("server", server.id):
+        await cloud.backend.delete_machine(server.id)
+    cloud.store.remove(server)
+    await announce("server_deleted", cloud, server)

@@ -180,5 +180,17 @@ SERVERS = Resource(
     filters={"status": lambda _cloud, server: server.status},
     longest_name=253,
     name_problem=hostname_problem,
+    protection="delete_protected",
+    delete_status=200,
+    series={
+        "cpu": ("cpu",),
+        "disk": ("disk.0.iops.read", "disk.0.iops.write", "disk.0.bandwidth.read", "disk.0.bandwidth.write"),
+        "network": (
+            "network.0.pps.in",
+            "network.0.pps.out",
+            "network.0.bandwidth.in",
+            "network.0.bandwidth.out",
+        ),
+    },
 )
 SERVERS.register()
