@@ -26,7 +26,7 @@ def zipapp(package: Path = PACKAGE) -> bytes:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("sandbox/__init__.py", "sandbox/kubernetes/__init__.py"):
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), b"")
-        for source in sorted(package.glob("*.py")):
+        for source in sorted((*package.glob("*.py"), *package.glob("*.yaml"))):
             name = source.name if source.name == "__main__.py" else f"sandbox/kubernetes/k3s/{source.name}"
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED

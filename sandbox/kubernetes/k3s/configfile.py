@@ -1,22 +1,19 @@
-"""/etc/rancher/k3s/config.yaml and config.yaml.d: the part of YAML that such files use.
+"""/etc/rancher/k3s/config.yaml and config.yaml.d: one flag a key, with a text, a switch or a list.
 
-One flag a line, ``name: value``; lists in lines with dashes or in brackets; ``name+:`` adds to a list of a
-file before. Whatever else YAML has is an error that names the line.
+``name+`` adds to a list of a file before. Whatever else YAML has is an error that names the line.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
+
+import yaml
 
 from sandbox.kubernetes.k3s.errors import UsageError
 from sandbox.kubernetes.k3s.flags import Value
 
 CONFIG_FILE = Path("/etc/rancher/k3s/config.yaml")
-
-_KEY = re.compile(r"^([A-Za-z0-9-]+)(\+?):(?:\s+(.*))?$")
-_ITEM = re.compile(r"^\s*-\s+(.*)$")
 
 
 def load(path: Path) -> dict[str, Value]:
@@ -55,62 +52,45 @@ def _as_list(value: Value) -> list[str]:
 
 
 def parse(text: str) -> dict[str, Value]:
-    """Read one file's text.
+    """Read one file's text. Texts stay as they are written, so that a mode may begin with 0.
 
     Raises:
-        UsageError: a line is not understood; the text names it.
+        UsageError: it is no YAML, or more than flags with their values; the text names the line.
     """
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        what = ": ".join(part for part in (error.context, error.problem) if part)
+        raise UsageError(f"line {_line(error.problem_mark)}: {what}") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"line 1: {error}") from None
+    if root is None:
+        return {}
+    if not isinstance(root, yaml.MappingNode):
+        raise UsageError(f"line {_line(root.start_mark)}: not `name: value`")
     result: dict[str, Value] = {}
-    key = ""
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = _without_comment(raw)
-        if not line.strip() or line.strip() == "---":
-            continue
-        if key and (item := _ITEM.match(line)):
-            items = result.setdefault(key, [])
-            assert isinstance(items, list)
-            items.append(str(_scalar(item[1].strip(), number)))
-            continue
-        found = _KEY.match(line)
-        if not found:
-            raise UsageError(f"line {number}: not `name: value` and not `- value`: {raw.strip()!r}")
-        name, rest = found[1] + found[2], (found[3] or "").strip()
+    for key, value in root.value:
+        name = _text(key)
         if name in result:
-            raise UsageError(f"line {number}: {name} is there twice")
-        key = "" if rest else name
-        result[name] = _value(rest, number) if rest else []
+            raise UsageError(f"line {_line(key.start_mark)}: {name} is there twice")
+        result[name] = _value(value)
     return result
 
 
-def _without_comment(line: str) -> str:
-    """The line up to a # that starts a comment, which one inside quotes does not."""
-    quote = ""
-    for index, character in enumerate(line):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'":
-            quote = character
-        elif character == "#" and (index == 0 or line[index - 1].isspace()):
-            return line[:index].rstrip()
-    return line.rstrip()
+def _value(node: yaml.Node) -> Value:
+    if isinstance(node, yaml.SequenceNode):
+        return [_text(item) for item in node.value]
+    text = _text(node)
+    if node.tag.endswith(":null"):
+        return []
+    return text == "true" if node.style is None and text in {"true", "false"} else text
 
 
-def _value(text: str, number: int) -> Value:
-    if text.startswith("["):
-        if not text.endswith("]"):
-            raise UsageError(f"line {number}: a list in brackets must end on its line")
-        inner = text[1:-1].strip()
-        return [str(_scalar(part.strip(), number)) for part in inner.split(",")] if inner else []
-    return _scalar(text, number)
+def _text(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        raise UsageError(f"line {_line(node.start_mark)}: only texts, numbers, true, false and lists")
+    return str(node.value)
 
 
-def _scalar(text: str, number: int) -> str | bool:
-    if text[:1] in {"{", "&", "*", "|", ">", "!"}:
-        raise UsageError(
-            f"line {number}: only texts, numbers, true, false and lists are understood: {text!r}"
-        )
-    if text[:1] in {'"', "'"}:
-        if len(text) < 2 or text[-1] != text[0]:
-            raise UsageError(f"line {number}: the closing quote is missing: {text!r}")
-        return text[1:-1]
-    return text == "true" if text in {"true", "false"} else text
+def _line(mark: yaml.Mark | None) -> int:
+    return mark.line + 1 if mark else 1

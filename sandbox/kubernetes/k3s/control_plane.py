@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -218,4 +217,4 @@ def write_kubeconfigs(wanted: ControlPlane) -> None:
     authority = wanted.pki.server_authority.certificate
     for name, user in (("controller", pki.CONTROLLER_MANAGER), ("scheduler", pki.SCHEDULER)):
         config = by_path(wanted.url, authority, wanted.pki.certificate(user), wanted.pki.key(user))
-        write_secret(wanted.data / f"{name}.kubeconfig", json.dumps(config))
+        write_secret(wanted.data / f"{name}.kubeconfig", config)

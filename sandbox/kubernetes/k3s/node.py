@@ -89,7 +89,8 @@ async def _start(children: Children, node: NodeOptions, server: str, joined: Joi
     reserved = _reserved()
     for user in ("kubelet", "kube-proxy"):
         key = joined.folder / f"client-{user}.key"
-        _write(etc / f"{user}.kubeconfig", by_path(server, joined.authority, key.with_suffix(".crt"), key))
+        config = by_path(server, joined.authority, key.with_suffix(".crt"), key)
+        write_secret(etc / f"{user}.kubeconfig", config)
     _write(etc / "kubelet.yaml", kubelet_config(joined.facts, reserved))
     _write(etc / "kube-proxy.yaml", proxy_config(node, joined.facts, etc / "kube-proxy.kubeconfig"))
     command = kubelet_command(node, joined.facts, etc / "kubelet.yaml", etc / "kubelet.kubeconfig")

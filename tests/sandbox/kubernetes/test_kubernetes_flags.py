@@ -120,6 +120,10 @@ tls-san:
   - 'two'   # comment
 disable: [traefik, "servicelb"]
 node-label: []
+node-taint:
+write-kubeconfig-mode: 0644
+bind-address: >-
+  192.0.2.1
 """
     assert parse_file(text) == {
         "node-name": "a#b",
@@ -127,7 +131,11 @@ node-label: []
         "tls-san": ["one", "two"],
         "disable": ["traefik", "servicelb"],
         "node-label": [],
+        "node-taint": [],
+        "write-kubeconfig-mode": "0644",
+        "bind-address": "192.0.2.1",
     }
+    assert parse_file("# nothing") == {}
 
 
 @pytest.mark.parametrize(
@@ -135,10 +143,13 @@ node-label: []
     [
         ("a: 1\na: 2", "line 2: a is there twice"),
         ("a: {b: 1}", "line 1: only texts"),
-        ("a:\n  b: 1", "line 2: not `name: value`"),
+        ("a:\n  b: 1", "line 2: only texts"),
+        ("a: [b, [c]]", "line 1: only texts"),
         ("- a", "line 1: not `name: value`"),
-        ('a: "b', "closing quote"),
-        ("a: [b", "must end on its line"),
+        ("\na: b: c", "line 2: mapping values"),
+        ('a: "b', "line 1: .*quoted scalar"),
+        ("a: [b", "line 1: .*flow sequence"),
+        ("a: \0", "line 1: .*special characters"),
     ],
 )
 def test_what_a_configuration_file_must_not_have_is_named_with_its_line(text, words):

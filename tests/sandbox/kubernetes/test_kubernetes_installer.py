@@ -9,12 +9,15 @@ import sys
 import urllib.error
 import urllib.request
 import zipfile
+from pathlib import Path
 
 import pytest
+import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from sandbox.kubernetes import installer
+from sandbox.kubernetes.debian import PACKAGES
 from sandbox.kubernetes.errors import InstallerError
 
 SYSTEMCTL = '#!/bin/sh\necho "$@" >> "$LOG"\n[ "$1" != "${FAIL:-}" ]\n'
@@ -184,20 +187,27 @@ async def test_a_download_that_fails_leaves_the_old_program(machine):
     assert (machine.bin / "k3s").read_text() == "old"
 
 
-def test_the_program_is_one_file_that_needs_nothing_else(tmp_path):
+def test_the_program_is_one_file_that_needs_nothing_but_yaml(tmp_path):
     program = tmp_path / "k3s"
     program.write_bytes(installer.zipapp())
     assert installer.zipapp() == program.read_bytes(), "the same sources give the same bytes"
-    done = subprocess.run(
-        [sys.executable, "-ISs", program, "--version"], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.startswith("k3s version v1.36.3+k3s1")
-    refused = subprocess.run(
-        [sys.executable, "-ISs", program, "nonsense"], capture_output=True, text=True, check=False, timeout=60
-    )
+    (tmp_path / "debian").mkdir()
+    (tmp_path / "debian/yaml").symlink_to(Path(yaml.__file__).parent)
+
+    def k3s(word):
+        """Run it with the standard library and that one package."""
+        start = (
+            "import runpy, sys; sys.path.append(sys.argv[1]); del sys.argv[:2]; runpy.run_path(sys.argv[0])"
+        )
+        command = [sys.executable, "-ISs", "-c", start, tmp_path / "debian", program, word]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert k3s("--version").stdout.startswith("k3s version v1.36.3+k3s1")
+    refused = k3s("nonsense")
     assert refused.returncode == 2
     assert refused.stderr.startswith("k3s: unknown command 'nonsense'")
-    assert all(name.endswith(".py") for name in zipfile.ZipFile(program).namelist())
+    assert "cloud-init" in PACKAGES, "which brings it"
+    assert all(name.endswith((".py", "coredns.yaml")) for name in zipfile.ZipFile(program).namelist())
 
 
 async def test_a_genuine_k3s_is_served_where_it_is_configured(tmp_path):

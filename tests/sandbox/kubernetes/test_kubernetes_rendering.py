@@ -166,7 +166,8 @@ def test_coredns_waits_for_a_cloud_controller_manager():
 
 
 def test_coredns_has_k3ss_corefile():
-    text = coredns.corefile("cluster.local")
+    (config,) = [o for _, o in coredns.objects("10.43.0.10", "cluster.local") if o["kind"] == "ConfigMap"]
+    text = config["data"]["Corefile"]
     for line in ("hosts /etc/coredns/NodeHosts {", "import /etc/coredns/custom/*.override"):
         assert line in text
     assert text.endswith("}\nimport /etc/coredns/custom/*.server\n")
