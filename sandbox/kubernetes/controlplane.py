@@ -14,7 +14,7 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +32,7 @@ from sandbox.kubernetes.toolchain import Toolchain
 
 START_SECONDS = 180.0
 _POLL_SECONDS = 0.05
+_SERVICE_CIDR = "10.43.0.0/16"
 
 
 class ControlPlane:
@@ -49,9 +50,6 @@ class ControlPlane:
         directory: Path,
         *,
         cluster_cidr: str = "10.244.0.0/16",
-        service_cidr: str = "10.43.0.0/16",
-        scheduler: bool = False,
-        serving: Sequence[str] = (),
         extra: Mapping[str, control_plane.Flags] | None = None,
     ) -> None:
         """Nothing happens before the start.
@@ -60,9 +58,6 @@ class ControlPlane:
             toolchain: has the programs.
             directory: kept between runs; its own for each control plane.
             cluster_cidr: addresses of Pods; the controller manager gives each node a part.
-            service_cidr: addresses of Services.
-            scheduler: whether Pods are to be bound to nodes.
-            serving: further names in the API server's certificate.
             extra: further flags by component; they win.
         """
         self.directory = directory
@@ -71,10 +66,7 @@ class ControlPlane:
         self._children = Children(toolchain.bin, directory / "logs")
         self._held = contextlib.ExitStack()
         self._cluster_cidr = cluster_cidr
-        self._service_cidr = service_cidr
-        self._serving = tuple(serving)
         self._extra = dict(extra or {})
-        self._scheduler = scheduler
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -96,8 +88,7 @@ class ControlPlane:
         try:
             wanted = await asyncio.to_thread(self._prepare)
             commands = control_plane.commands(wanted)
-            if not self._scheduler:
-                del commands["kube-scheduler"]
+            del commands["kube-scheduler"]  # there is no node that could run a Pod
             api = self.api()
             await self._children.start(commands.pop("etcd"))
             await self._children.start(commands.pop("kube-apiserver"))
@@ -136,7 +127,7 @@ class ControlPlane:
             bind_address="127.0.0.1",
             advertise_address="127.0.0.1",
             cluster_cidr=self._cluster_cidr,
-            service_cidr=self._service_cidr,
+            service_cidr=_SERVICE_CIDR,
             ports=_ports(self.directory / "ports.json", self._held),
             # There is one API server; without this it would keep an endpoint for 127.0.0.1, which is refused.
             extra={
@@ -147,8 +138,7 @@ class ControlPlane:
                 },
             },
         )
-        service_ip = control_plane.nth_address(self._service_cidr, 1)
-        certificates.ensure(serving_names(service_ip, self._serving))
+        certificates.ensure(serving_names(control_plane.nth_address(_SERVICE_CIDR, 1), ()))
         control_plane.write_kubeconfigs(wanted)
         self.url = wanted.url
         authority = certificates.server_authority.certificate

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -38,14 +38,12 @@ class HollowNode:
         node_ip: what ``--node-ip`` would say; empty for none.
         cores: processors.
         memory_mib: memory in MiB.
-        labels: further labels.
     """
 
     name: str
     node_ip: str = ""
     cores: int = 2
     memory_mib: int = 4096
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def node_object(node: HollowNode, now: datetime) -> dict[str, Any]:
@@ -62,7 +60,6 @@ def node_object(node: HollowNode, now: datetime) -> dict[str, Any]:
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": node.name,
         "kubernetes.io/os": "linux",
-        **node.labels,
     }
     taint = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
     return {
@@ -258,17 +255,3 @@ class HollowNodes:
                     answer.request_info, answer.history, status=answer.status, message=text[:300]
                 )
             return True
-
-
-@contextlib.asynccontextmanager
-async def hollow_nodes(url: str, certificates: Path, *nodes: HollowNode) -> AsyncIterator[HollowNodes]:
-    """Hollow nodes for the time of a block.
-
-    Args:
-        url: of the API server.
-        certificates: a control plane's folder ``tls``.
-        nodes: to power on first.
-    """
-    async with HollowNodes(url, certificates) as running:
-        await asyncio.gather(*(running.power_on(node) for node in nodes))
-        yield running

@@ -20,7 +20,7 @@ from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.errors import K3sError, UsageError
 from sandbox.kubernetes.k3s.flags import Parsed, help_text, parse
 from sandbox.kubernetes.k3s.node import data_folders, register_node, start_node
-from sandbox.kubernetes.k3s.options import agent_options, node_options, server_options
+from sandbox.kubernetes.k3s.options import agent_options, server_options
 from sandbox.kubernetes.k3s.versions import VERSION
 
 USAGE = """\
@@ -129,20 +129,8 @@ def _serve(command: str, words: Sequence[str]) -> int:
         log.warning(line)
     os.environ["PATH"] = f"{paths.PROGRAMS}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     data_folders()
-    values = {**parsed.values}
-    if values.get("with-node-id"):
-        values["node-name"] = f"{node_options(values, socket.gethostname()).node_name}-{_node_id()}"
     started_with = nodeconfig.annotations([command, *words], os.environ)
-    return asyncio.run(_until_stopped(command, Parsed(values, ()), started_with))
-
-
-def _node_id() -> str:
-    """A few digits that belong to this machine."""
-    file = paths.NODE_PASSWORD.with_name("id")
-    if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(secrets.token_hex(4) + "\n")
-    return file.read_text().strip()
+    return asyncio.run(_until_stopped(command, parsed, started_with))
 
 
 async def _until_stopped(command: str, parsed: Parsed, started_with: Mapping[str, str]) -> int:

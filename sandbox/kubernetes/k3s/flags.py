@@ -47,7 +47,6 @@ _UNDERSTOOD = (
     Flag("server", commands=_BOTH, variable="K3S_URL", short="s"),
     Flag("config", commands=_BOTH, variable="K3S_CONFIG_FILE", short="c"),
     Flag("node-name", commands=_BOTH, variable="K3S_NODE_NAME"),
-    Flag("with-node-id", "switch", _BOTH),
     Flag("node-ip", "list", _BOTH, short="i"),
     Flag("node-external-ip", "list", _BOTH),
     Flag("node-label", "list", _BOTH),
@@ -125,6 +124,7 @@ _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
     "docker": ("switch", _BOTH, "the stand-in runs containerd"),
     "rootless": ("switch", _BOTH, "the stand-in runs as root on a sandbox machine"),
     "vpn-auth": ("text", _BOTH, "the stand-in has no VPN"),
+    "with-node-id": ("switch", _BOTH, "the stand-in has --node-name"),
 }
 
 

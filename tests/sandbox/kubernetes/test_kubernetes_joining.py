@@ -14,7 +14,7 @@ from cryptography import x509
 from ports import free_port
 
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.hollow import HollowNode, hollow_nodes
+from sandbox.kubernetes.hollow import HollowNode, HollowNodes
 from sandbox.kubernetes.k3s.join import Joiner
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
 from sandbox.kubernetes.k3s.node_controller import FINALIZER, ORPHAN_SECONDS, NodeController
@@ -123,7 +123,8 @@ async def test_another_machine_cannot_take_a_nodes_name_until_its_password_went_
     secret = f"{SECRETS}/{secret_name(name)}"
     with registered(cluster) as port:
         await joiner(port, tmp_path / "a", name).join()
-        async with hollow_nodes(cluster.url, cluster.directory / "tls", HollowNode(name)):
+        async with HollowNodes(cluster.url, cluster.directory / "tls") as nodes:
+            await nodes.power_on(HollowNode(name))
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(
                     joiner(port, tmp_path / "b", name).join(), 1

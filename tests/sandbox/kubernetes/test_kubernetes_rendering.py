@@ -288,12 +288,12 @@ def test_the_hosts_memory_is_read_from_meminfo():
 
 
 def test_a_hollow_node_starts_as_a_kubelet_with_an_external_cloud(frozen):
-    node = node_object(HollowNode("a", node_ip="10.0.0.2", labels={"x": "y"}), frozen)
+    node = node_object(HollowNode("a", node_ip="10.0.0.2"), frozen)
     assert [taint["key"] for taint in node["spec"]["taints"]] == [
         "node.cloudprovider.kubernetes.io/uninitialized"
     ]
     assert "providerID" not in node["spec"]
-    assert node["metadata"]["labels"]["x"] == "y"
+    assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "a"
     assert lease_object("a", frozen)["spec"]["renewTime"] == "2026-11-21T12:00:00.000000Z"
 
 
