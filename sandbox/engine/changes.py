@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sandbox.engine import paths, steps
 from sandbox.engine.clock import timestamp
-from sandbox.engine.deletion import Hooks, delete_one
+from sandbox.engine.deletion import delete_one
 from sandbox.engine.errors import DuplicateUrnError, EngineError, PartialError, ProtectedError, StoppedError
 from sandbox.engine.graph import find_old, former_urns
 from sandbox.engine.operation import Op
@@ -22,8 +22,6 @@ from sandbox.engine.values import (
     Properties,
     changed_keys,
     has_secret,
-    mark_keys,
-    mark_like,
     plain,
 )
 
@@ -35,7 +33,6 @@ class Registered:
     urn: str
     id: str
     outputs: Properties
-    stables: list[str] = field(default_factory=list)
 
 
 class Ledger:
@@ -95,23 +92,20 @@ class Changer:
     Args:
         run: The run.
         registry: Gives providers.
-        hooks: Runs the program's resource hooks.
         ledger: The old resources.
     """
 
-    def __init__(self, run: Run, registry: Registry, hooks: Hooks, ledger: Ledger) -> None:
+    def __init__(self, run: Run, registry: Registry, ledger: Ledger) -> None:
         self._run = run
         self._snapshot = run.snapshot
         self._registry = registry
-        self._hooks = hooks
         self._ledger = ledger
 
     def settled(
         self, goal: Goal, provider: Provider, inputs: Properties, made: Created, created: str
     ) -> Resource:
         """The state after an operation."""
-        outputs = made.outputs if provider.accept_secrets else mark_like(goal.inputs, made.outputs)
-        outputs = mark_keys(list(goal.additional_secret_outputs), outputs)
+        outputs = provider.marked(goal.inputs, made.outputs, goal.additional_secret_outputs)
         state = steps.new_state(goal, inputs, outputs, made.id)
         state.modified = timestamp()
         state.created = created or state.modified
@@ -133,7 +127,6 @@ class Changer:
             if self._run.preview:
                 made = Created("", dict(inputs))
             else:
-                self._hooks("BeforeCreate", draft)
                 request = Request(goal.urn, goal.type, inputs, goal.custom_timeouts.get("create"))
                 try:
                     made = provider.create(request)
@@ -142,8 +135,6 @@ class Changer:
                     raise
             state = self.settled(goal, provider, inputs, made, "")
             self._snapshot.complete(state, old, keep_old=old is not None)
-            if not self._run.preview:
-                self._hooks("AfterCreate", state)
         return Registered(goal.urn, state.id, state.outputs)
 
     def _keep_partial(
@@ -198,7 +189,6 @@ class Changer:
             if self._run.preview:
                 outputs = provider.preview_update(old, inputs)
             else:
-                self._hooks("BeforeUpdate", draft, old)
                 try:
                     outputs = provider.update(old, inputs, goal.custom_timeouts.get("update"))
                 except PartialError as error:
@@ -206,8 +196,6 @@ class Changer:
                     raise
             state = self.settled(goal, provider, inputs, Created(old.id, outputs), old.created)
             self._snapshot.complete(state, old)
-            if not self._run.preview:
-                self._hooks("AfterUpdate", state, old)
         return Registered(goal.urn, state.id, state.outputs)
 
     def replace(
@@ -227,14 +215,7 @@ class Changer:
         first = [dependent for dependent in reversed(doomed) if dependent not in riding]
         for dependent in [*first, old, *reversed(riding)]:
             self._ledger.delete_for_replacement(dependent.urn)
-            delete_one(
-                self._run,
-                dependent,
-                self._provider_for,
-                going=going,
-                op=Op.DELETE_REPLACED,
-                hooks=self._hooks,
-            )
+            delete_one(self._run, dependent, self._provider_for, going=going, op=Op.DELETE_REPLACED)
         return self.create(goal, provider, inputs, Op.REPLACE, keys=decision.keys)
 
     def _provider_for(self, resource: Resource) -> Provider:

@@ -6,20 +6,13 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from sandbox.engine import graph
-from sandbox.engine.errors import (
-    ClusterUnreachableError,
-    EngineError,
-    ProtectedError,
-    ResourceError,
-    StoppedError,
-)
+from sandbox.engine.errors import ClusterUnreachableError, ProtectedError
 from sandbox.engine.operation import Op
 from sandbox.engine.providers.base import Provider
 from sandbox.engine.resource import Resource
 from sandbox.engine.run import Run
 
 Providers = Callable[[Resource], Provider]
-Hooks = Callable[..., None]  # HookTable.run
 
 
 def check_protected(resources: Sequence[Resource]) -> None:
@@ -33,21 +26,6 @@ def check_protected(resources: Sequence[Resource]) -> None:
             raise ProtectedError(resource.urn, "deleted")
 
 
-def check_hooks(resources: Sequence[Resource]) -> None:
-    """Refuse to delete without the program what its hooks want to see go.
-
-    Raises:
-        ResourceError: One of the resources has a delete hook.
-    """
-    for resource in resources:
-        if resource.is_managed and resource.resource_hooks.keys() & {"BeforeDelete", "AfterDelete"}:
-            text = (
-                f"'{resource.name}' has delete hooks, which 'destroy' can't run without the program: take "
-                "the resource out of the program and run 'pulumi up', or take the hooks away first"
-            )
-            raise ResourceError(resource.urn, text)
-
-
 def delete_one(
     run: Run,
     resource: Resource,
@@ -55,7 +33,6 @@ def delete_one(
     *,
     going: Collection[str],
     op: Op,
-    hooks: Hooks | None = None,
 ) -> None:
     """Delete one resource and forget it; one that will be made anew stays in the state until then.
 
@@ -65,7 +42,6 @@ def delete_one(
         provider_of: Finds the provider.
         going: URNs that this run deletes as a whole, for `deleted_with`.
         op: DELETE or DELETE_REPLACED.
-        hooks: Called with `BeforeDelete` and `AfterDelete`.
 
     Raises:
         EngineError: It could not be deleted; it stays in the state.
@@ -81,11 +57,7 @@ def delete_one(
     else:
         with run.operation(op, resource):
             if not run.preview:
-                if hooks:
-                    hooks("BeforeDelete", resource)
                 _provider_delete(run, resource, provider_of(resource))
-                if hooks:
-                    hooks("AfterDelete", resource)
     if op is Op.DELETE_REPLACED and not resource.delete:
         run.snapshot.await_replacement(resource)
     else:
@@ -103,9 +75,7 @@ def _provider_delete(run: Run, resource: Resource, provider: Provider) -> None:
         )
 
 
-def delete_all(
-    run: Run, resources: Sequence[Resource], provider_of: Providers, hooks: Hooks | None = None
-) -> None:
+def delete_all(run: Run, resources: Sequence[Resource], provider_of: Providers) -> None:
     """Delete resources, dependents first; after a failure nothing more is begun.
 
     The failure is in `run.failed` afterwards.
@@ -117,14 +87,7 @@ def delete_all(
 
     def work(resource: Resource) -> None:
         op = Op.DELETE_REPLACED if resource.delete else Op.DELETE
-        try:
-            delete_one(run, resource, provider_of, going=going, op=op, hooks=hooks)
-        except StoppedError:
-            pass
-        except EngineError as error:
-            run.fail(str(error), resource.urn)
-        except Exception as error:  # noqa: BLE001  a bug must not hang the others
-            run.fail_internally(error, resource.urn)
+        run.guarded(lambda: delete_one(run, resource, provider_of, going=going, op=op), resource.urn)
 
     for batch in graph.deletion_batches(resources):
         if run.failed:

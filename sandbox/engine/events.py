@@ -38,28 +38,3 @@ class Listener(Protocol):
 
     def notice(self, text: str) -> None:
         """Tell the person who watches something that can't wait."""
-
-
-class Silence:
-    """A listener that hears nothing."""
-
-    def started(self, urn: str, op: Op, keys: Sequence[str] = (), *, instant: bool = False) -> None:
-        """Ignore it."""
-
-    def finished(self, urn: str, op: Op) -> None:
-        """Ignore it."""
-
-    def failed(self, urn: str, op: Op) -> None:
-        """Ignore it."""
-
-    def diagnostic(self, severity: str, message: str, urn: str = "") -> None:
-        """Ignore it."""
-
-    def status(self, urn: str, message: str) -> None:
-        """Ignore it."""
-
-    def phase(self, text: str) -> None:
-        """Ignore it."""
-
-    def notice(self, text: str) -> None:
-        """Ignore it."""

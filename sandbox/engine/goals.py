@@ -13,9 +13,7 @@ from sandbox.engine.clock import seconds
 from sandbox.engine.errors import UnsupportedError
 from sandbox.engine.graph import Alias, urn_of
 from sandbox.engine.steps import Goal
-from sandbox.engine.wire import from_struct, from_value
-
-_HOOKS = ("before_create", "after_create", "before_update", "after_update", "before_delete", "after_delete")
+from sandbox.engine.wire import from_struct
 
 
 def goal_of(request: resource_pb2.RegisterResourceRequest, stack: str, project: str, root: Path) -> Goal:
@@ -25,7 +23,6 @@ def goal_of(request: resource_pb2.RegisterResourceRequest, stack: str, project: 
         UnsupportedError: It uses an option that the engine does not have.
     """
     _refuse(request)
-    version = request.version
     return Goal(
         urn=urn_of(stack, project, request.type, request.name, request.parent),
         type=request.type,
@@ -33,19 +30,13 @@ def goal_of(request: resource_pb2.RegisterResourceRequest, stack: str, project: 
         custom=request.custom,
         inputs=from_struct(request.object),
         parent=request.parent,
-        remote=request.remote,
         provider=request.provider,
-        providers=dict(request.providers),
-        version=version,
+        version=request.version,
         dependencies=tuple(sorted(request.dependencies)),
         property_dependencies=_dependencies(request) if request.custom else {},
         protect=request.protect,
         ignore_changes=tuple(request.ignoreChanges),
         replace_on_changes=tuple(request.replaceOnChanges),
-        replace_with=tuple(request.replace_with),
-        replacement_trigger=from_value(request.replacement_trigger)
-        if request.HasField("replacement_trigger")
-        else None,
         delete_before_replace=request.deleteBeforeReplace if request.deleteBeforeReplaceDefined else None,
         retain_on_delete=request.retainOnDelete,
         deleted_with=request.deletedWith,
@@ -54,8 +45,7 @@ def goal_of(request: resource_pb2.RegisterResourceRequest, stack: str, project: 
         + tuple(Alias(urn=urn) for urn in request.aliasURNs),
         custom_timeouts=_timeouts(request.customTimeouts) if request.HasField("customTimeouts") else {},
         import_id=request.importId,
-        source_position=position(request.sourcePosition, root) if request.HasField("sourcePosition") else "",
-        hooks=_hooks(request.hooks) if request.HasField("hooks") else {},
+        source_position=_position(request.sourcePosition, root) if request.HasField("sourcePosition") else "",
     )
 
 
@@ -91,11 +81,14 @@ def _refuse(request: resource_pb2.RegisterResourceRequest) -> None:
         (request.state_migrations, "state_migrations"),
         (request.envVarMappings, "env_var_mappings"),
         (request.hideDiffs, "hide_diffs"),
+        (request.hooks.ListFields(), "hooks"),
+        (request.replace_with, "replace_with"),
+        (request.HasField("replacement_trigger"), "replacement_trigger"),
     ):
         if given:
             raise UnsupportedError(f"the resource option '{option}' (of '{request.name}')")
-    if request.HasField("hooks") and request.hooks.on_error:
-        raise UnsupportedError(f"error hooks (of '{request.name}')")
+    if request.remote:
+        raise UnsupportedError(f"the remote component '{request.type}'")
 
 
 def _dependencies(request: resource_pb2.RegisterResourceRequest) -> dict[str, list[str]]:
@@ -122,15 +115,8 @@ def _timeouts(message: resource_pb2.RegisterResourceRequest.CustomTimeouts) -> d
     return {operation: seconds(text) for operation, text in texts.items() if text}
 
 
-def position(message: Any, root: Path) -> str:
+def _position(message: Any, root: Path) -> str:
     """A source position as states have it: relative to the project's folder."""
     uri = message.uri
     path = os.path.relpath(uri[7:], root) if uri.startswith("file://") else uri
     return f"project:///{path}#{message.line}"
-
-
-def _hooks(message: resource_pb2.RegisterResourceRequest.ResourceHooksBinding) -> dict[str, list[str]]:
-    bound = {name: list(getattr(message, name)) for name in _HOOKS}
-    return {
-        "".join(word.title() for word in name.split("_")): names for name, names in bound.items() if names
-    }

@@ -164,16 +164,6 @@ def without_dangling(resource: Resource, known: Collection[str]) -> bool:
     return changed
 
 
-def dependents(urn: str, resources: Iterable[Resource]) -> list[tuple[Resource, list[str]]]:
-    """Resources whose properties depend directly on a URN, with those property names."""
-    found = []
-    for resource in resources:
-        keys = [key for key, urns in resource.property_dependencies.items() if urn in urns]
-        if keys:
-            found.append((resource, keys))
-    return found
-
-
 def find_old(urn: str, aliases: Iterable[str], olds: Mapping[str, Resource]) -> Resource | None:
     """The state of a resource under its URN or the first alias that has one."""
     return next((olds[candidate] for candidate in (urn, *aliases) if candidate in olds), None)

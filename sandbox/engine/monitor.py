@@ -12,30 +12,25 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import resource_pb2, resource_pb2_grpc
 
-from sandbox.engine import graph, yaml_v2
+from sandbox.engine import graph
 from sandbox.engine.changes import Registered
 from sandbox.engine.config import Configuration
-from sandbox.engine.errors import EngineError, StoppedError, UnsupportedError
-from sandbox.engine.goals import Heritage, goal_of, inherit, position
-from sandbox.engine.hooks import HookTable
+from sandbox.engine.errors import UnsupportedError
+from sandbox.engine.goals import Heritage, goal_of, inherit
 from sandbox.engine.providers.registry import Registry
 from sandbox.engine.registration import Registrar
 from sandbox.engine.run import Run
 from sandbox.engine.steps import Goal
-from sandbox.engine.values import Properties, has_unknown, plain
 from sandbox.engine.wire import from_struct, to_struct
 
-# Only what is really implemented: secrets, resource references, output values, alias specs,
-# replacement trigger, deletedWith, replaceWith, hooks, and invokes with dependencies.
-FEATURES = (0, 1, 2, 3, 4, 5, 6, 10, 14, 15)
-_NAMES = {
-    "secrets": 0,
-    "resourceReferences": 1,
-    "outputValues": 2,
-    "aliasSpecs": 3,
-    "deletedWith": 5,
-    "resourceHooks": 10,
-}
+# What is really implemented; for everything else the SDK itself says that it is missing.
+_FEATURES = (
+    resource_pb2.RESOURCE_MONITOR_FEATURE_SECRETS,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_REFERENCES,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_OUTPUT_VALUES,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_ALIAS_SPECS,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_DELETED_WITH,
+)
 Answer = TypeVar("Answer")
 
 
@@ -46,7 +41,6 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
         run: The run.
         registrar: Makes the resources.
         registry: Gives providers.
-        hooks: The program's hooks.
         configuration: The stack's configuration.
         root: The project's folder.
         finish: Called when the program has registered everything; deletes what is left over.
@@ -57,7 +51,6 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
         run: Run,
         registrar: Registrar,
         registry: Registry,
-        hooks: HookTable,
         configuration: Configuration,
         root: Path,
         finish: Callable[[], None],
@@ -65,7 +58,6 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
         self._run = run
         self._registrar = registrar
         self._registry = registry
-        self._hooks = hooks
         self._configuration = configuration
         self._root = root
         self._finish = finish
@@ -85,29 +77,13 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
             configSecretKeys=list(self._configuration.secret_keys),
             dryRun=self._run.preview,
             parallel=self._run.parallel,
-            supportedFeatures=FEATURES,
+            supportedFeatures=_FEATURES,
         )
 
-    def SupportsFeature(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002
-        """Tell what the engine can do, for SDKs that ask one by one."""
-        return resource_pb2.SupportsFeatureResponse(hasSupport=_NAMES.get(request.id, -1) in FEATURES)
-
-    def RegisterResourceHook(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002
-        """Remember a hook."""
-        self._hooks.add(request)
-        return empty_pb2.Empty()
-
     def SignalAndWaitForShutdown(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002
-        """The program is through; delete what it no longer has while its hooks can still run."""
-        try:
-            with self._run.busy():
-                self._finish()
-        except StoppedError:
-            pass
-        except EngineError as error:
-            self._run.fail(str(error), getattr(error, "urn", ""))
-        except Exception as error:  # noqa: BLE001
-            self._run.fail_internally(error)
+        """The program is through; delete what it no longer has."""
+        with self._run.busy():
+            self._run.guarded(self._finish)
         return empty_pb2.Empty()
 
     # --- resources
@@ -120,8 +96,6 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
 
         def register() -> Any:
             goal = goal_of(request, self._run.stack, self._run.project, self._root)
-            if goal.remote:
-                return self._remote(goal)
             return _response(self._registrar.register(self._with_provider(goal)))
 
         return self._guard(context, urn, register)
@@ -135,82 +109,27 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
 
         return self._guard(context, request.urn, register)
 
+    # --- what only the genuine engine has
+
     def ReadResource(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Read a resource that others manage."""
-        urn = graph.urn_of(self._run.stack, self._run.project, request.type, request.name, request.parent)
-
-        def read() -> Any:
-            goal = Goal(
-                urn=urn,
-                type=request.type,
-                name=request.name,
-                custom=True,
-                inputs=from_struct(request.properties),
-                parent=request.parent,
-                provider=request.provider,
-                version=request.version,
-                dependencies=tuple(request.dependencies),
-                additional_secret_outputs=tuple(request.additionalSecretOutputs),
-                source_position=position(request.sourcePosition, self._root),
-            )
-            found = self._registrar.read(self._with_provider(goal), request.id)
-            return resource_pb2.ReadResourceResponse(
-                urn=found.urn, id=found.id, properties=to_struct(found.outputs)
-            )
-
-        return self._guard(context, urn, read)
-
-    # --- functions
+        """Refuse to read what others manage."""
+        return self._refuse(context, f"reading the resource '{request.name}' of others (get)")
 
     def Invoke(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Call a provider's function."""
-
-        def invoke() -> Any:
-            arguments = from_struct(request.args)
-            if request.tok == "pulumi:pulumi:getResource":
-                return resource_pb2.ResourceInvokeResponse(**{"return": to_struct(self._resource(arguments))})
-            reference = request.provider or self._default_provider(
-                request.tok.split(":", 1)[0], request.version
-            )
-            if has_unknown(arguments):
-                return resource_pb2.ResourceInvokeResponse(unknown=True)
-            answer = self._registry.get(reference).invoke(request.tok, arguments)
-            return resource_pb2.ResourceInvokeResponse(**{"return": to_struct(answer)})
-
-        return self._guard(context, "", invoke)
+        """Refuse functions of providers."""
+        return self._refuse(context, f"the function '{request.tok}'")
 
     def Call(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Refuse methods of remote components."""
-
-        def call() -> NoReturn:
-            raise UnsupportedError(f"the method '{request.tok}'")
-
-        return self._guard(context, "", call)
+        return self._refuse(context, f"the method '{request.tok}'")
 
     # --- inside
 
-    def _resource(self, arguments: Properties) -> Properties:
-        urn = plain(arguments)["urn"]
-        state = self._run.snapshot.news.get(urn)
-        if state is None:
-            raise EngineError(f"unknown resource '{urn}'")
-        return {"urn": urn, "id": state.id, "state": state.outputs}
+    def _refuse(self, context: Any, what: str) -> Any:
+        def work() -> NoReturn:
+            raise UnsupportedError(what)
 
-    def _remote(self, goal: Goal) -> Any:
-        if goal.type not in yaml_v2.TYPES:
-            raise UnsupportedError(f"the remote component '{goal.type}'")
-        provider = (
-            goal.provider
-            or goal.providers.get("kubernetes")
-            or self._default_provider("kubernetes", goal.version)
-        )
-        outputs = yaml_v2.construct(
-            goal, provider, self._registry.get(provider), self._registrar.register, self._root
-        )
-        state = resource_pb2.RegisterResourceResponse.PropertyDependencies()
-        return resource_pb2.RegisterResourceResponse(
-            urn=goal.urn, object=to_struct(outputs), propertyDependencies=dict.fromkeys(outputs, state)
-        )
+        return self._guard(context, "", work)
 
     def _with_provider(self, goal: Goal) -> Goal:
         if not goal.custom:
@@ -236,20 +155,13 @@ class ResourceMonitor(resource_pb2_grpc.ResourceMonitorServicer):
 
     def _guard(self, context: Any, urn: str, work: Callable[[], Answer]) -> Answer:
         """Run a handler; a failure is told once and ends the program."""
-        try:
-            with self._run.busy():
-                return work()
-        except StoppedError:
-            pass
-        except EngineError as error:
-            self._run.fail(str(error), urn)
-        except Exception as error:  # noqa: BLE001  anything else is a bug, and must not hang the program
-            self._run.fail_internally(error, urn)
-        context.abort(grpc.StatusCode.UNAVAILABLE, "resource monitor shut down")
-        raise AssertionError
+        answers: list[Answer] = []
+        with self._run.busy():
+            self._run.guarded(lambda: answers.append(work()), urn)
+        if not answers:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "resource monitor shut down")
+        return answers[0]
 
 
 def _response(made: Registered) -> Any:
-    return resource_pb2.RegisterResourceResponse(
-        urn=made.urn, id=made.id, object=to_struct(made.outputs), stables=made.stables
-    )
+    return resource_pb2.RegisterResourceResponse(urn=made.urn, id=made.id, object=to_struct(made.outputs))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from sandbox.engine.clock import timestamp
-from sandbox.engine.errors import ClusterUnreachableError, EngineError, ResourceNotFoundError, StoppedError
+from sandbox.engine.errors import ClusterUnreachableError, ResourceNotFoundError
 from sandbox.engine.operation import Op
 from sandbox.engine.providers.base import Provider, Read
 from sandbox.engine.providers.registry import Registry
 from sandbox.engine.resource import Resource
 from sandbox.engine.run import Run
-from sandbox.engine.values import changed_keys, mark_keys, mark_like, plain
+from sandbox.engine.values import changed_keys, plain
 
 
 def refresh(run: Run, registry: Registry, *, quiet: bool = False) -> None:
@@ -31,14 +31,7 @@ def refresh(run: Run, registry: Registry, *, quiet: bool = False) -> None:
     ]
 
     def work(resource: Resource) -> None:
-        try:
-            _refresh_one(run, registry, resource, quiet=quiet)
-        except StoppedError:
-            pass
-        except EngineError as error:
-            run.fail(str(error), resource.urn)
-        except Exception as error:  # noqa: BLE001  a bug must not hang the others
-            run.fail_internally(error, resource.urn)
+        run.guarded(lambda: _refresh_one(run, registry, resource, quiet=quiet), resource.urn)
 
     with ThreadPoolExecutor(max_workers=max(1, min(run.parallel, 32))) as pool:
         list(pool.map(work, managed))
@@ -69,11 +62,8 @@ def _forget(run: Run, resource: Resource, reason: str) -> None:
 
 
 def _apply(run: Run, provider: Provider, resource: Resource, found: Read, *, quiet: bool) -> None:
-    outputs, inputs = found.outputs, found.inputs
-    if not provider.accept_secrets:
-        outputs = mark_like(resource.inputs, outputs)
-        inputs = mark_like(resource.inputs, inputs)
-    outputs = mark_keys(resource.additional_secret_outputs, outputs)
+    inputs = provider.marked(resource.inputs, found.inputs)
+    outputs = provider.marked(resource.inputs, found.outputs, resource.additional_secret_outputs)
     same_inputs = plain(inputs) == plain(resource.inputs)
     if same_inputs and plain(outputs) == plain(resource.outputs):
         if not quiet:

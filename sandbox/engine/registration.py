@@ -9,10 +9,9 @@ from dataclasses import replace
 from sandbox.engine import graph, steps
 from sandbox.engine.changes import Changer, Ledger, Registered
 from sandbox.engine.clock import timestamp
-from sandbox.engine.deletion import Hooks
 from sandbox.engine.errors import EngineError, UnsupportedError
 from sandbox.engine.operation import Op
-from sandbox.engine.providers.base import Created, Provider
+from sandbox.engine.providers.base import Provider
 from sandbox.engine.providers.registry import Registry, config_diff
 from sandbox.engine.resource import DYNAMIC_PROVIDER, STACK_TYPE, Resource, provider_urn
 from sandbox.engine.run import Run
@@ -22,10 +21,7 @@ from sandbox.engine.values import (
     Properties,
     changed_keys,
     has_asset,
-    has_unknown,
     mark_keys,
-    mark_like,
-    plain,
     without_internal,
 )
 
@@ -36,15 +32,14 @@ class Registrar:
     Args:
         run: The run.
         registry: Gives providers.
-        hooks: Runs the program's resource hooks.
     """
 
-    def __init__(self, run: Run, registry: Registry, hooks: Hooks) -> None:
+    def __init__(self, run: Run, registry: Registry) -> None:
         self._run = run
         self._snapshot = run.snapshot
         self._registry = registry
         self._ledger = Ledger(run.snapshot.remaining())
-        self._changer = Changer(run, registry, hooks, self._ledger)
+        self._changer = Changer(run, registry, self._ledger)
         self.old_stack_outputs: Properties = {}
 
     def register(self, goal: Goal) -> Registered:
@@ -140,10 +135,7 @@ class Registrar:
         wanted = steps.merge_ignored(goal, old)
         seed = os.urandom(32)
         olds = old.inputs if old else {}
-        checked = provider.check(
-            goal.urn, goal.type, self._sent(provider, olds), self._sent(provider, wanted), seed
-        )
-        checked = self._marked(provider, wanted, checked)
+        checked = _checked(provider, goal, olds, wanted, seed)
         goal = replace(goal, inputs=wanted)
         decision = self._decide(goal, old, provider, checked)
         if decision.op is Op.IMPORT:
@@ -154,19 +146,10 @@ class Registrar:
             return self._changer.update(goal, old, provider, checked, decision)
         if decision.op is Op.REPLACE and old is not None:
             # without the old inputs, automatic names are new ones: old and new exist side by side
-            checked = provider.check(goal.urn, goal.type, {}, self._sent(provider, wanted), seed)
-            checked = self._marked(provider, wanted, checked)
+            checked = _checked(provider, goal, {}, wanted, seed)
             return self._changer.replace(goal, old, provider, checked, decision)
         replaced = self._ledger.was_deleted(goal.urn)
         return self._changer.create(goal, provider, checked, Op.REPLACE if replaced else Op.CREATE)
-
-    @staticmethod
-    def _sent(provider: Provider, values: Properties) -> Properties:
-        return values if provider.accept_secrets else plain(values)
-
-    @staticmethod
-    def _marked(provider: Provider, wanted: Properties, checked: Properties) -> Properties:
-        return checked if provider.accept_secrets else mark_like(wanted, checked)
 
     def _decide(
         self, goal: Goal, old: Resource | None, provider: Provider, checked: Properties
@@ -180,30 +163,11 @@ class Registrar:
             checked,
             changes=difference.changes,
             provider_replaced=self._provider_was_replaced(goal, old),
-            replaced=self._ledger.replaced,
             asked=goal.urn in self._run.replace,
         )
         return steps.decide(goal, old, difference, forced)
 
-    # --- reading
 
-    def read(self, goal: Goal, identity: str) -> Registered:
-        """Read a resource that the program does not manage (`Resource.get`).
-
-        Raises:
-            EngineError: It does not exist.
-        """
-        self._run.check()
-        old = self._ledger.claim(goal)
-        provider = self._registry.get(goal.provider)
-        draft = steps.new_state(goal, goal.inputs, goal.inputs, identity)
-        if has_unknown(identity) or has_unknown(goal.inputs):
-            return Registered(goal.urn, UNKNOWN, {})
-        with self._run.operation(Op.READ, draft):
-            found = provider.read(draft)
-            state = self._changer.settled(
-                goal, provider, goal.inputs, Created(found.id, found.outputs), old.created if old else ""
-            )
-            state.external = True
-            self._snapshot.complete(state, old)
-        return Registered(goal.urn, state.id, state.outputs)
+def _checked(provider: Provider, goal: Goal, olds: Properties, wanted: Properties, seed: bytes) -> Properties:
+    found = provider.check(goal.urn, goal.type, provider.sent(olds), provider.sent(wanted), seed)
+    return provider.marked(wanted, found)

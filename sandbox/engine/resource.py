@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any
+
+import msgspec
 
 from sandbox.engine.values import Properties
 
@@ -12,79 +13,40 @@ PROVIDER_PREFIX = "pulumi:providers:"
 STACK_TYPE = "pulumi:pulumi:Stack"
 DYNAMIC_PROVIDER = "pulumi:providers:pulumi-python"
 
-# attribute -> key in Pulumi's JSON, in the order in which Pulumi writes them
-_NAMES = {
-    "urn": "urn",
-    "custom": "custom",
-    "delete": "delete",
-    "id": "id",
-    "type": "type",
-    "inputs": "inputs",
-    "outputs": "outputs",
-    "parent": "parent",
-    "protect": "protect",
-    "external": "external",
-    "dependencies": "dependencies",
-    "init_errors": "initErrors",
-    "provider": "provider",
-    "property_dependencies": "propertyDependencies",
-    "pending_replacement": "pendingReplacement",
-    "additional_secret_outputs": "additionalSecretOutputs",
-    "aliases": "aliases",
-    "custom_timeouts": "customTimeouts",
-    "import_id": "importID",
-    "retain_on_delete": "retainOnDelete",
-    "deleted_with": "deletedWith",
-    "created": "created",
-    "modified": "modified",
-    "source_position": "sourcePosition",
-    "stack_trace": "stackTrace",
-    "ignore_changes": "ignoreChanges",
-    "replace_on_changes": "replaceOnChanges",
-    "replacement_trigger": "replacementTrigger",
-    "resource_hooks": "resourceHooks",
-}
-_ALWAYS = {"urn", "custom", "type"}
 
-
-@dataclass(slots=True)
-class Resource:
-    """A resource of a stack: what Pulumi calls its state.
+class Resource(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """A resource of a stack: what Pulumi calls its state. Attributes are as in Pulumi's JSON, in its order.
 
     Attributes that neither this engine nor its providers use are kept in `extra`, so that nothing of a state
     that a genuine engine wrote is lost.
     """
 
     urn: str
-    type: str
     custom: bool
-    id: str = ""
-    inputs: Properties = field(default_factory=dict)
-    outputs: Properties = field(default_factory=dict)
-    parent: str = ""
-    dependencies: list[str] = field(default_factory=list)
-    property_dependencies: dict[str, list[str]] = field(default_factory=dict)
-    provider: str = ""
     delete: bool = False
-    pending_replacement: bool = False
-    external: bool = False
+    id: str = ""
+    type: str
+    inputs: Properties = {}
+    outputs: Properties = {}
+    parent: str = ""
     protect: bool = False
+    external: bool = False
+    dependencies: list[str] = []
+    init_errors: list[str] = []
+    provider: str = ""
+    property_dependencies: dict[str, list[str]] = {}
+    pending_replacement: bool = False
+    additional_secret_outputs: list[str] = []
+    custom_timeouts: dict[str, float] = {}
+    import_id: str = msgspec.field(default="", name="importID")
     retain_on_delete: bool = False
     deleted_with: str = ""
-    additional_secret_outputs: list[str] = field(default_factory=list)
-    aliases: list[str] = field(default_factory=list)
-    custom_timeouts: dict[str, float] = field(default_factory=dict)
-    ignore_changes: list[str] = field(default_factory=list)
-    replace_on_changes: list[str] = field(default_factory=list)
-    replacement_trigger: Any = None
-    resource_hooks: dict[str, list[str]] = field(default_factory=dict)
-    init_errors: list[str] = field(default_factory=list)
-    import_id: str = ""
     created: str = ""
     modified: str = ""
     source_position: str = ""
-    stack_trace: list[Any] = field(default_factory=list)
-    extra: dict[str, Any] = field(default_factory=dict)
+    ignore_changes: list[str] = []
+    replace_on_changes: list[str] = []
+    extra: Properties = {}
 
     @property
     def name(self) -> str:
@@ -119,31 +81,17 @@ def provider_urn(reference: str) -> str:
 
 def from_json(data: Mapping[str, Any]) -> Resource:
     """Read a resource of a deployment; secrets stay as they are."""
-    known = {attribute: data[key] for attribute, key in _NAMES.items() if key in data}
-    known = {key: value for key, value in known.items() if value is not None}
-    timeouts = {key: value for key, value in (known.pop("custom_timeouts", None) or {}).items() if value}
-    dependencies = {
-        key: list(urns or ()) for key, urns in (known.pop("property_dependencies", None) or {}).items()
-    }
-    extra = {key: value for key, value in data.items() if key not in _NAMES.values()}
-    return Resource(
-        **{"custom": False, **known},
-        custom_timeouts=timeouts,
-        property_dependencies=dependencies,
-        extra=extra,
-    )
+    keys = {*Resource.__struct_encode_fields__} - {"extra"}
+    known = {key: value for key, value in data.items() if key in keys and value is not None}
+    # Go writes zero and null where there is nothing
+    timeouts = {key: value for key, value in known.get("customTimeouts", {}).items() if value}
+    needed = {key: urns or [] for key, urns in known.get("propertyDependencies", {}).items()}
+    extra = {key: value for key, value in data.items() if key not in keys}
+    fixed = {"customTimeouts": timeouts, "propertyDependencies": needed, "extra": extra}
+    return msgspec.convert({"custom": False, **known, **fixed}, Resource)
 
 
 def to_json(resource: Resource) -> dict[str, Any]:
     """The resource as a deployment has it; what is empty is left out."""
-    data = {}
-    for attribute, key in _NAMES.items():
-        value = getattr(resource, attribute)
-        if value or attribute in _ALWAYS:
-            data[key] = value
-    return data | resource.extra
-
-
-def replaced(resource: Resource, **changes: Any) -> Resource:
-    """A shallow copy with changed attributes."""
-    return Resource(**{item.name: getattr(resource, item.name) for item in fields(resource)} | changes)
+    data = msgspec.to_builtins(resource)
+    return data | data.pop("extra", {})

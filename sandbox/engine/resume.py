@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from sandbox.engine.clock import timestamp
 from sandbox.engine.errors import PartialError
 from sandbox.engine.providers.base import Created, Request
 from sandbox.engine.providers.registry import Registry
-from sandbox.engine.resource import replaced
 from sandbox.engine.run import Run
 from sandbox.engine.snapshot import Pending
-from sandbox.engine.values import mark_keys, mark_like
 
 
 def resume(run: Run, registry: Registry) -> None:
@@ -54,9 +54,10 @@ def _adopt(run: Run, registry: Registry, pending: Pending) -> str:
             if predecessor is None
             else "its predecessor is still there and is replaced again"
         )
-    outputs = made.outputs if provider.accept_secrets else mark_like(resource.inputs, made.outputs)
-    outputs = mark_keys(resource.additional_secret_outputs, outputs)
+    outputs = provider.marked(resource.inputs, made.outputs, resource.additional_secret_outputs)
     now = timestamp()
-    adopted = replaced(resource, id=made.id, outputs=outputs, created=now, modified=now, init_errors=errors)
+    adopted = msgspec.structs.replace(
+        resource, id=made.id, outputs=outputs, created=now, modified=now, init_errors=errors
+    )
     run.snapshot.resolve_interrupted(pending, adopted)
     return "it was found and taken over"

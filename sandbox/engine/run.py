@@ -6,10 +6,10 @@ import contextlib
 import os
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-from sandbox.engine.errors import InternalError, StoppedError
+from sandbox.engine.errors import EngineError, InternalError, StoppedError
 from sandbox.engine.events import Listener
 from sandbox.engine.operation import Op
 from sandbox.engine.resource import Resource
@@ -21,7 +21,6 @@ _PENDING = {
     Op.UPDATE: "updating",
     Op.DELETE: "deleting",
     Op.DELETE_REPLACED: "deleting",
-    Op.READ: "reading",
     Op.IMPORT: "importing",
 }
 
@@ -39,7 +38,6 @@ class Run:
         parallel: At most so many operations at once.
         replace: URNs of resources that are made anew in any case.
         failed: The first failure; no new operation starts after it.
-        stopping: Set when the run is to end early.
     """
 
     stack: str
@@ -50,7 +48,6 @@ class Run:
     parallel: int = 16
     replace: frozenset[str] = frozenset()
     failed: str | None = None
-    stopping: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self._slots = threading.Semaphore(self.parallel)
@@ -64,12 +61,26 @@ class Run:
             first = message not in self._told
             self._told.add(message)
             self.failed = self.failed or message
-        self.stopping.set()
         if first:
             self.listener.diagnostic("error", message, urn)
 
-    def fail_internally(self, error: Exception, urn: str = "") -> None:
-        """Report a mistake in the engine itself."""
+    def guarded(self, work: Callable[[], object], urn: str = "") -> None:
+        """Do something; how it fails is the run's failure, and a mistake of the engine itself is one, too.
+
+        Args:
+            work: What to do.
+            urn: Of the resource that it is about, for errors that don't name one.
+        """
+        try:
+            work()
+        except StoppedError:
+            pass
+        except EngineError as error:
+            self.fail(str(error), urn or getattr(error, "urn", ""))
+        except Exception as error:  # noqa: BLE001  a bug must neither hang the others nor lose the state
+            self._fail_internally(error, urn)
+
+    def _fail_internally(self, error: Exception, urn: str) -> None:
         if os.environ.get("CCMFS_ENGINE_TRACEBACK"):
             self.listener.diagnostic("info", "".join(traceback.format_exception(error)), urn)
         self.fail(str(InternalError(error)), urn)

@@ -14,7 +14,7 @@ from typing import Any
 from sandbox.engine import deletion, refreshing, resume
 from sandbox.engine.backend import Backend
 from sandbox.engine.config import Configuration
-from sandbox.engine.errors import EngineError, StoppedError, UsageError
+from sandbox.engine.errors import UsageError
 from sandbox.engine.events import Listener
 from sandbox.engine.host import ProgramHost
 from sandbox.engine.project import Project
@@ -88,8 +88,6 @@ class Session:
             stack=stack,
             environment=options.environment,
             listener=listener,
-            stopping=self.run.stopping,
-            cache=backend.folder / ".pulumi" / "cache",
         )
         self.registry = Registry(self.snapshot, configuration, around)
 
@@ -109,7 +107,6 @@ class Session:
             self.run.listener.phase("Deleting")
             resources = self.snapshot.remaining()
             deletion.check_protected(resources)
-            deletion.check_hooks(resources)
             deletion.delete_all(self.run, resources, self._provider_of)
 
         self._guarded(work)
@@ -143,13 +140,7 @@ class Session:
     def _guarded(self, work: Any) -> None:
         with _interrupts(self):
             try:
-                work()
-            except StoppedError:
-                pass
-            except EngineError as error:
-                self.run.fail(str(error), getattr(error, "urn", ""))
-            except Exception as error:  # noqa: BLE001  a bug; the state is saved all the same
-                self.run.fail_internally(error)
+                self.run.guarded(work)
             finally:
                 self.run.wait_idle()
                 self.registry.close()
@@ -169,7 +160,6 @@ class Session:
         from pulumi.runtime.proto import engine_pb2_grpc, resource_pb2_grpc  # noqa: PLC0415
 
         from sandbox.engine.engine_service import EngineService  # noqa: PLC0415
-        from sandbox.engine.hooks import HookTable  # noqa: PLC0415
         from sandbox.engine.monitor import ResourceMonitor  # noqa: PLC0415
         from sandbox.engine.providers.dynamic import OPTIONS  # noqa: PLC0415
         from sandbox.engine.registration import Registrar  # noqa: PLC0415
@@ -180,18 +170,17 @@ class Session:
         resume.resume(self.run, self.registry)
         self._refresh_if_wanted()
         self.run.check()
-        hooks = HookTable(preview=self.run.preview)
-        registrar = Registrar(self.run, self.registry, hooks.run)
+        registrar = Registrar(self.run, self.registry)
 
         def finish() -> None:
             self.run.check()
             self.run.listener.phase("Deleting what is no longer wanted")
             leftover = registrar.unregistered()
             deletion.check_protected(leftover)
-            deletion.delete_all(self.run, leftover, self._provider_of, hooks.run)
+            deletion.delete_all(self.run, leftover, self._provider_of)
 
         monitor = ResourceMonitor(
-            self.run, registrar, self.registry, hooks, self._configuration, self._project.root, finish
+            self.run, registrar, self.registry, self._configuration, self._project.root, finish
         )
         server = grpc.server(futures.ThreadPoolExecutor(_SERVER_THREADS), options=OPTIONS)
         resource_pb2_grpc.add_ResourceMonitorServicer_to_server(monitor, server)

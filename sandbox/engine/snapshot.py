@@ -11,10 +11,11 @@ from typing import Any
 
 from sandbox.engine import graph
 from sandbox.engine.clock import timestamp
+from sandbox.engine.errors import UnsupportedError
 from sandbox.engine.resource import Resource, from_json, to_json
 from sandbox.engine.secrets import Crypter
 
-_SECRET_PARTS = ("inputs", "outputs", "replacementTrigger")
+_SECRET_PARTS = ("inputs", "outputs")
 
 # How a bridged plugin gets from a resource's outputs to the Terraform state that it keeps to itself. It
 # depends on the values and holds for these outputs alone: with a wrong one the genuine plugin panics, with
@@ -38,6 +39,8 @@ def salt_of(deployment: Mapping[str, Any]) -> str | None:
 
 
 def _open(data: Mapping[str, Any], crypter: Crypter) -> Resource:
+    if data.get("resourceHooks"):
+        raise UnsupportedError(f"resource hooks (of '{data['urn']}')")
     opened = dict(data)
     for part in _SECRET_PARTS:
         if part in opened:

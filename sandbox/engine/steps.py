@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+import msgspec
 
 from sandbox.engine import paths
 from sandbox.engine.errors import EngineError, ProtectedError, UnsupportedError
@@ -12,7 +13,7 @@ from sandbox.engine.graph import Alias
 from sandbox.engine.operation import Op
 from sandbox.engine.providers.base import Diff
 from sandbox.engine.resource import Resource
-from sandbox.engine.values import Properties, plain
+from sandbox.engine.values import Properties
 
 
 @dataclass(frozen=True)
@@ -29,17 +30,13 @@ class Goal:
     custom: bool
     inputs: Properties
     parent: str = ""
-    remote: bool = False
     provider: str = ""
-    providers: dict[str, str] = field(default_factory=dict)
     version: str = ""
     dependencies: tuple[str, ...] = ()
     property_dependencies: dict[str, list[str]] = field(default_factory=dict)
     protect: bool = False
     ignore_changes: tuple[str, ...] = ()
     replace_on_changes: tuple[str, ...] = ()
-    replace_with: tuple[str, ...] = ()
-    replacement_trigger: Any = None
     delete_before_replace: bool | None = None
     retain_on_delete: bool = False
     deleted_with: str = ""
@@ -48,7 +45,6 @@ class Goal:
     custom_timeouts: dict[str, float] = field(default_factory=dict)
     import_id: str = ""
     source_position: str = ""
-    hooks: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,6 @@ def forced_replacements(
     *,
     changes: bool,
     provider_replaced: bool,
-    replaced: Collection[str],
     asked: bool = False,
 ) -> list[str]:
     """Reasons for a replacement that don't come from the provider.
@@ -95,19 +90,12 @@ def forced_replacements(
         news: The checked inputs.
         changes: The provider says that something changes; what it ignores replaces nothing.
         provider_replaced: The resource's provider now talks to another system.
-        replaced: URNs that this run has replaced.
         asked: The command line asks for it.
     """
     watched = goal.replace_on_changes if changes else ()
     reasons = [path for path in watched if paths.differ(old.inputs, news, paths.parse(path))]
-    if old.replacement_trigger is not None and plain(old.replacement_trigger) != plain(
-        goal.replacement_trigger
-    ):
-        reasons.append("replacementTrigger")
     if provider_replaced:
         reasons.append("provider")
-    if any(urn in replaced for urn in goal.replace_with):
-        reasons.append("replaceWith")
     if asked:
         reasons.append("--replace")
     return reasons
@@ -157,26 +145,6 @@ def _replacement(goal: Goal, old: Resource, diff: Diff | None, reasons: tuple[st
 
 def new_state(goal: Goal, inputs: Properties, outputs: Properties, identity: str) -> Resource:
     """The state that a goal leads to; the caller adds times."""
-    return Resource(
-        urn=goal.urn,
-        type=goal.type,
-        custom=goal.custom,
-        id=identity,
-        inputs=inputs,
-        outputs=outputs,
-        parent=goal.parent,
-        dependencies=list(goal.dependencies),
-        property_dependencies={key: list(urns) for key, urns in goal.property_dependencies.items()},
-        provider=goal.provider,
-        protect=goal.protect,
-        retain_on_delete=goal.retain_on_delete,
-        deleted_with=goal.deleted_with,
-        additional_secret_outputs=list(goal.additional_secret_outputs),
-        custom_timeouts=dict(goal.custom_timeouts),
-        ignore_changes=list(goal.ignore_changes),
-        replace_on_changes=list(goal.replace_on_changes),
-        replacement_trigger=goal.replacement_trigger,
-        resource_hooks={key: list(names) for key, names in goal.hooks.items()},
-        import_id=goal.import_id,
-        source_position=goal.source_position,
-    )
+    state = msgspec.convert(goal, Resource, from_attributes=True)
+    state.id, state.inputs, state.outputs = identity, inputs, outputs
+    return state

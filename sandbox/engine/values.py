@@ -6,7 +6,7 @@ A property tree is what JSON can hold. A secret is the dict that Pulumi itself u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
@@ -91,6 +91,6 @@ def mark_like(inputs: Mapping[str, Any], values: Mapping[str, Any]) -> Propertie
     }
 
 
-def mark_keys(keys: list[str], values: Mapping[str, Any]) -> Properties:
+def mark_keys(keys: Collection[str], values: Mapping[str, Any]) -> Properties:
     """Mark the named top-level values as secret."""
     return {key: secret(value) if key in keys else value for key, value in values.items()}

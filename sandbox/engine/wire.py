@@ -40,8 +40,3 @@ def to_struct(tree: Properties | None) -> struct_pb2.Struct:
     struct = struct_pb2.Struct()
     struct.update(tree or {})
     return struct
-
-
-def to_value(value: Any) -> struct_pb2.Value:
-    """One Python value as protobuf value."""
-    return to_struct({"value": value}).fields["value"]

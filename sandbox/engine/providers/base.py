@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from sandbox.engine.errors import UnsupportedError
 from sandbox.engine.resource import Resource
-from sandbox.engine.values import Properties, changed_keys, has_unknown
+from sandbox.engine.values import Properties, changed_keys, mark_keys, mark_like, plain
 
 LOADING = threading.Lock()
 """Held while a client library or gRPC is loaded. Where two threads load packages that import each other, as
@@ -25,14 +24,12 @@ class Diff:
         changes: Something changes.
         replaces: Paths that can't be changed in place.
         delete_before_replace: Old and new can't exist at once.
-        stables: Outputs that an update never changes.
         keys: Paths that change, for the display.
     """
 
     changes: bool
     replaces: Sequence[str] = ()
     delete_before_replace: bool = False
-    stables: Sequence[str] = ()
     keys: Sequence[str] = ()
 
 
@@ -61,7 +58,6 @@ class Request:
     type: str
     inputs: Properties
     timeout: float | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 class Provider:
@@ -72,6 +68,21 @@ class Provider:
 
     accept_secrets = False
     """Inputs and outputs may contain secret marks; otherwise the engine strips and restores them."""
+
+    def sent(self, values: Properties) -> Properties:
+        """Values as this provider takes them."""
+        return values if self.accept_secrets else plain(values)
+
+    def marked(self, inputs: Properties, values: Properties, keys: Sequence[str] = ()) -> Properties:
+        """What this provider has answered, with secret marks.
+
+        Args:
+            inputs: Where these have secrets, so has the answer of a provider that does not know any.
+            values: The answer.
+            keys: Top-level keys that are secret in any case.
+        """
+        found = values if self.accept_secrets else mark_like(inputs, values)
+        return mark_keys(keys, found)
 
     def check(self, urn: str, kind: str, olds: Properties, news: Properties, seed: bytes) -> Properties:  # noqa: ARG002
         """Validate inputs and fill in defaults.
@@ -125,28 +136,11 @@ class Provider:
         """
         raise UnsupportedError(f"reading resources of type '{old.type}'")
 
-    def invoke(self, token: str, arguments: Properties) -> Properties:  # noqa: ARG002
-        """Call a function of the provider."""
-        raise UnsupportedError(f"the function '{token}'")
-
-    def cancel(self) -> None:
-        """Ask running operations to end early."""
-
     def close(self) -> None:
         """Release connections and processes."""
 
 
 class UnconfiguredProvider(Provider):
-    """Stands in during previews for a provider whose configuration is not known yet."""
+    """Stands in during previews for a provider whose configuration is not known yet: compares inputs."""
 
     accept_secrets = True
-
-    def diff(self, old: Resource, news: Properties) -> Diff:
-        """Compare inputs; nothing more is known."""
-        keys = changed_keys(old.inputs, news)
-        return Diff(changes=bool(keys), keys=keys)
-
-
-def is_configured(inputs: Properties) -> bool:
-    """Tell whether all of a provider's configuration is known."""
-    return not has_unknown(inputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import threading
 from typing import Any
 
 import grpc
-from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError
@@ -92,7 +90,6 @@ class DynamicProvider(Provider):
             changes=changes or bool(response.replaces),
             replaces=list(response.replaces),
             delete_before_replace=response.deleteBeforeReplace,
-            stables=list(response.stables),
             keys=keys or list(response.replaces) or (["__provider"] if changes else []),
         )
 
@@ -146,11 +143,6 @@ class DynamicProvider(Provider):
             raise ResourceNotFoundError(f"'{old.id}' no longer exists")
         inputs = from_struct(response.inputs) if response.HasField("inputs") else plain(old.inputs)
         return Read(response.id, inputs, from_struct(response.properties))
-
-    def cancel(self) -> None:
-        """Ask the server to end running operations early."""
-        with contextlib.suppress(grpc.RpcError):
-            self._stub.Cancel(empty_pb2.Empty(), timeout=1)
 
     def close(self) -> None:
         """End the server."""

@@ -7,11 +7,19 @@ from collections.abc import Callable
 
 from sandbox.engine.config import Configuration
 from sandbox.engine.errors import EngineError, UnsupportedError
-from sandbox.engine.providers.base import LOADING, Diff, Provider, UnconfiguredProvider, is_configured
+from sandbox.engine.providers.base import LOADING, Diff, Provider, UnconfiguredProvider
 from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.resource import provider_urn
 from sandbox.engine.snapshot import Snapshot
-from sandbox.engine.values import UNKNOWN, Properties, changed_keys, plain, secret, without_internal
+from sandbox.engine.values import (
+    UNKNOWN,
+    Properties,
+    changed_keys,
+    has_unknown,
+    plain,
+    secret,
+    without_internal,
+)
 
 PACKAGES = ("hcloud", "kubernetes", "pulumi-python")
 
@@ -101,13 +109,8 @@ class Registry:
         for provider in self._providers.values():
             provider.close()
 
-    def cancel(self) -> None:
-        """Ask all providers to end early."""
-        for provider in self._providers.values():
-            provider.cancel()
-
     def _make(self, package: str, inputs: Properties) -> Provider:
-        if not is_configured(inputs):
+        if has_unknown(inputs):
             return UnconfiguredProvider()
         make = provider_class(package)
         # The program's own classes are handed secrets as such; the others send them to where they belong.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,7 @@ class Surroundings:
         project: Name of the project.
         stack: Name of the stack.
         environment: Environment variables.
-        cache: Folder for things that can be made again (Kubernetes discovery).
-        stopping: Tells that waiting should end.
+        listener: Hears what happens.
     """
 
     program: Path
@@ -28,5 +26,3 @@ class Surroundings:
     stack: str
     environment: Mapping[str, str]
     listener: Listener
-    stopping: threading.Event
-    cache: Path

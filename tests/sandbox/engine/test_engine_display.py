@@ -209,7 +209,8 @@ def test_a_secret_is_never_in_an_output(tree: Any) -> None:
 
 def test_a_destroy_has_the_order_of_the_genuine_engine() -> None:
     stack = [
-        Resource(name, "t:i:T", custom=True, dependencies=urns) for name, urns in DESTROY["needs"].items()
+        Resource(urn=name, type="t:i:T", custom=True, dependencies=urns)
+        for name, urns in DESTROY["needs"].items()
     ]
     assert len(stack) == 44
     batches = graph.deletion_batches(stack)

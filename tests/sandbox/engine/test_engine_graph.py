@@ -22,7 +22,7 @@ def stacks(draw: st.DrawFn) -> list[Resource]:
     resources: list[Resource] = []
     for number in range(draw(st.integers(1, 10))):
         earlier = st.lists(st.integers(0, number - 1), max_size=3) if number else st.just([])
-        resource = Resource(urn(number), "t:i:T", custom=True)
+        resource = Resource(urn=urn(number), type="t:i:T", custom=True)
         resource.dependencies = [urn(item) for item in draw(earlier)]
         resource.property_dependencies = {"p": [urn(item) for item in draw(earlier)]}
         parent, with_, provider = draw(earlier), draw(earlier), draw(earlier)
@@ -44,7 +44,7 @@ def test_everything_can_be_deleted_and_nothing_before_what_needs_it(resources: l
 
 
 def test_what_needs_each_other_in_a_circle_is_told() -> None:
-    first, second = Resource("urn:a", "t:i:T", custom=True), Resource("urn:b", "t:i:T", custom=True)
+    first, second = (Resource(urn=f"urn:{name}", type="t:i:T", custom=True) for name in "ab")
     first.dependencies, second.dependencies = [second.urn], [first.urn]
     with pytest.raises(EngineError, match="circle: urn:a"):
         graph.deletion_batches([first, second])
@@ -81,7 +81,7 @@ def test_an_alias_stands_for_what_it_says_and_for_now_otherwise() -> None:
 
 
 def test_an_old_state_is_found_under_its_urn_before_its_aliases() -> None:
-    olds = {item: Resource(item, "t:i:T", custom=True) for item in (urn(1), urn(2))}
+    olds = {item: Resource(urn=item, type="t:i:T", custom=True) for item in (urn(1), urn(2))}
     assert graph.find_old(urn(1), [urn(2)], olds) is olds[urn(1)]
     assert graph.find_old(urn(3), [urn(4), urn(2)], olds) is olds[urn(2)]
     assert graph.find_old(urn(3), [], olds) is None

@@ -183,29 +183,6 @@ def test_what_never_gets_ready_is_kept_and_waited_for_again(kube: Lab) -> None:
     assert kube.resources()["s"].get("initErrors") is None
 
 
-def test_definitions_and_their_objects_in_one_group(kube: Lab, cluster: Running) -> None:
-    program = body("""
-    group = k.yaml.v2.ConfigGroup("g", objs=[
-        {"apiVersion": "lab.io/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "things"},
-         "spec": {"x": 1}},
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "things"}},
-        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-         "metadata": {"name": "things.lab.io"},
-         "spec": {"group": "lab.io", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"},
-                  "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema":
-                  {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}},
-    ], opts=pulumi.ResourceOptions(providers=[p]))
-    pulumi.export("names", group.resources.apply(lambda items: len(items)))
-    """)
-    kube.up(program)
-    assert cluster.get("/apis/lab.io/v1/namespaces/things/things/t")["spec"] == {"x": 1}
-    assert kube.outputs() == {"names": 3}
-    assert sorted(kube.resources()) == ["g:things", "g:things.lab.io", "g:things/t"]
-    assert "unchanged" in kube.up()
-    assert kube.run("destroy", "--yes").status == 0
-    assert cluster.get("/api/v1/namespaces/things") is None
-
-
 def test_a_cluster_that_is_gone_is_one_error_or_forgotten(
     kube: Lab, tmp_path: Path, cluster: Running
 ) -> None:

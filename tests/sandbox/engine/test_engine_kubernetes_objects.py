@@ -7,15 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_engine_values import trees
 
-from sandbox.engine.errors import ProviderError, UnsupportedError
-from sandbox.engine.providers.base import Provider
+from sandbox.engine.errors import ProviderError
 from sandbox.engine.providers.kubernetes import objects, readiness
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over, union
 from sandbox.engine.providers.kubernetes.readiness import awaited as is_awaited
-from sandbox.engine.steps import Goal
 from sandbox.engine.values import UNKNOWN, has_secret, plain, secret
-from sandbox.engine.yaml_v2 import child_goal, order, read_objects
 
 bodies = st.dictionaries(st.text(min_size=1, max_size=5), trees, max_size=4)
 
@@ -221,73 +218,3 @@ def test_waiting_can_be_limited_and_skipped() -> None:
     found["metadata"]["annotations"]["pulumi.com/timeoutSeconds"] = "soon"
     with pytest.raises(ProviderError, match="'soon' is not a number of seconds"):
         readiness.timeout_of(found, None)
-
-
-# --- yaml/v2
-
-COMPONENT = Goal(
-    "urn:pulumi:dev::lab::kubernetes:yaml/v2:ConfigGroup::g",
-    "kubernetes:yaml/v2:ConfigGroup",
-    "g",
-    custom=False,
-    inputs={},
-)
-
-
-def goals(*documents: dict[str, Any]) -> list[Goal]:
-    return [child_goal(COMPONENT, "p", item, "g") for item in documents]
-
-
-def manifest(
-    kind: str, name: str, namespace: str | None = None, version: str = "v1", **more: Any
-) -> dict[str, Any]:
-    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
-
-
-def test_children_are_named_as_the_genuine_component_does() -> None:
-    first, second = goals(
-        manifest("ConfigMap", "c", "n"), manifest("ClusterRole", "r", version="rbac.authorization.k8s.io/v1")
-    )
-    assert (first.type, first.name) == ("kubernetes:core/v1:ConfigMap", "g:n/c")
-    assert second.type == "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
-    assert second.urn == (
-        "urn:pulumi:dev::lab::kubernetes:yaml/v2:ConfigGroup$kubernetes:rbac.authorization.k8s.io/v1:ClusterRole::g:r"
-    )
-
-
-def test_namespaces_and_definitions_come_before_what_needs_them() -> None:
-    definition = manifest(
-        "CustomResourceDefinition", "d", version="apiextensions.k8s.io/v1",
-        spec={"group": "x.io", "names": {"kind": "Thing"}},
-    )  # fmt: skip
-    wanted = order(
-        goals(
-            manifest("Thing", "t", "n", "x.io/v1"),
-            manifest("ConfigMap", "c"),
-            manifest("Namespace", "n"),
-            definition,
-        )
-    )
-    kinds = [goal.inputs["kind"] for goal in wanted]
-    assert kinds[:2] == ["CustomResourceDefinition", "Namespace"]
-    by_kind = {goal.inputs["kind"]: goal for goal in wanted}
-    assert by_kind["Thing"].dependencies == (
-        by_kind["Namespace"].urn,
-        by_kind["CustomResourceDefinition"].urn,
-    )
-    assert by_kind["ConfigMap"].dependencies == ()
-
-
-def test_what_is_no_object_is_told() -> None:
-    with pytest.raises(ProviderError, match="not a Kubernetes object"):
-        goals({"kind": "ConfigMap"})
-
-
-def test_lists_are_taken_apart(tmp_path: Any) -> None:
-    inputs = {"objs": [{"kind": "List", "items": [manifest("ConfigMap", "a"), manifest("ConfigMap", "b")]}]}
-    assert [item["metadata"]["name"] for item in read_objects(inputs, Provider(), tmp_path)] == ["a", "b"]
-    with pytest.raises(ProviderError, match="no file matches"):
-        read_objects({"files": ["*.yaml"]}, Provider(), tmp_path)
-    with pytest.raises(UnsupportedError):
-        read_objects({"yaml": "a: b"}, Provider(), tmp_path)

@@ -25,7 +25,7 @@ URN = "urn:pulumi:dev::lab::t:i:T::"
 
 
 def resource(name: str, **more: Any) -> Resource:
-    return Resource(URN + name, "t:i:T", custom=True, id=name, **more)
+    return Resource(urn=URN + name, type="t:i:T", custom=True, id=name, **more)
 
 
 class Store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import itertools
 import json
 import threading
@@ -15,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox.engine import deletion, refreshing, resume
+from sandbox.engine.display import Display
 from sandbox.engine.errors import EngineError, ProviderError, ResourceNotFoundError, StoppedError
-from sandbox.engine.events import Silence
 from sandbox.engine.graph import Alias, urn_of
 from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
 from sandbox.engine.registration import Registrar
@@ -120,12 +121,12 @@ class Stack:
         """Run a program; how it failed."""
         self.world.failing, self.writes = failing, []
         snapshot = Snapshot(self.deployment, CRYPTER, "1.2.3", self._write)
-        run = Run("dev", "lab", snapshot, Silence())
+        run = Run("dev", "lab", snapshot, Display(io.StringIO()))
         registry: Any = self.world
         try:
             resume.resume(run, registry)
             refreshing.refresh(run, registry, quiet=True)
-            registrar = Registrar(run, registry, lambda *_: None)
+            registrar = Registrar(run, registry)
             self._register(run, registrar, program)
             leftover = registrar.unregistered()
             deletion.delete_all(run, leftover, lambda _: self.world)

@@ -13,7 +13,6 @@ from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UsageErr
 from sandbox.engine.providers.base import LOADING
 
 Result = TypeVar("Result")
-_ACTIONS_AT_ONCE = 25
 _DEFAULT_TIMEOUT = 1200.0  # what terraform gives an operation
 _REQUEST_TIMEOUT = 60.0
 _LONGEST_WAIT = 60.0
@@ -177,10 +176,7 @@ class Api:
         return min(self._settings.poll_interval * factor, _LONGEST_WAIT)
 
     def _poll(self, ids: list[int]) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        for start in range(0, len(ids), _ACTIONS_AT_ONCE):
-            chunk = ids[start : start + _ACTIONS_AT_ONCE]
-            found.extend(self.get("/actions", id=chunk, page=1, sort=["status", "id"])["actions"])
+        found = self.get("/actions", id=ids, page=1, sort=["status", "id"])["actions"]
         missing = set(ids) - {action["id"] for action in found}
         if missing:
             raise ProviderError(f"actions not found: {sorted(missing)}")

@@ -9,7 +9,8 @@ from sandbox.engine.errors import PartialError, ProviderError, UnsupportedError
 from sandbox.engine.providers.hcloud.api import Api
 from sandbox.engine.values import Properties
 
-_DELETE_RETRY = ("conflict", "locked", "resource_in_use", "service_error")
+BUSY = ("conflict", "locked", "service_error")
+_DELETE_RETRY = (*BUSY, "resource_in_use")
 
 
 class Kind:
@@ -54,17 +55,13 @@ class Kind:
     def repair(self, api: Api, identity: str, inputs: Properties) -> None:
         """Do what a failed creation has left undone."""
 
-    def drift(self, key: str, given: Any, real: Any) -> Any:
-        """The value of an input after a refresh: the given one where both mean the same."""
-        return given if self.normal(key, given) == self.normal(key, real) else real
-
-    def delete(self, api: Api, identity: str, inputs: Properties) -> None:
+    def delete(self, api: Api, identity: str) -> None:
         """Delete it; what is gone is no error."""
         raise NotImplementedError
 
-    def find(self, api: Api, inputs: Properties) -> Properties | None:  # noqa: ARG002
+    def find(self, api: Api, inputs: Properties) -> Properties | None:
         """What a killed run left of a creation: its outputs, finished; None where there is nothing."""
-        return None
+        raise NotImplementedError
 
     def normal(self, key: str, value: Any) -> Any:
         """A value for comparisons: nothing and empty are the same, sets have no order."""
@@ -81,14 +78,16 @@ class NamedKind(Kind):
     Class attributes:
         collection: Path and list key, such as `ssh_keys`.
         single: Key of one, such as `ssh_key`.
+        reread: The answer to the POST does not show the final object, or the genuine plugin reads it again.
     """
 
     collection: ClassVar[str]
     single: ClassVar[str]
+    reread: ClassVar[bool] = False
     named = True
 
-    def body(self, inputs: Properties) -> Properties:
-        """The body of the POST."""
+    def body(self, api: Api, inputs: Properties) -> Properties:
+        """The body of the POST but for name and labels."""
         raise NotImplementedError
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
@@ -96,35 +95,25 @@ class NamedKind(Kind):
         raise NotImplementedError
 
     def create(self, api: Api, inputs: Properties) -> Properties:
-        """POST, wait, read again where there was something to wait for."""
-        return self.finish(api, api.post(f"/{self.collection}", self.body(inputs)), inputs)
-
-    def finish(self, api: Api, answer: Mapping[str, Any], inputs: Properties) -> Properties:
-        """Everything after the POST; what fails now is kept in the state.
+        """POST, wait, read again where there was something to wait for; what fails after the POST is kept.
 
         Raises:
             PartialError: It exists, but something is missing.
         """
+        body = present(name=inputs["name"], labels=inputs.get("labels"), **self.body(api, inputs))
+        answer = api.post(f"/{self.collection}", body)
         found = answer[self.single]
         try:
             api.wait(answer)
-            self.complete(api, found, inputs)
         except ProviderError as error:
             raise PartialError(str(error), str(found["id"]), self.outputs(found, inputs)) from error
-        if self.settled(answer, inputs):
-            return self.outputs(found, inputs)
-        return self.read(api, str(found["id"]), inputs)
+        return self.read(api, str(found["id"]), inputs) if self.reread else self.outputs(found, inputs)
 
-    def settled(self, answer: Mapping[str, Any], inputs: Properties) -> bool:  # noqa: ARG002
-        """Tell whether the POST's answer shows the final object."""
-        return True
-
-    def complete(self, api: Api, found: Mapping[str, Any], inputs: Properties) -> None:
-        """What is left to do after the POST, idempotent."""
-
-    def repair(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Do what is left to do after the POST."""
-        self.complete(api, self.get(api, identity), inputs)
+    def repair(self, api: Api, identity: str, inputs: Properties) -> None:  # noqa: ARG002
+        """Wait for what still runs."""
+        found = self.get(api, identity)
+        if found.get("locked"):
+            api.wait(api.get(f"/{self.collection}/{identity}/actions", status="running"))
 
     def get(self, api: Api, identity: str) -> dict[str, Any]:
         """The API's object."""
@@ -136,26 +125,18 @@ class NamedKind(Kind):
 
     def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
         """PUT for name and labels, the rest by kind."""
-        self.alter(api, identity, old, new, [key for key in keys if key not in ("name", "labels")])
-        if {"name", "labels"} & set(keys):
-            api.put(
-                f"/{self.collection}/{identity}", {"name": new["name"], "labels": new.get("labels") or {}}
-            )
+        rest = [key for key in keys if key not in ("name", "labels")]
+        if rest:
+            self.alter(api, identity, old, new, rest)
+        if len(rest) < len(keys):
+            path = f"/{self.collection}/{identity}"
+            api.put(path, {"name": new["name"], "labels": new.get("labels") or {}})
 
     def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
         """Change what is neither name nor labels."""
-        if "deleteProtection" in keys:
-            self.protect(api, identity, new)
-        rest = [key for key in keys if key not in ("deleteProtection", "rebuildProtection")]
-        if rest:
-            super().change(api, identity, old, new, rest)
+        super().change(api, identity, old, new, keys)
 
-    def protect(self, api: Api, identity: str, inputs: Properties) -> None:
-        """Set or clear the delete protection."""
-        body = {"delete": bool(inputs.get("deleteProtection"))}
-        api.act(f"/{self.collection}/{identity}/actions/change_protection", body)
-
-    def delete(self, api: Api, identity: str, inputs: Properties) -> None:  # noqa: ARG002
+    def delete(self, api: Api, identity: str) -> None:
         """DELETE, repeated while others still let go of it."""
         api.wait(api.retry(lambda: api.delete(f"/{self.collection}/{identity}"), _DELETE_RETRY, 10))
 
@@ -166,17 +147,12 @@ class NamedKind(Kind):
             return None
         if (found.get("labels") or {}) != (inputs.get("labels") or {}):
             raise ProviderError(
-                f"{self.single} '{inputs['name']}' (id {found['id']}) exists, but "
-                "its labels are not those of the "
-                "interrupted creation: delete or rename it if it is not needed, then run 'pulumi up' again"
+                f"{self.single} '{inputs['name']}' (id {found['id']}) exists, but its labels are not those "
+                "of the interrupted creation: delete or rename it if it is not needed, then run "
+                "'pulumi up' again"
             )
-        self.complete(api, found, inputs)
+        self.repair(api, str(found["id"]), inputs)
         return self.read(api, str(found["id"]), inputs)
-
-
-def ids(values: Sequence[Any] | None) -> list[int]:
-    """Ids as numbers, from whatever form the program used."""
-    return [int(value) for value in values or ()]
 
 
 def present(**values: Any) -> Properties:

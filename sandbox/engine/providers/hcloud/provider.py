@@ -7,40 +7,23 @@ import hashlib
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UnsupportedError
 from sandbox.engine.graph import name_of
 from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
-from sandbox.engine.providers.hcloud import functions
 from sandbox.engine.providers.hcloud.api import Api, settings_from
-from sandbox.engine.providers.hcloud.firewall import Firewall, FirewallAttachment
 from sandbox.engine.providers.hcloud.kind import Kind
-from sandbox.engine.providers.hcloud.load_balancer import LoadBalancer
-from sandbox.engine.providers.hcloud.load_balancer_parts import (
-    LoadBalancerNetwork,
-    LoadBalancerService,
-    LoadBalancerTarget,
-)
-from sandbox.engine.providers.hcloud.network import Network, NetworkRoute, NetworkSubnet, ServerNetwork
-from sandbox.engine.providers.hcloud.placement_group import PlacementGroup
-from sandbox.engine.providers.hcloud.primary_ip import PrimaryIp
+from sandbox.engine.providers.hcloud.named import Firewall, Network, PlacementGroup, SshKey
+from sandbox.engine.providers.hcloud.network_parts import NetworkSubnet, ServerNetwork
 from sandbox.engine.providers.hcloud.server import Server
-from sandbox.engine.providers.hcloud.ssh_key import SshKey
 from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.resource import Resource
 from sandbox.engine.values import UNKNOWN, Properties, plain
 
 _KINDS: tuple[Kind, ...] = (
     SshKey(),
-    Network(),
-    NetworkSubnet(),
-    NetworkRoute(),
-    Server(),
-    ServerNetwork(),
     PlacementGroup(),
     Firewall(),
-    FirewallAttachment(),
-    PrimaryIp(),
-    LoadBalancer(),
-    LoadBalancerNetwork(),
-    LoadBalancerService(),
-    LoadBalancerTarget(),
+    Network(),
+    NetworkSubnet(),
+    ServerNetwork(),
+    Server(),
 )
 KINDS = {kind.type: kind for kind in _KINDS}
 _CONFIG = {"token", "endpoint", "pollInterval", "pollFunction", "version"}
@@ -137,7 +120,7 @@ class HcloudProvider(Provider):
 
     def delete(self, old: Resource, timeout: float | None) -> None:  # noqa: ARG002
         """Delete."""
-        _kind(old.type).delete(self._api, old.id, _given(old.inputs))
+        _kind(old.type).delete(self._api, old.id)
 
     def read(self, old: Resource) -> Read:
         """Read; inputs that were changed by others take the value that they now have."""
@@ -150,12 +133,9 @@ class HcloudProvider(Provider):
         now = {}
         for key, value in plain(old.inputs).items():
             readable = not key.startswith("__") and key not in kind.unread and key in outputs
-            now[key] = kind.drift(key, value, outputs[key]) if readable else value
+            same = not readable or kind.normal(key, value) == kind.normal(key, outputs[key])
+            now[key] = value if same else outputs[key]
         return Read(str(outputs["id"]), now, outputs)
-
-    def invoke(self, token: str, arguments: Properties) -> Properties:
-        """Call a function."""
-        return functions.call(self._api, KINDS, token, plain(arguments))
 
 
 def _kind(name: str) -> Kind:

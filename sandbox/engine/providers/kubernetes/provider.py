@@ -20,13 +20,11 @@ from sandbox.engine.providers.kubernetes import objects, readiness
 from sandbox.engine.providers.kubernetes.cluster import Cluster, KubernetesError
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over
-from sandbox.engine.providers.kubernetes.manifests import decode
 from sandbox.engine.providers.kubernetes.settings import switch
 from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.resource import Resource
 from sandbox.engine.values import UNKNOWN, Properties, has_unknown, is_secret, plain
 
-_DECODE = "kubernetes:yaml:decode"
 _POLL_SECONDS = 0.25
 _FOREGROUND = {"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job"}
 _PATCH_FORCE = "pulumi.com/patchForce"
@@ -256,12 +254,6 @@ class KubernetesProvider(Provider):
         namespace, name = objects.split_identity(old.id)
         metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
         return {"apiVersion": version.removeprefix("core/"), "kind": kind, "metadata": metadata}
-
-    def invoke(self, token: str, arguments: Properties) -> Properties:
-        """Decode YAML; nothing else."""
-        if token != _DECODE:
-            return super().invoke(token, arguments)
-        return {"result": decode(str(plain(arguments)["text"]))}
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,0 +1,158 @@
+"""hcloud.NetworkSubnet and ServerNetwork: what is in a network, known by two ids put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandbox.engine.errors import ResourceNotFoundError
+from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
+from sandbox.engine.providers.hcloud.kind import BUSY, Kind, present
+from sandbox.engine.values import Properties
+
+_SUBNET_ATTEMPTS = 20  # a second apart
+
+
+class _Part(Kind):
+    """Something that has no id of its own: the owner's id and another one, with a dash."""
+
+    def owner(self, inputs: Properties) -> str:
+        """Path of the object whose actions make and remove it."""
+        raise NotImplementedError
+
+    def identity(self, inputs: Properties) -> str:
+        """The id that the inputs lead to."""
+        raise NotImplementedError
+
+    def find(self, api: Api, inputs: Properties) -> Properties | None:
+        """The part, if it came to be."""
+        try:
+            api.settle(self.owner(inputs))
+            return self.read(api, self.identity(inputs), inputs)
+        except ResourceNotFoundError:
+            return None
+
+
+class NetworkSubnet(_Part):
+    """A subnet of a network."""
+
+    type = "hcloud:index/networkSubnet:NetworkSubnet"
+    inputs = frozenset({"networkId", "type", "networkZone", "ipRange"})
+    required = ("networkId", "type", "networkZone", "ipRange")
+    replaces = inputs
+
+    def owner(self, inputs: Properties) -> str:
+        """Its network."""
+        return f"/networks/{int(inputs['networkId'])}"
+
+    def identity(self, inputs: Properties) -> str:
+        """Network and range."""
+        return f"{int(inputs['networkId'])}-{inputs['ipRange']}"
+
+    def create(self, api: Api, inputs: Properties) -> Properties:
+        """Add it, read the network."""
+        zone = inputs["networkZone"]
+        body = {"type": inputs["type"], "ip_range": inputs["ipRange"], "network_zone": zone}
+        api.retry(lambda: api.act(f"{self.owner(inputs)}/actions/add_subnet", body), ("conflict",), 5)
+        return self.read(api, self.identity(inputs), inputs)
+
+    def read(self, api: Api, identity: str, inputs: Properties) -> Properties:  # noqa: ARG002
+        """Read the network and look into it."""
+        owner, ip_range = identity.split("-", 1)
+        network = api.get(f"/networks/{owner}")["network"]
+        part = next((item for item in network["subnets"] if item["ip_range"] == ip_range), None)
+        if part is None:
+            raise ResourceNotFoundError(f"{identity} is not in the network any more")
+        return {
+            "gateway": part["gateway"],
+            "id": identity,
+            "ipRange": ip_range,
+            "networkId": network["id"],
+            "networkZone": part["network_zone"],
+            "type": part["type"],
+            "vswitchId": part.get("vswitch_id"),
+        }
+
+    def delete(self, api: Api, identity: str) -> None:
+        """Servers that are being detached hold it for a while; then it is left to the network's deletion."""
+        network, ip_range = identity.split("-", 1)
+        path = f"/networks/{network}/actions/delete_subnet"
+        try:
+            self.read(api, identity, {})
+            api.retry(lambda: api.act(path, {"ip_range": ip_range}), BUSY, _SUBNET_ATTEMPTS)
+        except ResourceNotFoundError:
+            return
+        except ApiError as error:
+            if error.code != "service_error":
+                raise
+
+
+class ServerNetwork(_Part):
+    """A server's place in a network."""
+
+    type = "hcloud:index/serverNetwork:ServerNetwork"
+    inputs = frozenset({"serverId", "networkId", "subnetId", "ip"})
+    required = ("serverId",)
+    replaces = inputs
+    classic = False
+
+    def owner(self, inputs: Properties) -> str:
+        """Its server."""
+        return f"/servers/{int(inputs['serverId'])}"
+
+    def identity(self, inputs: Properties) -> str:
+        """Server and network."""
+        network = inputs.get("networkId") or str(inputs["subnetId"]).split("-", 1)[0]
+        return f"{int(inputs['serverId'])}-{int(network)}"
+
+    def create(self, api: Api, inputs: Properties) -> Properties:
+        """Attach and read the server."""
+        identity = self.identity(inputs)
+        subnet = inputs.get("subnetId")
+        body = present(
+            network=int(identity.split("-", 1)[1]),
+            ip=inputs.get("ip"),
+            ip_range=str(subnet).split("-", 1)[1] if subnet else None,
+        )
+        path = f"{self.owner(inputs)}/actions/attach_to_network"
+        try:
+            api.retry(lambda: api.act(path, body), (*BUSY, "no_subnet_available"), 5)
+        except ApiError as error:
+            if error.code != "server_already_attached":
+                raise
+        return self.read(api, identity, inputs)
+
+    def read(self, api: Api, identity: str, inputs: Properties) -> Properties:
+        """Look at the server."""
+        server, network = identity.split("-", 1)
+        place = _place(api, server, network)
+        if place is None:
+            raise ResourceNotFoundError(f"server {server} is not in network {network} any more")
+        outputs = {
+            "aliasIps": list(place.get("alias_ips") or ()),
+            "id": identity,
+            "ip": place["ip"],
+            "macAddress": place["mac_address"],
+            "networkId": int(network),
+            "serverId": int(server),
+        }
+        return outputs | ({"subnetId": inputs["subnetId"]} if inputs.get("subnetId") else {})
+
+    def delete(self, api: Api, identity: str) -> None:
+        """Detach."""
+        server, network = identity.split("-", 1)
+        path = f"/servers/{server}/actions/detach_from_network"
+        try:
+            api.retry(lambda: api.act(path, {"network": int(network)}), BUSY, 5)
+        except GoneError:
+            return
+        except ApiError as error:
+            if error.code not in ("invalid_input", "server_not_attached_to_network"):
+                raise
+            if _place(api, server, network) is not None:
+                raise
+
+
+def _place(api: Api, server: str, network: str) -> dict[str, Any] | None:
+    """A server's place in a network as the API has it."""
+    places = api.get(f"/servers/{server}")["server"]["private_net"]
+    return next((item for item in places if item["network"] == int(network)), None)
