@@ -10,7 +10,7 @@ from typing import Any
 
 from sandbox.console import Steps
 from sandbox.engine.errors import EngineError
-from sandbox.engine.workspace import open_workspace
+from sandbox.engine.projects.workspace import open_workspace
 from sandbox.environment import STACKS, exports, merged
 from sandbox.errors import SandboxError, StepFailed
 from sandbox.kubernetes.toolchain import Toolchain

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import yaml
 
-from sandbox.engine.config import full_key, has_sealed, heading
 from sandbox.engine.errors import EngineError
-from sandbox.engine.project import load_yaml
-from sandbox.engine.secrets import opens
+from sandbox.engine.projects.config import full_key, has_sealed, heading
+from sandbox.engine.projects.project import load_yaml
+from sandbox.engine.state.secrets import opens
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
 from sandbox.machines import records

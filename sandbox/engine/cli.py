@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from sandbox.engine.banner import BANNER
+from sandbox.engine import BANNER
 from sandbox.engine.errors import UsageError
 
 _KNOWN_ELSEWHERE = (
@@ -60,7 +60,6 @@ def _operation(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
     shared = _Parser(add_help=False, parents=[common])
     shared.add_argument("-p", "--parallel", type=int, default=16, help="operations at once")
     shared.add_argument("--show-secrets", action="store_true", help="show secret outputs")
-    shared.add_argument("-t", "--target", action="append", help=argparse.SUPPRESS)
     shared.add_argument(
         "-r",
         "--refresh",
@@ -71,7 +70,6 @@ def _operation(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
     )
     shared.add_argument("--suppress-outputs", action="store_true", help="don't print the stack's outputs")
     shared.add_argument("-m", "--message", help=argparse.SUPPRESS)
-    shared.add_argument("-c", "--config", action="append", default=[], help=argparse.SUPPRESS)
     return shared
 
 
@@ -176,10 +174,6 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None) 
         return 0
     parsed = parser().parse_args(list(arguments))
     environment = os.environ if environment is None else environment
-    if getattr(parsed, "target", None):
-        raise UsageError(_KNOWN_ELSEWHERE.format(what="argument '--target'"))
-    if getattr(parsed, "config", None):
-        raise UsageError(_KNOWN_ELSEWHERE.format(what="argument '--config' (use 'pulumi config set')"))
     if parsed.command == "version":
         from importlib.metadata import version  # noqa: PLC0415
 

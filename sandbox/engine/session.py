@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from sandbox.engine import deletion, refreshing, resume
-from sandbox.engine.backend import Backend
-from sandbox.engine.config import Configuration
+from sandbox.engine.deployment import deletion, refreshing, resume
+from sandbox.engine.deployment.run import Run
+from sandbox.engine.display.listener import Listener
 from sandbox.engine.errors import UsageError
-from sandbox.engine.events import Listener
-from sandbox.engine.host import ProgramHost
-from sandbox.engine.project import Project
+from sandbox.engine.program.host import ProgramHost
+from sandbox.engine.projects.config import Configuration
+from sandbox.engine.projects.project import Project
 from sandbox.engine.providers.registry import Registry
 from sandbox.engine.providers.surroundings import Surroundings
-from sandbox.engine.resource import STACK_TYPE, Resource
-from sandbox.engine.run import Run
-from sandbox.engine.secrets import Crypter
-from sandbox.engine.snapshot import Snapshot
+from sandbox.engine.state.backend import Backend
+from sandbox.engine.state.resource import STACK_TYPE, Resource
+from sandbox.engine.state.secrets import Crypter
+from sandbox.engine.state.snapshot import Snapshot
 
 _LOOKING = "Looking at what is there"
 _SERVER_THREADS = 256  # the SDK blocks one of its threads for every resource that is being registered
@@ -159,10 +159,10 @@ class Session:
         import grpc  # noqa: PLC0415  slow to load; while it loads, so does the program's process
         from pulumi.runtime.proto import engine_pb2_grpc, resource_pb2_grpc  # noqa: PLC0415
 
-        from sandbox.engine.engine_service import EngineService  # noqa: PLC0415
-        from sandbox.engine.monitor import ResourceMonitor  # noqa: PLC0415
-        from sandbox.engine.providers.dynamic import OPTIONS  # noqa: PLC0415
-        from sandbox.engine.registration import Registrar  # noqa: PLC0415
+        from sandbox.engine.deployment.registration import Registrar  # noqa: PLC0415
+        from sandbox.engine.program.engine_service import EngineService  # noqa: PLC0415
+        from sandbox.engine.program.monitor import ResourceMonitor  # noqa: PLC0415
+        from sandbox.engine.providers.dynamic.provider import OPTIONS  # noqa: PLC0415
 
         self._host = host
         self.run.listener.phase("Loading")

@@ -9,12 +9,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sandbox.engine import paths
-from sandbox.engine.banner import BANNER
-from sandbox.engine.config import StackFile, full_key, has_sealed, is_sealed, is_structured, open_value
+from sandbox.engine import BANNER
 from sandbox.engine.errors import ConfigError, UsageError
-from sandbox.engine.values import parts, transform
-from sandbox.engine.workspace import Workspace, open_workspace
+from sandbox.engine.projects.config import (
+    StackFile,
+    full_key,
+    has_sealed,
+    is_sealed,
+    is_structured,
+    open_value,
+)
+from sandbox.engine.projects.workspace import Workspace, open_workspace
+from sandbox.engine.properties import paths
+from sandbox.engine.properties.values import parts, transform
 
 
 def run(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, str]) -> int:

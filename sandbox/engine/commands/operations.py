@@ -7,13 +7,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from sandbox.engine.banner import BANNER
-from sandbox.engine.display import Display
+from sandbox.engine import BANNER
+from sandbox.engine.display.terminal import Display
 from sandbox.engine.errors import UsageError
-from sandbox.engine.host import ProgramHost
-from sandbox.engine.secrets import passphrase
+from sandbox.engine.program.host import ProgramHost
+from sandbox.engine.projects.workspace import Workspace, open_workspace
 from sandbox.engine.session import Options, Session
-from sandbox.engine.workspace import Workspace, open_workspace
+from sandbox.engine.state.secrets import passphrase
 
 _TITLES = {
     "up": "Updating",

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sandbox.engine.banner import BANNER
+from sandbox.engine import BANNER
+from sandbox.engine.display.outputs import format_value, hide
 from sandbox.engine.errors import StackNotFoundError, StateError, UsageError
-from sandbox.engine.outputs import format_value, hide
-from sandbox.engine.resource import STACK_TYPE
-from sandbox.engine.snapshot import salt_of
-from sandbox.engine.values import SIGNATURE, is_secret, transform
-from sandbox.engine.workspace import Workspace, open_workspace
+from sandbox.engine.projects.workspace import Workspace, open_workspace
+from sandbox.engine.properties.values import SIGNATURE, has_secret, is_secret, parts, transform
+from sandbox.engine.state.resource import STACK_TYPE
+from sandbox.engine.state.snapshot import salt_of
 
 
 def run(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, str]) -> int:
@@ -41,14 +41,20 @@ def cancel(arguments: argparse.Namespace, folder: Path, environment: Mapping[str
     workspace = open_workspace(folder, environment)
     print(BANNER, file=sys.stderr)
     stack = _name(arguments, workspace)
-    if not arguments.yes:
-        if not sys.stdin.isatty() or arguments.non_interactive:
-            raise UsageError("--yes must be passed in to proceed when running in non-interactive mode")
-        if input(f"This removes the locks on '{stack}'. Type its name: ").strip() != stack:
-            raise UsageError("the name does not match; nothing was removed")
+    _confirm(arguments, stack, "proceed", f"the locks on '{stack}'")
     workspace.backend.cancel(stack)
     print(f"The currently running update for '{stack}' has been canceled!")
     return 0
+
+
+def _confirm(arguments: argparse.Namespace, stack: str, action: str, what: str) -> None:
+    """Let a person type the stack's name, unless the command line says yes."""
+    if arguments.yes:
+        return
+    if not sys.stdin.isatty() or arguments.non_interactive:
+        raise UsageError(f"--yes must be passed in to {action} when running in non-interactive mode")
+    if input(f"This removes {what}. Type its name: ").strip() != stack:
+        raise UsageError("the name does not match; nothing was removed")
 
 
 def _name(arguments: argparse.Namespace, workspace: Workspace) -> str:
@@ -86,7 +92,7 @@ def _output(arguments: argparse.Namespace, workspace: Workspace) -> None:
             f"the stack '{stack}' has no output '{wanted}' (it has: {', '.join(sorted(outputs)) or 'none'})"
         )
     show = arguments.show_secrets
-    if show and any(_sealed(value) for key, value in outputs.items() if wanted in (None, key)):
+    if show and any(has_secret(value) for key, value in outputs.items() if wanted in (None, key)):
         outputs = workspace.crypter(salt_of(deployment)).open(outputs, "")
     if arguments.json:
         shown = {
@@ -100,12 +106,6 @@ def _output(arguments: argparse.Namespace, workspace: Workspace) -> None:
         print(f"Current stack outputs ({len(outputs)}):")
         for key in sorted(outputs):
             print(f"    {key}: {format_value(outputs[key], show_secrets=show)}")
-
-
-def _sealed(value: Any) -> bool:
-    found: list[Any] = []
-    transform(value, lambda part: found.append(part) or part if is_secret(part) else part)
-    return bool(found)
 
 
 def _list(arguments: argparse.Namespace, workspace: Workspace) -> None:
@@ -166,12 +166,7 @@ def _resealed(
     workspace: Workspace, stack: str, deployment: dict[str, Any], current: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Encrypt what an export with --show-secrets has in plain text."""
-    plaintext: list[Any] = []
-    transform(
-        deployment,
-        lambda part: plaintext.append(part) or part if is_secret(part) and "plaintext" in part else part,
-    )
-    if not plaintext:
+    if not any(is_secret(part) and "plaintext" in part for part in parts(deployment)):
         return deployment
     salt = salt_of(deployment) or salt_of(current) or workspace.stack_file(stack).salt
     crypter = workspace.crypter(salt)
@@ -227,11 +222,7 @@ def _remove(arguments: argparse.Namespace, workspace: Workspace) -> None:
             f"stack '{stack}' still has {len(resources)} resources; run 'pulumi destroy' first, or pass "
             "--force"
         )
-    if not arguments.yes:
-        if not sys.stdin.isatty() or arguments.non_interactive:
-            raise UsageError("--yes must be passed in to remove a stack when running in non-interactive mode")
-        if input(f"This removes the stack '{stack}'. Type its name: ").strip() != stack:
-            raise UsageError("the name does not match; nothing was removed")
+    _confirm(arguments, stack, "remove a stack", f"the stack '{stack}'")
     with workspace.backend.locked(stack):
         workspace.backend.remove(stack)
     if not arguments.preserve_config and not arguments.force:

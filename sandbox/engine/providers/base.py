@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandbox.engine.errors import UnsupportedError
-from sandbox.engine.resource import Resource
-from sandbox.engine.values import Properties, changed_keys, mark_keys, mark_like, plain
+from sandbox.engine.properties.values import Properties, changed_keys, mark_keys, mark_like, plain
+from sandbox.engine.state.resource import Resource
 
 LOADING = threading.Lock()
 """Held while a client library or gRPC is loaded. Where two threads load packages that import each other, as

@@ -5,13 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from sandbox.engine.config import Configuration
 from sandbox.engine.errors import EngineError, UnsupportedError
-from sandbox.engine.providers.base import LOADING, Diff, Provider, UnconfiguredProvider
-from sandbox.engine.providers.surroundings import Surroundings
-from sandbox.engine.resource import provider_urn
-from sandbox.engine.snapshot import Snapshot
-from sandbox.engine.values import (
+from sandbox.engine.projects.config import Configuration
+from sandbox.engine.properties.values import (
     UNKNOWN,
     Properties,
     changed_keys,
@@ -20,6 +16,10 @@ from sandbox.engine.values import (
     secret,
     without_internal,
 )
+from sandbox.engine.providers.base import LOADING, Diff, Provider, UnconfiguredProvider
+from sandbox.engine.providers.surroundings import Surroundings
+from sandbox.engine.state.resource import provider_urn
+from sandbox.engine.state.snapshot import Snapshot
 
 PACKAGES = ("hcloud", "kubernetes", "pulumi-python")
 
@@ -125,7 +125,7 @@ def provider_class(package: str) -> Callable[[Properties, Surroundings], Provide
     """
     with LOADING:
         if package == "pulumi-python":
-            from sandbox.engine.providers.dynamic import DynamicProvider  # noqa: PLC0415  loads gRPC
+            from sandbox.engine.providers.dynamic.provider import DynamicProvider  # noqa: PLC0415  loads gRPC
 
             return DynamicProvider
         if package == "hcloud":

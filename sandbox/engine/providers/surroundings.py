@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.engine.events import Listener
+from sandbox.engine.display.listener import Listener
 
 
 @dataclass(frozen=True)

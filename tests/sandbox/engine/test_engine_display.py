@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sandbox.engine import graph
-from sandbox.engine.display import Display, duration
-from sandbox.engine.display_live import Cells, LiveTable, brief_type, layout
-from sandbox.engine.display_rows import elapsed
-from sandbox.engine.operation import Op
-from sandbox.engine.outputs import output_lines
-from sandbox.engine.resource import Resource
-from sandbox.engine.values import UNKNOWN, secret
+from sandbox.engine.display.live import Cells, LiveTable, brief_type, layout
+from sandbox.engine.display.operation import Op
+from sandbox.engine.display.outputs import output_lines
+from sandbox.engine.display.rows import elapsed
+from sandbox.engine.display.terminal import Display, duration
+from sandbox.engine.properties.values import UNKNOWN, secret
+from sandbox.engine.state import graph
+from sandbox.engine.state.resource import Resource
 
 DESTROY = json.loads(Path(__file__).with_name("genuine_destroy.json").read_text())
 OUTPUTS: dict[str, Any] = {

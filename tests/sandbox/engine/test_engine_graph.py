@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.engine import graph
 from sandbox.engine.errors import EngineError
-from sandbox.engine.graph import Alias
-from sandbox.engine.resource import Resource
+from sandbox.engine.state import graph
+from sandbox.engine.state.graph import Alias
+from sandbox.engine.state.resource import Resource
 
 PREFIX = "urn:pulumi:dev::lab::"
 

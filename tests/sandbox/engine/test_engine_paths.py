@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_engine_values import trees
 
-from sandbox.engine import paths
 from sandbox.engine.errors import UsageError
-from sandbox.engine.values import secret
+from sandbox.engine.properties import paths
+from sandbox.engine.properties.values import secret
 
 
 @pytest.mark.parametrize(

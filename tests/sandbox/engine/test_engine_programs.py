@@ -7,7 +7,7 @@ import json
 import pytest
 from engine_lab import Lab
 
-from sandbox.engine.secrets import Crypter
+from sandbox.engine.state.secrets import Crypter
 
 pytestmark = pytest.mark.slow
 

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from test_engine_values import marked, properties
 
-from sandbox.engine.backend import Backend, open_backend
 from sandbox.engine.errors import LockedError, PassphraseError, StateError, UnsupportedError, UsageError
-from sandbox.engine.project import Project
-from sandbox.engine.resource import Resource, from_json, to_json
-from sandbox.engine.secrets import Crypter, passphrase
-from sandbox.engine.snapshot import Snapshot
-from sandbox.engine.values import has_secret, is_secret, parts, secret
+from sandbox.engine.projects.project import Project
+from sandbox.engine.projects.workspace import open_backend
+from sandbox.engine.properties.values import has_secret, is_secret, parts, secret
+from sandbox.engine.state.backend import Backend
+from sandbox.engine.state.resource import Resource, from_json, to_json
+from sandbox.engine.state.secrets import Crypter, passphrase
+from sandbox.engine.state.snapshot import Snapshot
 
 CRYPTER = Crypter("x", None)
 URN = "urn:pulumi:dev::lab::t:i:T::"
@@ -196,7 +197,7 @@ def test_only_one_run_at_a_time(backend: Backend) -> None:
 
 def test_the_lock_of_a_dead_run_is_taken_over(backend: Backend) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from sandbox.engine.backend import Backend\n"
+        "import os, sys; from pathlib import Path; from sandbox.engine.state.backend import Backend\n"
         "held = Backend(Path(sys.argv[1]), 'lab').locked('dev'); held.__enter__(); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", code, str(backend.folder)], check=True)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.engine import steps
+from sandbox.engine.deployment import steps
+from sandbox.engine.deployment.steps import Goal
+from sandbox.engine.display.operation import Op
 from sandbox.engine.errors import EngineError, ProtectedError, UnsupportedError
-from sandbox.engine.operation import Op
 from sandbox.engine.providers.base import Diff
-from sandbox.engine.resource import Resource
-from sandbox.engine.steps import Goal
+from sandbox.engine.state.resource import Resource
 
 URN = "urn:pulumi:dev::lab::t:i:T::a"
 GOAL = Goal(URN, "t:i:T", "a", custom=True, inputs={"x": 1})

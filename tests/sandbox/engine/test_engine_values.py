@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.engine.values import (
+from sandbox.engine.properties.values import (
     UNKNOWN,
     changed_keys,
     has_secret,

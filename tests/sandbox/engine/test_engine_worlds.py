@@ -15,18 +15,18 @@ from engine_lab import check_integrity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox.engine import deletion, refreshing, resume
-from sandbox.engine.display import Display
+from sandbox.engine.deployment import deletion, refreshing, resume
+from sandbox.engine.deployment.registration import Registrar
+from sandbox.engine.deployment.run import Run
+from sandbox.engine.deployment.steps import Goal
+from sandbox.engine.display.terminal import Display
 from sandbox.engine.errors import EngineError, ProviderError, ResourceNotFoundError, StoppedError
-from sandbox.engine.graph import Alias, urn_of
+from sandbox.engine.properties.values import Properties, changed_keys
 from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
-from sandbox.engine.registration import Registrar
-from sandbox.engine.resource import Resource
-from sandbox.engine.run import Run
-from sandbox.engine.secrets import Crypter
-from sandbox.engine.snapshot import Snapshot
-from sandbox.engine.steps import Goal
-from sandbox.engine.values import Properties, changed_keys
+from sandbox.engine.state.graph import Alias, urn_of
+from sandbox.engine.state.resource import Resource
+from sandbox.engine.state.secrets import Crypter
+from sandbox.engine.state.snapshot import Snapshot
 
 pytestmark = pytest.mark.slow
 CRYPTER = Crypter("x", None)

@@ -19,7 +19,7 @@ from rich.console import Console
 from sandbox import pulumi, stack_settings
 from sandbox.commands import up
 from sandbox.console import Steps
-from sandbox.engine.secrets import Crypter
+from sandbox.engine.state.secrets import Crypter
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
 from sandbox.site import open_site, passphrase

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sandbox.engine.clock import seconds
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UsageError
+from sandbox.engine.properties.clock import seconds
 from sandbox.engine.providers.base import LOADING
 
 Result = TypeVar("Result")

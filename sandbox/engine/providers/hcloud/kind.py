@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from sandbox.engine.errors import PartialError, ProviderError, UnsupportedError
+from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api
-from sandbox.engine.values import Properties
 
 BUSY = ("conflict", "locked", "service_error")
 _DELETE_RETRY = (*BUSY, "resource_in_use")

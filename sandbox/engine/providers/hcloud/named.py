@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api
 from sandbox.engine.providers.hcloud.kind import NamedKind, present
-from sandbox.engine.values import Properties
 
 
 class SshKey(NamedKind):

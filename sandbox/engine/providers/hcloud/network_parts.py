@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sandbox.engine.errors import ResourceNotFoundError
+from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
 from sandbox.engine.providers.hcloud.kind import BUSY, Kind, present
-from sandbox.engine.values import Properties
 
 _SUBNET_ATTEMPTS = 20  # a second apart
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UnsupportedError
-from sandbox.engine.graph import name_of
+from sandbox.engine.properties.values import UNKNOWN, Properties, plain
 from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
 from sandbox.engine.providers.hcloud.api import Api, settings_from
 from sandbox.engine.providers.hcloud.kind import Kind
@@ -13,8 +13,8 @@ from sandbox.engine.providers.hcloud.named import Firewall, Network, PlacementGr
 from sandbox.engine.providers.hcloud.network_parts import NetworkSubnet, ServerNetwork
 from sandbox.engine.providers.hcloud.server import Server
 from sandbox.engine.providers.surroundings import Surroundings
-from sandbox.engine.resource import Resource
-from sandbox.engine.values import UNKNOWN, Properties, plain
+from sandbox.engine.state.graph import name_of
+from sandbox.engine.state.resource import Resource
 
 _KINDS: tuple[Kind, ...] = (
     SshKey(),

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandbox.engine.errors import UnsupportedError
+from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api, ApiError
 from sandbox.engine.providers.hcloud.kind import NamedKind
-from sandbox.engine.values import Properties
 
 _META = (
     '{"e2bfb730-ecaa-11e6-8f88-34363bc7c4c0":{"create":5400000000000}}'  # the plugin's 90 minutes to create

@@ -8,8 +8,16 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox.engine import paths
-from sandbox.engine.values import UNKNOWN, Properties, has_secret, has_unknown, is_secret, plain, secret
+from sandbox.engine.properties import paths
+from sandbox.engine.properties.values import (
+    UNKNOWN,
+    Properties,
+    has_secret,
+    has_unknown,
+    is_secret,
+    plain,
+    secret,
+)
 
 AUTONAMED = "pulumi.com/autonamed"
 _AUTONAME_DIGITS = 8

@@ -14,7 +14,7 @@ from sandbox.engine.errors import (
     ResourceNotFoundError,
     UnsupportedError,
 )
-from sandbox.engine.graph import name_of
+from sandbox.engine.properties.values import UNKNOWN, Properties, has_unknown, is_secret, plain
 from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
 from sandbox.engine.providers.kubernetes import objects, readiness
 from sandbox.engine.providers.kubernetes.cluster import Cluster, KubernetesError
@@ -22,8 +22,8 @@ from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over
 from sandbox.engine.providers.kubernetes.settings import switch
 from sandbox.engine.providers.surroundings import Surroundings
-from sandbox.engine.resource import Resource
-from sandbox.engine.values import UNKNOWN, Properties, has_unknown, is_secret, plain
+from sandbox.engine.state.graph import name_of
+from sandbox.engine.state.resource import Resource
 
 _POLL_SECONDS = 0.25
 _FOREGROUND = {"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job"}

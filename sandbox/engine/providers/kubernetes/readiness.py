@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sandbox.engine.clock import seconds
 from sandbox.engine.errors import EngineError, ProviderError
+from sandbox.engine.properties.clock import seconds
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
 TIMEOUT_SECONDS = "pulumi.com/timeoutSeconds"

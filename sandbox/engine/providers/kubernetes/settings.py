@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandbox.engine.errors import UnsupportedError
-from sandbox.engine.values import UNKNOWN, Properties
+from sandbox.engine.properties.values import UNKNOWN, Properties
 
 _CONFIG = {
     "kubeconfig", "context", "cluster", "namespace", "clusterIdentifier", "deleteUnreachable",

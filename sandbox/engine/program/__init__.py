@@ -1,0 +1,1 @@
+"""The program's process, and the protocols of Pulumi's SDK that it speaks with the engine."""

@@ -1,0 +1,1 @@
+"""Values of resources: Pulumi's wire form, secrets, paths, times."""
