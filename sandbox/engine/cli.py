@@ -90,22 +90,15 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
     replacing = _Parser(add_help=False)
     replacing.add_argument("--replace", action="append", default=[], metavar="URN", help="make it anew")
-    commands.add_parser(
-        "up",
-        aliases=["update"],
-        parents=[changing, replacing],
-        help="create or change the stack's resources",
-    )
-    commands.add_parser(
-        "preview", aliases=["pre"], parents=[operation, replacing], help="show what 'up' would do"
-    )
-    commands.add_parser(
-        "refresh", aliases=["ref"], parents=[changing], help="compare the state with what is there"
-    )
-    destroy = commands.add_parser(
-        "destroy", aliases=["down"], parents=[changing], help="delete all of the stack's resources"
-    )
-    destroy.add_argument("--remove", action="store_true", help="remove the stack afterwards")
+    for name, alias, parents, text in (
+        ("up", "update", [changing, replacing], "create or change the stack's resources"),
+        ("preview", "pre", [operation, replacing], "show what 'up' would do"),
+        ("refresh", "ref", [changing], "compare the state with what is there"),
+        ("destroy", "down", [changing], "delete all of the stack's resources"),
+    ):
+        command = commands.add_parser(name, aliases=[alias], parents=parents, help=text)
+        command.set_defaults(operation=name)
+    command.add_argument("--remove", action="store_true", help="remove the stack afterwards")
     cancel = commands.add_parser(
         "cancel", parents=[common], help="remove the lock that a killed run has left on a stack"
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Collection
 from concurrent import futures
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -16,80 +15,63 @@ from sandbox.engine.deployment.run import Run
 from sandbox.engine.display.listener import Listener
 from sandbox.engine.errors import UsageError
 from sandbox.engine.program.host import ProgramHost
-from sandbox.engine.projects.config import Configuration
-from sandbox.engine.projects.project import Project
+from sandbox.engine.projects.config import resolve
+from sandbox.engine.projects.workspace import Workspace
 from sandbox.engine.providers.registry import Registry
 from sandbox.engine.providers.surroundings import Surroundings
-from sandbox.engine.state.backend import Backend
 from sandbox.engine.state.resource import STACK_TYPE, Resource
-from sandbox.engine.state.secrets import Crypter
 from sandbox.engine.state.snapshot import Snapshot
 
 _LOOKING = "Looking at what is there"
 _SERVER_THREADS = 256  # the SDK blocks one of its threads for every resource that is being registered
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the command line asks for; `refresh` is None where it leaves that to the project."""
-
-    parallel: int = 16
-    refresh: bool | None = None
-    replace: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
-
-
 class Session:
     """A run of the engine on one stack, whose lock the caller holds.
 
     Args:
-        project: The project.
+        workspace: The project, its states and the environment.
         stack: Name of the stack.
-        configuration: Its configuration.
-        crypter: Its secrets.
-        backend: Where its state is.
-        deployment: Its state.
         listener: Hears what happens.
-        options: What the command line asks for.
         preview: Change nothing.
+        parallel: At most so many operations at once.
+        refresh: Look at what is there first; None leaves that to the project.
+        replace: URNs of resources that are made anew in any case.
+
+    Raises:
+        EngineError: State, settings or passphrase can't be used.
     """
 
-    def __init__(  # noqa: PLR0917  one call, in the commands
+    def __init__(
         self,
-        project: Project,
+        workspace: Workspace,
         stack: str,
-        configuration: Configuration,
-        crypter: Crypter,
-        backend: Backend,
-        deployment: Mapping[str, Any],
         listener: Listener,
-        options: Options,
         *,
         preview: bool,
+        parallel: int = 16,
+        refresh: bool | None = None,
+        replace: Collection[str] = (),
     ) -> None:
-        self._project = project
-        self._configuration = configuration
-        self._options = options
+        deployment, file = workspace.deployment(stack), workspace.stack_file(stack)
+        state_crypter, file_crypter = workspace.crypters(deployment, file)
+        self._project = project = workspace.project
+        self._refreshes = project.refresh_always if refresh is None else refresh
+        self._configuration = resolve(project, file, file_crypter)
         self._host: ProgramHost | None = None
-        write = None if preview else lambda data: backend.save(stack, data)
-        self.snapshot = Snapshot(deployment, crypter, version("pulumi"), write)
+        write = None if preview else lambda data: workspace.backend.save(stack, data)
+        self.snapshot = Snapshot(deployment, state_crypter, version("pulumi"), write)
         self.run = Run(
             stack,
             project.name,
             self.snapshot,
             listener,
             preview=preview,
-            parallel=options.parallel,
-            replace=frozenset(options.replace),
+            parallel=parallel,
+            replace=frozenset(replace),
         )
-        around = Surroundings(
-            program=project.program,
-            project=project.name,
-            stack=stack,
-            environment=options.environment,
-            listener=listener,
-        )
-        self.registry = Registry(self.snapshot, configuration, around)
+        around = Surroundings(project.program, project.name, stack, workspace.environment, listener)
+        self.registry = Registry(self.snapshot, self._configuration, around)
 
     # --- commands; each returns when the state is written
 
@@ -137,7 +119,7 @@ class Session:
 
     # --- inside
 
-    def _guarded(self, work: Any) -> None:
+    def _guarded(self, work: Callable[[], object]) -> None:
         with _interrupts(self):
             try:
                 self.run.guarded(work)
@@ -147,8 +129,7 @@ class Session:
                 self.snapshot.save()
 
     def _refresh_if_wanted(self) -> None:
-        asked = self._options.refresh
-        if self._project.refresh_always if asked is None else asked:
+        if self._refreshes:
             self.run.listener.phase(_LOOKING)
             refreshing.refresh(self.run, self.registry, quiet=True)
 
@@ -199,9 +180,8 @@ class Session:
 
     def _check_replace(self) -> None:
         known = {item.urn for item in self.snapshot.resources()}
-        for urn in self._options.replace:
-            if urn not in known:
-                raise UsageError(f"--replace: the stack has no resource '{urn}'")
+        for urn in sorted(self.run.replace - known):
+            raise UsageError(f"--replace: the stack has no resource '{urn}'")
 
     def _settings(self, address: str) -> dict[str, Any]:
         return {

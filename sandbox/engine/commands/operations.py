@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,23 +13,15 @@ from sandbox.engine.display.terminal import Display
 from sandbox.engine.errors import UsageError
 from sandbox.engine.program.host import ProgramHost
 from sandbox.engine.projects.workspace import Workspace, open_workspace
-from sandbox.engine.session import Options, Session
+from sandbox.engine.session import Session
 from sandbox.engine.state.secrets import passphrase
 
 _TITLES = {
     "up": "Updating",
-    "update": "Updating",
     "preview": "Previewing update",
-    "pre": "Previewing update",
     "refresh": "Refreshing",
-    "ref": "Refreshing",
     "destroy": "Destroying",
-    "down": "Destroying",
 }
-_UP = ("up", "update", "preview", "pre")
-_PREVIEW = ("preview", "pre")
-_REFRESH = ("refresh", "ref")
-_DESTROY = ("destroy", "down")
 _STACK_STAYS = """
 The resources in the stack have been deleted, but its configuration is still kept.
 If you want to remove the stack completely, run `pulumi stack rm {stack}`."""
@@ -41,10 +34,10 @@ def run(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, s
     workspace = open_workspace(folder, environment)
     stack = workspace.stack_name(arguments.stack)
     passphrase(environment)
-    if arguments.command not in _PREVIEW and not _agreed(arguments, workspace, stack):
+    if arguments.operation != "preview" and not _agreed(arguments, workspace, stack):
         print("nothing was changed")
         return 1
-    return _operate(arguments, workspace, stack, arguments.command)
+    return _operate(arguments, workspace, stack, arguments.operation)
 
 
 def _agreed(arguments: argparse.Namespace, workspace: Workspace, stack: str) -> bool:
@@ -56,30 +49,41 @@ def _agreed(arguments: argparse.Namespace, workspace: Workspace, stack: str) -> 
         raise UsageError(
             "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode"
         )
-    if arguments.command in _UP and _operate(arguments, workspace, stack, "preview"):
+    if arguments.operation == "up" and _operate(arguments, workspace, stack, "preview"):
         return False
-    if arguments.command in _DESTROY:
+    if arguments.operation == "destroy":
         count = len(workspace.deployment(stack).get("resources") or [])
         print(f"This deletes all {count} resources of the stack '{stack}'.")
-    answer = input(f"Do you want to perform this {arguments.command} on '{stack}'? Type yes: ")
+    answer = input(f"Do you want to perform this {arguments.operation} on '{stack}'? Type yes: ")
     return answer.strip().lower() == "yes"
 
 
-def _operate(arguments: argparse.Namespace, workspace: Workspace, stack: str, command: str) -> int:
-    preview = command in _PREVIEW
-    print(f"{BANNER}\n{_TITLES[command]} ({stack}):", flush=True)
+def _operate(arguments: argparse.Namespace, workspace: Workspace, stack: str, operation: str) -> int:
+    preview = operation == "preview"
+    print(f"{BANNER}\n{_TITLES[operation]} ({stack}):", flush=True)
     live = sys.stdout.isatty() and not arguments.non_interactive
     display = Display(
-        preview=preview, live=live, verbose=bool(arguments.verbose), refresh=command in _REFRESH
+        preview=preview, live=live, verbose=bool(arguments.verbose), refresh=operation == "refresh"
     )
-    host = _program(workspace, display) if command in _UP else None
+    host = None
+    if operation in ("up", "preview"):
+        said = functools.partial(display.diagnostic, "info")
+        host = ProgramHost(workspace.project.program, workspace.environment, said)
     try:
         with workspace.backend.locked(stack):
-            session = _session(arguments, workspace, stack, display, preview=preview)
+            session = Session(
+                workspace,
+                stack,
+                display,
+                preview=preview,
+                parallel=arguments.parallel,
+                refresh=None if arguments.refresh is None else arguments.refresh == "true",
+                replace=getattr(arguments, "replace", ()),
+            )
             before = session.outputs()
             if not preview:
                 workspace.backend.keep_backup(stack)
-            _start(session, command, host)
+            _start(session, operation, host)
             failed = session.run.failed is not None
             if not failed and not preview and getattr(arguments, "remove", False):
                 workspace.backend.remove(stack)
@@ -96,48 +100,15 @@ def _operate(arguments: argparse.Namespace, workspace: Workspace, stack: str, co
         show_secrets=arguments.show_secrets,
         outputs=not arguments.suppress_outputs,
     )
-    if command in _DESTROY and not failed and not arguments.remove:
+    if operation == "destroy" and not failed and not arguments.remove:
         print(_STACK_STAYS.format(stack=stack))
     return 1 if failed else 0
 
 
-def _program(workspace: Workspace, display: Display) -> ProgramHost:
-    def output(line: str) -> None:
-        display.diagnostic("info", line)
-
-    return ProgramHost(workspace.project.program, workspace.environment, output)
-
-
-def _session(
-    arguments: argparse.Namespace, workspace: Workspace, stack: str, display: Display, *, preview: bool
-) -> Session:
-    deployment = workspace.deployment(stack)
-    file = workspace.stack_file(stack)
-    state_crypter, file_crypter = workspace.crypters(deployment, file)
-    configuration = workspace.configuration(file, file_crypter)
-    options = Options(
-        parallel=arguments.parallel,
-        refresh=None if arguments.refresh is None else arguments.refresh == "true",
-        replace=tuple(getattr(arguments, "replace", ())),
-        environment=workspace.environment,
-    )
-    return Session(
-        workspace.project,
-        stack,
-        configuration,
-        state_crypter,
-        workspace.backend,
-        deployment,
-        display,
-        options,
-        preview=preview,
-    )
-
-
-def _start(session: Session, command: str, host: ProgramHost | None) -> None:
-    if command in _REFRESH:
-        session.refresh()
-    elif host is None:
-        session.destroy()
-    else:
+def _start(session: Session, operation: str, host: ProgramHost | None) -> None:
+    if host is not None:
         session.up(host)
+    elif operation == "refresh":
+        session.refresh()
+    else:
+        session.destroy()

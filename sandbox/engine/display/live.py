@@ -11,20 +11,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from sandbox.engine.display.operation import Op
-from sandbox.engine.display.rows import SYMBOLS, Record, Row
+from sandbox.engine.display.rows import LOOKS, Record, Row
 from sandbox.engine.state import graph
 
-_COLORS = {
-    Op.CREATE: "green",
-    Op.UPDATE: "yellow",
-    Op.REPLACE: "magenta",
-    Op.DELETE: "red",
-    Op.DELETE_REPLACED: "red",
-    Op.GONE: "red",
-    Op.READ: "cyan",
-    Op.IMPORT: "green",
-}
 _LEAST = 12  # characters that type and name have at least, each
 _DEEPEST = 2  # levels of the tree that are shown by indentation
 
@@ -60,7 +49,7 @@ class LiveTable:
             rows = [row for row in rows if row.ended is None or row.failed][:room]
         cells = [self._cells(row, now) for row in rows]
         for lines, row in zip(layout(cells, options.max_width), rows, strict=True):
-            yield Text("\n".join(lines), style="red" if row.failed else _COLORS.get(row.op, ""))
+            yield Text("\n".join(lines), style="red" if row.failed else LOOKS[row.op].color)
         if not self._ended:
             yield Text(f"{self._record.phase} … ({now - self._began:.0f}s)", style="bold blue")
 
@@ -68,7 +57,7 @@ class LiveTable:
         depth = min(row.urn.split("::")[2].count("$"), _DEEPEST)
         status = self._record.status(row, now, preview=self._preview)
         kind = "  " * depth + brief_type(graph.type_of(row.urn))
-        return Cells(SYMBOLS[row.op], kind, graph.name_of(row.urn), status)
+        return Cells(LOOKS[row.op].symbol, kind, graph.name_of(row.urn), status)
 
 
 class Cells(NamedTuple):

@@ -16,6 +16,5 @@ class Op(StrEnum):
     DELETE_REPLACED = "delete original"
     GONE = "missing"
     DISCARD = "leave as it is"
-    READ = "read"
     IMPORT = "import"
     REFRESH = "refresh"

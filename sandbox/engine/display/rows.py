@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sandbox.engine.display.operation import Op
 
-SYMBOLS = {
-    Op.SAME: "  ",
-    Op.CREATE: "+ ",
-    Op.UPDATE: "~ ",
-    Op.REPLACE: "+-",
-    Op.DELETE: "- ",
-    Op.DELETE_REPLACED: "--",
-    Op.GONE: "- ",
-    Op.DISCARD: "< ",
-    Op.READ: "> ",
-    Op.IMPORT: "= ",
-    Op.REFRESH: "~ ",
-}
-VERBS = {
-    Op.CREATE: ("creating", "created"),
-    Op.UPDATE: ("updating", "updated"),
-    Op.REPLACE: ("replacing", "replaced"),
-    Op.DELETE: ("deleting", "deleted"),
-    Op.DELETE_REPLACED: ("deleting original", "deleted original"),
-    Op.GONE: ("missing", "missing"),
-    Op.DISCARD: ("leaving as it is", "left as it is"),
-    Op.READ: ("reading", "read"),
-    Op.IMPORT: ("importing", "imported"),
-    Op.REFRESH: ("refreshing", "refreshed"),
-    Op.SAME: ("", "unchanged"),
+
+class Look(NamedTuple):
+    """How an operation is shown: its symbol, its name while it goes on and afterwards, a color of rich."""
+
+    symbol: str
+    doing: str
+    done: str
+    color: str = ""
+
+
+LOOKS = {
+    Op.SAME: Look("  ", "", "unchanged"),
+    Op.CREATE: Look("+ ", "creating", "created", "green"),
+    Op.UPDATE: Look("~ ", "updating", "updated", "yellow"),
+    Op.REPLACE: Look("+-", "replacing", "replaced", "magenta"),
+    Op.DELETE: Look("- ", "deleting", "deleted", "red"),
+    Op.DELETE_REPLACED: Look("--", "deleting original", "deleted original", "red"),
+    Op.GONE: Look("- ", "missing", "missing", "red"),
+    Op.DISCARD: Look("< ", "leaving as it is", "left as it is"),
+    Op.IMPORT: Look("= ", "importing", "imported", "green"),
+    Op.REFRESH: Look("~ ", "refreshing", "refreshed"),
 }
 
 
@@ -65,19 +62,19 @@ class Record:
 
     def status(self, row: Row, now: float, *, preview: bool) -> str:
         """A row's status as text."""
-        verb = VERBS[row.op]
+        look = LOOKS[row.op]
         if preview:
             text = "" if row.op is Op.SAME else str(row.op)
         elif row.failed:
-            text = f"**{verb[0]} failed**"
+            text = f"**{look.doing} failed**"
         elif row.ended is None:
-            text = f"{verb[0]} ({now - row.began:.0f}s)"
+            text = f"{look.doing} ({now - row.began:.0f}s)"
         elif row.op is Op.SAME:
             text = ""
         elif row.instant:
-            text = verb[1]
+            text = look.done
         else:
-            text = f"{verb[1]} ({elapsed(row.ended - row.began)})"
+            text = f"{look.done} ({elapsed(row.ended - row.began)})"
         return " ".join(part for part in (text, changed(row.keys), row.note) if part)
 
 

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from sandbox.engine.display.operation import Op
 from sandbox.engine.display.outputs import output_lines
-from sandbox.engine.display.rows import SYMBOLS, VERBS, Record, Row, changed
+from sandbox.engine.display.rows import LOOKS, Record, Row, changed
 from sandbox.engine.state import graph
 
 # What the summary counts, in the genuine CLI's order. What a run finds changed before it begins is no work of
@@ -196,7 +196,7 @@ class Display:
         done = [(op, counts[op], words) for op, *words in self._counted if counts.get(op)]
         self._print("\nResources:")
         for op, count, (past, planned) in done:
-            self._print(f"    {SYMBOLS[op]}{count} {planned if self._preview else past}")
+            self._print(f"    {LOOKS[op].symbol}{count} {planned if self._preview else past}")
         changes = [f"{sum(count for _, count, _ in done)} changes"] if len(done) > 1 else []
         unchanged = counts.get(Op.SAME, 0)
         pieces = changes + ([f"{unchanged} unchanged"] if unchanged or not done else [])
@@ -217,9 +217,9 @@ class Display:
             return
         status = self.record.status(row, time.monotonic(), preview=self._preview)
         if age is not None:
-            status = f"{VERBS[row.op][0]} ({age}) {changed(row.keys)}"
+            status = f"{LOOKS[row.op].doing} ({age}) {changed(row.keys)}"
         self._print(
-            f" {SYMBOLS[row.op]} {short_type(graph.type_of(row.urn))} {graph.name_of(row.urn)} {status}"
+            f" {LOOKS[row.op].symbol} {short_type(graph.type_of(row.urn))} {graph.name_of(row.urn)} {status}"
         )
 
     def _print(self, text: str) -> None:

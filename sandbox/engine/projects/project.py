@@ -12,7 +12,7 @@ import yaml
 
 from sandbox.engine.errors import ProjectError, UnsupportedError
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _KEYS = {
     "name", "runtime", "main", "description", "config", "backend", "options", "template", "author", "license",
     "website", "stackConfigDir",
@@ -27,7 +27,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
         ProjectError: The file can't be read or is no mapping.
     """
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506  a safe loader
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=SAFE_LOADER)  # noqa: S506  a safe loader
     except OSError as error:
         raise ProjectError(path, error.strerror or str(error)) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, no such date, endless nesting

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from sandbox.engine.errors import StackNotFoundError, UnsupportedError, UsageError
-from sandbox.engine.projects.config import Configuration, StackFile, has_sealed, resolve
+from sandbox.engine.projects.config import StackFile, has_sealed
 from sandbox.engine.projects.project import Project, find, load
 from sandbox.engine.state.backend import Backend
 from sandbox.engine.state.secrets import Crypter, passphrase
@@ -101,10 +101,6 @@ class Workspace:
         needed = file.salt if file.salt and has_sealed(file.config) else None
         state = self.crypter(salt or needed)
         return state, state if needed in (None, salt) or salt is None else self.crypter(needed)
-
-    def configuration(self, file: StackFile, crypter: Crypter) -> Configuration:
-        """A stack's checked configuration."""
-        return resolve(self.project, file, crypter)
 
     def _home(self) -> Path:
         given = self.environment.get("PULUMI_HOME")

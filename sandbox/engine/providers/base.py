@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sandbox.engine.errors import UnsupportedError
 from sandbox.engine.properties.values import Properties, changed_keys, mark_keys, mark_like, plain
+from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.state.resource import Resource
 
 LOADING = threading.Lock()
@@ -144,3 +145,28 @@ class UnconfiguredProvider(Provider):
     """Stands in during previews for a provider whose configuration is not known yet: compares inputs."""
 
     accept_secrets = True
+
+
+class ConfiguredProvider(Provider):
+    """A provider of a package.
+
+    Args:
+        inputs: Its configuration, without internal keys.
+        around: Where it runs.
+    """
+
+    def __init__(self, inputs: Properties, around: Surroundings) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def check_config(inputs: Properties) -> None:
+        """Refuse settings that the engine does not have.
+
+        Raises:
+            EngineError: With the key.
+        """
+
+    @staticmethod
+    def moved(old: Properties, new: Properties) -> list[str]:  # noqa: ARG004
+        """Settings because of which the provider now talks to another system."""
+        return []

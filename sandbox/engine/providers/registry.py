@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from sandbox.engine.errors import EngineError, UnsupportedError
 from sandbox.engine.projects.config import Configuration
@@ -16,7 +15,7 @@ from sandbox.engine.properties.values import (
     secret,
     without_internal,
 )
-from sandbox.engine.providers.base import LOADING, Diff, Provider, UnconfiguredProvider
+from sandbox.engine.providers.base import LOADING, ConfiguredProvider, Diff, Provider, UnconfiguredProvider
 from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.state.resource import provider_urn
 from sandbox.engine.state.snapshot import Snapshot
@@ -74,17 +73,7 @@ class Registry:
         Raises:
             EngineError: With the package or the key.
         """
-        package = kind.rsplit(":", 1)[-1]
-        with LOADING:
-            if package == "hcloud":
-                from sandbox.engine.providers.hcloud.provider import check_config  # noqa: PLC0415  loaded when needed
-            elif package == "kubernetes":
-                from sandbox.engine.providers.kubernetes.settings import check_config  # noqa: PLC0415
-            elif package in PACKAGES:
-                return
-            else:
-                raise _unknown_package(package)
-        check_config(plain(inputs))
+        provider_class(kind.rsplit(":", 1)[-1]).check_config(plain(inputs))
 
     def default_inputs(self, package: str, version: str) -> Properties:
         """The inputs of a package's default provider: what the stack's configuration says about it.
@@ -117,7 +106,7 @@ class Registry:
         return make(inputs if package == "pulumi-python" else plain(inputs), self._surroundings)
 
 
-def provider_class(package: str) -> Callable[[Properties, Surroundings], Provider]:
+def provider_class(package: str) -> type[ConfiguredProvider]:
     """What makes a package's provider; loaded when it is first needed, one package after the other.
 
     Raises:
@@ -146,10 +135,4 @@ def _unknown_package(package: str) -> UnsupportedError:
 def config_diff(package: str, old: Properties, new: Properties) -> Diff:
     """Compare two configurations of a provider; `replaces` means that it now talks to another system."""
     keys = [key for key in changed_keys(old, new) if key != "version"]
-    replaces: list[str] = []
-    if package == "kubernetes":
-        with LOADING:
-            from sandbox.engine.providers.kubernetes.kubeconfig import moved  # noqa: PLC0415
-
-        replaces = moved(plain(old), plain(new))
-    return Diff(changes=bool(keys), replaces=replaces, keys=keys)
+    return Diff(changes=bool(keys), replaces=provider_class(package).moved(plain(old), plain(new)), keys=keys)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sandbox.engine.errors import StateError
 from sandbox.engine.properties.values import Properties
 
 PROVIDER_PREFIX = "pulumi:providers:"
@@ -80,7 +81,11 @@ def provider_urn(reference: str) -> str:
 
 
 def from_json(data: Mapping[str, Any]) -> Resource:
-    """Read a resource of a deployment; secrets stay as they are."""
+    """Read a resource of a deployment; secrets stay as they are.
+
+    Raises:
+        StateError: It is not what Pulumi writes.
+    """
     keys = {*Resource.__struct_encode_fields__} - {"extra"}
     known = {key: value for key, value in data.items() if key in keys and value is not None}
     # Go writes zero and null where there is nothing
@@ -88,7 +93,10 @@ def from_json(data: Mapping[str, Any]) -> Resource:
     needed = {key: urns or [] for key, urns in known.get("propertyDependencies", {}).items()}
     extra = {key: value for key, value in data.items() if key not in keys}
     fixed = {"customTimeouts": timeouts, "propertyDependencies": needed, "extra": extra}
-    return msgspec.convert({"custom": False, **known, **fixed}, Resource)
+    try:
+        return msgspec.convert({"custom": False, **known, **fixed}, Resource)
+    except msgspec.ValidationError as error:
+        raise StateError(f"the state's resource '{data.get('urn')}' can't be understood: {error}") from error
 
 
 def to_json(resource: Resource) -> dict[str, Any]:

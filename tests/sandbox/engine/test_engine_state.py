@@ -233,3 +233,8 @@ def test_backends_are_folders(tmp_path: Path) -> None:
         open_backend(project, {"PULUMI_BACKEND_URL": "s3://bucket"}, tmp_path)
     with pytest.raises(UsageError, match="PULUMI_BACKEND_URL"):
         open_backend(Project("lab", tmp_path, tmp_path), {}, tmp_path)
+
+
+def test_a_resource_that_pulumi_never_wrote_is_told() -> None:
+    with pytest.raises(StateError, match=r"resource 'urn:a' can't be understood: .*\.dependencies"):
+        from_json({"urn": "urn:a", "type": "t", "custom": True, "dependencies": "urn:b"})

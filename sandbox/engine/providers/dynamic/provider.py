@@ -13,7 +13,7 @@ from sandbox.engine import children
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError
 from sandbox.engine.properties.values import Properties, changed_keys, plain
 from sandbox.engine.properties.wire import from_struct, to_struct
-from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
+from sandbox.engine.providers.base import ConfiguredProvider, Created, Diff, Read, Request
 from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.state.resource import Resource
 
@@ -26,15 +26,13 @@ _SERVER = "sandbox.engine.providers.dynamic.server"
 _UNKNOWN, _NONE = 0, 1  # DiffResponse.changes
 
 
-class DynamicProvider(Provider):
+class DynamicProvider(ConfiguredProvider):
     """Speaks Pulumi's provider protocol to `python -m pulumi.dynamic`.
 
     Args:
         inputs: All configuration of the stack.
         around: Where it runs.
     """
-
-    accept_secrets = False
 
     def __init__(self, inputs: Properties, around: Surroundings) -> None:
         environment = {
@@ -69,13 +67,7 @@ class DynamicProvider(Provider):
 
     def diff(self, old: Resource, news: Properties) -> Diff:
         """Let the program's class compare; where it does not know, inputs are compared."""
-        request = provider_pb2.DiffRequest(
-            **_known(old),
-            olds=_plain_struct(old.outputs),
-            news=_plain_struct(news),
-            old_inputs=_plain_struct(old.inputs),
-        )
-        response = self._call(self._stub.Diff, request)
+        response = self._call(self._stub.Diff, provider_pb2.DiffRequest(**_change(old, news)))
         keys = changed_keys(old.inputs, news)
         changes = bool(keys) if response.changes == _UNKNOWN else response.changes != _NONE
         return Diff(
@@ -98,13 +90,7 @@ class DynamicProvider(Provider):
 
     def update(self, old: Resource, news: Properties, timeout: float | None) -> Properties:
         """Update."""
-        request = provider_pb2.UpdateRequest(
-            **_known(old),
-            olds=_plain_struct(old.outputs),
-            news=_plain_struct(news),
-            old_inputs=_plain_struct(old.inputs),
-            timeout=timeout or 0,
-        )
+        request = provider_pb2.UpdateRequest(**_change(old, news), timeout=timeout or 0)
         return from_struct(self._call(self._stub.Update, request, timeout).properties)
 
     def delete(self, old: Resource, timeout: float | None) -> None:
@@ -153,6 +139,16 @@ class DynamicProvider(Provider):
 
 def _known(old: Resource) -> dict[str, str]:
     return {"id": old.id, "urn": old.urn, "type": old.type}
+
+
+def _change(old: Resource, news: Properties) -> dict[str, Any]:
+    inputs = _plain_struct(old.inputs)
+    return {
+        **_known(old),
+        "olds": _plain_struct(old.outputs),
+        "news": _plain_struct(news),
+        "old_inputs": inputs,
+    }
 
 
 def _plain_struct(tree: Properties) -> Any:

@@ -6,7 +6,7 @@ import hashlib
 
 from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UnsupportedError
 from sandbox.engine.properties.values import UNKNOWN, Properties, plain
-from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
+from sandbox.engine.providers.base import ConfiguredProvider, Created, Diff, Read, Request
 from sandbox.engine.providers.hcloud.api import Api, settings_from
 from sandbox.engine.providers.hcloud.kind import Kind
 from sandbox.engine.providers.hcloud.named import Firewall, Network, PlacementGroup, SshKey
@@ -30,22 +30,7 @@ _CONFIG = {"token", "endpoint", "pollInterval", "pollFunction", "version"}
 _AUTONAME_DIGITS = 7
 
 
-def check_config(inputs: Properties) -> None:
-    """Refuse settings that the engine does not have.
-
-    Raises:
-        UnsupportedError: With the key.
-    """
-    unknown = sorted(set(inputs) - _CONFIG)
-    if unknown:
-        raise UnsupportedError(f"the setting '{unknown[0]}' of the hcloud provider")
-    if inputs.get("pollFunction") not in (None, "constant", "exponential", UNKNOWN):
-        raise ProviderError(
-            f"pollFunction: '{inputs['pollFunction']}' is not allowed (constant or exponential)"
-        )
-
-
-class HcloudProvider(Provider):
+class HcloudProvider(ConfiguredProvider):
     """Resources of pulumi_hcloud. No call is made before one is needed.
 
     Args:
@@ -55,6 +40,20 @@ class HcloudProvider(Provider):
 
     def __init__(self, config: Properties, around: Surroundings) -> None:
         self._api = Api(settings_from(config, around.environment))
+
+    @staticmethod
+    def check_config(inputs: Properties) -> None:
+        """Refuse settings that the engine does not have.
+
+        Raises:
+            EngineError: With the key.
+        """
+        unknown = sorted(set(inputs) - _CONFIG)
+        if unknown:
+            raise UnsupportedError(f"the setting '{unknown[0]}' of the hcloud provider")
+        function = inputs.get("pollFunction")
+        if function not in (None, "constant", "exponential", UNKNOWN):
+            raise ProviderError(f"pollFunction: '{function}' is not allowed (constant or exponential)")
 
     def check(self, urn: str, kind: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
         """Refuse what is not supported, give automatic names."""

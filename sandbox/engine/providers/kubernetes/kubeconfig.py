@@ -13,10 +13,10 @@ from typing import Any
 import yaml
 
 from sandbox.engine.errors import ProviderError
+from sandbox.engine.projects.project import SAFE_LOADER
 from sandbox.engine.providers.base import LOADING
 
 _LOADING = threading.Lock()
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_kubeconfig(config: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def read_kubeconfig(config: Mapping[str, Any], environment: Mapping[str, str]) -
         path = Path(environment.get("HOME", "/")) / ".kube" / "config"
     try:
         text = path.read_text(encoding="utf-8") if path else given
-        data = yaml.load(text, Loader=_LOADER)  # noqa: S506  a safe loader
+        data = yaml.load(text, Loader=SAFE_LOADER)  # noqa: S506  a safe loader
     except OSError as error:
         raise ProviderError(f"the kubeconfig {path} can't be read: {error.strerror}") from error
     except yaml.YAMLError as error:

@@ -15,12 +15,13 @@ from sandbox.engine.errors import (
     UnsupportedError,
 )
 from sandbox.engine.properties.values import UNKNOWN, Properties, has_unknown, is_secret, plain
-from sandbox.engine.providers.base import Created, Diff, Provider, Read, Request
+from sandbox.engine.providers.base import ConfiguredProvider, Created, Diff, Read, Request
 from sandbox.engine.providers.kubernetes import objects, readiness
 from sandbox.engine.providers.kubernetes.cluster import Cluster, KubernetesError
 from sandbox.engine.providers.kubernetes.kinds import BUILTIN, replacing_paths
+from sandbox.engine.providers.kubernetes.kubeconfig import moved
 from sandbox.engine.providers.kubernetes.managed_fields import CREATOR, taken_over
-from sandbox.engine.providers.kubernetes.settings import switch
+from sandbox.engine.providers.kubernetes.settings import check_config, switch
 from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.state.graph import name_of
 from sandbox.engine.state.resource import Resource
@@ -30,7 +31,7 @@ _FOREGROUND = {"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job"}
 _PATCH_FORCE = "pulumi.com/patchForce"
 
 
-class KubernetesProvider(Provider):
+class KubernetesProvider(ConfiguredProvider):
     """Objects of any kind. No call is made before one is needed.
 
     Args:
@@ -41,6 +42,8 @@ class KubernetesProvider(Provider):
     """
 
     accept_secrets = True
+    check_config = staticmethod(check_config)
+    moved = staticmethod(moved)
 
     def __init__(
         self,
