@@ -116,6 +116,8 @@ def route_options(options: Options) -> route_controller.RouteOptions:
     )
 
 
+# The builders look alike and stay apart: each controller needs something else of cloud, flags and metrics,
+# and what it needs is read from its call.
 def _node(shop: Workshop) -> Controller | None:
     instances = shop.cloud.instances
     if instances is None:

@@ -40,9 +40,9 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
         facts: What there is.
 
     Raises:
-        InvalidAnnotations: there is no load balancer, and none is made for wrong annotations.
-        AccessDenied: none is made in a project that has none of the servers.
-        Rejected: nothing says where to make one.
+        InvalidAnnotations: There is no load balancer, and none is made for wrong annotations.
+        AccessDenied: None is made in a project that has none of the servers.
+        Rejected: Nothing says where to make one.
     """
     if facts.balancer is None and wishes.is_unservable:
         notices = (one for one in wishes.unsupported if one.reason == "UnsupportedProtocolConfigured")

@@ -15,7 +15,7 @@ def choose_site(wishes: Wishes, facts: Facts) -> Site:
     """Where a load balancer is made.
 
     Raises:
-        Rejected: nothing says where.
+        Rejected: Nothing says where.
     """
     site = Site(wishes.location, wishes.network_zone if wishes.has_site else facts.zone)
     if facts.balancer is None and site == Site():

@@ -20,7 +20,7 @@ RETRY_PERIOD = 3600.0  # seconds between two requests for a certificate that cou
 
 
 class Certificates:
-    """See the module.
+    """One list of the project's certificates for all Services, and what was tried with them lately.
 
     Args:
         api: The API.
@@ -82,7 +82,7 @@ class Certificates:
         That one is gone which was there before is not believed of the list alone.
 
         Raises:
-            CloudError: not known.
+            CloudError: Not known.
         """
         listed = await self._api.list(
             "/certificates",

@@ -51,8 +51,8 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
         views: Where it is looked up.
 
     Raises:
-        NotOurLoadBalancer: it can't have a load balancer because of another that is not ours.
-        CloudError: not known.
+        NotOurLoadBalancer: It can't have a load balancer because of another that is not ours.
+        CloudError: Not known.
     """
     service, inventory = wishes.service, views.inventory
     everyone = await inventory.all(service)
@@ -101,8 +101,8 @@ async def gather_for_release(service: ServiceView, views: Views) -> Facts:
         views: Where it is looked up.
 
     Raises:
-        AccessDenied: there is nothing, but nothing of ours is there, so that proves nothing.
-        CloudError: not known.
+        AccessDenied: There is nothing, but nothing of ours is there, so that proves nothing.
+        CloudError: Not known.
     """
     found, notices = await views.inventory.departing(service)
     others, notices_of_others = split_by_cluster(found, views.cluster)

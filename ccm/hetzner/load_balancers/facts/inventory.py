@@ -20,7 +20,7 @@ TYPES_AGE = 3600.0
 
 
 class Inventory:
-    """See the module.
+    """One list of the project's load balancers for all Services, and what was seen in it.
 
     Args:
         api: The API.
@@ -69,7 +69,7 @@ class Inventory:
         """All load balancers, the list at most ``age`` seconds old; a fresh one if we had trouble with it.
 
         Raises:
-            Unavailable: one of them can't be understood; it may be the one that we look for.
+            Unavailable: One of them can't be understood; it may be the one that we look for.
         """
         age = 0.0 if service.uid in self._doubtful else age
         contents = await self.balancers.read(age, Priority.LOAD_BALANCERS)
@@ -98,7 +98,7 @@ class Inventory:
         """Read one load balancer.
 
         Raises:
-            NotFound: there is none with this id.
+            NotFound: There is none with this id.
         """
         try:
             balancer = await self.api.get(
@@ -136,9 +136,9 @@ class Inventory:
         """A load balancer that we have seen is not in the list: is it gone, or are we in another project?
 
         Raises:
-            AccessDenied: nothing of ours is there, so the list proves nothing.
-            Unavailable: the list lacks it.
-            Rejected: it is there, and not the Service's any more.
+            AccessDenied: Nothing of ours is there, so the list proves nothing.
+            Unavailable: The list lacks it.
+            Rejected: It is there, and not the Service's any more.
         """
         number = self._seen.get(service.uid)
         placed = placed_on(service, self.balancers.contents.by_id.values())
@@ -159,8 +159,8 @@ class Inventory:
             The load balancers on which it has anything, and what its owner should know.
 
         Raises:
-            AccessDenied: there is none, but nothing of ours is there, so that proves nothing.
-            CloudError: not known.
+            AccessDenied: There is none, but nothing of ours is there, so that proves nothing.
+            CloudError: Not known.
         """
         listed = placed_on(service, await self.all(service))
         listed = listed or placed_on(service, await self.all(service, age=JUST_NOW))

@@ -51,7 +51,7 @@ def locate(wishes: Wishes, balancers: Iterable[LoadBalancer], around: Neighbours
         around: Whose they may be.
 
     Raises:
-        NotOurLoadBalancer: it can't have one because of another that is not ours.
+        NotOurLoadBalancer: It can't have one because of another that is not ours.
     """
     service, everyone = wishes.service, list(balancers)
     balancer, leads, adopting = _place(wishes, everyone, around)

@@ -16,7 +16,7 @@ MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is take
 
 
 class Servers:
-    """See the module.
+    """Finds the servers that traffic goes to, by the Nodes that a controller names.
 
     Args:
         servers: The shared view.
@@ -62,7 +62,7 @@ class Servers:
         for again at once.
 
         Raises:
-            CloudError: the servers are not known.
+            CloudError: The servers are not known.
         """
         present = targets_of(balancer)
         numbers = {one.server for one in wanted.by_node.values() if one.server and one not in present}
@@ -83,7 +83,7 @@ class Servers:
         """The network zone of most of the Nodes' servers; empty = none is known.
 
         Raises:
-            CloudError: the servers are not known.
+            CloudError: The servers are not known.
         """
         wanted = {one.server for one in candidates(nodes, self._scheme, private=False).by_node.values()}
         servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id

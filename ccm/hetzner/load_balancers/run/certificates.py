@@ -46,8 +46,8 @@ async def request_certificate(asked: CertificateWishes, service: ServiceView, vi
         Its id.
 
     Raises:
-        Unavailable: it may be requested all the same.
-        ApiError: it was not.
+        Unavailable: It may be requested all the same.
+        ApiError: It was not.
     """
     view = views.certificates.view
     labels = {
@@ -86,7 +86,7 @@ async def retry_certificate(certificate: Certificate, views: Views) -> None:
     """Have a failed certificate issued again.
 
     Raises:
-        CloudError: it is not.
+        CloudError: It is not.
     """
     views.certificates.retried(certificate.id)
     path, inventory = f"/certificates/{certificate.id}/actions/retry", views.inventory
@@ -107,7 +107,7 @@ async def delete_certificates(
         views: Where they are looked up.
 
     Raises:
-        CloudError: not known what there is.
+        CloudError: Not known what there is.
     """
     deleted = Deleted()
     for one in await views.certificates.list_of(service):

@@ -35,8 +35,8 @@ async def _request(api: HetznerApi, desired: Desired) -> Created:
     by one then learns which one it is.
 
     Raises:
-        Unavailable: it may have been made all the same.
-        ApiError: it was not made.
+        Unavailable: It may have been made all the same.
+        ApiError: It was not made.
     """
     bodies = [creation_body(desired, desired.site)]
     if desired.targets:
@@ -69,8 +69,8 @@ async def create(desired: Desired, service: ServiceView, views: Views) -> LoadBa
         views: Where it is seen from now on.
 
     Raises:
-        Unavailable: it may have been made all the same.
-        ApiError: it was not made.
+        Unavailable: It may have been made all the same.
+        ApiError: It was not made.
     """
     inventory = views.inventory
     try:

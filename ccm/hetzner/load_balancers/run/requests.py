@@ -22,8 +22,8 @@ async def delete(api: HetznerApi, path: str, *, sleep: Sleep = asyncio.sleep) ->
     """Delete something, and wait until it is gone; the API answers with nothing, or with an action.
 
     Raises:
-        NotFound: it was gone already.
-        ApiError: it is still there.
+        NotFound: It was gone already.
+        ApiError: It is still there.
     """
     answer = await patiently(lambda: api.change("DELETE", path, priority=Priority.LOAD_BALANCERS), sleep)
     if answer.get("action") is None:
@@ -39,8 +39,8 @@ async def patiently(send: Callable[[], Awaitable[T]], sleep: Sleep = asyncio.sle
     """Send a change; while something else works on the resource, wait and try again.
 
     Raises:
-        Locked: it took too long.
-        ApiError: the change failed.
+        Locked: It took too long.
+        ApiError: The change failed.
     """
     for pause in PAUSES:
         try:

@@ -60,7 +60,7 @@ async def run(steps: Sequence[Planned[Step]], before: Outcome, views: Views) -> 
         views: Where what is done is seen from now on.
 
     Raises:
-        CloudError: the load balancer could not be made, or can't be looked at.
+        CloudError: The load balancer could not be made, or can't be looked at.
     """
     if before.facts.balancer is not None:
         views.inventory.saw(before.facts.service, before.facts.balancer)

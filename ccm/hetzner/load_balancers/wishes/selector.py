@@ -66,7 +66,7 @@ def parse(text: str) -> Selector:
     """Read a selector.
 
     Raises:
-        ValueError: it is none; says where.
+        ValueError: It is none; says where.
     """
     tokens = _Tokens(text)
     found: dict[Requirement, None] = {}
