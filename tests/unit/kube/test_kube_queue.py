@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from virtual_time import VirtualLoop
 
-from ccm.kube.queue import QueueShutDown, WorkQueue
+from ccm.kube.queue import QueueShutDown, QueueStatistics, WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
 
 pytestmark = pytest.mark.looptime
@@ -16,6 +16,11 @@ pytestmark = pytest.mark.looptime
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def test_a_queue_has_the_name_that_metrics_show():
+    assert WorkQueue("nodes").name == "nodes"
+    assert WorkQueue().name == ""
 
 
 async def test_equal_keys_collapse():
@@ -67,6 +72,17 @@ async def test_earlier_of_two_delays_holds():
     assert len(queue) == 0
 
 
+async def test_an_earlier_wish_takes_the_later_ones_place():
+    queue = WorkQueue()
+    queue.add_after("a", 5)
+    queue.add_after("a", 2)
+    assert await queue.get() == "a"
+    queue.done("a")
+    queue.add_after("a", 10)
+    assert await queue.get() == "a"
+    assert _now() == pytest.approx(12), "nothing is left of the wish for 5"
+
+
 async def test_no_delay_is_now():
     queue = WorkQueue()
     queue.add_after("a", 0)
@@ -97,6 +113,10 @@ async def test_many_failing_keys_share_one_bucket():
     assert len(queue) == 100
     await asyncio.sleep(5)
     assert len(queue) == 150
+    await asyncio.sleep(60)
+    queue.add_rate_limited("later")
+    await asyncio.sleep(0.006)
+    assert len(queue) == 151, "the bucket is full again"
 
 
 async def test_waiting_worker_gets_the_key():
@@ -142,6 +162,8 @@ async def test_shut_down_wakes_waiting_workers():
 
 async def test_statistics_show_stuck_work():
     queue = WorkQueue()
+    assert queue.statistics() == QueueStatistics(0, 0, 0, 0, 0.0, 0.0)
+    await asyncio.sleep(3)
     queue.add("a")
     queue.add("b")
     queue.add_after("c", 100)
@@ -151,6 +173,12 @@ async def test_statistics_show_stuck_work():
     statistics = queue.statistics()
     assert (statistics.waiting, statistics.processing, statistics.delayed, statistics.failing) == (2, 1, 1, 1)
     assert statistics.longest_processing == pytest.approx(7)
+    assert statistics.unfinished == pytest.approx(7)
+    await queue.get()
+    await asyncio.sleep(2)
+    statistics = queue.statistics()
+    assert statistics.longest_processing == pytest.approx(9)
+    assert statistics.unfinished == pytest.approx(9 + 2)
 
 
 class Recorded:
@@ -176,6 +204,7 @@ class Recorded:
 async def test_observer_learns_of_everything():
     recorded = Recorded()
     queue = WorkQueue(observer=recorded)
+    await asyncio.sleep(2)
     queue.add("a")
     queue.add("a")
     await asyncio.sleep(3)
