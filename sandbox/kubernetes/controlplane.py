@@ -110,13 +110,7 @@ class ControlPlane:
 
     def api(self) -> ApiClient:
         """A small synchronous client with an administrator's rights."""
-        certificates = Pki(self.directory / "tls")
-        return ApiClient(
-            self.url,
-            certificates.server_authority.certificate,
-            certificates.certificate(pki.ADMIN),
-            certificates.key(pki.ADMIN),
-        )
+        return ApiClient(self.url, *Pki(self.directory / "tls").access(pki.ADMIN))
 
     def _prepare(self) -> control_plane.ControlPlane:
         """Ports, certificates and files; runs in a thread."""
@@ -141,9 +135,7 @@ class ControlPlane:
         certificates.ensure(serving_names(control_plane.nth_address(_SERVICE_CIDR, 1), ()))
         control_plane.write_kubeconfigs(wanted)
         self.url = wanted.url
-        authority = certificates.server_authority.certificate
-        user = (certificates.certificate(pki.ADMIN), certificates.key(pki.ADMIN))
-        write_secret(self.kubeconfig, kubeconfig.embedded(wanted.url, authority, *user))
+        write_secret(self.kubeconfig, kubeconfig.embedded(wanted.url, *certificates.access(pki.ADMIN)))
         return wanted
 
     async def _until_ready(self, api: ApiClient) -> None:

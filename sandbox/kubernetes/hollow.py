@@ -158,9 +158,9 @@ class HollowNodes:
         self._url = url
         self._heartbeat = heartbeat
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        keys = Pki(certificates)
-        self._tls = ssl.create_default_context(cafile=str(keys.server_authority.certificate))
-        self._tls.load_cert_chain(keys.certificate(pki.ADMIN), keys.key(pki.ADMIN))
+        authority, certificate, key = Pki(certificates).access(pki.ADMIN)
+        self._tls = ssl.create_default_context(cafile=authority)
+        self._tls.load_cert_chain(certificate, key)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:

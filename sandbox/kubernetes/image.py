@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from sandbox.kubernetes import store, toolchain
 from sandbox.kubernetes.debian import PACKAGES, SUITE, build_debian
 from sandbox.kubernetes.errors import ImageError
 from sandbox.kubernetes.processes import Progress, run
-from sandbox.kubernetes.toolchain import Toolchain, explained, locked
+from sandbox.kubernetes.toolchain import Toolchain, complete, explained, locked
 
 MACHINE_FILES = Path(__file__).parent / "machine"
 PROGRAMS = Path("usr/local/lib/kubernetes/bin")
@@ -114,9 +113,15 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
             )
         home = folders.rootfs.parent
         with explained(home), locked(home / "lock", "the machine image", progress):
-            _once(folders.debian, lambda target: build_debian(target, progress))
-            _once(folders.rootfs, lambda target: _build_rootfs(target, folders.debian, programs, progress))
-            _once(folders.store, lambda target: store.build_store(target, programs, progress))
+            if not folders.debian.is_dir():
+                with complete(folders.debian) as target:
+                    build_debian(target, progress)
+            if not folders.rootfs.is_dir():
+                with complete(folders.rootfs) as target:
+                    _build_rootfs(target, folders.debian, programs, progress)
+            if not folders.store.is_dir():
+                with complete(folders.store) as target:
+                    store.build_store(target, programs, progress)
     return MachineImage(folders.rootfs, folders.store)
 
 
@@ -140,16 +145,6 @@ def _tree_digest(folder: Path) -> str:
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
-
-
-def _once(target: Path, build: Callable[[Path], None]) -> None:
-    """Build a folder under a temporary name, so that it is either complete or not there."""
-    if target.is_dir():
-        return
-    temporary = target.with_name(f".{target.name}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    build(temporary)
-    temporary.rename(target)
 
 
 def _build_rootfs(target: Path, debian: Path, programs: Toolchain, progress: Progress) -> None:

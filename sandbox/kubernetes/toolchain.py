@@ -127,6 +127,19 @@ def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def complete(target: Path) -> Iterator[Path]:
+    """A folder to be made, under a temporary name until it is: what has its name is complete.
+
+    Args:
+        target: the folder's name; what an interrupted attempt left is removed.
+    """
+    temporary = target.with_name(f".{target.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    yield temporary
+    temporary.rename(target)
+
+
 def _build(home: Path, missing: Sequence[Component], go: str, progress: Progress) -> None:
     if any(component.needs_gcc for component in missing):
         require("gcc", "gcc")
@@ -134,16 +147,14 @@ def _build(home: Path, missing: Sequence[Component], go: str, progress: Progress
     for number, component in enumerate(missing, 1):
         what = f"building {component.name} {component.version} ({number} of {len(missing)})"
         progress(what)
-        temporary = home / f".{component.key}"
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
-        # Building is background work: whoever sits at this machine goes first.
-        command = ("nice", "-n", "5", *build_command(component, go, temporary))
-        environment = build_environment(os.environ, cgo=component.cgo, parallel=parallel)
-        run(what, command, progress=progress, cwd=component.source, environment=environment)
-        for link in component.links:
-            (temporary / link).symlink_to(component.programs[0])
-        temporary.rename(home / component.key)
+        with complete(home / component.key) as folder:
+            folder.mkdir()
+            # Building is background work: whoever sits at this machine goes first.
+            command = ("nice", "-n", "5", *build_command(component, go, folder))
+            environment = build_environment(os.environ, cgo=component.cgo, parallel=parallel)
+            run(what, command, progress=progress, cwd=component.source, environment=environment)
+            for link in component.links:
+                (folder / link).symlink_to(component.programs[0])
 
 
 def _available_memory() -> int:
@@ -156,12 +167,10 @@ def _available_memory() -> int:
 
 def _link(home: Path, components: Sequence[Component]) -> Toolchain:
     directory = home / _key(components)
-    temporary = home / f".{directory.name}"
-    shutil.rmtree(temporary, ignore_errors=True)
-    for component in components:
-        folder = temporary / ("cni" if component.plugins else "bin")
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in component.programs + component.links:
-            (folder / name).symlink_to(Path("..", "..", component.key, name))
-    temporary.rename(directory)
+    with complete(directory) as temporary:
+        for component in components:
+            folder = temporary / ("cni" if component.plugins else "bin")
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in component.programs + component.links:
+                (folder / name).symlink_to(Path("..", "..", component.key, name))
     return Toolchain(directory)

@@ -17,7 +17,9 @@ from pathlib import Path
 
 DAYS = 3650
 _TIMEOUT_SECONDS = 20
-_CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+_CURVE = ("-pkeyopt", "ec_paramgen_curve:prime256v1")
+_NEW_KEY = ("genpkey", "-algorithm", "EC", *_CURVE)
+_WITH_KEY = ("-newkey", "ec", *_CURVE, "-nodes")
 
 
 class CertificateError(Exception):
@@ -93,9 +95,7 @@ def new_request(common_name: str, organization: str, key: Path) -> str:
         key: the private key's file.
     """
     if not key.exists():
-        key.parent.mkdir(parents=True, exist_ok=True)
-        curve = ("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1")
-        write_secret(key, _openssl(common_name, *curve))
+        write_secret(key, _openssl(common_name, *_NEW_KEY))
     return _openssl(common_name, "req", "-new", "-key", str(key), "-subj", subject(common_name, organization))
 
 
@@ -154,7 +154,7 @@ class Authority:
         # A second of making them must have its own name: equal names with unequal keys confuse caches.
         common_name = f"{self.name}@{secrets.token_hex(4)}"
         certificate = _openssl(
-            self.name, "req", "-x509", *_CURVE, "-keyout", str(self.key), "-days", str(DAYS),
+            self.name, "req", "-x509", *_WITH_KEY, "-keyout", str(self.key), "-days", str(DAYS),
             "-subj", subject(common_name), "-addext", "basicConstraints=critical,CA:TRUE",
             "-addext", "keyUsage=critical,digitalSignature,keyEncipherment,keyCertSign",
         )  # fmt: skip
@@ -168,7 +168,7 @@ class Authority:
             return
         key = self.folder / f"{wanted.name}.key"
         certificate = _openssl(
-            wanted.name, "req", "-x509", *_CURVE, "-keyout", str(key), "-CA", str(self.certificate),
+            wanted.name, "req", "-x509", *_WITH_KEY, "-keyout", str(key), "-CA", str(self.certificate),
             "-CAkey", str(self.key), "-days", str(DAYS), "-set_serial", str(secrets.randbits(63)),
             "-subj", subject(wanted.common_name, wanted.organization),
             *_added(extensions(server=wanted.server, client=wanted.client)),
@@ -199,8 +199,7 @@ def create_signing_key(private: Path, public: Path) -> None:
     """The key pair with which service account tokens are signed; keeps one that is there."""
     if public.exists():
         return
-    curve = ("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1")
-    write_secret(private, _openssl(private.name, *curve))
+    write_secret(private, _openssl(private.name, *_NEW_KEY))
     write_secret(public, _openssl(public.name, "pkey", "-in", str(private), "-pubout"), 0o644)
 
 

@@ -214,7 +214,6 @@ def scheduler(wanted: ControlPlane) -> Flags:
 
 def write_kubeconfigs(wanted: ControlPlane) -> None:
     """Write the files that the command lines name."""
-    authority = wanted.pki.server_authority.certificate
     for name, user in (("controller", pki.CONTROLLER_MANAGER), ("scheduler", pki.SCHEDULER)):
-        config = by_path(wanted.url, authority, wanted.pki.certificate(user), wanted.pki.key(user))
+        config = by_path(wanted.url, *wanted.pki.access(user))
         write_secret(wanted.data / f"{name}.kubeconfig", config)

@@ -66,6 +66,10 @@ class Pki:
         """File of a certificate's private key."""
         return self.folder / f"{name}.key"
 
+    def access(self, user: str) -> tuple[Path, Path, Path]:
+        """What a client needs to reach the API server as a user: the server's authority, certificate, key."""
+        return self.server_authority.certificate, self.certificate(user), self.key(user)
+
     def ensure(self, serving: Sequence[str]) -> None:
         """Make what is missing, and the API server's certificate anew when its names change.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from pathlib import Path
 
 from sandbox.kubernetes.k3s import (
     control_plane,
@@ -69,9 +68,7 @@ async def run_server(children: Children, options: ServerOptions, addresses: tupl
         log.warning(line)
     wanted = _control_plane(options)
     agent_token = await asyncio.to_thread(_prepare, wanted, options, addresses)
-    api = ApiClient(
-        wanted.url, _authority(wanted), wanted.pki.certificate(pki.ADMIN), wanted.pki.key(pki.ADMIN)
-    )
+    api = ApiClient(wanted.url, *wanted.pki.access(pki.ADMIN))
     stop = registration.serve(
         registration.Registration(wanted.pki, agent_token.password, _facts(options), api),
         options.bind_address,
@@ -115,10 +112,6 @@ def _control_plane(options: ServerOptions) -> ControlPlane:
     )
 
 
-def _authority(wanted: ControlPlane) -> Path:
-    return wanted.pki.server_authority.certificate
-
-
 def _facts(options: ServerOptions) -> ClusterFacts:
     return ClusterFacts(
         options.cluster_cidr,
@@ -143,14 +136,13 @@ def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str,
     if wanted.encryption:
         encryption.ensure(wanted.encryption)
     token = options.token or _kept_token() or Token(secrets.token_hex(16))
-    certificate = _authority(wanted).read_bytes()
+    certificate = wanted.pki.server_authority.certificate.read_bytes()
     full = full_token(certificate, token.password)
     for name in ("token", "node-token"):
         write_secret(paths.SERVER / name, full + "\n")
     agent = options.agent_token or token
     write_secret(paths.SERVER / "agent-token", full_token(certificate, agent.password, "node") + "\n")
-    user = (wanted.pki.certificate(pki.ADMIN), wanted.pki.key(pki.ADMIN))
-    text = kubeconfig.embedded(wanted.url, _authority(wanted), *user)
+    text = kubeconfig.embedded(wanted.url, *wanted.pki.access(pki.ADMIN))
     write_secret(options.kubeconfig, text, options.kubeconfig_mode)
     return Token(agent.password)
 
