@@ -37,8 +37,8 @@ COMMANDS = (
 MISUSED = 2  # argparse's own exit code
 # Everything after these belongs to another program, options included.
 WRAPPERS = ("kubectl", "plan", "test", "bench")
-# These need nothing but the clone's files. The others are about addresses, of which a host has few: the first
-# group claims some where the clone has none, and all others then have nothing to be about.
+# These need nothing but the clone's files. All others are about addresses, of which a host has few: those in
+# CLAIMING claim some where the clone has none; the rest then have nothing to be about.
 WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "image", "lock")
 CLAIMING = ("up", "down", "serve")
 

@@ -208,7 +208,7 @@ def open_clone(root: Path, environment: Mapping[str, str]) -> Clone:
 
 def has_claim(clone: Clone) -> bool:
     """Whether a port and addresses have been claimed for a clone."""
-    return _note(clone).exists()
+    return _note(clone).exists() or clone.id in _read(clone.cache / "sites.json")
 
 
 def _note(clone: Clone) -> Path:

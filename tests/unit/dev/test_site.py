@@ -201,3 +201,5 @@ def test_only_commands_that_need_addresses_claim_some(tmp_path, monkeypatch):
     site = dev.place("serve", tmp_path)
     assert site_id(tmp_path) in registry.read_text()
     assert dev.place("status", tmp_path) == site
+    (site.state / "claim.json").unlink()  # as in a clone from before claims were noted there, too
+    assert dev.place("status", tmp_path) == site
