@@ -13,8 +13,8 @@ from bench.fault_lab.faults import NOTHING, Fault
 from bench.fault_lab.operations import Operation, furnish, three_nodes
 from bench.fault_lab.world import NotConverged, open_world
 
-SETTLING = 20.0  # seconds that the beginning may take
-CONVERGING = 20.0  # seconds after the fault that the end may take
+SETTLING = 120.0  # seconds that the beginning may take
+CONVERGING = 120.0  # seconds after the fault that the end may take
 AT_ONCE = 6  # cells side by side: nearly all of their time is waiting
 
 
@@ -50,7 +50,7 @@ async def run_cell(operation: Operation, fault: Fault) -> Cell:
     Needs :func:`bench.fault_lab.world.hurried` around it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        async with open_world(Path(folder)) as world:
+        async with open_world(Path(folder), hasty=fault.late) as world:
             try:
                 await furnish(world)
                 await operation.prepare(world)

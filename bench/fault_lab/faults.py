@@ -11,9 +11,11 @@ READS, WRITES = "GET", "[!G]*"  # globs of methods
 # another.
 PATHS = ("/servers*", "/networks*", "/load_balancers*", "/certificates*", "/actions*")
 STRIKES = 2  # how often a fault hits each kind of request
-WHILE = 0.5  # seconds for which the cloud lies, where it lies rather than fails
-PATIENCE = 0.4  # seconds after which the CCM in the lab gives up on an answer
-LATE = 0.7  # seconds that a late answer takes
+WHILE = 0.5  # seconds for which the cloud lies at least, where it lies rather than fails
+STRIKING = 30.0  # seconds within which a lie has to be met
+# Seconds are nothing to a person and everything to a matrix of two hundred cells; busy machines need some.
+PATIENCE = 1.5  # seconds after which the CCM in the lab gives up on an answer, where answers are late
+LATE = 2.0  # seconds that a late answer takes
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Fault:
     rule: Mapping[str, Any] = field(default_factory=dict)
     lies: bool = False
     foreign_token: bool = False
+
+    @property
+    def late(self) -> bool:
+        """Whether answers come late, or never."""
+        return bool({"latency", "hold"} & set(self.rule))
 
 
 NOTHING = Fault("no fault")

@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from bench.fault_lab import facts
-from bench.fault_lab.faults import PATIENCE, WHILE, Fault, rules
+from bench.fault_lab.faults import PATIENCE, STRIKING, WHILE, Fault, rules
 from bench.fault_lab.objects import CLUSTER_CIDR, NODES, SCHEME, SERVICES, node
 from bench.fault_lab.sky import FOREIGN_TOKEN, TOKEN, LabError, Sky, open_sky
 from ccm.controllers.node import NodeController, NodeOptions
@@ -142,7 +142,9 @@ class World:
         return asyncio.create_task(self._pass()) if fault.lies else None
 
     async def _pass(self) -> None:
-        await asyncio.sleep(WHILE)
+        ends, gives_up = time.monotonic() + WHILE, time.monotonic() + STRIKING
+        while (now := time.monotonic()) < ends or (not await self.struck() and now < gives_up):  # noqa: ASYNC110
+            await asyncio.sleep(PERIOD)
         self.token.write_text(TOKEN)
         hits = (await self.sky.admin("GET", "/faults"))["faults"]
         self.passed += sum(one["hits"] for one in hits)
@@ -229,19 +231,20 @@ def start_controllers(cloud: HetznerCloud, cluster: MemoryTransport) -> list[asy
 
 
 @asynccontextmanager
-async def open_world(folder: Path) -> AsyncIterator[World]:
+async def open_world(folder: Path, *, hasty: bool = False) -> AsyncIterator[World]:
     """A cloud with a network, and a cluster without anything; no controller runs yet.
 
     Args:
         folder: For the token's file.
+        hasty: Give up on late answers soon.
     """
     async with open_sky() as sky:
         network = await sky.add_network(NETWORK)
         token = folder / "token"
         token.write_text(TOKEN)
         cloud = open_cloud(environment(sky, token))
-        # A second is nothing to a person and everything to a matrix of two hundred cells.
-        cloud.api._timeout = (PATIENCE, PATIENCE)  # noqa: SLF001 - no owner needs to choose it
+        if hasty:
+            cloud.api._timeout = (PATIENCE, PATIENCE)  # noqa: SLF001 - no owner needs to choose it
         await cloud.start()
         world = World(sky, cloud, MemoryTransport(), network, token)
         try:

@@ -71,7 +71,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("this Python comes without pip")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     where = ["--no-index", "--no-deps", "--target", str(folder / "site"), str(build_wheel(folder))]
-    subprocess.run([*pip, *where], env=environment(wheels[0]), check=True, timeout=60)
+    subprocess.run([*pip, *where], env=environment(wheels[0]), check=True, timeout=300)
     return folder / "site"
 
 
@@ -151,7 +151,7 @@ def test_its_mistakes_and_an_unknown_name_are_told(installed: Path) -> None:
     for provider, told in (("acme", "ACME_FILE: must name a file"), ("moon", "known are acme, ccm-from")):
         done = subprocess.run(
             [sys.executable, "-m", "ccm", f"--cloud-provider={provider}"],
-            cwd=ROOT, env=environment(installed), capture_output=True, text=True, timeout=60, check=False,
+            cwd=ROOT, env=environment(installed), capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
         assert done.returncode == 2, done.stderr
         assert told in done.stderr
@@ -175,7 +175,7 @@ def test_the_guide_s_conformance_run(
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = " + " ".join(config["addopts"]) + "\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
-        cwd=tmp_path, env=environment(installed, tmp_path), capture_output=True, text=True, timeout=100,
+        cwd=tmp_path, env=environment(installed, tmp_path), capture_output=True, text=True, timeout=300,
         check=False,
     )  # fmt: skip
     found = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout)}
@@ -187,7 +187,7 @@ def test_a_harness_that_does_not_exist_is_told(tmp_path: Path) -> None:
     arguments = ["-p", "ccm.conformance", "--pyargs", "ccm.conformance.suite", "--ccm-harness=moon:Harness"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments],
-        cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode != 0
     assert "--ccm-harness=moon:Harness: must be MODULE:CLASS" in done.stdout + done.stderr

@@ -24,7 +24,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         cwd=SCRIPT.parents[1],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=600,
         check=False,
     )
 

@@ -19,7 +19,7 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.hollow import HollowNode
 from sandbox.kubernetes.k3s.api import ApiError
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800)]
 
 Right = tuple[str, str, str]  # API group, resource with subresource, verb
 LEASES = "leases"

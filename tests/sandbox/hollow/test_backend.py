@@ -12,7 +12,7 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import cache_directory
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 NETWORK = NetworkSpec(1, "net", "10.0.0.0/8", ("10.0.0.0/24",), ())
 INTERFACE = PrivateInterface(1, "10.0.0.2", (), "86:00:00:00:00:01")
