@@ -1,4 +1,4 @@
-"""The command `pulumi`: the genuine CLI where there is one, else the embedded engine."""
+"""The command ``pulumi``: the genuine CLI where there is one, else the embedded engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCRIPT_BYTES = 64 << 10  # a console script is far smaller, the genuine CLI far
 
 
 def find_genuine(environment: Mapping[str, str], ours: Path) -> Path | None:
-    """The first `pulumi` on PATH that is not this command, of this or of another clone."""
+    """The first ``pulumi`` on PATH that is not this command, of this or of another clone."""
     for folder in environment.get("PATH", "").split(os.pathsep):
         candidate = Path(folder or ".") / "pulumi"
         if not candidate.is_file() or not os.access(candidate, os.X_OK):

@@ -17,7 +17,7 @@ def start(module: str, program: Path, environment: Mapping[str, str]) -> subproc
     """Run one of our modules as a process of its own; its stderr goes to its stdout.
 
     Args:
-        module: Its name; it calls `own_stdin` and `end_with`.
+        module: Its name; it calls ``own_stdin`` and ``end_with``.
         program: Folder or file of the program; the process works in that folder.
         environment: Environment variables.
     """
@@ -54,7 +54,7 @@ def own_stdin() -> BinaryIO:
 
 
 def end_with(pipe: BinaryIO) -> None:
-    """In a child: leave at once, with status `FAILED`, when the engine is gone and with it the pipe's end."""
+    """In a child: leave at once, with status ``FAILED``, when the engine and so the pipe's end is gone."""
 
     def work() -> None:
         while pipe.read(4096):

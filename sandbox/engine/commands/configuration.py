@@ -1,4 +1,4 @@
-"""`pulumi config …`."""
+"""``pulumi config …``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pulumi up`, `preview`, `refresh` and `destroy`."""
+"""``pulumi up``, ``preview``, ``refresh`` and ``destroy``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pulumi stack …`."""
+"""``pulumi stack …``."""
 
 from __future__ import annotations
 

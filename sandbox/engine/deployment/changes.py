@@ -120,7 +120,7 @@ class Changer:
         old: Resource | None = None,
         keys: tuple[str, ...] = (),
     ) -> Registered:
-        """Create a resource; `old` is its predecessor, which goes later."""
+        """Create a resource; ``old`` is its predecessor, which goes later."""
         draft = steps.new_state(goal, inputs, {}, "")
         with self._run.operation(op, draft, keys):
             if self._run.preview:
@@ -220,7 +220,7 @@ class Changer:
         return self._registry.get(resource.provider)
 
     def _doomed_dependents(self, old: Resource) -> list[Resource]:
-        """Old resources that can't live without `old`, in the order of their dependencies."""
+        """Old resources that can't live without ``old``, in the order of their dependencies."""
         doomed: list[Resource] = []
         hit = {old.urn}
         remaining = [item for item in self._snapshot.remaining() if item is not old and not item.delete]

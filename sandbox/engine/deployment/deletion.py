@@ -40,7 +40,7 @@ def delete_one(
         run: The run.
         resource: What to delete.
         provider_of: Finds the provider.
-        going: URNs that this run deletes as a whole, for `deleted_with`.
+        going: URNs that this run deletes as a whole, for ``deleted_with``.
         op: DELETE or DELETE_REPLACED.
 
     Raises:
@@ -78,7 +78,7 @@ def _provider_delete(run: Run, resource: Resource, provider: Provider) -> None:
 def delete_all(run: Run, resources: Sequence[Resource], provider_of: Providers) -> None:
     """Delete resources, dependents first; after a failure nothing more is begun.
 
-    The failure is in `run.failed` afterwards.
+    The failure is in ``run.failed`` afterwards.
 
     Raises:
         EngineError: They depend on each other in a circle.

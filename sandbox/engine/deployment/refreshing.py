@@ -22,7 +22,7 @@ def refresh(run: Run, registry: Registry, *, quiet: bool = False) -> None:
         registry: Gives providers.
         quiet: Show only what needs attention: inputs that others have changed, and what is gone.
 
-    A failure is in `run.failed` afterwards; everything that could be read is kept.
+    A failure is in ``run.failed`` afterwards; everything that could be read is kept.
     """
     managed = [
         resource

@@ -20,8 +20,8 @@ from sandbox.engine.state.resource import Resource
 class Goal:
     """What the program wants one resource to be.
 
-    Attributes as in Pulumi's resource options. `provider` is a reference (URN and id), timeouts are seconds;
-    `delete_before_replace` is None where the program leaves it to the provider.
+    Attributes as in Pulumi's resource options. ``provider`` is a reference (URN and id), timeouts are
+    seconds; ``delete_before_replace`` is None where the program leaves it to the provider.
     """
 
     urn: str
@@ -65,7 +65,7 @@ class Decision:
 
 
 def merge_ignored(goal: Goal, old: Resource | None) -> Properties:
-    """The program's inputs, with old values where `ignore_changes` says so."""
+    """The program's inputs, with old values where ``ignore_changes`` says so."""
     inputs = goal.inputs
     if old is not None:
         for path in goal.ignore_changes:
@@ -108,7 +108,7 @@ def decide(goal: Goal, old: Resource | None, diff: Diff | None, forced: Sequence
         goal: What the program wants.
         old: What is, or None.
         diff: The provider's comparison; not looked at where there is nothing to compare.
-        forced: From `forced_replacements`.
+        forced: From ``forced_replacements``.
 
     Raises:
         ProtectedError: A protected resource would be replaced.

@@ -28,7 +28,7 @@ class Listener(Protocol):
         """The operation failed; a diagnostic says why."""
 
     def diagnostic(self, severity: str, message: str, urn: str = "") -> None:
-        """Tell a message of severity `debug`, `info`, `warning` or `error`."""
+        """Tell a message of severity ``debug``, ``info``, ``warning`` or ``error``."""
 
     def status(self, urn: str, message: str) -> None:
         """Tell what a running operation waits for."""

@@ -70,9 +70,9 @@ class Cells(NamedTuple):
 
 
 def brief_type(kind: str) -> str:
-    """Package and name of a type: `hcloud:index/server:Server` is `hcloud:Server`.
+    """Package and name of a type: ``hcloud:index/server:Server`` is ``hcloud:Server``.
 
-    A dynamic resource is its program's: `pulumi-python:dynamic/infra:Boot` is `infra:Boot`.
+    A dynamic resource is its program's: ``pulumi-python:dynamic/infra:Boot`` is ``infra:Boot``.
     """
     package, _, rest = kind.partition(":")
     module, _, name = rest.rpartition(":")

@@ -79,7 +79,7 @@ class Record:
 
 
 def elapsed(seconds: float) -> str:
-    """How long an operation took, as the CLI shows it: `0.36s`, `5s`."""
+    """How long an operation took, as the CLI shows it: ``0.36s``, ``5s``."""
     return f"{seconds:.2f}s" if seconds < 1 else f"{seconds:.0f}s"
 
 

@@ -28,14 +28,14 @@ _REFRESHED = ((Op.REFRESH, "updated", "to update"), (Op.GONE, "missing", "missin
 
 
 def duration(seconds: float) -> str:
-    """How long a run took, as the CLI shows it: rounded up, `21s`, `1m5s`."""
+    """How long a run took, as the CLI shows it: rounded up, ``21s``, ``1m5s``."""
     minutes, rest = divmod(math.ceil(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest}s"
 
 
 def short_type(kind: str) -> str:
-    """A type as the CLI shows it: `hcloud:index/sshKey:SshKey` is `hcloud:index:SshKey`."""
+    """A type as the CLI shows it: ``hcloud:index/sshKey:SshKey`` is ``hcloud:index:SshKey``."""
     package, _, rest = kind.partition(":")
     module, _, name = rest.rpartition(":")
     if "/" in module and module.split("/")[-1].lower() == name.lower():

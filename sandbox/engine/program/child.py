@@ -1,4 +1,5 @@
-"""The child process that runs the Pulumi program; what `pulumi-language-python-exec` is for the genuine CLI.
+"""The child process that runs the Pulumi program; what ``pulumi-language-python-exec`` is for the genuine
+CLI.
 
 It is started early, loads the SDK, and then reads one line of JSON from stdin that tells where the
 engine is and what to run. When the engine dies, stdin ends, and so does the program.

@@ -23,7 +23,7 @@ _STACK_KEYS = {"config", "encryptionsalt", "secretsprovider"}
 
 @dataclass(frozen=True)
 class Configuration:
-    """All configuration of a run: full keys (`project:key`) to texts, structured values as JSON."""
+    """All configuration of a run: full keys (``project:key``) to texts, structured values as JSON."""
 
     values: Mapping[str, str]
     secret_keys: tuple[str, ...]

@@ -48,8 +48,8 @@ class Project:
         root: The folder of Pulumi.yaml.
         program: The folder or file that is run.
         config: The typed config schema, as written.
-        backend_url: `backend.url`, or None.
-        refresh_always: `options.refresh: always`.
+        backend_url: ``backend.url``, or None.
+        refresh_always: ``options.refresh: always``.
         stack_folder: Where the stack files are.
     """
 

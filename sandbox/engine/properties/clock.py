@@ -15,7 +15,7 @@ def timestamp(now: datetime | None = None) -> str:
 
 
 def seconds(text: str) -> float:
-    """A Go duration such as `1h30m` or `500ms` in seconds.
+    """A Go duration such as ``1h30m`` or ``500ms`` in seconds.
 
     Raises:
         UsageError: The text is no duration.

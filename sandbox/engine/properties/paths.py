@@ -1,4 +1,4 @@
-"""Property paths as in `ignore_changes`: `a.b[0]["c.d"]`, `*` matches every key."""
+"""Property paths as in ``ignore_changes``: ``a.b[0]["c.d"]``, ``*`` matches every key."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def get(tree: Any, path: Sequence[Segment]) -> Any:
 
 
 def ignore(old: Any, new: Any, path: Sequence[Segment]) -> Any:
-    """A copy of `new` with what `old` has at the path; what `old` lacks is removed there.
+    """A copy of ``new`` with what ``old`` has at the path; what ``old`` lacks is removed there.
 
     A value that was secret, or part of a secret, stays one.
     """
@@ -81,7 +81,7 @@ def _keys(old: Any, new: Any, segment: Segment) -> list[Segment]:
 
 
 def _ignore(old: Any, new: Any, path: Sequence[Segment], *, hidden: bool) -> Any:
-    """As `ignore`, in place; `hidden` tells that the old value lies in a secret and the new one does not."""
+    """As ``ignore``, in place; ``hidden`` says that the old value is in a secret and the new one is not."""
     if not path:
         return old
     hidden = not is_secret(new) and (hidden or is_secret(old))

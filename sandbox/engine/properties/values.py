@@ -1,7 +1,7 @@
 """Property values: Pulumi's wire form, secrets and unknowns.
 
 A property tree is what JSON can hold. A secret is the dict that Pulumi itself uses on the wire
-(`{SIGNATURE: SECRET, "value": ...}`); a value that is only known after an operation is the string UNKNOWN.
+(``{SIGNATURE: SECRET, "value": ...}``); a value that is only known after an operation is the string UNKNOWN.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_secret(value: Any) -> bool:
 
 
 def transform(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Rebuild a tree from the top: where `change` returns another object, its parts are not visited."""
+    """Rebuild a tree from the top: where ``change`` returns another object, its parts are not visited."""
     changed = change(value)
     if changed is not value:
         return changed
@@ -81,7 +81,7 @@ def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def mark_like(inputs: Mapping[str, Any], values: Mapping[str, Any]) -> Properties:
-    """Mark those top-level values as secret whose namesakes in `inputs` contain a secret.
+    """Mark those top-level values as secret whose namesakes in ``inputs`` contain a secret.
 
     Providers that know no secrets get plain values; this restores what their answer lost.
     """

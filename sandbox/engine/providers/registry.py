@@ -133,6 +133,6 @@ def _unknown_package(package: str) -> UnsupportedError:
 
 
 def config_diff(package: str, old: Properties, new: Properties) -> Diff:
-    """Compare two configurations of a provider; `replaces` means that it now talks to another system."""
+    """Compare two configurations of a provider; ``replaces`` means that it now talks to another system."""
     keys = [key for key in changed_keys(old, new) if key != "version"]
     return Diff(changes=bool(keys), replaces=provider_class(package).moved(plain(old), plain(new)), keys=keys)

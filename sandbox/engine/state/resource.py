@@ -18,8 +18,8 @@ DYNAMIC_PROVIDER = "pulumi:providers:pulumi-python"
 class Resource(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """A resource of a stack: what Pulumi calls its state. Attributes are as in Pulumi's JSON, in its order.
 
-    Attributes that neither this engine nor its providers use are kept in `extra`, so that nothing of a state
-    that a genuine engine wrote is lost.
+    Attributes that neither this engine nor its providers use are kept in ``extra``, so that nothing of a
+    state that a genuine engine wrote is lost.
     """
 
     urn: str

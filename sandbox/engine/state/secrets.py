@@ -55,7 +55,7 @@ class Crypter:
 
     Args:
         phrase: The passphrase.
-        salt: Salt line of a stack (`v1:salt:check`), or None to make a new one.
+        salt: Salt line of a stack (``v1:salt:check``), or None to make a new one.
         random: Source of random bytes.
     """
 
@@ -80,13 +80,13 @@ class Crypter:
         return self._given
 
     def encrypt(self, text: str) -> str:
-        """Encrypt a text to `v1:nonce:ciphertext`."""
+        """Encrypt a text to ``v1:nonce:ciphertext``."""
         nonce = self._random(12)
         sealed = self._aead().encrypt(nonce, text.encode(), None)
         return f"v1:{base64.b64encode(nonce).decode()}:{base64.b64encode(sealed).decode()}"
 
     def decrypt(self, sealed: str) -> str:
-        """Decrypt `v1:nonce:ciphertext`.
+        """Decrypt ``v1:nonce:ciphertext``.
 
         Raises:
             PassphraseError: The key is wrong or the text is damaged.
@@ -94,7 +94,7 @@ class Crypter:
         return self._decrypt(self._aead(), sealed)
 
     def seal(self, tree: Any, place: str) -> Any:
-        """Replace the secrets of a tree by ciphertexts; `place` tells equal secrets of two places apart."""
+        """Replace the secrets of a tree by ciphertexts; ``place`` tells equal secrets of two places apart."""
 
         def encrypted(value: Any) -> Any:
             if not is_secret(value):
@@ -108,7 +108,7 @@ class Crypter:
         return transform(tree, encrypted)
 
     def open(self, tree: Any, place: str) -> Any:
-        """Replace the ciphertexts of a tree by secrets, the reverse of `seal`."""
+        """Replace the ciphertexts of a tree by secrets, the reverse of ``seal``."""
 
         def decrypted(value: Any) -> Any:
             if not is_secret(value):

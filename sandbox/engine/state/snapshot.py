@@ -27,7 +27,7 @@ _RAW_STATE_DELTA = "__pulumi_raw_state_delta"
 
 @dataclass(frozen=True)
 class Pending:
-    """An operation that was going on: `creating`, `updating`, `deleting`, `reading` or `importing`."""
+    """What was going on: ``creating``, ``updating``, ``deleting``, ``reading`` or ``importing``."""
 
     kind: str
     resource: Resource

@@ -27,7 +27,7 @@ _UNKNOWN, _NONE = 0, 1  # DiffResponse.changes
 
 
 class DynamicProvider(ConfiguredProvider):
-    """Speaks Pulumi's provider protocol to `python -m pulumi.dynamic`.
+    """Speaks Pulumi's provider protocol to ``python -m pulumi.dynamic``.
 
     Args:
         inputs: All configuration of the stack.
@@ -104,7 +104,7 @@ class DynamicProvider(ConfiguredProvider):
         self._call(self._stub.Delete, request, timeout)
 
     def read(self, old: Resource) -> Read:
-        """Read; a class without `read` answers what the state has."""
+        """Read; a class without ``read`` answers what the state has."""
         request = provider_pb2.ReadRequest(
             **_known(old),
             properties=_plain_struct(old.outputs),

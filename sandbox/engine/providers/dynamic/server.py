@@ -10,7 +10,7 @@ from sandbox.engine import children
 
 
 def main() -> None:
-    """Become `python -m pulumi.dynamic`, with the program's folder as the first one to import from."""
+    """Become ``python -m pulumi.dynamic``, with the program's folder as the first one to import from."""
     children.end_with(children.own_stdin())
     sys.path.insert(0, str(Path.cwd()))
     sys.argv = ["pulumi.dynamic"]

@@ -110,7 +110,7 @@ class Api:
         self.wait(self.post(path, body))
 
     def wait(self, *answers: Mapping[str, Any], timeout: float = _DEFAULT_TIMEOUT) -> None:
-        """Wait for all actions in answers (`action`, `actions`, `next_actions`).
+        """Wait for all actions in answers (``action``, ``actions``, ``next_actions``).
 
         Raises:
             ProviderError: One failed, or they take too long.
@@ -140,8 +140,8 @@ class Api:
         """Wait until no action of a resource runs, whoever began it: what comes of one shows only at its end.
 
         Args:
-            path: of the resource.
-            timeout: seconds.
+            path: Of the resource.
+            timeout: Seconds.
 
         Raises:
             ProviderError: They take too long.

@@ -24,7 +24,7 @@ class Kind:
         sets: Inputs whose order has no meaning.
         unread: Inputs that the API does not give back.
         named: It has an automatic name.
-        classic: Served by the older half of the genuine plugin, which notes `__defaults`.
+        classic: Served by the older half of the genuine plugin, which notes ``__defaults``.
     """
 
     type: ClassVar[str]
@@ -37,7 +37,7 @@ class Kind:
     classic: ClassVar[bool] = True
 
     def create(self, api: Api, inputs: Properties) -> Properties:
-        """Create it and return its outputs, `id` among them."""
+        """Create it and return its outputs, ``id`` among them."""
         raise NotImplementedError
 
     def read(self, api: Api, identity: str, inputs: Properties) -> Properties:
@@ -76,8 +76,8 @@ class NamedKind(Kind):
     """A kind with an own collection in the API and a name that is unique in the project.
 
     Class attributes:
-        collection: Path and list key, such as `ssh_keys`.
-        single: Key of one, such as `ssh_key`.
+        collection: Path and list key, such as ``ssh_keys``.
+        single: Key of one, such as ``ssh_key``.
         reread: The answer to the POST does not show the final object, or the genuine plugin reads it again.
     """
 

@@ -9,7 +9,7 @@ CREATOR = "pulumi-kubernetes"
 
 
 def union(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Both sets of fields (in the notation of `fieldsV1`) together."""
+    """Both sets of fields (in the notation of ``fieldsV1``) together."""
     merged = dict(first)
     for key, value in second.items():
         merged[key] = union(merged[key], value) if key in merged else value

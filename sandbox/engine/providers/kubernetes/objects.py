@@ -68,7 +68,7 @@ def with_secret_data(news: Properties) -> Properties:
 
 
 def identity(found: Mapping[str, Any]) -> str:
-    """An object's id: `namespace/name`, or `name`."""
+    """An object's id: ``namespace/name``, or ``name``."""
     metadata = found["metadata"]
     return "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
 

@@ -252,7 +252,7 @@ class KubernetesProvider(ConfiguredProvider):
 
     @staticmethod
     def _imported(old: Resource) -> Properties:
-        """Inputs that name the object of an id, for `Resource.get`."""
+        """Inputs that name the object of an id, for ``Resource.get``."""
         _, version, kind = old.type.split(":", 2)
         namespace, name = objects.split_identity(old.id)
         metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
