@@ -48,13 +48,13 @@ def create_app(
     """The application; it serves ``/v1``, ``/hetzner/v1`` and ``/_sandbox`` on as many sockets as one likes.
 
     Args:
-        config: what can be set beforehand.
-        backend: the world below; started and stopped with the application.
+        config: What can be set beforehand.
+        backend: The world below; started and stopped with the application.
         clock: Unix time in seconds.
-        randomness: for correlation ids, passwords and the spread of durations.
+        randomness: For correlation ids, passwords and the spread of durations.
 
     Raises:
-        StateFileError: the state file can't be opened or read.
+        StateFileError: The state file can't be opened or read.
     """
     discover()
     cloud = Cloud(config, backend, clock, randomness or SystemRandom())

@@ -23,20 +23,20 @@ class Cloud:
     """Everything that the handlers and effects work with.
 
     Attributes:
-        config: as given at the start.
-        store: the state.
-        backend: the world below.
-        actions: running changes.
-        addresses: public addresses.
-        limiter: of requests.
-        faults: injected ones.
-        requests: the log.
-        limits: quotas by name; can be changed at run time.
-        action_mode: can be changed at run time.
-        tokens: project by token; can be changed at run time.
-        read_only_tokens: those that may only read.
-        applied: what the backend was last told, by kind and id.
-        guest_event: tells that a guest changed its power by itself; set by the servers' module.
+        config: As given at the start.
+        store: The state.
+        backend: The world below.
+        actions: Running changes.
+        addresses: Public addresses.
+        limiter: Of requests.
+        faults: Injected ones.
+        requests: The log.
+        limits: Quotas by name; can be changed at run time.
+        action_mode: Can be changed at run time.
+        tokens: Project by token; can be changed at run time.
+        read_only_tokens: Those that may only read.
+        applied: What the backend was last told, by kind and id.
+        guest_event: Tells that a guest changed its power by itself; set by the servers' module.
     """
 
     def __init__(
@@ -101,12 +101,12 @@ class Cloud:
         """Refuse to go beyond a quota.
 
         Args:
-            name: of the quota.
-            present: how many there are.
-            adding: how many would be added.
+            name: Of the quota.
+            present: How many there are.
+            adding: How many would be added.
 
         Raises:
-            LimitExceeded: that is too many.
+            LimitExceeded: That is too many.
         """
         if present + adding > self.limits[name]:
             one = name.removesuffix("s")

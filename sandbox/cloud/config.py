@@ -32,18 +32,18 @@ class CloudConfig:
     """What can be set on the cloud before it starts.
 
     Attributes:
-        tokens: project name by API token.
-        read_only_tokens: those of the tokens that may only read.
+        tokens: Project name by API token.
+        read_only_tokens: Those of the tokens that may only read.
         state_file: SQLite file that keeps the state; None keeps it in memory only.
-        public_ipv4: range of the public IPv4 addresses.
-        reserved_ipv4: how many addresses at the start of that range are not given out.
-        public_ipv6: range that the /64 networks come from.
+        public_ipv4: Range of the public IPv4 addresses.
+        reserved_ipv4: How many addresses at the start of that range are not given out.
+        public_ipv6: Range that the /64 networks come from.
         actions: ``instant`` (as fast as the backend), ``realistic`` (seconds) or ``slow`` (tens of seconds).
-        rate_limit: requests an hour and project; 0 switches the limit off.
-        limits: quotas that differ from :data:`LIMITS`.
-        sold_out: pairs of server type and location without capacity.
-        certificate_seconds: how long a managed certificate takes; None follows ``actions``.
-        request_log: how many requests the log keeps.
+        rate_limit: Requests an hour and project; 0 switches the limit off.
+        limits: Quotas that differ from :data:`LIMITS`.
+        sold_out: Pairs of server type and location without capacity.
+        certificate_seconds: How long a managed certificate takes; None follows ``actions``.
+        request_log: How many requests the log keeps.
     """
 
     tokens: Mapping[str, str]

@@ -53,8 +53,8 @@ class ApiError(Exception):
 
     Attributes:
         code: Hetzner's machine-readable code.
-        message: its text for people.
-        details: depends on the code, or None.
+        message: Its text for people.
+        details: Depends on the code, or None.
         status: HTTP status.
     """
 

@@ -40,7 +40,7 @@ class _Window:
         """Use up one request.
 
         Raises:
-            RobotError: none is left.
+            RobotError: None is left.
         """
         hour = int(self._clock() // INTERVAL)
         known_hour, count = self._counts.get(name, (hour, 0))
@@ -55,9 +55,9 @@ def create_robot_app(cloud: Cloud, users: Mapping[str, str], limit: int = DEFAUL
     """The application; its servers are added by ``POST /_sandbox/robot/servers`` of the cloud.
 
     Args:
-        cloud: whose state keeps the servers.
-        users: passwords by user name.
-        limit: requests an hour and kind of request.
+        cloud: Whose state keeps the servers.
+        users: Passwords by user name.
+        limit: Requests an hour and kind of request.
     """
     window = _Window(limit, cloud.now)
 

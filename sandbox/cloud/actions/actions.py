@@ -29,16 +29,16 @@ class Action(Record):
     """One asynchronous change.
 
     Attributes:
-        command: its name in the API.
-        status: running, success or error.
+        command: Its name in the API.
+        status: Running, success or error.
         finished: Unix time, None while it runs.
         due: Unix time before which it doesn't end.
-        resources: what it concerns, as the API shows it.
-        locks: what nobody else may change meanwhile.
-        effect: name of the registered coroutine that makes the change, or "".
-        arguments: for the effect; it may keep its progress here.
-        after: id of the action that must succeed first, or None.
-        error: code and message, None unless the status is error.
+        resources: What it concerns, as the API shows it.
+        locks: What nobody else may change meanwhile.
+        effect: Name of the registered coroutine that makes the change, or "".
+        arguments: For the effect; it may keep its progress here.
+        after: Id of the action that must succeed first, or None.
+        error: Code and message, None unless the status is error.
     """
 
     KIND: ClassVar[str] = "action"
@@ -102,7 +102,7 @@ class Actions:
         """Refuse a change while an action runs on the object.
 
         Raises:
-            Locked: one does; networks answer with :class:`Conflict`.
+            Locked: One does; networks answer with :class:`Conflict`.
         """
         if self.locked(kind, identity):
             raise Conflict(kind) if kind in CONFLICTING else Locked(kind)
@@ -126,14 +126,14 @@ class Actions:
         """Start an action.
 
         Args:
-            command: its name in the API.
-            project: whose it is.
-            resources: what it concerns; the first of them is locked unless ``locks`` says otherwise.
-            effect: the registered coroutine that makes the change.
-            arguments: for the effect; JSON values.
-            locks: what nobody else may change meanwhile.
-            after: an action that must succeed first.
-            seconds: the least time that it takes, instead of the mode's.
+            command: Its name in the API.
+            project: Whose it is.
+            resources: What it concerns; the first of them is locked unless ``locks`` says otherwise.
+            effect: The registered coroutine that makes the change.
+            arguments: For the effect; JSON values.
+            locks: What nobody else may change meanwhile.
+            after: An action that must succeed first.
+            seconds: The least time that it takes, instead of the mode's.
         """
         cloud, now = self._cloud, self._cloud.now()
         action = Action(
@@ -157,10 +157,10 @@ class Actions:
         """Put on record what was tried without a request, and failed.
 
         Args:
-            command: its name in the API.
-            project: whose it is.
-            resources: what it concerns.
-            message: why it failed.
+            command: Its name in the API.
+            project: Whose it is.
+            resources: What it concerns.
+            message: Why it failed.
         """
         now = self._cloud.now()
         self._cloud.store.put(

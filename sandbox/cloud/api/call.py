@@ -23,12 +23,12 @@ class Call:
     """One authorised request.
 
     Attributes:
-        cloud: the whole cloud.
-        project: whose token it bears.
-        parameters: the parameters in the path.
-        query: the query, with repetitions.
-        body: decoded JSON.
-        url: address of the path, for links.
+        cloud: The whole cloud.
+        project: Whose token it bears.
+        parameters: The parameters in the path.
+        query: The query, with repetitions.
+        body: Decoded JSON.
+        url: Address of the path, for links.
     """
 
     cloud: Cloud
@@ -46,7 +46,7 @@ class Call:
         """A numeric id from the path.
 
         Raises:
-            NotFound: it is not a number, so there is no such object.
+            NotFound: It is not a number, so there is no such object.
         """
         text = self.parameters[name]
         if not (text.isascii() and text.isdecimal() and len(text) < 20):
@@ -57,7 +57,7 @@ class Call:
         """The object that the path names.
 
         Raises:
-            NotFound: this project has none with this id.
+            NotFound: This project has none with this id.
         """
         return self.cloud.store.get(kind, self.project, self.identity("id", kind.KIND))
 
@@ -65,8 +65,8 @@ class Call:
         """The object that the path names, if no action changes it.
 
         Raises:
-            NotFound: this project has none with this id.
-            Locked: one does; networks answer with Conflict.
+            NotFound: This project has none with this id.
+            Locked: One does; networks answer with Conflict.
         """
         entry = self.get(kind)
         self.cloud.actions.check_free(kind.KIND, entry.id)
@@ -83,11 +83,11 @@ class Call:
         """Start an action.
 
         Args:
-            command: its name in the API.
-            concerned: what it concerns; the first of them is locked.
-            effect: the registered coroutine that makes the change.
-            after: an action that must succeed first.
-            arguments: for the effect; JSON values.
+            command: Its name in the API.
+            concerned: What it concerns; the first of them is locked.
+            effect: The registered coroutine that makes the change.
+            after: An action that must succeed first.
+            arguments: For the effect; JSON values.
         """
         references = [record.reference for record in concerned]
         return self.cloud.actions.start(

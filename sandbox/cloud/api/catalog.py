@@ -103,12 +103,12 @@ class Catalog(Generic[E]):
     """A resource that can only be read.
 
     Attributes:
-        path: for example ``locations``; also the key of listings.
-        key: of single objects.
-        entries: all of them.
-        wire: how the API shows one.
-        sorts: fields that listings can be sorted by.
-        wanted: says whether a query lets an entry through.
+        path: For example ``locations``; also the key of listings.
+        key: Of single objects.
+        entries: All of them.
+        wire: How the API shows one.
+        sorts: Fields that listings can be sorted by.
+        wanted: Says whether a query lets an entry through.
     """
 
     path: str
@@ -149,7 +149,7 @@ class Catalog(Generic[E]):
         """The entry that a request means by an id or a name.
 
         Raises:
-            InvalidInput: there is none; names the field that is called like the catalogue's key.
+            InvalidInput: There is none; names the field that is called like the catalogue's key.
         """
         if found := self.called(text):
             return found[0]

@@ -14,7 +14,7 @@ def flat_metrics(call: Call, series: Mapping[str, tuple[str, ...]]) -> dict[str,
     """Zeroes for the series of the wanted types.
 
     Raises:
-        InvalidInput: type, start or end is missing or wrong.
+        InvalidInput: Type, start or end is missing or wrong.
     """
     wanted = [part for text in call.query.getall("type", []) for part in text.split(",")]
     if not wanted or set(wanted) - set(series):

@@ -46,23 +46,23 @@ class Resource(Generic[R]):
     These are the listing, GET and PUT of one and, as far as it has them, DELETE and the listings of actions.
 
     Attributes:
-        path: for example ``ssh_keys``; also the key of listings, and the name of the quota.
-        kind: class of its records; its ``KIND`` is the key of single objects.
-        wire: how the API shows one.
-        sorts: fields that listings can be sorted by.
-        filters: query parameters with the text that they compare with.
-        longest_name: characters that a name may have.
-        name_problem: says what is wrong with a name, or "".
-        flags: booleans that PUT changes besides name and labels.
-        put_conflicts: whether PUT is refused while an action changes the object.
-        deletes: whether DELETE is answered here.
-        protection: the field that says whether an object is protected against it; with one, DELETE is refused
+        path: For example ``ssh_keys``; also the key of listings, and the name of the quota.
+        kind: Class of its records; its ``KIND`` is the key of single objects.
+        wire: How the API shows one.
+        sorts: Fields that listings can be sorted by.
+        filters: Query parameters with the text that they compare with.
+        longest_name: Characters that a name may have.
+        name_problem: Says what is wrong with a name, or "".
+        flags: Booleans that PUT changes besides name and labels.
+        put_conflicts: Whether PUT is refused while an action changes the object.
+        deletes: Whether DELETE is answered here.
+        protection: The field that says whether an object is protected against it; with one, DELETE is refused
             while an action runs, too. "": there is no such thing.
-        check_delete: refuses to remove an object for other reasons.
-        delete_status: of the answer where an action ``delete_…`` removes the object, with the effect of that
+        check_delete: Refuses to remove an object for other reasons.
+        delete_status: Of the answer where an action ``delete_…`` removes the object, with the effect of that
             name. 0: it goes at once.
-        series: names of the series in its metrics by their type; empty where it has none.
-        actions: whether something of it can be changed by actions.
+        series: Names of the series in its metrics by their type; empty where it has none.
+        actions: Whether something of it can be changed by actions.
     """
 
     path: str
@@ -116,8 +116,8 @@ class Resource(Generic[R]):
         """Refuse one more object.
 
         Raises:
-            UniquenessError: another one has the name.
-            LimitExceeded: there are as many as may be.
+            UniquenessError: Another one has the name.
+            LimitExceeded: There are as many as may be.
         """
         self._check_unique(call, name)
         call.cloud.check_limit(self.path, call.cloud.store.count(self.kind, call.project))
@@ -126,10 +126,10 @@ class Resource(Generic[R]):
         """A new object; the caller keeps it by ``store.put``.
 
         Args:
-            call: the request.
-            name: free, as :meth:`check_new` says.
-            labels: the user's.
-            values: the fields that only this kind has.
+            call: The request.
+            name: Free, as :meth:`check_new` says.
+            labels: The user's.
+            values: The fields that only this kind has.
         """
         cloud = call.cloud
         return self.kind(

@@ -29,7 +29,7 @@ def is_own_name(host: str) -> bool:
     """Whether a header ``Host`` names this sandbox: ``localhost``, a loopback or the metadata address.
 
     Args:
-        host: name or address, with or without a port.
+        host: Name or address, with or without a port.
     """
     match = _HOST.fullmatch(host)
     name = match[1].strip("[]").lower() if match else ""

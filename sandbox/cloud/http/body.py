@@ -17,8 +17,8 @@ async def read_json(request: web.Request, seconds: float = READ_SECONDS) -> Any:
     """The decoded body; an empty object where there is none.
 
     Args:
-        request: of a client.
-        seconds: that the client may take to send it.
+        request: Of a client.
+        seconds: That the client may take to send it.
 
     Raises:
         ApiError: ``json_error`` for no JSON or too much of it, ``timeout`` for one that doesn't come.

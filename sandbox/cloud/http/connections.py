@@ -25,10 +25,10 @@ def to_close(silent: Mapping[C, float], idle: Mapping[C, float], busy: int, now:
     """The connections to close.
 
     Args:
-        silent: when those were made that never asked anything, in seconds.
-        idle: when those were last answered that ask nothing now, in seconds.
-        busy: how many are being answered; these are never closed.
-        now: the present, in seconds.
+        silent: When those were made that never asked anything, in seconds.
+        idle: When those were last answered that ask nothing now, in seconds.
+        busy: How many are being answered; these are never closed.
+        now: The present, in seconds.
     """
     late = [connection for connection, since in silent.items() if now - since >= FIRST_REQUEST_SECONDS]
     rest = {**silent, **idle}
@@ -42,7 +42,7 @@ class Connections:
     """Closes connections that ask nothing.
 
     Args:
-        clock: seconds that never go back.
+        clock: Seconds that never go back.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -75,7 +75,7 @@ def find_image(text: str, architecture: str) -> Image:
     """An image by id, or by name and architecture.
 
     Raises:
-        InvalidInput: there is none, or it is for another architecture.
+        InvalidInput: There is none, or it is for another architecture.
     """
     IMAGES.find(text)
     for image in IMAGES.called(text):

@@ -15,11 +15,11 @@ class RobotServer(Record):
     """A dedicated server.
 
     Attributes:
-        ip: its main IPv4 address.
-        ipv6_net: its /64 without the length, or None.
-        product: for example ``AX41-NVMe``.
-        dc: for example ``FSN1-DC14``.
-        operating_status: running, shut off, or not supported (by the model).
+        ip: Its main IPv4 address.
+        ipv6_net: Its /64 without the length, or None.
+        product: For example ``AX41-NVMe``.
+        dc: For example ``FSN1-DC14``.
+        operating_status: Running, shut off, or not supported (by the model).
     """
 
     KIND: ClassVar[str] = "robot_server"

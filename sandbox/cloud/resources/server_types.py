@@ -110,7 +110,7 @@ def check_available(cloud: Cloud, server_type: ServerType, location: str) -> Non
     """Refuse a server that can't be had there.
 
     Raises:
-        InvalidInput: the type is deprecated.
+        InvalidInput: The type is deprecated.
         ApiError: ``resource_unavailable``; there is no capacity, or never was.
     """
     if server_type.deprecated:

@@ -13,10 +13,10 @@ class Record(msgspec.Struct, kw_only=True):
     """One object of the state.
 
     Attributes:
-        id: unique among all objects of its kind, in all projects.
-        project: whose it is.
-        name: unique in its project for most kinds.
-        labels: the user's key/value pairs.
+        id: Unique among all objects of its kind, in all projects.
+        project: Whose it is.
+        name: Unique in its project for most kinds.
+        labels: The user's key/value pairs.
         created: Unix time in seconds.
     """
 

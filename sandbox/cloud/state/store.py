@@ -135,7 +135,7 @@ class Store:
         """One object of a project.
 
         Raises:
-            NotFound: it is not there, or in another project.
+            NotFound: It is not there, or in another project.
         """
         found = self.find(kind, identity)
         if found is None or found.project != project:
@@ -158,7 +158,7 @@ class Store:
         """Write all announced changes at once.
 
         Raises:
-            StateFileError: the file can't be written; the changes are tried again by the next commit.
+            StateFileError: The file can't be written; the changes are tried again by the next commit.
         """
         if not self._changed and not self._changed_counters:
             return

@@ -20,26 +20,26 @@ class FaultRule:
     """What goes wrong with requests that match.
 
     Attributes:
-        id: given out when the rule is added.
-        method: glob of the method.
-        path: glob of the path without ``/v1``, or of its template such as ``/servers/{id}``.
-        command: instead of method and path: glob of an action's command; such actions end as errors.
-        times: how often it happens; None means always.
-        skip: how many matching requests pass first.
-        probability: of happening to a matching request.
-        seed: of the randomness behind the probability.
-        latency: seconds before anything else happens.
-        hold: seconds that the answer is held back after the effect.
-        status: of the error; taken from ``code`` when it is 0.
-        code: error code; with ``raw`` the answer is no JSON at all.
-        message: of the error.
-        after: the request takes effect before the error is answered.
+        id: Given out when the rule is added.
+        method: Glob of the method.
+        path: Glob of the path without ``/v1``, or of its template such as ``/servers/{id}``.
+        command: Instead of method and path: glob of an action's command; such actions end as errors.
+        times: How often it happens; None means always.
+        skip: How many matching requests pass first.
+        probability: Of happening to a matching request.
+        seed: Of the randomness behind the probability.
+        latency: Seconds before anything else happens.
+        hold: Seconds that the answer is held back after the effect.
+        status: Of the error; taken from ``code`` when it is 0.
+        code: Error code; with ``raw`` the answer is no JSON at all.
+        message: Of the error.
+        after: The request takes effect before the error is answered.
         drop: ``before`` or ``after`` the effect: the connection is cut without an answer.
-        truncated_page: half of a listing's entries are missing, unnoticed by ``meta``.
-        truncated_body: the body ends half-way, and so does the connection.
-        empty_listing: a listing has no entries and says so in ``meta``.
-        stale: answers of GETs are those of the first matching request.
-        raw: the error is an HTML page, as from a proxy.
+        truncated_page: Half of a listing's entries are missing, unnoticed by ``meta``.
+        truncated_body: The body ends half-way, and so does the connection.
+        empty_listing: A listing has no entries and says so in ``meta``.
+        stale: Answers of GETs are those of the first matching request.
+        raw: The error is an HTML page, as from a proxy.
     """
 
     id: int = 0
@@ -84,7 +84,7 @@ def read_rule(body: Any, identity: int) -> FaultRule:
     """A rule from JSON.
 
     Raises:
-        InvalidInput: a field is unknown or has a wrong type.
+        InvalidInput: A field is unknown or has a wrong type.
     """
     known = {field.name: str(field.type) for field in dataclasses.fields(FaultRule)}
     problems: dict[str, list[str]] = {}
@@ -125,7 +125,7 @@ class Faults:
         """Put a rule from JSON in force.
 
         Raises:
-            InvalidInput: it is not a rule.
+            InvalidInput: It is not a rule.
         """
         rule = read_rule(body, self._next_id)
         self._next_id += 1

@@ -21,7 +21,7 @@ class RateLimiter:
     """One bucket per project.
 
     Args:
-        limit: requests an hour; 0 switches the limit off and shows Hetzner's default as always unused.
+        limit: Requests an hour; 0 switches the limit off and shows Hetzner's default as always unused.
     """
 
     def __init__(self, limit: int) -> None:

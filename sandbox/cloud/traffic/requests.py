@@ -32,7 +32,7 @@ class RequestLog:
     """The latest requests, and counts of all of them.
 
     Args:
-        size: how many requests are kept; counts go on.
+        size: How many requests are kept; counts go on.
     """
 
     def __init__(self, size: int) -> None:

@@ -38,7 +38,7 @@ class Fields:
         """Raise what was found.
 
         Raises:
-            InvalidInput: something was.
+            InvalidInput: Something was.
         """
         if self.problems:
             raise InvalidInput(self.problems)

@@ -74,11 +74,11 @@ def parse_selector(text: str, field: str = "label_selector") -> Selector:
     """Read a label selector.
 
     Args:
-        text: for example ``env in (a,b),!draft``.
-        field: named in the error.
+        text: For example ``env in (a,b),!draft``.
+        field: Named in the error.
 
     Raises:
-        InvalidInput: the text is not a selector.
+        InvalidInput: The text is not a selector.
     """
     if not text.strip():
         return Selector(())

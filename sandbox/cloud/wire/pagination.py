@@ -88,7 +88,7 @@ def sort_entries(entries: list[T], sorts: Sequence[str], allowed: Collection[str
     """Entries in the order of ``sort`` parameters such as ``name`` or ``created:desc``; by id otherwise.
 
     Raises:
-        InvalidInput: a parameter names a field that can't be sorted by, or a direction that is none.
+        InvalidInput: A parameter names a field that can't be sorted by, or a direction that is none.
     """
     result = sorted(entries, key=lambda entry: entry.id)  # type: ignore[attr-defined]
     for sort in reversed(sorts):

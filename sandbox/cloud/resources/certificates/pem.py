@@ -61,7 +61,7 @@ def issue(domain_names: Sequence[str], now: float) -> tuple[str, str]:
     """A self-signed certificate for 90 days and its key, both PEM.
 
     Args:
-        domain_names: its names.
+        domain_names: Its names.
         now: Unix time of the beginning.
     """
     key = ec.generate_private_key(ec.SECP256R1())

@@ -26,7 +26,7 @@ def check_unused(cloud: Cloud, certificate: Certificate) -> None:
     """Refuse to remove a certificate that a load balancer uses, or that is being issued.
 
     Raises:
-        Locked: an action runs on it.
+        Locked: An action runs on it.
         ApiError: ``resource_in_use``; one uses it.
     """
     cloud.actions.check_free("certificate", certificate.id)

@@ -15,14 +15,14 @@ class Certificate(Record):
     """A certificate.
 
     Attributes:
-        type: uploaded or managed.
+        type: Uploaded or managed.
         certificate: PEM chain, None while it is not issued.
         private_key: PEM, never shown.
         fingerprint: SHA-256 in hexadecimal pairs, None while it is not issued.
         not_valid_before: Unix time, None while it is not issued.
-        not_valid_after: likewise.
-        issuance: pending, completed or failed; "" for uploaded ones.
-        error: code and message of a failed issuance.
+        not_valid_after: Likewise.
+        issuance: Pending, completed or failed; "" for uploaded ones.
+        error: Code and message of a failed issuance.
     """
 
     KIND: ClassVar[str] = "certificate"

@@ -90,9 +90,9 @@ def check_services(
     """Refuse services that the load balancer can't have.
 
     Raises:
-        ApiError: two of them want one port.
-        LimitExceeded: there are more of them, or of their certificates, than its type allows.
-        NotFound: a certificate is not there.
+        ApiError: Two of them want one port.
+        LimitExceeded: There are more of them, or of their certificates, than its type allows.
+        NotFound: A certificate is not there.
     """
     check_ports(services, status=status)
     kind = LOAD_BALANCER_TYPES.find(balancer.type)
@@ -109,7 +109,7 @@ def check_target_count(balancer: LoadBalancer, number: int) -> None:
     """Refuse more targets than the type allows.
 
     Raises:
-        LimitExceeded: there are more.
+        LimitExceeded: There are more.
     """
     if number > LOAD_BALANCER_TYPES.find(balancer.type).max_targets:
         raise LimitExceeded("number of targets exceeded", "load_balancer_targets_limit")

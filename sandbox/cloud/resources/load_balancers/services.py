@@ -19,8 +19,8 @@ def read_service(fields: Fields, present: Mapping[str, Any] | None = None) -> di
     """A service as the API shows it.
 
     Args:
-        fields: the request; what is wrong is collected there.
-        present: the service that is updated; its values stand for missing fields.
+        fields: The request; what is wrong is collected there.
+        present: The service that is updated; its values stand for missing fields.
     """
     old = present or {}
     protocol = fields.choice("protocol", PROTOCOLS, old.get("protocol", "tcp"), required=present is None)
@@ -131,8 +131,8 @@ def check_ports(services: Sequence[Mapping[str, Any]], *, status: int | None = N
     """Refuse two services on one port.
 
     Args:
-        services: all of a load balancer.
-        status: of the error where it differs from the usual 412.
+        services: All of a load balancer.
+        status: Of the error where it differs from the usual 412.
 
     Raises:
         ApiError: ``source_port_already_used``.
@@ -151,7 +151,7 @@ def find_service(services: Sequence[dict[str, Any]], listen_port: int) -> dict[s
 
     Raises:
         ApiError: ``not_found``.
-        InvalidInput: the port is none.
+        InvalidInput: The port is none.
     """
     if not listen_port:
         raise InvalidInput({"listen_port": ["Missing data for required field."]})

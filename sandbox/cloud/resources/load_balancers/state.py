@@ -22,16 +22,16 @@ class LoadBalancer(Holder):
     """A load balancer.
 
     Attributes:
-        type: name of its type.
-        location: name.
-        algorithm: round_robin or least_connections.
-        ipv4: public address.
-        ipv6: public address.
-        public_enabled: whether it answers on them.
-        dns_ptr: reverse names by address.
-        attachments: its place in a network, if any.
-        services: as the API shows them.
-        targets: as chosen, label selectors not resolved.
+        type: Name of its type.
+        location: Name.
+        algorithm: Either ``round_robin`` or ``least_connections``.
+        ipv4: Public address.
+        ipv6: Public address.
+        public_enabled: Whether it answers on them.
+        dns_ptr: Reverse names by address.
+        attachments: Its place in a network, if any.
+        services: As the API shows them.
+        targets: As chosen, label selectors not resolved.
     """
 
     KIND: ClassVar[str] = "load_balancer"

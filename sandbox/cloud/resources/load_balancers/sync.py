@@ -94,7 +94,7 @@ async def apply(cloud: Cloud, balancer: LoadBalancer) -> None:
     """Make the backend's load balancer equal the record; nothing is asked when it does already.
 
     Raises:
-        BackendError: it can't.
+        BackendError: It can't.
     """
     spec, key = load_balancer_spec(cloud, balancer), (balancer.KIND, balancer.id)
     async with cloud.exclusive(*key):

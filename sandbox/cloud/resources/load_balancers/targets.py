@@ -38,14 +38,14 @@ def check_target(call: Call, target: Target, balancer: LoadBalancer) -> None:
     """Refuse a target that can't get traffic, or is there already.
 
     Args:
-        call: the request.
-        target: the new one.
-        balancer: whose it shall be.
+        call: The request.
+        target: The new one.
+        balancer: Whose it shall be.
 
     Raises:
-        ApiError: with Hetzner's code for the reason.
-        InvalidInput: the label selector is none.
-        NotFound: there is no such server.
+        ApiError: With Hetzner's code for the reason.
+        InvalidInput: The label selector is none.
+        NotFound: There is no such server.
     """
     if any(target.same(other) for other in balancer.targets):
         raise ApiError("target_already_defined", "target already defined")

@@ -108,15 +108,15 @@ def choose_address(
     many; further subnets are tried from the back when that one is full.
 
     Args:
-        network: the whole range.
-        subnets: all of the network.
-        used: addresses that are taken.
-        zone: network zone of the member.
-        ip: the wanted address.
-        ip_range: the wanted subnet.
+        network: The whole range.
+        subnets: All of the network.
+        used: Addresses that are taken.
+        zone: Network zone of the member.
+        ip: The wanted address.
+        ip_range: The wanted subnet.
 
     Raises:
-        InvalidInput: the wanted address is not in the wanted subnet, or that is no subnet.
+        InvalidInput: The wanted address is not in the wanted subnet, or that is no subnet.
         ApiError: ``ip_not_available`` or ``no_subnet_available``.
     """
     suited = [IPv4Network(s.ip_range) for s in subnets if s.type != "vswitch" and s.network_zone == zone]

@@ -29,9 +29,9 @@ def open_network(call: Call, identity: int) -> Network:
     """A network that can take a new member now.
 
     Raises:
-        NotFound: there is none.
-        Conflict: it is being changed.
-        LimitExceeded: it is full.
+        NotFound: There is none.
+        Conflict: It is being changed.
+        LimitExceeded: It is full.
     """
     network = call.cloud.store.get(Network, call.project, identity)
     if call.cloud.actions.locked("network", network.id):
@@ -44,7 +44,7 @@ def check_compatible(networks: Sequence[Network]) -> None:
     """Refuse networks that one server can't be in at the same time.
 
     Raises:
-        ApiError: there are too many of them, or two overlap.
+        ApiError: There are too many of them, or two overlap.
     """
     if len(networks) > MAXIMUM_NETWORKS:
         raise ApiError(
@@ -66,7 +66,7 @@ def new_attachment(
 
     Raises:
         InvalidInput: ``ip`` and ``ip_range`` don't fit together.
-        ApiError: no address is free, or not the wanted one.
+        ApiError: No address is free, or not the wanted one.
     """
     used = UsedAddresses(call.cloud, network)
     address = choose_address(
@@ -79,7 +79,7 @@ def read_aliases(cloud: Cloud, fields: Fields, network: Network, own: Attachment
     """The field ``alias_ips``: free addresses in subnets of the network.
 
     Raises:
-        InvalidInput: one is no address, taken, or in no subnet.
+        InvalidInput: One is no address, taken, or in no subnet.
     """
     used, kept = UsedAddresses(cloud, network), own.alias_ips if own else []
     aliases = fields.texts("alias_ips")

@@ -67,7 +67,7 @@ def read_subnet(cloud: Cloud, fields: Fields, network: Network) -> Subnet:
     """A subnet that fits into a network.
 
     Raises:
-        InvalidInput: it does not.
+        InvalidInput: It does not.
         ApiError: ``vswitch_id_already_used``; another network is connected to it.
     """
     kind = fields.choice("type", {"cloud", "server", "vswitch"}, required=True)
@@ -92,7 +92,7 @@ def read_route(fields: Fields, network: Network) -> NetworkRoute:
     """A route that a network can have.
 
     Raises:
-        InvalidInput: it can't.
+        InvalidInput: It can't.
     """
     destination = fields.network("destination", required=True)
     gateway = fields.address("gateway", required=True)

@@ -17,10 +17,10 @@ class PrimaryIp(Record):
     """A public address that a server can have.
 
     Attributes:
-        type: ipv4 or ipv6.
-        ip: an address, or a /64 network.
-        dns_ptr: reverse names by address.
-        assignee: id of the server, or None.
+        type: Either ``ipv4`` or ``ipv6``.
+        ip: An address, or a /64 network.
+        dns_ptr: Reverse names by address.
+        assignee: Id of the server, or None.
     """
 
     KIND: ClassVar[str] = "primary_ip"
@@ -73,7 +73,7 @@ def new_primary_ip(
 
     Raises:
         ApiError: ``resource_unavailable``; no address is left.
-        LimitExceeded: the project has too many.
+        LimitExceeded: The project has too many.
     """
     cloud.check_limit("primary_ips", cloud.store.count(PrimaryIp, project))
     address = cloud.addresses.new_ipv4() if kind == "ipv4" else cloud.addresses.new_ipv6()

@@ -96,8 +96,8 @@ def open_network_of(call: Call, identity: int) -> Network:
     """The network of a present member; it must not be changed meanwhile.
 
     Raises:
-        NotFound: there is none.
-        Conflict: it is being changed.
+        NotFound: There is none.
+        Conflict: It is being changed.
     """
     network = call.cloud.store.get(Network, call.project, identity)
     call.cloud.actions.check_free("network", network.id)

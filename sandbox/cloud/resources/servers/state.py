@@ -34,18 +34,18 @@ class Server(Holder):
     """A server.
 
     Attributes:
-        status: as in the API.
-        server_type: name.
-        image: id, or None when unknown.
-        location: name.
-        public_keys: of the SSH keys chosen at creation, for the metadata service.
-        user_data: as given.
-        ipv4: id of its primary IP of that type, or None.
-        ipv6: likewise.
-        attachments: its places in networks.
-        placement_group: id, or None.
-        iso: id, or None.
-        disk: size of the disk in GB.
+        status: As in the API.
+        server_type: Name.
+        image: Id, or None when unknown.
+        location: Name.
+        public_keys: Of the SSH keys chosen at creation, for the metadata service.
+        user_data: As given.
+        ipv4: Id of its primary IP of that type, or None.
+        ipv6: Likewise.
+        attachments: Its places in networks.
+        placement_group: Id, or None.
+        iso: Id, or None.
+        disk: Size of the disk in GB.
     """
 
     KIND: ClassVar[str] = "server"
