@@ -36,11 +36,11 @@ class MachinesBackend:
     """Makes servers Linux machines of their own; see :class:`sandbox.cloud.backend.Backend`.
 
     Args:
-        site_id: six hexadecimal digits, in the name of everything that is made on the host.
-        state: folder on a plain disk; machines live in ``machines/`` below it.
-        public_range: addresses for servers and load balancers, without its first four.
-        image: what servers are made from.
-        run: runs programs of the host.
+        site_id: Six hexadecimal digits, in the name of everything that is made on the host.
+        state: Folder on a plain disk; machines live in ``machines/`` below it.
+        public_range: Addresses for servers and load balancers, without its first four.
+        image: What servers are made from.
+        run: Runs programs of the host.
     """
 
     name = "machines"
@@ -78,7 +78,7 @@ class MachinesBackend:
         A machine that can't be started is told as off, with its reason in the log: the others go on.
 
         Raises:
-            BackendError: router or networks can't be made.
+            BackendError: Router or networks can't be made.
         """
         self._events = events
         await self._fabric.ensure_router()
@@ -151,7 +151,7 @@ class MachinesBackend:
         A metadata socket that is still open serves in that one, too.
 
         Raises:
-            StillThere: something could not be removed.
+            StillThere: Something could not be removed.
         """
         await self._watcher.close()
         await asyncio.to_thread(cleanup.remove_all, self._names.site, self._state)
@@ -172,7 +172,7 @@ class MachinesBackend:
         """Make the disk of a machine.
 
         Raises:
-            DiskFull: no space left.
+            DiskFull: No space left.
         """
         async with self._lock(machine.id):
             await self._create(machine)
@@ -187,7 +187,7 @@ class MachinesBackend:
         """Start a machine; one that runs is left alone.
 
         Raises:
-            InotifyExhausted: the kernel's limit doesn't allow one more machine.
+            InotifyExhausted: The kernel's limit doesn't allow one more machine.
         """
         async with self._lock(server_id):
             known = self._known(server_id)

@@ -27,7 +27,7 @@ def instances_needed(machines: int) -> int:
     """Inotify instances that machines need, one of which is a control server.
 
     Args:
-        machines: how many.
+        machines: How many.
     """
     return machines * INSTANCES_OF_A_MACHINE + INSTANCES_OF_A_CONTROL_PLANE if machines else 0
 
@@ -43,7 +43,7 @@ def instances_free(wanted: int) -> int:
     Counting in /proc would miss those of containers, whose processes can't be seen but whose user is ours.
 
     Args:
-        wanted: no more than these are tried.
+        wanted: No more than these are tried.
     """
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     tried = max(0, min(wanted, descriptors - _SPARE_DESCRIPTORS))
@@ -65,8 +65,8 @@ def instances_inside(namespaces: Collection[int], proc: Path = Path("/proc")) ->
     """Inotify instances in use in some process namespaces.
 
     Args:
-        namespaces: their numbers, as in /proc/PID/ns/pid.
-        proc: where to look.
+        namespaces: Their numbers, as in /proc/PID/ns/pid.
+        proc: Where to look.
     """
     used = 0
     for process in proc.iterdir():
@@ -94,8 +94,8 @@ def remedy(allowed: int, needed: int) -> str:
     """The command that allows more.
 
     Args:
-        allowed: how many instances the host allows now.
-        needed: how many more than the present ones there have to be.
+        allowed: How many instances the host allows now.
+        needed: How many more than the present ones there have to be.
     """
     return f"sudo sysctl -w {SETTING}={max(1024, 2 * (allowed + needed))}"
 

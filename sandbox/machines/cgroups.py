@@ -26,10 +26,10 @@ class Mounted:
     """One cgroup hierarchy of the host.
 
     Attributes:
-        base: our own cgroup in it (version 2: its root) as a folder.
+        base: Our own cgroup in it (version 2: its root) as a folder.
         kind: ``cgroup`` or ``cgroup2``.
-        name: of its mount point, empty where that is /sys/fs/cgroup itself.
-        options: with which another mount of it is made.
+        name: Of its mount point, empty where that is /sys/fs/cgroup itself.
+        options: With which another mount of it is made.
     """
 
     base: Path
@@ -84,9 +84,9 @@ def limits(kind: str, name: str, cores: int, memory: float) -> dict[str, str]:
 
     Args:
         kind: ``cgroup`` or ``cgroup2``.
-        name: of the hierarchy, its controllers.
-        cores: of the server type.
-        memory: of the server type in GB.
+        name: Of the hierarchy, its controllers.
+        cores: Of the server type.
+        memory: Of the server type in GB.
     """
     quota, size = str(cores * PERIOD), str(int(memory * 2**30))
     if kind == "cgroup2":
@@ -106,9 +106,9 @@ def create(
     """Make a machine's cgroups with its limits, fenced off from the host's disks; what is there is kept.
 
     Args:
-        folder: the site's name in every hierarchy.
-        member: the machine's name in that.
-        host: the hierarchies.
+        folder: The site's name in every hierarchy.
+        member: The machine's name in that.
+        host: The hierarchies.
         cores: CPU time that it may use at most.
         memory: GB that it may use at most.
     """
@@ -128,7 +128,7 @@ def deciding_about_devices(host: Sequence[Mounted]) -> Mounted:
     """The hierarchy that decides which devices are opened: the controller's, else that of version 2.
 
     Raises:
-        OSError: the host has neither.
+        OSError: The host has neither.
     """
     for mounted in host:
         if mounted.kind == "cgroup" and "devices" in mounted.name.split(","):

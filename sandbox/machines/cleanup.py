@@ -21,14 +21,14 @@ def remove_all(site_id: str, state: Path) -> list[str]:
     """Remove every process, namespace, link, route, mount, cgroup and file of a site. Blocks.
 
     Args:
-        site_id: six hexadecimal digits.
-        state: the site's folder; only what this room keeps in it goes.
+        site_id: Six hexadecimal digits.
+        state: The site's folder; only what this room keeps in it goes.
 
     Returns:
         What was removed, in words; empty when nothing was there.
 
     Raises:
-        StillThere: with everything that could not be removed; the rest is gone.
+        StillThere: With everything that could not be removed; the rest is gone.
     """
     names, state = Names(site_id), state.resolve()
     removed: list[str] = []

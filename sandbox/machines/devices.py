@@ -33,7 +33,7 @@ def denied(drivers: str) -> list[str]:
     What is not denied stays allowed: else no container below could be given all, as privileged Pods are.
 
     Args:
-        drivers: text of /proc/devices; what is loaded later is denied at the next start of a machine.
+        drivers: Text of /proc/devices; what is loaded later is denied at the next start of a machine.
     """
     characters = drivers.partition("Block devices:")[0]
     majors = sorted(
@@ -69,11 +69,11 @@ def fence(site: Path, kind: str) -> None:
     """Let no process below a cgroup open the host's disks; one that is fenced stays so.
 
     Args:
-        site: the site's cgroup.
+        site: The site's cgroup.
         kind: ``cgroup`` or ``cgroup2``.
 
     Raises:
-        OSError: the kernel refuses it.
+        OSError: The kernel refuses it.
     """
     if kind == "cgroup":
         for line in denied(DRIVERS.read_text()):

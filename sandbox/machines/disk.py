@@ -40,14 +40,14 @@ def create(directory: Path, image: Image, hostname: str, identity: str) -> None:
     """Make the disk of a new machine; a whole one is kept, half of one is made anew.
 
     Args:
-        directory: the machine's folder.
-        image: what it starts from.
-        hostname: its first host name.
-        identity: text that belongs to this machine alone, for its machine id.
+        directory: The machine's folder.
+        image: What it starts from.
+        hostname: Its first host name.
+        identity: Text that belongs to this machine alone, for its machine id.
 
     Raises:
-        DiskFull: no space left.
-        BackendError: the folder can't be written.
+        DiskFull: No space left.
+        BackendError: The folder can't be written.
     """
     if (directory / "disk").exists():
         return
@@ -86,9 +86,9 @@ def copy(source: Path, target: Path, *, share: bool) -> None:
     """Copy a folder with owners, modes and times.
 
     Args:
-        source: the folder.
-        target: must not exist.
-        share: make hard links of what is never written again, and real copies of the databases (``*.db``);
+        source: The folder.
+        target: Must not exist.
+        share: Make hard links of what is never written again, and real copies of the databases (``*.db``);
             on another file system, where hard links are impossible, everything is copied.
     """
     for path, folders, files in os.walk(source):
@@ -125,7 +125,7 @@ def remove(folder: Path) -> None:
     """Remove a folder with all in it; one that is gone is fine.
 
     Raises:
-        BackendError: something in it can't be removed, or is mounted there and may be anybody's.
+        BackendError: Something in it can't be removed, or is mounted there and may be anybody's.
     """
     if mounted := mounts.below(folder.resolve()):
         raise BackendError(f"could not remove {folder}: something is mounted at {mounted[0]}")

@@ -25,9 +25,9 @@ class CommandFailed(BackendError):
     """A program that we ran ended with an error.
 
     Attributes:
-        command: its name and arguments.
-        status: exit status; negative for a signal.
-        output: the last lines that it printed.
+        command: Its name and arguments.
+        status: Exit status; negative for a signal.
+        output: The last lines that it printed.
     """
 
     def __init__(self, command: Sequence[str], status: int, output: str) -> None:
@@ -43,8 +43,8 @@ class NotPermitted(BackendError):
     """The kernel refused something that machines need.
 
     Attributes:
-        what: what was tried, in words.
-        reason: what the kernel said.
+        what: What was tried, in words.
+        reason: What the kernel said.
     """
 
     def __init__(self, what: str, error: OSError) -> None:
@@ -56,8 +56,8 @@ class AddressesInUse(BackendError):
     """The host already uses the range of public addresses.
 
     Attributes:
-        public_range: the range that we were given.
-        user: what has it, in the host's words.
+        public_range: The range that we were given.
+        user: What has it, in the host's words.
     """
 
     def __init__(self, public_range: IPv4Network, user: str) -> None:
@@ -72,7 +72,7 @@ class DiskFull(BackendError):
     """No space left where machines keep their disks.
 
     Attributes:
-        path: a folder on that file system.
+        path: A folder on that file system.
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,9 +84,9 @@ class InotifyExhausted(BackendError):
     """The kernel's limit doesn't allow one more machine.
 
     Attributes:
-        needed: how many inotify instances one more machine needs, with what others will still take.
-        free: how many of them our user can have now.
-        remedy: the command that allows more.
+        needed: How many inotify instances one more machine needs, with what others will still take.
+        free: How many of them our user can have now.
+        remedy: The command that allows more.
     """
 
     def __init__(self, needed: int, free: int, remedy: str) -> None:
@@ -101,7 +101,7 @@ class UnknownMachine(BackendError):
     """No machine of that id was created.
 
     Attributes:
-        server_id: the id.
+        server_id: The id.
     """
 
     def __init__(self, server_id: int) -> None:
@@ -113,8 +113,8 @@ class UnknownNetwork(BackendError):
     """A server shall be in a network that was never made.
 
     Attributes:
-        server_id: the server.
-        network_id: the network.
+        server_id: The server.
+        network_id: The network.
     """
 
     def __init__(self, server_id: int, network_id: int) -> None:
@@ -126,7 +126,7 @@ class StillThere(BackendError):
     """Something of ours could not be removed.
 
     Attributes:
-        what: each thing, in words.
+        what: Each thing, in words.
     """
 
     def __init__(self, what: Sequence[str]) -> None:

@@ -24,9 +24,9 @@ class Fabric:
     """Router, networks and the ends of machines in them.
 
     Args:
-        names: of the site.
-        public_range: the public addresses; the first four belong to the link with the host.
-        run: runs programs.
+        names: Of the site.
+        public_range: The public addresses; the first four belong to the link with the host.
+        run: Runs programs.
     """
 
     def __init__(self, names: Names, public_range: IPv4Network, run: Runner) -> None:
@@ -40,7 +40,7 @@ class Fabric:
         """Make the router and its link to the host; what is whole stays as it is.
 
         Raises:
-            AddressesInUse: the host uses the range of public addresses itself.
+            AddressesInUse: The host uses the range of public addresses itself.
         """
         link, router = self._names.host_link, self._names.router
         addresses = await self._show(None, "-4 addr show")
@@ -87,9 +87,9 @@ class Fabric:
         """Make a machine's namespace anew, with all its interfaces.
 
         Args:
-            machine: whose.
-            slots: its interface numbers by network.
-            networks: all networks.
+            machine: Whose.
+            slots: Its interface numbers by network.
+            networks: All networks.
         """
         name = self._names.server(machine.id)
         await self.delete_server(machine.id)
@@ -186,7 +186,7 @@ class Fabric:
         """A listening socket at 169.254.169.254:80 in the router; blocks for a moment.
 
         Raises:
-            BackendError: another sandbox of this site listens there, or the router is not made yet.
+            BackendError: Another sandbox of this site listens there, or the router is not made yet.
         """
 
         def listen() -> socket.socket:

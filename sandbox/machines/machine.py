@@ -26,9 +26,9 @@ class Machine:
     """What is known of a machine.
 
     Attributes:
-        directory: its folder.
-        spec: what the cloud wants of it.
-        slots: interface numbers (0 is ens10) by network, kept as long as it is plugged.
+        directory: Its folder.
+        spec: What the cloud wants of it.
+        slots: Interface numbers (0 is ens10) by network, kept as long as it is plugged.
     """
 
     directory: Path
@@ -87,7 +87,7 @@ def create(directory: Path, spec: MachineSpec, image: disk.Image, site: str) -> 
     """Make a machine's folder with its disk and record. Blocks.
 
     Raises:
-        BackendError: the disk is full or can't be written.
+        BackendError: The disk is full or can't be written.
     """
     known = load(directory)
     slots = known.slots if known else {}
@@ -139,7 +139,7 @@ def spawn(machine: Machine, instructions: Path) -> int:
         Its process id; the caller collects its exit status.
 
     Raises:
-        BackendError: the machine's root could not be built.
+        BackendError: The machine's root could not be built.
     """
     console = machine.directory / "console.log"
     readable, writable = os.pipe()
@@ -190,13 +190,13 @@ def clear(server_id: int, directory: Path, names: Names, host: Sequence[cgroups.
     """Kill what is left in a machine's cgroups and remove them. Blocks.
 
     Args:
-        server_id: the machine's.
-        directory: its folder, which may be gone.
-        names: of the site.
-        host: the hierarchies, with our place in them; the machine may have been started from another one.
+        server_id: The machine's.
+        directory: Its folder, which may be gone.
+        names: Of the site.
+        host: The hierarchies, with our place in them; the machine may have been started from another one.
 
     Raises:
-        StillThere: a process survives, for it hangs in the kernel.
+        StillThere: A process survives, for it hangs in the kernel.
     """
     member = f"srv-{server_id}"
     wanted = {m.base / names.cgroup / name for m in host for name in (member, f"{member}.keeper")}

@@ -23,7 +23,7 @@ def leave_the_hosts() -> str:
         What absolute paths must begin with from now on to mean the same as before; empty outside of a chroot.
 
     Raises:
-        OSError: not permitted.
+        OSError: Not permitted.
     """
     try:
         libc.mount("none", Path("/"), flags=_PRIVATE)
@@ -49,8 +49,8 @@ def below(folder: Path, mounts: str | None = None) -> list[Path]:
     Removing files must stop there: what is mounted may be anybody's.
 
     Args:
-        folder: a real path, without symbolic links.
-        mounts: text of /proc/self/mountinfo, if other than the present one.
+        folder: A real path, without symbolic links.
+        mounts: Text of /proc/self/mountinfo, if other than the present one.
     """
     lines = (MOUNTS.read_text() if mounts is None else mounts).splitlines()
     points = [re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split()[4]) for line in lines]

@@ -17,7 +17,7 @@ class Names:
     """The names of one site.
 
     Attributes:
-        site: the site's id, six hexadecimal digits.
+        site: The site's id, six hexadecimal digits.
     """
 
     site: str

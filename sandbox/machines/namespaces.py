@@ -49,11 +49,11 @@ def create(name: str, kept: int | None = None) -> None:
     """Make a namespace; one of that name is left as it is.
 
     Args:
-        name: its name.
-        kept: file descriptor of a namespace without a name, to be given the name instead of a new one.
+        name: Its name.
+        kept: File descriptor of a namespace without a name, to be given the name instead of a new one.
 
     Raises:
-        OSError: not permitted or not possible here.
+        OSError: Not permitted or not possible here.
     """
     if exists(name):
         return
@@ -109,7 +109,7 @@ def inside(name: str, work: Callable[[], T]) -> T:
     """Run something short in a thread of its own that has entered a namespace. Blocks.
 
     Raises:
-        OSError: the namespace is gone, or what ``work`` raises.
+        OSError: The namespace is gone, or what ``work`` raises.
     """
 
     def entered() -> T:

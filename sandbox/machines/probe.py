@@ -17,7 +17,7 @@ def available(state: Path) -> str | None:
     """Why machines can't run here, in words for a person; None when they can.
 
     Args:
-        state: an existing folder on the disk that would hold the machines.
+        state: An existing folder on the disk that would hold the machines.
     """
     if sys.platform != "linux" or os.uname().machine not in ARCHITECTURES:
         return f"machines need Linux on {' or '.join(ARCHITECTURES)}"

@@ -16,9 +16,9 @@ class Identity:
     """One process, distinguished from later ones with the same number.
 
     Attributes:
-        pid: its number.
-        start_time: in clock ticks since the host's boot.
-        boot_id: of the host's boot.
+        pid: Its number.
+        start_time: In clock ticks since the host's boot.
+        boot_id: Of the host's boot.
     """
 
     pid: int

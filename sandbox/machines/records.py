@@ -24,10 +24,10 @@ class Hierarchy:
     """One cgroup hierarchy as a machine uses it.
 
     Attributes:
-        directory: the machine's cgroup as a folder of the host.
+        directory: The machine's cgroup as a folder of the host.
         kind: ``cgroup`` or ``cgroup2``.
-        name: where the machine mounts it below /sys/fs/cgroup; empty for that folder itself.
-        options: of the mount.
+        name: Where the machine mounts it below /sys/fs/cgroup; empty for that folder itself.
+        options: Of the mount.
     """
 
     directory: str
@@ -41,15 +41,15 @@ class Boot:
     """Everything that a machine's start program must know.
 
     Attributes:
-        name: first host name.
-        serial: the server's id as text, what DMI would say.
-        directory: the machine's folder; its ``disk`` has upper, work, root and data.
-        lower: the image's root, read-only.
-        namespace: path of the network namespace.
-        keeper_cgroup: folder whose member the start program becomes.
-        hierarchies: the machine's cgroups.
-        volumes: folders of the guest that lie on the plain disk, without leading slash.
-        init: the guest's first program.
+        name: First host name.
+        serial: The server's id as text, what DMI would say.
+        directory: The machine's folder; its ``disk`` has upper, work, root and data.
+        lower: The image's root, read-only.
+        namespace: Path of the network namespace.
+        keeper_cgroup: Folder whose member the start program becomes.
+        hierarchies: The machine's cgroups.
+        volumes: Folders of the guest that lie on the plain disk, without leading slash.
+        init: The guest's first program.
     """
 
     name: str
@@ -68,8 +68,8 @@ class Run:
     """The processes of a machine that was started.
 
     Attributes:
-        keeper: the start program.
-        init: the guest's first process; None until its root is built.
+        keeper: The start program.
+        init: The guest's first process; None until its root is built.
     """
 
     keeper: Identity

@@ -20,12 +20,12 @@ def run_blocking(command: Sequence[str], text: str = "") -> str:
     """Run a program and return its standard output.
 
     Args:
-        command: program and arguments.
-        text: for its standard input.
+        command: Program and arguments.
+        text: For its standard input.
 
     Raises:
-        CommandFailed: it ended with an error or took longer than 30 seconds.
-        Unavailable: it is not installed.
+        CommandFailed: It ended with an error or took longer than 30 seconds.
+        Unavailable: It is not installed.
     """
     try:
         done = subprocess.run(
@@ -51,8 +51,8 @@ def ip(namespace: str | None, *arguments: str) -> list[str]:
     Not ``ip -n``: that makes a mount namespace, too, which it can't in a chroot whose root is no mount.
 
     Args:
-        namespace: its name; None: the host's.
-        arguments: for ip.
+        namespace: Its name; None: the host's.
+        arguments: For ip.
     """
     inside = [] if namespace is None else ["nsenter", f"--net={NAMESPACES / namespace}"]
     return [*inside, "ip", *arguments]

@@ -159,8 +159,8 @@ def neighbour_lines(before: Iterable[str], interface: PrivateInterface) -> list[
     """In a network: a member's address and its alias addresses lead to it at once, without its doing.
 
     Args:
-        before: alias addresses that it had.
-        interface: what it has now.
+        before: Alias addresses that it had.
+        interface: What it has now.
     """
     gone = sorted(set(before) - set(interface.alias_ips))
     return [f"neigh del {ip} dev br0" for ip in gone] + [
@@ -178,10 +178,10 @@ def private_end_lines(device: str, ip: str, network: NetworkSpec, *, metadata: b
     """In a member: its private interface.
 
     Args:
-        device: ens10 and so on.
-        ip: its address.
-        network: where it is plugged in.
-        metadata: whether the metadata service is reached this way, for want of a public interface.
+        device: Like ``ens10``.
+        ip: Its address.
+        network: Where it is plugged in.
+        metadata: Whether the metadata service is reached this way, for want of a public interface.
     """
     gateway = network_gateway(network.ip_range)
     lines = [
@@ -219,9 +219,9 @@ def network_changes(
     """What turns a network's kernel routes and gateway address into the wanted ones.
 
     Args:
-        network: what is wanted.
-        addresses: what ``ip -json addr show dev br0`` says.
-        routes: what ``ip -json -4 route show`` says.
+        network: What is wanted.
+        addresses: What ``ip -json addr show dev br0`` says.
+        routes: What ``ip -json -4 route show`` says.
     """
     gateway = network_gateway(network.ip_range)
     present = {a["local"] for link in addresses for a in link["addr_info"] if a["family"] == "inet"}
@@ -265,10 +265,10 @@ def range_in_use(
     """Who on the host uses the range of public addresses, or None.
 
     Args:
-        public_range: the range.
-        own_link: our interface, which may use it.
-        addresses: what ``ip -json -4 addr show`` says.
-        routes: what ``ip -json -4 route show table all`` says.
+        public_range: The range.
+        own_link: Our interface, which may use it.
+        addresses: What ``ip -json -4 addr show`` says.
+        routes: What ``ip -json -4 route show table all`` says.
     """
     for link in addresses:
         for address in link["addr_info"]:

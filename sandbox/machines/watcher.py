@@ -13,7 +13,7 @@ class Watcher:
     """Calls back when a watched process ends.
 
     Args:
-        ended: given the server id and the process that ended.
+        ended: Given the server id and the process that ended.
     """
 
     def __init__(self, ended: Callable[[int, processes.Identity], Awaitable[None]]) -> None:

@@ -26,9 +26,9 @@ class Attachment:
     """How a load balancer is connected.
 
     Attributes:
-        ipv4: its public address; None when the public interface is disabled.
-        ipv6: likewise.
-        private: network id and address of each private interface.
+        ipv4: Its public address; None when the public interface is disabled.
+        ipv6: Likewise.
+        private: Network id and address of each private interface.
     """
 
     ipv4: str | None
@@ -46,11 +46,11 @@ class LoadBalancers:
     """Makes load balancers real.
 
     Args:
-        names: of the site.
-        folder: each load balancer has a folder of its own in it.
-        fabric: connects them.
-        networks: all private networks, by id.
-        clock: seconds that never go back.
+        names: Of the site.
+        folder: Each load balancer has a folder of its own in it.
+        fabric: Connects them.
+        networks: All private networks, by id.
+        clock: Seconds that never go back.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LoadBalancers:
         """Create a load balancer or change it; connections that can stay do.
 
         Raises:
-            BackendError: haproxy refuses the configuration; the former one stays in force.
+            BackendError: Haproxy refuses the configuration; the former one stays in force.
         """
         async with self._locks.setdefault(spec.id, asyncio.Lock()):
             await self._connect(spec)

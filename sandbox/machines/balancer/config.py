@@ -18,10 +18,10 @@ class Places:
     """Where one haproxy has its files, as it is to find them.
 
     Attributes:
-        stats: socket for statistics and orders to the worker.
-        state: file with the servers' health, from before a reload.
-        certificates: folder of the certificates.
-        ipv6: whether the kernel has IPv6.
+        stats: Socket for statistics and orders to the worker.
+        state: File with the servers' health, from before a reload.
+        certificates: Folder of the certificates.
+        ipv6: Whether the kernel has IPv6.
     """
 
     stats: str
@@ -40,9 +40,9 @@ def render(spec: LoadBalancerSpec, places: Places, connections: int) -> str:
     """The configuration file.
 
     Args:
-        spec: the load balancer.
-        places: its files.
-        connections: how many at the same time the process can hold.
+        spec: The load balancer.
+        places: Its files.
+        connections: How many at the same time the process can hold.
     """
     lines = [*_general(places, min(spec.max_connections, connections))]
     for service in spec.services:

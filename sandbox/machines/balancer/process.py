@@ -24,7 +24,7 @@ def check(configuration: Path) -> None:
     """Ask haproxy whether it would take a configuration. Blocks.
 
     Raises:
-        BackendError: it would not; with its reason.
+        BackendError: It would not; with its reason.
     """
     try:
         run_blocking(["haproxy", "-c", "-f", str(configuration)])
@@ -36,13 +36,13 @@ def start(namespace: str, configuration: Path, master: Path, log: Path) -> proce
     """Start haproxy in a namespace and a session of its own, and wait until it serves. Blocks.
 
     Args:
-        namespace: its network namespace.
-        configuration: checked before.
-        master: its master socket, to be made.
-        log: gets what it prints.
+        namespace: Its network namespace.
+        configuration: Checked before.
+        master: Its master socket, to be made.
+        log: Gets what it prints.
 
     Raises:
-        BackendError: it ended or does not answer.
+        BackendError: It ended or does not answer.
     """
     master.unlink(missing_ok=True)
     program = shutil.which("nsenter") or "/usr/bin/nsenter"
@@ -70,7 +70,7 @@ def reload(process: processes.Identity, master: Path, log: Path) -> None:
     """Let haproxy take its configuration anew; connections go on with the old worker. Blocks.
 
     Raises:
-        BackendError: it ended or does not answer.
+        BackendError: It ended or does not answer.
     """
     before = _reloads(master)
     processes.send(process, signal.SIGUSR2)
@@ -89,7 +89,7 @@ def ask(path: Path, order: str) -> str:
     """One order over a socket of haproxy, and its answer. Blocks for a second at most.
 
     Raises:
-        OSError: nobody answers.
+        OSError: Nobody answers.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER)

@@ -131,7 +131,7 @@ def build(boot: Boot) -> None:
     """Mount the root and make it the calling process's own; needs mount and UTS namespaces of its own.
 
     Raises:
-        OSError: a step failed; its file name tells which.
+        OSError: A step failed; its file name tells which.
     """
     os.umask(0o022)
     lower = str(Path(boot.lower).resolve())
