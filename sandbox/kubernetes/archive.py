@@ -20,10 +20,10 @@ class ContainerImage:
     """What goes into an image.
 
     Attributes:
-        name: full reference, such as ``docker.io/library/alpine:3``.
-        files: absolute path in the image to the file on this machine; all get mode 755.
-        entrypoint: program and arguments.
-        user: numeric ``uid:gid`` to run as; root when empty.
+        name: Full reference, such as ``docker.io/library/alpine:3``.
+        files: Absolute path in the image to the file on this machine; all get mode 755.
+        entrypoint: Program and arguments.
+        user: Numeric ``uid:gid`` to run as; root when empty.
     """
 
     name: str

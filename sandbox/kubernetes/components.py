@@ -28,15 +28,15 @@ class Component:
     """One folder below ``modules`` and the programs that come out of it.
 
     Attributes:
-        name: the folder's name.
-        pin: the module whose version in go.mod is the component's version; empty where the source is ours.
+        name: The folder's name.
+        pin: The module whose version in go.mod is the component's version; empty where the source is ours.
         packages: Go packages to build; empty for C.
-        programs: names of the files that the build leaves.
-        links: further names of the first program.
+        programs: Names of the files that the build leaves.
+        links: Further names of the first program.
         tags: Go build tags.
-        cgo: whether C code is linked in (always statically).
-        stamps: variables that get the version linked in, as ``path.variable=template``.
-        plugins: the programs are CNI plugins and live in a folder of their own.
+        cgo: Whether C code is linked in (always statically).
+        stamps: Variables that get the version linked in, as ``path.variable=template``.
+        plugins: The programs are CNI plugins and live in a folder of their own.
     """
 
     name: str
@@ -77,14 +77,14 @@ def pinned_version(go_mod: str, module: str) -> str:
     """The version of a module that a go.mod requires.
 
     Args:
-        go_mod: text of the file.
-        module: module path, such as ``k8s.io/kubernetes``.
+        go_mod: Text of the file.
+        module: Module path, such as ``k8s.io/kubernetes``.
 
     Returns:
         The version without the leading v.
 
     Raises:
-        ToolchainError: the file does not require that module.
+        ToolchainError: The file does not require that module.
     """
     found = re.search(rf"^\s*(?:require\s+)?{re.escape(module)} v(\S+)", go_mod, re.MULTILINE)
     if found is None:
@@ -156,9 +156,9 @@ def build_command(component: Component, compiler: str, output: Path) -> tuple[st
     """The command that builds a component, to be run in its source folder.
 
     Args:
-        component: what to build.
-        compiler: path of go.
-        output: existing folder for the programs.
+        component: What to build.
+        compiler: Path of go.
+        output: Existing folder for the programs.
     """
     if not component.packages:
         return ("gcc", "-Os", "-static", "-s", "-o", str(output / component.programs[0]), "pause.c")

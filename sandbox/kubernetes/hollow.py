@@ -34,10 +34,10 @@ class HollowNode:
     """What a node is registered with.
 
     Attributes:
-        name: of the node and, as on real servers, of the cloud's server.
-        node_ip: what ``--node-ip`` would say; empty for none.
-        cores: processors.
-        memory_mib: memory in MiB.
+        name: Of the node and, as on real servers, of the cloud's server.
+        node_ip: What ``--node-ip`` would say; empty for none.
+        cores: Processors.
+        memory_mib: Memory in MiB.
     """
 
     name: str
@@ -106,8 +106,8 @@ def conditions(now: datetime, since: datetime) -> list[dict[str, str]]:
     """The conditions of a node in good health.
 
     Args:
-        now: time of this heartbeat.
-        since: when they last changed.
+        now: Time of this heartbeat.
+        since: When they last changed.
     """
     healthy = [
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -151,9 +151,9 @@ class HollowNodes:
         """Nothing happens before entry.
 
         Args:
-            url: of the API server.
-            certificates: a control plane's folder ``tls``; its administrator impersonates the nodes.
-            heartbeat: seconds between heartbeats.
+            url: Of the API server.
+            certificates: A control plane's folder ``tls``; its administrator impersonates the nodes.
+            heartbeat: Seconds between heartbeats.
         """
         self._url = url
         self._heartbeat = heartbeat
@@ -184,7 +184,7 @@ class HollowNodes:
         """Register a node, or take up its heartbeat again; returns when it is Ready.
 
         Raises:
-            aiohttp.ClientError: the API server refuses or can't be reached.
+            aiohttp.ClientError: The API server refuses or can't be reached.
         """
         if node.name in self._tasks:
             return

@@ -66,8 +66,8 @@ class MachineImage:
     """What a new machine starts from; both folders must not be written to.
 
     Attributes:
-        rootfs: root file system, to be used as the lower layer of an overlay.
-        container_store: a /var/lib/containerd that holds the images every node needs; copy it by hard links,
+        rootfs: Root file system, to be used as the lower layer of an overlay.
+        container_store: A /var/lib/containerd that holds the images every node needs; copy it by hard links,
             but its ``*.db`` files by content.
     """
 
@@ -95,15 +95,15 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
     """The machine image, built where it is missing.
 
     Args:
-        cache: folder that clones share; the image goes into ``image`` below it.
-        programs: the toolchain that goes into the image.
-        progress: called with a line for everything that takes over two seconds.
+        cache: Folder that clones share; the image goes into ``image`` below it.
+        programs: The toolchain that goes into the image.
+        progress: Called with a line for everything that takes over two seconds.
 
     Raises:
-        ImageError: we are not root.
-        CommandMissingError: mmdebstrap is missing.
-        CommandError: a step of the build failed.
-        CacheError: the disk is full, or the cache is not ours to write.
+        ImageError: We are not root.
+        CommandMissingError: Mmdebstrap is missing.
+        CommandError: A step of the build failed.
+        CacheError: The disk is full, or the cache is not ours to write.
     """
     folders = _folders(cache, programs)
     if not _complete(folders):

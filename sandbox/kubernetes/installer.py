@@ -38,7 +38,7 @@ def install_script(base_url: str) -> str:
     """The installer for machines that reach us at a URL.
 
     Args:
-        base_url: what ``/k3s`` below it gives the program, such as ``http://169.254.169.254/k3s``.
+        base_url: What ``/k3s`` below it gives the program, such as ``http://169.254.169.254/k3s``.
     """
     return (PACKAGE / "install.sh").read_text().replace("@BASE_URL@", base_url)
 
@@ -47,10 +47,10 @@ def routes(k3s_binary: Path | None = None) -> list[web.RouteDef]:
     """Routes for the installer and the program.
 
     Args:
-        k3s_binary: a genuine k3s to be served instead of the stand-in.
+        k3s_binary: A genuine k3s to be served instead of the stand-in.
 
     Raises:
-        InstallerError: that file can't be read.
+        InstallerError: That file can't be read.
     """
     if k3s_binary is not None and not k3s_binary.is_file():
         raise InstallerError(f"the k3s program {k3s_binary} is not a file")

@@ -23,11 +23,11 @@ def require(program: str, package: str) -> str:
     """The path of a program that the host must have.
 
     Args:
-        program: its name.
-        package: the Debian package to name when it is missing.
+        program: Its name.
+        package: The Debian package to name when it is missing.
 
     Raises:
-        CommandMissingError: it is not on PATH.
+        CommandMissingError: It is not on PATH.
     """
     path = shutil.which(program)
     if path is None:
@@ -47,15 +47,15 @@ def run(
     """Run a program and return what it printed (both streams).
 
     Args:
-        what: what it does, for progress and errors.
-        command: program and arguments; no shell.
-        progress: called every five seconds with the time taken and the last line printed.
-        cwd: working directory.
-        environment: whole environment; ours when None.
-        timeout: seconds after which it is killed and counts as failed.
+        what: What it does, for progress and errors.
+        command: Program and arguments; no shell.
+        progress: Called every five seconds with the time taken and the last line printed.
+        cwd: Working directory.
+        environment: Whole environment; ours when None.
+        timeout: Seconds after which it is killed and counts as failed.
 
     Raises:
-        CommandError: it ended with another status than 0.
+        CommandError: It ended with another status than 0.
     """
     lines: list[str] = []
     started = time.monotonic()

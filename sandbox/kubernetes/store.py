@@ -63,13 +63,13 @@ def build_store(target: Path, toolchain: Toolchain, progress: Progress) -> None:
     """Make the store.
 
     Args:
-        target: folder that does not exist.
-        toolchain: has containerd and the programs of the images.
-        progress: told what happens.
+        target: Folder that does not exist.
+        toolchain: Has containerd and the programs of the images.
+        progress: Told what happens.
 
     Raises:
-        ImageError: containerd does not start.
-        CommandError: an import failed.
+        ImageError: Containerd does not start.
+        CommandError: An import failed.
     """
     progress("machine image: container store")
     # A socket's path must be short, so the state is not kept beside the store.

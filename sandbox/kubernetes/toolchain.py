@@ -27,7 +27,7 @@ class Toolchain:
     """The built programs.
 
     Attributes:
-        directory: folder in the cache.
+        directory: Folder in the cache.
     """
 
     directory: Path
@@ -73,15 +73,15 @@ def ensure(cache: Path, progress: Progress, components: Sequence[Component] = CO
     """The toolchain, built where it is missing.
 
     Args:
-        cache: folder that clones share; the toolchain goes into ``toolchain`` below it.
-        progress: called with a line for everything that takes over two seconds.
-        components: what it consists of.
+        cache: Folder that clones share; the toolchain goes into ``toolchain`` below it.
+        progress: Called with a line for everything that takes over two seconds.
+        components: What it consists of.
 
     Raises:
-        GoMissingError: there is no Go compiler and none can be installed.
-        CommandMissingError: gcc is missing.
-        CommandError: a build failed.
-        CacheError: the disk is full, or the cache is not ours to write.
+        GoMissingError: There is no Go compiler and none can be installed.
+        CommandMissingError: Gcc is missing.
+        CommandError: A build failed.
+        CacheError: The disk is full, or the cache is not ours to write.
     """
     found = find(cache, components)
     if found:
@@ -113,9 +113,9 @@ def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
     """Hold a lock file, so that two clones don't do the same work; the kernel frees it when we die.
 
     Args:
-        path: the lock file.
-        what: what is locked, for the one who waits.
-        progress: told once when another process has the lock.
+        path: The lock file.
+        what: What is locked, for the one who waits.
+        progress: Told once when another process has the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:

@@ -40,12 +40,12 @@ class ApiClient:
 
         Args:
             method: HTTP method.
-            path: from the root, with query.
-            body: sent as JSON unless None.
-            content_type: of the body.
+            path: From the root, with query.
+            body: Sent as JSON unless None.
+            content_type: Of the body.
 
         Raises:
-            ApiError: an error status, or no answer.
+            ApiError: An error status, or no answer.
         """
         status, content = self._send(method, path, body, content_type, TIMEOUT_SECONDS)
         if status >= 400:

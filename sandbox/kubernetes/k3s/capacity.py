@@ -16,8 +16,8 @@ class Capacity:
     """What a machine has.
 
     Attributes:
-        memory: bytes; None when not limited.
-        millicores: thousandths of a processor; None when not limited.
+        memory: Bytes; None when not limited.
+        millicores: Thousandths of a processor; None when not limited.
     """
 
     memory: int | None
@@ -52,8 +52,8 @@ def host_capacity(cores: int, meminfo: str) -> Capacity:
     """What the kubelet believes that the machine has.
 
     Args:
-        cores: processors of the host.
-        meminfo: text of /proc/meminfo.
+        cores: Processors of the host.
+        meminfo: Text of /proc/meminfo.
     """
     total = next(line for line in meminfo.splitlines() if line.startswith("MemTotal:"))
     return Capacity(int(total.split()[1]) * 1024, cores * 1000)

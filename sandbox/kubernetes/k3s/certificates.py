@@ -26,8 +26,8 @@ class CertificateError(Exception):
     """Openssl refused.
 
     Attributes:
-        what: the certificate or request.
-        reason: what openssl printed.
+        what: The certificate or request.
+        reason: What openssl printed.
     """
 
     def __init__(self, what: str, reason: str) -> None:
@@ -41,11 +41,11 @@ class Certificate:
     """What a certificate says.
 
     Attributes:
-        name: file name without suffix.
-        common_name: the user name, for Kubernetes.
-        organization: the group, for Kubernetes; empty for none.
-        server: names and addresses for which it serves; none for a mere client.
-        client: whether it identifies a client.
+        name: File name without suffix.
+        common_name: The user name, for Kubernetes.
+        organization: The group, for Kubernetes; empty for none.
+        server: Names and addresses for which it serves; none for a mere client.
+        client: Whether it identifies a client.
     """
 
     name: str
@@ -90,9 +90,9 @@ def new_request(common_name: str, organization: str, key: Path) -> str:
     """A certificate request; its private key is made when the file is not there yet.
 
     Args:
-        common_name: user name.
-        organization: group.
-        key: the private key's file.
+        common_name: User name.
+        organization: Group.
+        key: The private key's file.
     """
     if not key.exists():
         write_secret(key, _openssl(common_name, *_NEW_KEY))
@@ -103,7 +103,7 @@ def request_subject(request: str) -> str:
     """The subject of a request whose signature holds, as RFC 2253 text such as ``CN=a,O=b``.
 
     Raises:
-        CertificateError: it is no request, or its signature is wrong.
+        CertificateError: It is no request, or its signature is wrong.
     """
     text = _openssl("request", "req", "-noout", "-verify", "-subject", "-nameopt", "RFC2253", stdin=request)
     # OpenSSL 3.5 says in the same text that the signature holds. Line ends in a subject are escaped.
@@ -129,8 +129,8 @@ class Authority:
     """A certificate authority whose files are in one folder.
 
     Attributes:
-        folder: where certificates and keys go.
-        name: file name of its own certificate, without suffix.
+        folder: Where certificates and keys go.
+        name: File name of its own certificate, without suffix.
     """
 
     folder: Path
@@ -180,12 +180,12 @@ class Authority:
         """Sign a request.
 
         Args:
-            request: its PEM text; the caller has checked its subject.
-            server: names and addresses for which the certificate shall serve.
-            client: whether it shall identify a client.
+            request: Its PEM text; the caller has checked its subject.
+            server: Names and addresses for which the certificate shall serve.
+            client: Whether it shall identify a client.
 
         Raises:
-            CertificateError: openssl refused.
+            CertificateError: Openssl refused.
         """
         return _openssl(
             "request", "req", "-x509", "-in", "/dev/stdin", "-CA", str(self.certificate),

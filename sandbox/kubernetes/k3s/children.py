@@ -28,9 +28,9 @@ class Children:
         """Nothing happens before the first start.
 
         Args:
-            programs: folder of the toolchain's programs.
-            logs: folder for log files; made if need be.
-            own_session: keep terminal signals from the children. A service needs it not.
+            programs: Folder of the toolchain's programs.
+            logs: Folder for log files; made if need be.
+            own_session: Keep terminal signals from the children. A service needs it not.
         """
         self._programs = programs
         self._logs = logs
@@ -41,7 +41,7 @@ class Children:
         """Start a component.
 
         Args:
-            command: its program's name, and arguments.
+            command: Its program's name, and arguments.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         with self.log(command[0]).open("wb") as log:
@@ -73,7 +73,7 @@ class Children:
         """Raise when a component has ended.
 
         Raises:
-            ChildEndedError: it has.
+            ChildEndedError: It has.
         """
         if name := self.ended():
             raise ChildEndedError(name, self._processes[name].returncode, self.tail(name))

@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the command.
 
     Args:
-        argv: the name by which we were called, and arguments.
+        argv: The name by which we were called, and arguments.
 
     Returns:
         The exit status.
@@ -114,7 +114,7 @@ def read_flags(command: str, words: Sequence[str], variables: Mapping[str, str])
     """Flags from command line, environment and configuration file.
 
     Raises:
-        UsageError: one of them is wrong.
+        UsageError: One of them is wrong.
     """
     first = parse(command, words, variables=variables)
     file = Path(str(first.values.get("config") or configfile.CONFIG_FILE))

@@ -20,7 +20,7 @@ def load(path: Path) -> dict[str, Value]:
     """Read a configuration file and the ``*.yaml`` in the folder ``<path>.d``, in the order of their names.
 
     Raises:
-        UsageError: a file is not understood; the text names file and line.
+        UsageError: A file is not understood; the text names file and line.
     """
     files = [path, *sorted(path.with_name(path.name + ".d").glob("*.yaml"))]
     result: dict[str, Value] = {}
@@ -55,7 +55,7 @@ def parse(text: str) -> dict[str, Value]:
     """Read one file's text. Texts stay as they are written, so that a mode may begin with 0.
 
     Raises:
-        UsageError: it is no YAML, or more than flags with their values; the text names the line.
+        UsageError: It is no YAML, or more than flags with their values; the text names the line.
     """
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)

@@ -32,15 +32,15 @@ class ControlPlane:
     """What the command lines are made of.
 
     Attributes:
-        data: folder for etcd's data and kubeconfigs.
-        pki: the certificates.
-        bind_address: where the API server listens.
-        advertise_address: where Pods find it, behind the service ``kubernetes``.
-        cluster_cidr: addresses of Pods.
-        service_cidr: addresses of Services.
-        ports: where the components listen.
-        encryption: configuration of how Secrets are encrypted at rest; None: they are not.
-        extra: flags of the user by component; they win.
+        data: Folder for etcd's data and kubeconfigs.
+        pki: The certificates.
+        bind_address: Where the API server listens.
+        advertise_address: Where Pods find it, behind the service ``kubernetes``.
+        cluster_cidr: Addresses of Pods.
+        service_cidr: Addresses of Services.
+        ports: Where the components listen.
+        encryption: Configuration of how Secrets are encrypted at rest; None: they are not.
+        extra: Flags of the user by component; they win.
     """
 
     data: Path

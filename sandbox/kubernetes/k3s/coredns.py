@@ -14,8 +14,8 @@ def objects(address: str, domain: str) -> list[tuple[str, dict[str, Any]]]:
     """Path and content of each object, in the order of creation.
 
     Args:
-        address: of the Service; the address that kubelets give to Pods.
-        domain: of the cluster.
+        address: Of the Service; the address that kubelets give to Pods.
+        domain: Of the cluster.
     """
     text = resources.files(__package__).joinpath("coredns.yaml").read_text()
     for name, value in {

@@ -20,9 +20,9 @@ class ChildEndedError(K3sError):
     """A component ended by itself.
 
     Attributes:
-        component: its name.
-        status: exit status.
-        tail: the last lines of its log.
+        component: Its name.
+        status: Exit status.
+        tail: The last lines of its log.
     """
 
     def __init__(self, component: str, status: int | None, tail: str) -> None:

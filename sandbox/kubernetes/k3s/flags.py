@@ -21,13 +21,13 @@ class Flag:
     """One flag.
 
     Attributes:
-        name: without dashes.
-        kind: a text, a list (given several times, or with commas), or a switch.
-        commands: the commands that have it.
-        variable: environment variable that stands in for it.
-        short: one-letter name.
-        refusal: why the stand-in can't do it; empty when it can.
-        effective: false when it is accepted and changes nothing.
+        name: Without dashes.
+        kind: A text, a list (given several times, or with commas), or a switch.
+        commands: The commands that have it.
+        variable: Environment variable that stands in for it.
+        short: One-letter name.
+        refusal: Why the stand-in can't do it; empty when it can.
+        effective: False when it is accepted and changes nothing.
     """
 
     name: str
@@ -146,8 +146,8 @@ class Parsed:
     """Flags with their values, and what a person should hear about them.
 
     Attributes:
-        values: by flag name; a flag that was not given is absent.
-        warnings: one line for each flag that has no effect.
+        values: By flag name; a flag that was not given is absent.
+        warnings: One line for each flag that has no effect.
     """
 
     values: Mapping[str, Value]
@@ -165,12 +165,12 @@ def parse(
 
     Args:
         command: ``server`` or ``agent``.
-        words: the command line after it.
-        variables: the environment.
-        settings: the configuration file; lists in it come before those of the command line.
+        words: The command line after it.
+        variables: The environment.
+        settings: The configuration file; lists in it come before those of the command line.
 
     Raises:
-        UsageError: a flag is unknown, refused, lacks its value, or is given a value that it can't have.
+        UsageError: A flag is unknown, refused, lacks its value, or is given a value that it can't have.
     """
     known = {flag.name: flag for flag in FLAGS if command in flag.commands}
     values: dict[str, Value] = {}

@@ -40,9 +40,9 @@ class Joined:
     """What a node has after joining.
 
     Attributes:
-        facts: about the cluster.
-        authority: certificate of the server's CA.
-        folder: has client-kubelet, serving-kubelet and client-kube-proxy, each ``.crt`` and ``.key``.
+        facts: About the cluster.
+        authority: Certificate of the server's CA.
+        folder: Has client-kubelet, serving-kubelet and client-kube-proxy, each ``.crt`` and ``.key``.
     """
 
     facts: ClusterFacts
@@ -56,11 +56,11 @@ class Joiner:
 
     Attributes:
         server: URL of the API server; the server answers joining nodes on the next port.
-        token: the secret.
-        node_name: the name that is wanted.
-        addresses: of this machine, for the kubelet's serving certificate.
-        folder: where certificates and keys are kept.
-        password_file: this machine's node password; made up when missing.
+        token: The secret.
+        node_name: The name that is wanted.
+        addresses: Of this machine, for the kubelet's serving certificate.
+        folder: Where certificates and keys are kept.
+        password_file: This machine's node password; made up when missing.
     """
 
     server: str

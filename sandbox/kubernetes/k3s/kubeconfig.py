@@ -15,9 +15,9 @@ def embedded(server: str, authority: Path, certificate: Path, key: Path) -> str:
 
     Args:
         server: URL of the API server.
-        authority: certificate that signs the server's.
-        certificate: the user's.
-        key: the user's.
+        authority: Certificate that signs the server's.
+        certificate: The user's.
+        key: The user's.
     """
     user = {"client-certificate-data": _encoded(certificate), "client-key-data": _encoded(key)}
     return _text({"certificate-authority-data": _encoded(authority), "server": server}, user)

@@ -28,8 +28,8 @@ def kubelet_config(facts: ClusterFacts, reserved: Mapping[str, str]) -> dict[str
     """The KubeletConfiguration.
 
     Args:
-        facts: about the cluster.
-        reserved: resources of the host that are not this machine's.
+        facts: About the cluster.
+        reserved: Resources of the host that are not this machine's.
     """
     return {
         "kind": "KubeletConfiguration",

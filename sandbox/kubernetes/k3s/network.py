@@ -25,7 +25,7 @@ def configuration(ranges: Sequence[str]) -> str:
     address when the node gets another range.
 
     Args:
-        ranges: the node's podCIDRs.
+        ranges: The node's podCIDRs.
     """
     bridge = {
         "type": "bridge",
@@ -48,7 +48,7 @@ def masquerade_rules(cluster_cidr: str) -> str:
     """Rules for nft: what Pods send to the world leaves with the node's address, as a cloud demands.
 
     Args:
-        cluster_cidr: addresses of Pods; among them nothing is translated.
+        cluster_cidr: Addresses of Pods; among them nothing is translated.
     """
     ranges = [text for text in cluster_cidr.split(",") if ":" not in text]
     rules = "".join(
@@ -69,11 +69,11 @@ def give(ranges: Sequence[str], cluster_cidr: str) -> None:
     """Let Pods of this node have a network.
 
     Args:
-        ranges: the node's podCIDRs.
-        cluster_cidr: addresses of all Pods.
+        ranges: The node's podCIDRs.
+        cluster_cidr: Addresses of all Pods.
 
     Raises:
-        K3sError: nft refuses.
+        K3sError: Nft refuses.
     """
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     done = subprocess.run(

@@ -39,13 +39,13 @@ async def start_node(children: Children, node: NodeOptions, server: str, token: 
     """Join and start the components; the Node comes a second later.
 
     Args:
-        children: get containerd, kubelet and kube-proxy.
-        node: what was asked for.
+        children: Get containerd, kubelet and kube-proxy.
+        node: What was asked for.
         server: URL of the API server.
-        token: the secret to join with.
+        token: The secret to join with.
 
     Raises:
-        K3sError: a component failed.
+        K3sError: A component failed.
     """
     joiner = Joiner(server, token, node.node_name, node.node_ips + node.external_ips)
     async with asyncio.TaskGroup() as tasks:
@@ -62,7 +62,7 @@ async def register_node(children: Children, node: NodeOptions, server: str, join
     """Write on the Node what k3s writes on it; returns when that is done and its Pods have a network.
 
     Raises:
-        K3sError: a component failed.
+        K3sError: A component failed.
     """
     key = joined.folder / "client-kubelet.key"
     api = ApiClient(server, joined.authority, key.with_suffix(".crt"), key)

@@ -60,9 +60,9 @@ def orphans(secrets: Sequence[Object], nodes: Sequence[Object], now: float) -> l
     """Names of the node passwords whose Node is not there although they are ten minutes old.
 
     Args:
-        secrets: of kube-system.
-        nodes: all of them.
-        now: seconds since the epoch.
+        secrets: Of kube-system.
+        nodes: All of them.
+        now: Seconds since the epoch.
     """
     wanted = {secret_name(node["metadata"]["name"]) for node in nodes}
     return [
@@ -83,9 +83,9 @@ class NodeController:
     """Keeps the Nodes, their passwords and CoreDNS's list of names as k3s does.
 
     Attributes:
-        api: with an administrator's rights.
-        dns: whether there is the addon CoreDNS.
-        now: seconds since the epoch.
+        api: With an administrator's rights.
+        dns: Whether there is the addon CoreDNS.
+        now: Seconds since the epoch.
     """
 
     api: ApiClient
@@ -107,7 +107,7 @@ class NodeController:
         """Look once.
 
         Raises:
-            ApiError: the API server refuses or does not answer.
+            ApiError: The API server refuses or does not answer.
         """
         nodes = self.api.request("GET", "/api/v1/nodes?resourceVersion=0")["items"]
         seen = [(owner(node), is_going(node), finalizers(node), hosts([node])) for node in nodes]

@@ -22,8 +22,8 @@ def hash_password(password: str, salt: bytes | None = None) -> str:
     """A salted hash: ``$1:salt:log2(N):r:p:hash``.
 
     Args:
-        password: what the machine made up.
-        salt: random unless given.
+        password: What the machine made up.
+        salt: Random unless given.
     """
     salt = secrets.token_bytes(16) if salt is None else salt
     digest = _scrypt(password, salt, _LOG_N, _R, _P)
@@ -53,15 +53,15 @@ def claim(api: ApiClient, node: str, password: str) -> bool:
     """Take a node's name for the machine with this password.
 
     Args:
-        api: with an administrator's rights.
-        node: the name.
-        password: the machine's.
+        api: With an administrator's rights.
+        node: The name.
+        password: The machine's.
 
     Returns:
         False when the name belongs to another machine, whether or not its Node exists.
 
     Raises:
-        ApiError: the API server does not answer.
+        ApiError: The API server does not answer.
     """
     name = secret_name(node)
     stored = api.get(f"{SECRETS}/{name}")

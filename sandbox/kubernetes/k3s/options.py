@@ -23,15 +23,15 @@ class NodeOptions:
     """Flags that server and agent share.
 
     Attributes:
-        node_name: of the Node.
-        node_ips: internal addresses; empty to let the kubelet choose.
-        external_ips: external addresses.
+        node_name: Of the Node.
+        node_ips: Internal addresses; empty to let the kubelet choose.
+        external_ips: External addresses.
         labels: ``key=value`` each.
         taints: ``key=value:effect`` each.
-        kubelet: flags for the kubelet.
-        kube_proxy: flags for kube-proxy.
-        resolv_conf: the file that Pods' DNS comes from; empty for the kubelet's default.
-        started_with: annotations about the command line and the environment.
+        kubelet: Flags for the kubelet.
+        kube_proxy: Flags for kube-proxy.
+        resolv_conf: The file that Pods' DNS comes from; empty for the kubelet's default.
+        started_with: Annotations about the command line and the environment.
     """
 
     node_name: str
@@ -50,9 +50,9 @@ class AgentOptions:
     """What ``k3s agent`` was told.
 
     Attributes:
-        node: flags that server and agent share.
+        node: Flags that server and agent share.
         server: URL of the server, such as ``https://10.0.0.2:6443``.
-        token: the secret to join with.
+        token: The secret to join with.
     """
 
     node: NodeOptions
@@ -137,11 +137,11 @@ def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
     """The flags that server and agent share.
 
     Args:
-        values: as parsed.
-        hostname: of this machine: the node's name unless one is given.
+        values: As parsed.
+        hostname: Of this machine: the node's name unless one is given.
 
     Raises:
-        UsageError: a value is wrong; the text names the flag.
+        UsageError: A value is wrong; the text names the flag.
     """
     name = _text(values, "node-name") or hostname.lower()
     if not _NODE_NAME.match(name):
@@ -164,7 +164,7 @@ def agent_options(values: Mapping[str, Value], hostname: str) -> AgentOptions:
     """What ``k3s agent`` was told.
 
     Raises:
-        UsageError: a value is missing or wrong; the text names the flag.
+        UsageError: A value is missing or wrong; the text names the flag.
     """
     url, token = _text(values, "server").rstrip("/"), _token(values, "token")
     if not url:
@@ -196,12 +196,12 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
     """What ``k3s server`` was told.
 
     Args:
-        values: as parsed.
-        hostname: of this machine.
-        address: of this machine, where no flag gives one.
+        values: As parsed.
+        hostname: Of this machine.
+        address: Of this machine, where no flag gives one.
 
     Raises:
-        UsageError: a value is wrong, or a second server is asked for; the text names the flag.
+        UsageError: A value is wrong, or a second server is asked for; the text names the flag.
     """
     if _text(values, "server"):
         raise UsageError(

@@ -23,7 +23,7 @@ class Pki:
     """The certificates of a control plane.
 
     Attributes:
-        folder: where they are, such as /var/lib/rancher/k3s/server/tls.
+        folder: Where they are, such as /var/lib/rancher/k3s/server/tls.
     """
 
     folder: Path
@@ -74,10 +74,10 @@ class Pki:
         """Make what is missing, and the API server's certificate anew when its names change.
 
         Args:
-            serving: host names and addresses at which clients reach the API server.
+            serving: Host names and addresses at which clients reach the API server.
 
         Raises:
-            CertificateError: openssl refused.
+            CertificateError: Openssl refused.
         """
         for authority, certificates in self._plan(tuple(serving)):
             authority.create()
@@ -112,8 +112,8 @@ def serving_names(service_ip: str, names: Sequence[str]) -> tuple[str, ...]:
     """The names in the API server's certificate: those that every cluster has, then the given ones.
 
     Args:
-        service_ip: first address of the service range, at which Pods reach the API server.
-        names: further host names and addresses.
+        service_ip: First address of the service range, at which Pods reach the API server.
+        names: Further host names and addresses.
     """
     every = (
         "kubernetes",

@@ -39,10 +39,10 @@ class Registration:
     """Decides about requests.
 
     Attributes:
-        pki: signs.
-        password: of the token that agents join with: the server's, unless there is an agent token.
-        facts: what nodes need to know.
-        api: the API server with an administrator's rights; keeps node passwords.
+        pki: Signs.
+        password: Of the token that agents join with: the server's, unless there is an agent token.
+        facts: What nodes need to know.
+        api: The API server with an administrator's rights; keeps node passwords.
     """
 
     pki: Pki
@@ -68,9 +68,9 @@ class Registration:
         """Answer a POST: sign the request in the body.
 
         Args:
-            path: says what kind of certificate is asked for.
-            headers: name, password and addresses of the node, and authorization.
-            body: the certificate request.
+            path: Says what kind of certificate is asked for.
+            headers: Name, password and addresses of the node, and authorization.
+            body: The certificate request.
         """
         if not self._allowed(headers.get("Authorization", "")):
             return Answer(401, b"Unauthorized: the token is wrong")
@@ -112,12 +112,12 @@ def serve(registration: Registration, address: str, port: int) -> Callable[[], N
     """Answer requests in threads until the returned function is called.
 
     Args:
-        registration: decides.
-        address: where to listen.
-        port: where to listen.
+        registration: Decides.
+        address: Where to listen.
+        port: Where to listen.
 
     Raises:
-        OSError: the port is taken.
+        OSError: The port is taken.
     """
 
     class Handler(BaseHTTPRequestHandler):

@@ -50,8 +50,8 @@ async def start(children: Children) -> None:
     """Start containerd, wait until it answers, import images.
 
     Raises:
-        K3sError: it does not answer, or an image can't be imported.
-        ChildEndedError: it ended.
+        K3sError: It does not answer, or an image can't be imported.
+        ChildEndedError: It ended.
     """
     await asyncio.to_thread(write_configuration)
     await children.start(["containerd", "--config", str(paths.CONTAINERD_CONFIG)])

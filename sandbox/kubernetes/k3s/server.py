@@ -57,12 +57,12 @@ async def run_server(children: Children, options: ServerOptions, addresses: tupl
     """Start everything and stay; systemd hears READY when the API is, which is before this machine's Node is.
 
     Args:
-        children: get the components.
-        options: what was asked for.
-        addresses: of this machine.
+        children: Get the components.
+        options: What was asked for.
+        addresses: Of this machine.
 
     Raises:
-        K3sError: a component failed.
+        K3sError: A component failed.
     """
     for line in warnings(options):
         log.warning(line)

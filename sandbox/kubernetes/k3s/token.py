@@ -16,7 +16,7 @@ class Token:
     """A token that was typed.
 
     Attributes:
-        password: the secret.
+        password: The secret.
         authority_hash: SHA-256 of the server's CA certificate, or None where the server is trusted unseen.
     """
 
@@ -28,7 +28,7 @@ def parse_token(text: str) -> Token:
     """Read a token in either form.
 
     Raises:
-        UsageError: it is empty, or it starts like a full token and is none. The token is not in the text.
+        UsageError: It is empty, or it starts like a full token and is none. The token is not in the text.
     """
     text = text.strip()
     if not text:
