@@ -23,7 +23,7 @@ def install(requirements: bytes, platform: Platform) -> dict[str, Entry]:
         platform: Of the image.
 
     Raises:
-        ToolError: Uv failed: a package can't be had, has no wheel for this platform, or has another hash.
+        ToolError: A package can't be had, has no wheel for this platform, or has another hash.
     """
     with tempfile.TemporaryDirectory() as place:
         lock, folder = Path(place) / "requirements.txt", Path(place) / "site"

@@ -90,7 +90,7 @@ def lock_python(root: Path, *, keep: bool) -> None:
         keep: Whether versions stay where they still fit.
 
     Raises:
-        ToolError: Uv failed.
+        ToolError: There was a failure of uv.
     """
     common = [find_uv_bin(), "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header"]
     common += ["--no-annotate", *([] if keep else ["--upgrade"])]

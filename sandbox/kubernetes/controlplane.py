@@ -82,7 +82,7 @@ class ControlPlane:
 
         Raises:
             ControlPlaneError: A component ended or is not ready in time; the message has the end of its log.
-            CommandMissingError: Openssl is missing.
+            CommandMissingError: There is no openssl.
         """
         require("openssl", "openssl")
         try:

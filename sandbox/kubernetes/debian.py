@@ -96,7 +96,7 @@ def build_debian(target: Path, progress: Progress) -> None:
         progress: Told while it lasts (two minutes).
 
     Raises:
-        CommandMissingError: Mmdebstrap is missing.
+        CommandMissingError: There is no mmdebstrap.
         CommandError: It failed; the message has its last lines.
     """
     command = [require("mmdebstrap", "mmdebstrap"), "--mode=root", "--variant=apt", "--format=directory"]

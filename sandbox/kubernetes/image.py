@@ -101,7 +101,7 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
 
     Raises:
         ImageError: We are not root.
-        CommandMissingError: Mmdebstrap is missing.
+        CommandMissingError: There is no mmdebstrap.
         CommandError: A step of the build failed.
         CacheError: The disk is full, or the cache is not ours to write.
     """

@@ -68,7 +68,7 @@ def build_store(target: Path, toolchain: Toolchain, progress: Progress) -> None:
         progress: Told what happens.
 
     Raises:
-        ImageError: Containerd does not start.
+        ImageError: There is no containerd that starts.
         CommandError: An import failed.
     """
     progress("machine image: container store")

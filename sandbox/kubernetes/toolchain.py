@@ -132,7 +132,7 @@ def complete(target: Path) -> Iterator[Path]:
     """A folder to be made, under a temporary name until it is: what has its name is complete.
 
     Args:
-        target: the folder's name; what an interrupted attempt left is removed.
+        target: The folder's name; what an interrupted attempt left is removed.
     """
     temporary = target.with_name(f".{target.name}")
     shutil.rmtree(temporary, ignore_errors=True)

@@ -30,7 +30,7 @@ class Action(Record):
 
     Attributes:
         command: Its name in the API.
-        status: Running, success or error.
+        status: One of ``running``, ``success`` and ``error``.
         finished: Unix time, None while it runs.
         due: Unix time before which it doesn't end.
         resources: What it concerns, as the API shows it.

@@ -19,7 +19,7 @@ class RobotServer(Record):
         ipv6_net: Its /64 without the length, or None.
         product: For example ``AX41-NVMe``.
         dc: For example ``FSN1-DC14``.
-        operating_status: Running, shut off, or not supported (by the model).
+        operating_status: One of ``running``, ``shut off`` and ``not supported`` (by the model).
     """
 
     KIND: ClassVar[str] = "robot_server"

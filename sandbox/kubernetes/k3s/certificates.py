@@ -185,7 +185,7 @@ class Authority:
             client: Whether it shall identify a client.
 
         Raises:
-            CertificateError: Openssl refused.
+            CertificateError: It was refused by openssl.
         """
         return _openssl(
             "request", "req", "-x509", "-in", "/dev/stdin", "-CA", str(self.certificate),

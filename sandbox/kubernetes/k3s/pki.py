@@ -77,7 +77,7 @@ class Pki:
             serving: Host names and addresses at which clients reach the API server.
 
         Raises:
-            CertificateError: Openssl refused.
+            CertificateError: It was refused by openssl.
         """
         for authority, certificates in self._plan(tuple(serving)):
             authority.create()

@@ -15,13 +15,13 @@ class Certificate(Record):
     """A certificate.
 
     Attributes:
-        type: Uploaded or managed.
+        type: Either ``uploaded`` or ``managed``.
         certificate: PEM chain, None while it is not issued.
         private_key: PEM, never shown.
         fingerprint: SHA-256 in hexadecimal pairs, None while it is not issued.
         not_valid_before: Unix time, None while it is not issued.
         not_valid_after: Likewise.
-        issuance: Pending, completed or failed; "" for uploaded ones.
+        issuance: One of ``pending``, ``completed`` and ``failed``; "" for uploaded ones.
         error: Code and message of a failed issuance.
     """
 
