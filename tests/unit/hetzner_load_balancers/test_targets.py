@@ -7,9 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccm.cloud import Address, NodeView
-from ccm.hetzner.api.wire import PublicAddress, Server, ServerPublicNet
+from ccm.hetzner.api.wire import (
+    LoadBalancer,
+    LoadBalancerTarget,
+    PublicAddress,
+    Server,
+    ServerPublicNet,
+    TargetIp,
+    TargetServer,
+)
 from ccm.hetzner.load_balancers.desired.targets import settle
-from ccm.hetzner.load_balancers.facts.targets import Candidates, Target, candidates
+from ccm.hetzner.load_balancers.facts.targets import Candidates, Target, candidates, target_of, targets_of
 
 SCHEME = "hcloud://"
 
@@ -58,6 +66,66 @@ def test_what_a_node_is_not(node: NodeView, reason: str, *, private: bool) -> No
 def test_a_cloud_server_and_a_robot_server_of_the_same_number_are_two() -> None:
     nodes = [NodeView("a", "hcloud://7"), robot(("ExternalIP", "198.51.100.7"))]
     assert len(candidates(nodes, SCHEME, private=False).by_node) == 2
+
+
+def test_a_dedicated_server_without_a_private_address_is_told_to_be_reached_by_its_public_one() -> None:
+    node = robot(("ExternalIP", "198.51.100.7"))
+    assert candidates([node], SCHEME, private=True).public == ("robot",)
+    assert candidates([node], SCHEME, private=False).public == ()
+
+
+def test_one_node_that_can_be_none_hinders_no_other() -> None:
+    nodes = [
+        NodeView("a", ""),
+        NodeView("b", "aws:///eu/i-1"),
+        NodeView("c", "hcloud://x"),
+        NodeView("d", "hcloud://5"),
+    ]
+    found = candidates(nodes, SCHEME, private=False)
+    assert dict(found.by_node) == {"d": Target(server=5)}
+    assert dict(found.left_out) == {"UnknownProviderIDPrefix": ("b", "c")}
+
+
+def test_those_of_some_nodes() -> None:
+    everyone = Candidates(
+        {"a": Target(server=1), "b": Target(server=2)},
+        {"RobotNotEnabled": ("c", "d"), "UnknownProviderIDPrefix": ("e",)},
+        ("a", "b"),
+    )
+    some = Candidates({"b": Target(server=2)}, {"RobotNotEnabled": ("d",)}, ("b",))
+    assert everyone.only({"b", "d", "f"}) == some
+
+
+def actual(kind: str, *, number: int | None = None, ip: str | None = None) -> LoadBalancerTarget:
+    return LoadBalancerTarget(
+        type=kind,
+        server=None if number is None else TargetServer(id=number),
+        ip=None if ip is None else TargetIp(ip=ip),
+        use_private_ip=number is not None,
+    )
+
+
+def test_what_a_load_balancers_target_is() -> None:
+    assert target_of(actual("server", number=5)) == Target(server=5, private=True)
+    assert target_of(actual("ip", ip="198.51.100.7")) == Target(ip="198.51.100.7")
+    assert target_of(actual("label_selector")) is None
+    assert target_of(actual("something new", number=5)) is None, "what we don't know is left alone"
+    assert target_of(actual("server")) is None
+    balancer = LoadBalancer(1, "web", targets=(actual("server", number=5), actual("label_selector")))
+    assert targets_of(balancer) == {Target(server=5, private=True)}
+    assert targets_of(None) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        (Target(server=5), "server 5"),
+        (Target(server=5, private=True), "server 5 by its private address"),
+        (Target(ip="198.51.100.7"), "address 198.51.100.7"),
+    ],
+)
+def test_a_target_is_told_by_what_it_is(target: Target, told: str) -> None:
+    assert str(target) == told
 
 
 def server(number: int) -> Server:

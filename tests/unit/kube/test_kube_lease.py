@@ -32,6 +32,8 @@ class Link:
     def __init__(self, server: MemoryTransport) -> None:
         self.server = server
         self.mode = "well"
+        self.reads = 0
+        self.created: dict = {}
         self.awake = asyncio.Event()
         self.awake.set()
 
@@ -44,6 +46,9 @@ class Link:
         if self.mode == "refused":
             work.close()
             raise ConnectionFailed(message="refused")
+        if self.mode == "broken":
+            work.close()
+            raise RuntimeError("a bug")
         if self.mode == "hanging":
             work.close()
             await asyncio.Event().wait()
@@ -53,9 +58,11 @@ class Link:
         return result
 
     async def get(self, path, kind):
+        self.reads += 1
         return await self._call(self.server.get(path, kind))
 
     async def create(self, path, body, kind):
+        self.created = body
         return await self._call(self.server.create(path, body, kind))
 
     async def update(self, path, body, kind):
@@ -65,7 +72,9 @@ class Link:
 class Candidate:
     """An elector, its work, and a clock that can jump."""
 
-    def __init__(self, server: MemoryTransport, name: str, *, stop_takes: float = 0.0, recorder=None) -> None:
+    def __init__(
+        self, server: MemoryTransport, name: str, *, stop_takes: float = 0.0, recorder=None, **more
+    ) -> None:
         self.link = Link(server)
         self.jump = 0.0
         self.wall_jump = 0.0
@@ -80,8 +89,9 @@ class Candidate:
             identity=name,
             clock=lambda: (_now() if self.suspended_at is None else self.suspended_at) + self.jump,
             now=lambda: datetime(2026, 11, 21, tzinfo=UTC) + timedelta(seconds=_now() + self.wall_jump),
-            random=lambda: 0.0,
+            random=more.pop("random", lambda: 0.0),
             recorder=recorder,
+            **more,
         )
         self.task = asyncio.create_task(self.elector.run(self._work))
 
@@ -140,6 +150,64 @@ async def test_first_candidate_leads_and_writes_a_complete_lease(server):
     }
     assert first.elector.is_leader
     assert first.elector.healthy() is None
+    created = first.link.created
+    assert (created["apiVersion"], created["kind"]) == ("coordination.k8s.io/v1", "Lease")
+    assert created["metadata"] == {"name": "cloud-controller-manager", "namespace": "kube-system"}
+
+
+async def test_who_has_not_led_yet_is_healthy_and_leads_nothing(server):
+    elector = LeaderElector(server, identity="one", clock=lambda: 1e6)
+    assert elector.healthy() is None
+    assert elector.is_leader is False
+    assert elector.holder == ""
+
+
+async def test_a_renewal_is_one_request(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(60)
+    assert first.link.reads == 1, "what it wrote last tells it what there is"
+
+
+async def test_a_lease_without_a_spec_is_free(server):
+    server.put(LEASES, {"metadata": {"name": "cloud-controller-manager"}})
+    first = Candidate(server, "one")
+    await asyncio.sleep(1)
+    assert first.working
+    assert server.read(LEASE)["spec"]["holderIdentity"] == "one"
+
+
+async def test_a_lease_is_free_when_its_duration_is_over(server):
+    time = 100.0
+    elector = LeaderElector(server, identity="two", clock=lambda: time)
+    server.put(
+        LEASES,
+        {
+            "metadata": {"name": "cloud-controller-manager"},
+            "spec": {"holderIdentity": "one", "leaseDurationSeconds": 15},
+        },
+    )
+    assert not await elector._try()
+    time = 114.9
+    assert not await elector._try()
+    time = 115.0
+    assert await elector._try()
+
+
+async def test_candidates_try_at_times_of_their_own(server):
+    spec = {"holderIdentity": "gone", "leaseDurationSeconds": 15}
+    server.put(LEASES, {"metadata": {"name": "cloud-controller-manager"}, "spec": spec})
+    first = Candidate(server, "one", random=lambda: 1.0)
+    await asyncio.sleep(30)
+    assert first.log == [("start", pytest.approx(4 * 4.4, abs=0.1))], "2 s and up to 1.2 times as much again"
+
+
+async def test_a_candidate_without_answers_tries_again(server):
+    first = Candidate(server, "one")
+    first.link.mode = "hanging"
+    await asyncio.sleep(5)
+    first.link.mode = "well"
+    await asyncio.sleep(8)
+    assert first.log == [("start", pytest.approx(12, abs=0.1))]
 
 
 async def test_second_candidate_waits_while_the_first_renews(server):
@@ -161,8 +229,10 @@ async def test_silent_leader_is_followed_after_the_duration_and_had_stopped_befo
     (_, ended), (_, started) = first.log[-1], second.log[0]
     assert ended == pytest.approx(18, abs=0.1)
     assert 23 <= started <= 28
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost) as error:
         await first.task
+    assert (error.value.lease, error.value.identity) == ("kube-system/cloud-controller-manager", "one")
+    assert error.value.__cause__ is None
     spec = server.read(LEASE)["spec"]
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("two", 1)
     assert spec["acquireTime"] > "2026-11-21T00:00:23"
@@ -189,6 +259,45 @@ async def test_short_interruption_is_survived(server):
     await asyncio.sleep(60)
     assert first.working
     assert first.log == [("start", 0)]
+
+
+async def test_a_request_without_an_answer_leaves_time_for_another(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(5)
+    first.link.mode = "hanging"
+    await asyncio.sleep(7)
+    first.link.mode = "well"
+    await asyncio.sleep(60)
+    assert first.log == [("start", 0)]
+
+
+async def test_the_last_moment_before_the_deadline_is_used(server):
+    first = Candidate(server, "one", times=LeaseTimes(15, 10, 3, 15))
+    await asyncio.sleep(1)
+    first.link.mode = "refused"
+    await asyncio.sleep(7.5)
+    first.link.mode = "well"
+    await asyncio.sleep(60)
+    assert first.log == [("start", 0)]
+
+
+async def test_work_that_does_not_end_when_the_lease_is_lost_is_waited_for_until_others_may_start(server):
+    first = Candidate(server, "one", stop_takes=1000)
+    await asyncio.sleep(5)
+    first.link.mode = "refused"
+    with pytest.raises(LeaseLost):
+        await first.task
+    assert _now() == pytest.approx(4 + 15, abs=0.1)
+
+
+async def test_a_bug_in_the_renewal_ends_the_leadership_and_is_told(server):
+    first = Candidate(server, "one")
+    await asyncio.sleep(5)
+    first.link.mode = "broken"
+    with pytest.raises(LeaseLost) as error:
+        await first.task
+    assert str(error.value.__cause__) == "a bug"
+    assert not first.working
 
 
 async def test_lease_that_somebody_took_is_lost_at_once(server):
@@ -245,8 +354,9 @@ async def test_told_to_stop_it_gives_the_lease_back_and_the_next_starts_at_once(
     await asyncio.sleep(5)
     await first.stop()
     ended = first.log[-1][1]
-    assert server.read(LEASE)["spec"]["holderIdentity"] == ""
-    assert server.read(LEASE)["spec"]["leaseDurationSeconds"] == 1
+    spec = server.read(LEASE)["spec"]
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("", 1)
+    assert spec["acquireTime"] == spec["renewTime"] == "2026-11-21T00:00:13.000000Z"
     await asyncio.sleep(5)
     assert second.working
     assert ended <= second.log[0][1] <= ended + 2.1
@@ -344,6 +454,7 @@ async def test_race_for_a_free_lease_has_one_winner(server):
     candidates = [Candidate(server, str(number)) for number in range(5)]
     await asyncio.sleep(20)
     assert [candidate.working for candidate in candidates].count(True) == 1
+    assert sum(len(candidate.log) for candidate in candidates) == 1, "the others never began"
 
 
 async def test_conflict_while_taking_over_is_no_victory(server):
@@ -367,6 +478,9 @@ class Heard:
 
     def event(self, reference, type, reason, message):  # noqa: A002
         assert reference.uid
+        assert (reference.api_version, reference.kind) == ("coordination.k8s.io/v1", "Lease")
+        assert (reference.namespace, reference.name) == ("kube-system", "cloud-controller-manager")
+        assert type == "Normal"
         self.messages.append((reason, message))
 
 
@@ -379,6 +493,38 @@ async def test_events(server):
         ("LeaderElection", "one became leader"),
         ("LeaderElection", "one stopped leading"),
     ]
+
+
+class Observed:
+    def __init__(self) -> None:
+        self.log: list[object] = []
+
+    def leading(self, leading: bool) -> None:
+        self.log.append(leading)
+
+    def slow_path(self) -> None:
+        self.log.append("slow path")
+
+
+async def test_the_observer_learns_of_leadership_and_of_renewals_that_had_to_read(server):
+    observed = Observed()
+    first = Candidate(server, "one", observer=observed)
+    await asyncio.sleep(5)
+    assert observed.log == [True]
+    server.put(LEASES, server.read(LEASE))
+    await asyncio.sleep(2)
+    assert observed.log == [True, "slow path"]
+    await first.stop()
+    assert observed.log == [True, "slow path", False]
+    assert first.elector.is_leader is False
+
+
+async def test_health_does_not_depend_on_what_the_clock_began_with(server):
+    first = Candidate(server, "one")
+    first.jump = 1e6
+    await asyncio.sleep(5)
+    assert first.working
+    assert first.elector.healthy() is None
 
 
 async def test_health_tells_of_a_leader_that_does_not_renew(server):
