@@ -144,7 +144,7 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
         session_affinity=service.spec.session_affinity or "None",
         load_balancer_class=service.spec.load_balancer_class or "",
     )
-    yield from _strangers(view.annotations)
+    yield from _misspelt_prefixes(view.annotations)
     if service.spec.type != "LoadBalancer":
         return
     wishes = read(view, _NO_DEFAULTS, network=True)
@@ -166,7 +166,7 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
         yield from (f"under the official CCM: {one}" for one in judged)
 
 
-def _strangers(annotations: Iterable[str]) -> Iterator[str]:
+def _misspelt_prefixes(annotations: Iterable[str]) -> Iterator[str]:
     """Prefixes that are meant to be ours and are not."""
     for name in annotations:
         prefix, slash, key = name.partition("/")

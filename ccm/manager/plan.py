@@ -53,7 +53,7 @@ class Findings:
         return "\n".join(lines) or "there is nothing to plan"
 
 
-async def examine(subject: str, shop: Workshop) -> Findings:
+async def plan_for(subject: str, shop: Workshop) -> Findings:
     """Plan for a subject.
 
     Args:

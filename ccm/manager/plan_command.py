@@ -19,7 +19,7 @@ from ccm.manager.flags import FLAGS, ParsedFlags, parse_flags
 from ccm.manager.logs import Redactor, set_up_logs
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of
-from ccm.manager.plan import compare, examine
+from ccm.manager.plan import compare, plan_for
 from ccm.version import VERSION
 
 OK, FAILED, MISUSED = 0, 1, 2
@@ -170,7 +170,7 @@ async def _run(
             if asked.other:
                 findings = await compare(asked.subject, shop, asked.other)
             else:
-                findings = await examine(asked.subject, shop)
+                findings = await plan_for(asked.subject, shop)
         finally:
             await transport.close()
     finally:

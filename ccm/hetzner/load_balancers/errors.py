@@ -54,8 +54,10 @@ def incomplete(errors: list[CloudError], notices: Iterable[Notice]) -> CloudErro
     others = tuple(notices)
     if len(errors) == 1 and not others:
         return errors[0]
-    told = [notice for error in errors for notice in error.notices]
-    whole = LoadBalancerIncomplete("; ".join(error.message for error in errors), notices=(*others, *told))
+    of_errors = [notice for error in errors for notice in error.notices]
+    whole = LoadBalancerIncomplete(
+        "; ".join(error.message for error in errors), notices=(*others, *of_errors)
+    )
     whole.__cause__ = errors[0]
     return whole
 

@@ -25,8 +25,8 @@ from ccm.hetzner.api.wire import (
     TargetServer,
 )
 from ccm.hetzner.load_balancers.desired.desired import Desired, Site
-from ccm.hetzner.load_balancers.desired.listeners import comparable, occupied_ports
 from ccm.hetzner.load_balancers.facts.targets import Target, target_of
+from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
 from ccm.hetzner.load_balancers.plan.changes import changes as plan
 from ccm.hetzner.load_balancers.plan.lifecycle import creation_body
 from ccm.hetzner.load_balancers.plan.steps import Change as Step

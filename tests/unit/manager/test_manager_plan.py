@@ -18,7 +18,7 @@ from ccm.kube.memory import MemoryTransport
 from ccm.manager import plan_command as plan
 from ccm.manager.controllers import Workshop
 from ccm.manager.metrics import Metrics
-from ccm.manager.plan import Findings, compare, examine
+from ccm.manager.plan import Findings, compare, plan_for
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ async def test_services(shop: Workshop) -> None:
     put_service(shop, "web")
     put_service(shop, "inner", type="ClusterIP")
     put_service(shop, "theirs", loadBalancerClass="other")
-    found = await examine("services", shop)
+    found = await plan_for("services", shop)
     assert found.steps == {"service shop/web": ["create"]}
     assert str(found) == "service shop/web\n  create"
 
@@ -52,7 +52,7 @@ async def test_services(shop: Workshop) -> None:
 async def test_one_service(shop: Workshop, subject: str) -> None:
     put_service(shop, "web")
     put_service(shop, "other")
-    assert list((await examine(subject, shop)).steps) == ["service shop/web"]
+    assert list((await plan_for(subject, shop)).steps) == ["service shop/web"]
 
 
 async def test_what_is_left_of_services(shop: Workshop) -> None:
@@ -62,14 +62,14 @@ async def test_what_is_left_of_services(shop: Workshop) -> None:
     assert cloud.load_balancers is not None
     await cloud.load_balancers.ensure(ServiceView("shop", "lost", "uid-lost"), [])
     expected = ["leave the load balancer of shop/lost alone: its Service (uid-lost) does not exist"]
-    assert (await examine("services", shop)).steps["orphans"] == expected
-    assert "orphans" not in (await examine("service/web", shop)).steps
+    assert (await plan_for("services", shop)).steps["orphans"] == expected
+    assert "orphans" not in (await plan_for("service/web", shop)).steps
 
 
 async def test_nothing_is_changed(shop: Workshop) -> None:
     put_service(shop, "web")
     before = cluster(shop).all("/api/v1/services")
-    await examine("", shop)
+    await plan_for("", shop)
     assert cluster(shop).all("/api/v1/services") == before
     assert not [one for one in cluster(shop).requests if one.verb in ("patch", "create", "update", "delete")]
     cloud = shop.cloud
@@ -88,7 +88,7 @@ async def test_nodes(shop: Workshop) -> None:
     cloud.instances.add(
         Instance("fake://1", "new", type="small", addresses=(Address("InternalIP", "10.0.0.1"),))
     )
-    found = await examine("nodes", shop)
+    found = await plan_for("nodes", shop)
     assert "set provider ID fake://1" in found.steps["node new"]
     assert "remove the taint of nodes that are not initialised" in found.steps["node new"]
     assert found.steps["node gone"] == [
@@ -111,7 +111,7 @@ async def test_routes(shop: Workshop) -> None:
     assert cloud.instances is not None
     cloud.instances.add(Instance("fake://1", "a"))
     cloud.routes.attach("fake://1", "a", "10.0.0.1")
-    found = await examine("routes", shop)
+    found = await plan_for("routes", shop)
     assert found.steps["routes"] == ["make route to 10.244.1.0/24 for node a"]
 
 
@@ -121,7 +121,7 @@ async def test_one_that_cannot_be_told_keeps_the_others(shop: Workshop) -> None:
     cloud = shop.cloud
     assert isinstance(cloud, FakeCloud)
     cloud.script.fail("plan", CloudUnavailable("no answer"), times=1)
-    found = await examine("services", shop)
+    found = await plan_for("services", shop)
     assert found.errors == {"service shop/a": "no answer"}
     assert found.steps == {"service shop/b": ["create"]}
 
@@ -129,7 +129,7 @@ async def test_one_that_cannot_be_told_keeps_the_others(shop: Workshop) -> None:
 @pytest.mark.parametrize("subject", ["service/nothing", "servers"])
 async def test_unknown_subjects(shop: Workshop, subject: str) -> None:
     with pytest.raises(ConfigurationError, match="plan: "):
-        await examine(subject, shop)
+        await plan_for(subject, shop)
 
 
 class Comparing(FakeLoadBalancers):

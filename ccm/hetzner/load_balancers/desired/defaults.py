@@ -1,4 +1,4 @@
-"""Which settings are there because of annotations, so that taking one away restores the default. Pure.
+"""Which settings are there because of annotations, so that taking one away resets the default. Pure.
 
 What is not annotated is left alone unless it was annotated once: other people set it too, by hand or with
 another program. Labels remember what was annotated, one label the settings of the load balancer, and a
@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 
-from ccm.hetzner.api.wire import HealthCheck, LoadBalancer, LoadBalancerService
+from ccm.hetzner.api.wire import HealthCheck, LoadBalancer
+from ccm.hetzner.load_balancers.desired.desired import Desired
+from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import (
     DEFAULT_TYPE,
     FIELD,
@@ -20,6 +23,7 @@ from ccm.hetzner.load_balancers.labels import (
     annotated_settings,
     is_ours,
 )
+from ccm.hetzner.load_balancers.listeners import CHECK_FIELDS, PORT_FIELDS, fields_of
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
 
@@ -36,15 +40,6 @@ DEFAULTS: Mapping[str, Setting] = {
 _PORT = PortWishes()
 _CHECK = CheckWishes()
 _NO_CHECK = HealthCheck(interval=_CHECK.interval, timeout=_CHECK.timeout)
-PORT_FIELDS = (
-    "proxyprotocol",
-    "cookie_name",
-    "cookie_lifetime",
-    "timeout_idle",
-    "sticky_sessions",
-    "redirect_http",
-)
-CHECK_FIELDS = ("interval", "timeout", "retries", "domain", "path", "status_codes", "tls")
 
 
 def _asked(wishes: Wishes) -> dict[str, Setting]:
@@ -65,6 +60,28 @@ def _now(balancer: LoadBalancer) -> Mapping[str, Setting]:
         "algorithm": balancer.algorithm.type,
         "name": balancer.name,
     }
+
+
+def choose_settings(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
+    """Choose what goes back to its default, and all settings of the load balancer that have one but its type.
+
+    What is not annotated, and never was, stays as it is.
+    """
+    balancer = facts.balancer
+    if balancer is not None and not facts.leads:
+        return replace(desired, name=balancer.name)
+    back = {name: DEFAULTS[name] for name in sorted(annotated_settings(balancer) - _asked(wishes).keys())}
+    chosen = {*wishes.asked, *back}
+    rdns: dict[str, str | None] = {family: None for family in ("ipv4", "ipv6") if family in back}
+    return replace(
+        desired,
+        name=wishes.name if balancer is None or "name" in chosen else balancer.name,
+        algorithm=wishes.algorithm if balancer is None or "algorithm" in chosen else None,
+        public=True if "public" in back else wishes.public,
+        rdns={**rdns, **wishes.rdns},
+        protection=False if "protection" in back else wishes.protection,
+        resets=frozenset(back) - desired.kept,
+    )
 
 
 def annotated_label(wishes: Wishes, balancer: LoadBalancer | None, kept: frozenset[str] = frozenset()) -> str:
@@ -127,25 +144,6 @@ def _cut(check: CheckWishes | None, now: HealthCheck) -> frozenset[str]:
     interval = now.interval if "interval" in other else check.interval
     timeout = now.timeout if "timeout" in other else check.timeout
     return other if timeout > interval else frozenset()
-
-
-def fields_of(listener: LoadBalancerService) -> dict[str, Setting]:
-    """The fields of a listener that may be somebody else's, as far as its protocols have them."""
-    check = listener.health_check
-    found: dict[str, Setting] = {"proxyprotocol": listener.proxyprotocol}
-    found |= {name: getattr(check, name) for name in ("interval", "timeout", "retries")}
-    if listener.http is not None and listener.protocol != "tcp":
-        found |= {name: getattr(listener.http, name) for name in PORT_FIELDS[1:]}
-    if check.http is not None and check.protocol == "http":
-        found |= {name: getattr(check.http, name) for name in CHECK_FIELDS[3:]}
-        found["domain"] = found["domain"] or ""
-    return found
-
-
-def settings_to_default(wishes: Wishes, balancer: LoadBalancer | None) -> Mapping[str, Setting]:
-    """Settings whose annotation was taken away, and what they go back to."""
-    gone = annotated_settings(balancer) - _asked(wishes).keys()
-    return {name: DEFAULTS[name] for name in sorted(gone)}
 
 
 def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:

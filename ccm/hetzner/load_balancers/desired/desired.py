@@ -10,6 +10,8 @@ from ccm.hetzner.api.wire import Certificate, LoadBalancerService, LoadBalancerT
 from ccm.hetzner.load_balancers.facts.targets import Identity, Target
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 
+NOT_YET = 0  # stands for the id of a certificate that is yet to be requested
+
 
 @dataclass(frozen=True)
 class Site:
@@ -39,17 +41,21 @@ class Desired:
         targets: Where traffic goes.
         rdns: Reverse DNS names by ``ipv4`` and ``ipv6``; None = the default; a missing one does not matter.
         protection: Whether deletion is forbidden.
-        restores: Which of ``ipv4``, ``ipv6``, ``public``, ``protection``, ``type``, ``algorithm`` and
+        resets: Which of ``ipv4``, ``ipv6``, ``public``, ``protection``, ``type``, ``algorithm`` and
             ``name`` go back to their defaults.
         foreign_ports: Ports of listeners that belong to others.
         foreign_targets: Identities of targets that belong to others.
         reachable: Ids of servers that have a public IPv4 address.
         exists: Whether there should be one at all.
         site: Where it is made.
-        requests: Managed certificates to be requested; their listeners have :data:`NOT_YET` for the id.
+        limits: The type whose limits hold until it has the wanted one.
+        kept: Which of ``resets`` can't go back to their defaults yet.
+        certificates: Ids of certificates by port; an https port without any can't be served.
+        managed: Ids of the managed ones among them.
+        requests: Managed certificates to be requested; their ports have :data:`NOT_YET` for the id.
         retries: Failed managed certificates to be issued again.
-        certificates: Ids of the managed certificates that it needs.
-        unused: Managed certificates of the Service that it does not need any more.
+        refused: Whether a certificate was requested in vain just now.
+        problems: What is wrong with annotations, by annotation.
         errors: Why it can't be all that is asked for.
         notices: What the owner should know.
     """
@@ -66,15 +72,19 @@ class Desired:
     targets: tuple[Target, ...] | None = None
     rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
     protection: bool | None = None
-    restores: frozenset[str] = frozenset()
+    resets: frozenset[str] = frozenset()
     foreign_ports: frozenset[int] = frozenset()
     foreign_targets: frozenset[Identity] = frozenset()
     reachable: frozenset[int] = frozenset()
     exists: bool = True
     site: Site = field(default_factory=Site)
+    limits: LoadBalancerType = field(default_factory=LoadBalancerType)
+    kept: frozenset[str] = frozenset()
+    certificates: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    managed: frozenset[int] = frozenset()
     requests: tuple[CertificateWishes, ...] = ()
     retries: tuple[Certificate, ...] = ()
-    certificates: frozenset[int] = frozenset()
-    unused: tuple[Certificate, ...] = ()
+    refused: bool = False
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])
     errors: tuple[CloudError, ...] = ()
     notices: tuple[Notice, ...] = ()

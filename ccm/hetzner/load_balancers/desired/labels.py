@@ -11,7 +11,6 @@ from ccm.hetzner.load_balancers.desired.defaults import (
     annotated_label,
     with_annotated_labels,
 )
-from ccm.hetzner.load_balancers.desired.listeners import occupied_ports
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import (
     ADOPTED,
@@ -29,6 +28,7 @@ from ccm.hetzner.load_balancers.labels import (
     own_uids,
     ports_by_label,
 )
+from ccm.hetzner.load_balancers.listeners import occupied_ports
 from ccm.hetzner.load_balancers.wishes import Wishes
 
 

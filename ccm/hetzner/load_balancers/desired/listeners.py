@@ -9,10 +9,22 @@ from typing import TypeVar
 import msgspec
 
 from ccm.cloud import Notice, ServicePort, ServiceView
-from ccm.hetzner.api.wire import HealthCheck, HealthCheckHttp, LoadBalancerService, ServiceHttp
-from ccm.hetzner.load_balancers.desired.defaults import fields_of
+from ccm.hetzner.api.wire import (
+    HealthCheck,
+    HealthCheckHttp,
+    LoadBalancerService,
+    LoadBalancerType,
+    ServiceHttp,
+)
+from ccm.hetzner.load_balancers.desired.defaults import annotated_fields
+from ccm.hetzner.load_balancers.desired.desired import Desired
+from ccm.hetzner.load_balancers.desired.labels import foreign_ports, is_shared_by_word, wanted_labels
+from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.labels import NAMESPACE, is_ours
+from ccm.hetzner.load_balancers.listeners import fields_of, occupied_ports
+from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
-from ccm.hetzner.load_balancers.wishes.read import Wishes
+from ccm.hetzner.load_balancers.wording import enumerated
 
 Asked = TypeVar("Asked", PortWishes, CheckWishes)
 
@@ -30,6 +42,67 @@ class Before:
     listeners: Mapping[int, LoadBalancerService] = field(default_factory=dict[int, LoadBalancerService])
     marked: frozenset[str] = frozenset()
     ours: bool = True
+
+
+def choose_listeners(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
+    """Choose the listeners for which there is room, and the labels that say whose they are."""
+    balancer = facts.balancer
+    before = Before()
+    if balancer is not None and not is_shared_by_word(wishes, balancer):
+        listeners = {one.listen_port: one for one in balancer.services}
+        before = Before(listeners, annotated_fields(balancer.labels), is_ours(balancer))
+    taken = foreign_ports(wishes, facts)
+    fitting, notices = _fitting(wishes, facts, desired, before, taken)
+    ports = [one.listen_port for one in fitting]
+    labels = wanted_labels(wishes, facts, ports, kept=desired.kept)
+    if NAMESPACE in labels and not before.ours:
+        # It becomes ours by this change; had it stayed as it was, its checks would stay too.
+        fitting, notices = _fitting(wishes, facts, desired, replace(before, ours=True), taken)
+    return replace(
+        desired,
+        labels=labels,
+        listeners=tuple(fitting),
+        foreign_ports=frozenset(taken),
+        notices=(*desired.notices, *wishes.unsupported, *notices),
+    )
+
+
+def _fitting(
+    wishes: Wishes, facts: Facts, desired: Desired, before: Before, taken: Mapping[int, str]
+) -> tuple[list[LoadBalancerService], list[Notice]]:
+    """The listeners for which there is room, and what the owner should know."""
+    limits = desired.limits
+    listeners, notices = wanted_listeners(wishes, desired.certificates, before)
+    listeners, conflicts = _without_conflicts(listeners, taken)
+    # Listeners of others take room too.
+    present = facts.balancer.services if facts.balancer is not None else ()
+    room = max(0, limits.max_services - sum(one.listen_port in taken for one in present))
+    ports = sum(one.protocol == "TCP" and one.node_port > 0 for one in wishes.service.ports)
+    beyond = max(0, ports - len(wishes.ports))
+    if len(listeners) > room or beyond:
+        conflicts.append(_too_many(listeners[room:], beyond, limits))
+    return listeners[:room], [*notices, *conflicts]
+
+
+def _without_conflicts(
+    listeners: list[LoadBalancerService], taken: Mapping[int, str]
+) -> tuple[list[LoadBalancerService], list[Notice]]:
+    free = [one for one in listeners if not occupied_ports(one) & taken.keys()]
+    ports = sorted({port for one in listeners for port in occupied_ports(one) if port in taken})
+    if not ports:
+        return listeners, []
+    who = enumerated([f"port {port} belongs to {taken[port]}" for port in ports], between="; ")
+    return free, [Notice("LoadBalancerPortConflict", f"on the shared load balancer {who}")]
+
+
+def _too_many(left_out: Sequence[LoadBalancerService], beyond: int, limits: LoadBalancerType) -> Notice:
+    out = enumerated([str(one.listen_port) for one in left_out])
+    more = f"{', ' if out else ''}{beyond} that no type would take" if beyond else ""
+    text = (
+        f"type {limits.name} takes {limits.max_services} ports; these are left out: {out}{more}; "
+        "choose a larger type with load-balancer.hetzner.cloud/type"
+    )
+    return Notice("MaxServicesReached", text)
 
 
 def wanted_listeners(
@@ -82,7 +155,7 @@ def _listener(
     present = before.listeners.get(port.port)
     kept = fields_of(present) if present is not None else {}
     kept = {name: value for name, value in kept.items() if name not in before.marked}
-    asked = _keeping(asked, kept)
+    asked = _as_present(asked, kept)
     http = ServiceHttp(
         cookie_name=asked.cookie_name,
         cookie_lifetime=asked.cookie_lifetime,
@@ -101,7 +174,7 @@ def _listener(
     )
 
 
-def _keeping(asked: Asked, kept: Mapping[str, object]) -> Asked:
+def _as_present(asked: Asked, kept: Mapping[str, object]) -> Asked:
     """Wishes in which what nobody asked for is as it was."""
     stays = {one.name: kept[one.name] for one in fields(asked) if one.name in kept.keys() - asked.asked}
     return replace(asked, **stays)  # type: ignore[arg-type]
@@ -124,7 +197,7 @@ def _check(
             asked=asked.asked | {"path", "status_codes", "domain", "tls"},
         )
         number = service.health_check_node_port
-    interval, timeout = _times(asked, when := _keeping(asked, kept))
+    interval, timeout = _times(asked, when := _as_present(asked, kept))
     http = HealthCheckHttp(
         domain=when.domain or None,
         path=when.path,
@@ -147,55 +220,3 @@ def _times(asked: CheckWishes, when: CheckWishes) -> tuple[int, int]:
     if "interval" in asked.asked or "timeout" not in asked.asked:
         return when.interval, min(when.timeout, when.interval)
     return max(when.interval, when.timeout), when.timeout
-
-
-def comparable(listener: LoadBalancerService) -> LoadBalancerService:
-    """A listener as the API has it, in the spelling of :func:`wanted_listeners`.
-
-    The API gives empty texts for what is not set, and settings that don't matter for the protocol.
-    """
-    check, http = listener.health_check, listener.http
-    return LoadBalancerService(
-        protocol=listener.protocol,
-        listen_port=listener.listen_port,
-        destination_port=listener.destination_port,
-        proxyprotocol=listener.proxyprotocol,
-        health_check=HealthCheck(
-            protocol=check.protocol,
-            port=check.port,
-            interval=check.interval,
-            timeout=check.timeout,
-            retries=check.retries,
-            http=_comparable_check(check) if check.protocol == "http" else None,
-        ),
-        http=None if listener.protocol == "tcp" else _comparable_http(listener.protocol, http),
-    )
-
-
-def _comparable_check(check: HealthCheck) -> HealthCheckHttp:
-    http = check.http or HealthCheckHttp()
-    return HealthCheckHttp(
-        domain=http.domain or None,
-        path=http.path,
-        response=http.response or None,
-        status_codes=http.status_codes,
-        tls=http.tls,
-    )
-
-
-def _comparable_http(protocol: str, http: ServiceHttp | None) -> ServiceHttp:
-    http = http or ServiceHttp()
-    return ServiceHttp(
-        cookie_name=http.cookie_name,
-        cookie_lifetime=http.cookie_lifetime,
-        timeout_idle=http.timeout_idle,
-        certificates=tuple(sorted(http.certificates)) if protocol == "https" else (),
-        redirect_http=http.redirect_http and protocol == "https",
-        sticky_sessions=http.sticky_sessions,
-    )
-
-
-def occupied_ports(listener: LoadBalancerService) -> frozenset[int]:
-    """The ports that a listener takes: its own, and 80 where it redirects from there."""
-    redirects = listener.http is not None and listener.http.redirect_http
-    return frozenset({listener.listen_port, 80} if redirects else {listener.listen_port})

@@ -1,50 +1,43 @@
-"""Where a load balancer is made; annotations of that only count then, and are told later, not done. Pure."""
+"""Where a load balancer is made; later changes of that are named, not made. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
-from ccm.cloud import Notice, Rejected
-from ccm.hetzner.load_balancers.desired.desired import Site
+from ccm.cloud import Notice
+from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.desired.desired import Desired, Site
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
 
 
-def choose_site(wishes: Wishes, facts: Facts) -> Site:
-    """Where a load balancer is made.
-
-    Raises:
-        Rejected: Nothing says where.
-    """
-    site = Site(wishes.location, wishes.network_zone if wishes.has_site else facts.zone)
-    if facts.balancer is None and site == Site():
-        text = (
-            f"no location is known for the load balancer: annotate the Service with {PREFIX}location or "
-            f"{PREFIX}network-zone, or set HCLOUD_LOAD_BALANCERS_LOCATION"
-        )
-        raise Rejected(text, notices=(Notice("LoadBalancerLocationMissing", text),))
-    return site
-
-
-def unknown_site(wishes: Wishes, facts: Facts) -> dict[str, str]:
-    """What is wrong with the place that is asked for, by annotation."""
+def choose_site(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
+    """Choose where a load balancer is made, and its network; or tell why the one that there is stays."""
+    if not facts.leads:
+        return desired
+    network = None if _is_held_elsewhere(wishes, facts) else facts.network
+    desired = replace(desired, network=network, private_ip=wishes.private_ipv4, ip_range=wishes.ip_range)
+    if facts.balancer is not None:
+        return replace(desired, notices=(*desired.notices, *_not_moved(wishes, facts, facts.balancer)))
+    if not wishes.has_site:
+        return replace(desired, site=Site(network_zone=facts.zone))
+    chosen = wishes.location or wishes.network_zone
     of_location = {one.name for one in facts.locations}
     names = of_location if wishes.location else {one.network_zone for one in facts.locations}
-    chosen = wishes.location or wishes.network_zone
-    if facts.balancer is not None or not chosen or chosen in names:
-        return {}
-    key = "location" if wishes.location else "network-zone"
-    variable = f"HCLOUD_LOAD_BALANCERS_{key.upper().replace('-', '_')}"
-    name = PREFIX + key if wishes.service.annotations.get(PREFIX + key, "").strip() else variable
-    return {PREFIX + key: f"{name}: {chosen!r} is not one of {', '.join(sorted(names))}"}
+    problems = dict(desired.problems)
+    if chosen not in names:
+        key = "location" if wishes.location else "network-zone"
+        variable = f"HCLOUD_LOAD_BALANCERS_{key.upper().replace('-', '_')}"
+        name = PREFIX + key if wishes.service.annotations.get(PREFIX + key, "").strip() else variable
+        problems[PREFIX + key] = f"{name}: {chosen!r} is not one of {', '.join(sorted(names))}"
+    return replace(desired, site=Site(wishes.location, wishes.network_zone), problems=problems)
 
 
-def changes_of_immutable(wishes: Wishes, facts: Facts) -> Iterator[Notice]:
+def _not_moved(wishes: Wishes, facts: Facts, balancer: LoadBalancer) -> Iterator[Notice]:
     """What the owner should know about where the load balancer is."""
-    service, balancer, network = wishes.service, facts.balancer, facts.network
-    if balancer is None:
-        return
+    service, network = wishes.service, facts.network
     now = {
         "location": (wishes.location, balancer.location.name),
         "network-zone": (wishes.network_zone, balancer.location.network_zone),
@@ -64,13 +57,13 @@ def changes_of_immutable(wishes: Wishes, facts: Facts) -> Iterator[Notice]:
             f"a load balancer stays where it was made: {'; '.join(parts)}; to have it elsewhere, delete it "
         )
         yield Notice("LoadBalancerNotMoved", text + "or its Service, and it is made anew")
-    if is_held_elsewhere(wishes, facts):
+    if _is_held_elsewhere(wishes, facts):
         there = ", ".join(str(net.network) for net in balancer.private_net)
         text = f"it is in network {there} and stays there for the sake of others ({PREFIX}preserve-foreign)"
         yield Notice("LoadBalancerNotMoved", text)
 
 
-def is_held_elsewhere(wishes: Wishes, facts: Facts) -> bool:
+def _is_held_elsewhere(wishes: Wishes, facts: Facts) -> bool:
     """Whether the load balancer is in another network, where others may need it."""
     nets = [net.network for net in facts.balancer.private_net] if facts.balancer else []
     return wishes.preserve_foreign and bool(nets) and facts.network is not None and facts.network not in nets

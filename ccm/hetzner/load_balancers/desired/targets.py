@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from ccm.cloud import Notice
-from ccm.hetzner.api.wire import LoadBalancer, Server
+from ccm.hetzner.api.wire import Server
+from ccm.hetzner.load_balancers.desired.desired import Desired
+from ccm.hetzner.load_balancers.errors import wrong_project
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target, target_of, targets_of
+from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target, targets_of
 from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
 from ccm.hetzner.load_balancers.wording import enumerated
 
@@ -25,26 +28,35 @@ _WHY = {
 }
 
 
-def wanted_targets(wishes: Wishes, facts: Facts, most: int) -> tuple[tuple[Target, ...], list[Notice]]:
-    """The targets that are possible, and what the owner should know.
+def choose_targets(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
+    """Choose the targets that are possible.
 
-    Args:
-        wishes: What the Service asks for.
-        facts: What there is.
-        most: How many targets the type takes.
+    Raises:
+        AccessDenied: A load balancer is to be made in a project that has none of the servers.
     """
-    foreign = _foreign(facts.balancer, facts.ours, kept=wishes.preserve_foreign) if facts.balancer else 0
+    numbers = {one.server for one in facts.candidates.by_node.values() if one.server}
+    if facts.balancer is None and numbers and numbers.isdisjoint(facts.servers):
+        raise wrong_project(facts.nodes)
+    present, actual = targets_of(facts.balancer), facts.balancer.targets if facts.balancer else ()
+    identities = frozenset(one.identity for one in present)
+    foreign = identities - facts.ours if wishes.preserve_foreign else frozenset[Identity]()
+    # Label selectors are never ours; what is not ours to remove takes room too.
+    room = desired.limits.max_targets - (len(actual) - len(identities)) - len(foreign)
     targets, notices = settle(
-        facts.candidates,
-        targets_of(facts.balancer),
-        facts.servers.get,
-        network=facts.network,
-        limit=max(0, most - foreign),
+        facts.candidates, present, facts.servers.get, network=facts.network, limit=max(0, room)
     )
     if facts.nodes and not facts.selected:
         text = f"selects none of the {facts.nodes} nodes: the load balancer has no targets"
         notices.append(Notice("NodeSelectorMatchesNothing", f"{PREFIX}node-selector {text}"))
-    return targets, notices
+    desired = replace(desired, notices=(*desired.notices, *notices))
+    if not facts.leads:
+        return desired
+    reachable = {
+        number
+        for number, server in facts.servers.items()
+        if server.public_net.ipv4 is not None and server.public_net.ipv4.ip
+    }
+    return replace(desired, targets=targets, foreign_targets=foreign, reachable=frozenset(reachable))
 
 
 def settle(
@@ -106,28 +118,3 @@ def _obstacle(target: Target, find: Callable[[int], Server | None], network: int
 def _notice(reason: str, names: Sequence[str]) -> Notice:
     text = f"These nodes get no traffic from the load balancer, because {_WHY[reason]}: {enumerated(names)}"
     return Notice(reason, text)
-
-
-def _foreign(balancer: LoadBalancer, ours: Collection[Identity], *, kept: bool) -> int:
-    """How many targets stay that are not for us to remove; they take room too.
-
-    Args:
-        balancer: It now.
-        ours: Identities of this cluster's targets.
-        kept: Whether targets stay that may be somebody else's; label selectors always do.
-    """
-    found = [target_of(one) for one in balancer.targets]
-    return sum(one is None or (kept and one.identity not in ours) for one in found)
-
-
-def foreign_targets(wishes: Wishes, facts: Facts) -> frozenset[Identity]:
-    """Identities of targets that somebody else added, where that is possible."""
-    if not wishes.preserve_foreign:
-        return frozenset()
-    return frozenset(one.identity for one in targets_of(facts.balancer)) - facts.ours
-
-
-def is_strange(facts: Facts) -> bool:
-    """Whether the nodes have servers, but this project has none of them."""
-    numbers = {one.server for one in facts.candidates.by_node.values() if one.server}
-    return bool(numbers) and numbers.isdisjoint(facts.servers)

@@ -47,7 +47,7 @@ class Certificates:
         """Something went wrong with what we know: the next look is a fresh one."""
         self._doubtful = True
 
-    async def gather(self, wishes: Wishes, balancer: LoadBalancer | None) -> CertificateFacts:
+    async def look_up(self, wishes: Wishes, balancer: LoadBalancer | None) -> CertificateFacts:
         """Have those known that a Service may use, or has used.
 
         Args:
@@ -59,7 +59,7 @@ class Certificates:
         if not wishes.problems and (named or any(one.domains for one in asked) or certificates_of(balancer)):
             try:
                 await self._read(AGE)
-                if not all(find(reference, self.known()) for reference in named):
+                if not all(self.known().find(reference) for reference in named):
                     await self._read(AGE_AFTER_MISS)
             except CloudError as error:
                 return replace(self.known(), error=error)
@@ -116,11 +116,3 @@ class Certificates:
     async def _read(self, age: float) -> None:
         await self.view.read(0.0 if self._doubtful else age, Priority.LOAD_BALANCERS)
         self._doubtful = False
-
-
-def find(reference: str, facts: CertificateFacts) -> Certificate | None:
-    """A certificate by id, or by name."""
-    number = int(reference) if reference.isascii() and reference.isdigit() and len(reference) < 20 else 0
-    if number in facts.known:
-        return facts.known[number]
-    return next((one for one in facts.known.values() if one.name == reference), None)

@@ -32,6 +32,12 @@ class CertificateFacts:
     retried: frozenset[int] = frozenset()
     spared: frozenset[int] = frozenset()
 
+    def find(self, reference: str) -> Certificate | None:
+        """A certificate by id, or by name."""
+        number = int(reference) if reference.isascii() and reference.isdigit() and len(reference) < 20 else 0
+        by_name = (one for one in self.known.values() if one.name == reference)
+        return self.known.get(number) or next(by_name, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:

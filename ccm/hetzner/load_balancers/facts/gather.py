@@ -83,7 +83,7 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
     ours = {one.identity for one in every.by_node.values()}
     return replace(
         facts,
-        certificates=await views.certificates.gather(wishes, balancer),
+        certificates=await views.certificates.look_up(wishes, balancer),
         nodes=len(nodes),
         selected=len(selected),
         candidates=candidates,
@@ -104,7 +104,7 @@ async def gather_for_release(service: ServiceView, views: Views) -> Facts:
         AccessDenied: There is nothing, but nothing of ours is there, so that proves nothing.
         CloudError: Not known.
     """
-    found, notices = await views.inventory.departing(service)
+    found, notices = await views.inventory.to_release(service)
     others, notices_of_others = split_by_cluster(found, views.cluster)
     return Facts(service, others=others, cluster=views.cluster, notices=(*notices, *notices_of_others))
 

@@ -152,7 +152,7 @@ class Inventory:
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
         await self._believe_absence(service)
 
-    async def departing(self, service: ServiceView) -> tuple[list[LoadBalancer], list[Notice]]:
+    async def to_release(self, service: ServiceView) -> tuple[list[LoadBalancer], list[Notice]]:
         """What a Service that goes leaves, as it is now.
 
         Returns:

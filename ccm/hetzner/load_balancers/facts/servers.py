@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from ccm.cloud import NodeView
 from ccm.hetzner.api import Priority, View
 from ccm.hetzner.api.wire import LoadBalancer, Server
-from ccm.hetzner.load_balancers.facts.targets import NO_ROBOTS, Candidates, Identity, candidates, targets_of
+from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, candidates, targets_of
 
 SERVERS_AGE = 60.0
 MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing
@@ -53,7 +53,7 @@ class Servers:
         found = candidates(nodes, self._scheme, private=private)
         if "InternalIPNotConfigured" not in found.left_out:
             return found
-        return candidates(nodes, self._scheme, private=private, robots=await self._robots() or NO_ROBOTS)
+        return candidates(nodes, self._scheme, private=private, robots=await self._robots())
 
     async def look_up(self, wanted: Candidates, balancer: LoadBalancer | None) -> Mapping[int, Server]:
         """The servers of candidates and of a load balancer's targets, by id; those that there are.

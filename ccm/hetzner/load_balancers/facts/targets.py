@@ -119,8 +119,8 @@ def candidates(
                 public.append(node.name)
         else:
             left_out["InternalIPNotConfigured"].append(node.name)
-    told = {reason: tuple(names) for reason, names in left_out.items()}
-    return Candidates(found, told, tuple(public))
+    named = {reason: tuple(names) for reason, names in left_out.items()}
+    return Candidates(found, named, tuple(public))
 
 
 def _address(node: NodeView, wanted: str) -> str:

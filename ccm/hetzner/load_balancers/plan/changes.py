@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerService
 from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.desired.listeners import comparable, occupied_ports
 from ccm.hetzner.load_balancers.desired.type import fits
 from ccm.hetzner.load_balancers.facts.targets import Target, target_of
 from ccm.hetzner.load_balancers.labels import FIELD, PORT
+from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
 from ccm.hetzner.load_balancers.plan.steps import (
     AddService,
     AddTarget,
@@ -44,7 +44,7 @@ def changes(desired: Desired, actual: LoadBalancer) -> list[Planned[Change]]:
     public = _public(desired, actual, targets)
     algorithm = _algorithm(desired, actual)
     settings = [*_rdns(desired, actual), *public, *_protection(desired, actual)]
-    resets = [one for one in (*growth, *algorithm, *settings) if one.step.restores in desired.restores]
+    resets = [one for one in (*growth, *algorithm, *settings) if one.step.resets in desired.resets]
     kept = _labels_of(removals, listeners, desired, actual)
     return [
         *resets,
@@ -68,7 +68,7 @@ def _identity(
     labels = {**desired.labels, **kept}
     # A label remembers what is ours to reset; it must not go before that is done.
     needs = _texts(one.step for one in resets)
-    if desired.name != actual.name and "name" in desired.restores:
+    if desired.name != actual.name and "name" in desired.resets:
         # At once, for the label that remembers the name must not go before it.
         yield Planned(Update(labels, desired.name), needs)
         return

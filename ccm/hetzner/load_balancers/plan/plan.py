@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.labels import may_delete
 from ccm.hetzner.load_balancers.plan.changes import changes
 from ccm.hetzner.load_balancers.plan.lifecycle import (
     Create,
@@ -38,10 +40,9 @@ def plan(desired: Desired, facts: Facts) -> Sequence[Planned[Step]]:
         steps += changes(desired, facts.balancer)
     if desired.errors:
         return steps
-    if desired.unused:
-        steps.append(
-            Planned(DeleteCertificates(desired.unused, desired.certificates | facts.certificates.spared))
-        )
+    stays = desired.managed | facts.certificates.spared
+    if unused := _unused(desired, facts, stays):
+        steps.append(Planned(DeleteCertificates(unused, stays)))
     return [*steps, *(Planned(release(facts.service, one)) for one in facts.others)]
 
 
@@ -52,3 +53,15 @@ def plan_release(facts: Facts) -> Sequence[Planned[Step]]:
         facts: What there is of it.
     """
     return [*(Planned(release(facts.service, one)) for one in facts.others), Planned(DeleteCertificates())]
+
+
+def _unused(desired: Desired, facts: Facts, stays: Collection[int]) -> tuple[Certificate, ...]:
+    """Managed certificates of the Service that nothing of it serves with any more."""
+    kept = facts.balancer.services if facts.balancer else ()
+    serving = [*desired.listeners, *(one for one in kept if one.listen_port in desired.foreign_ports)]
+    used = {number for one in serving if one.http for number in one.http.certificates} | {*stays}
+    return tuple(
+        one
+        for number, one in facts.certificates.known.items()
+        if number not in used and may_delete(one, facts.service, facts.cluster)
+    )

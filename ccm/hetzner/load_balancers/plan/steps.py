@@ -54,12 +54,12 @@ class Change(Step):
     Attributes:
         operation: The action's name in the API; ``update`` is the PUT.
         unforeseen: The API decides about a part of the result, so it has to be read again afterwards.
-        restores: Which setting it may bring back to its default.
+        resets: Which setting it may bring back to its default.
     """
 
     operation: ClassVar[str]
     unforeseen: ClassVar[bool] = False
-    restores: ClassVar[str] = ""
+    resets: ClassVar[str] = ""
 
     def body(self) -> Json:
         """The request's body."""
@@ -98,7 +98,7 @@ class ChangeType(Change):
     """The type, which limits services and targets."""
 
     operation = "change_type"
-    restores = "type"
+    resets = "type"
     type: LoadBalancerType
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ class ChangeAlgorithm(Change):
     """How a target is chosen."""
 
     operation = "change_algorithm"
-    restores = "algorithm"
+    resets = "algorithm"
     algorithm: str
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ class EnablePublic(Change):
     """Answer on the public addresses."""
 
     operation = "enable_public_interface"
-    restores = "public"
+    resets = "public"
 
     def __str__(self) -> str:
         return "enable the public interface"
@@ -335,7 +335,7 @@ class ChangeRdns(Change):
         return self.name is None
 
     @property
-    def restores(self) -> str:  # type: ignore[override]
+    def resets(self) -> str:  # type: ignore[override]
         """The address family, when its name is reset."""
         return self.family if self.name is None else ""
 
@@ -358,7 +358,7 @@ class ChangeProtection(Change):
     """Protect the load balancer against deletion, or not."""
 
     operation = "change_protection"
-    restores = "protection"
+    resets = "protection"
     protected: bool
 
     def __str__(self) -> str:
