@@ -131,6 +131,8 @@ def test_without_a_token_in_the_values_it_is_a_file_of_the_secret(render: Render
     assert variables_of(workload)["HCLOUD_TOKEN_FILE"] == "/etc/hcloud/token"
     (volume,) = pod_of(workload)["volumes"]
     assert volume["secret"]["secretName"] == "mine"
+    taken_away = render("--set=env.HCLOUD_TOKEN=null")[f"Deployment/{NAME}"]
+    assert "HCLOUD_TOKEN_FILE" in variables_of(taken_away)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +143,7 @@ def test_without_a_token_in_the_values_it_is_a_file_of_the_secret(render: Render
         (("--set=networking.enabled=true,args.bind-address=10.0.0.2",), "10.0.0.2", "10.0.0.2"),
         (("--set=networking.enabled=true,args.bind-address=0.0.0.0",), "0.0.0.0", None),
         (("--set=args.bind-address=::",), "::", None),
+        (("--set=args.bind-address=::1",), "::1", "::1"),
     ],
 )
 def test_probes_ask_where_it_listens(render: Render, values, address: str, host: str | None) -> None:
@@ -194,9 +197,61 @@ def test_the_role_for_the_lease_follows_the_flags(render: Render) -> None:
     assert role["rules"][1]["resourceNames"] == ["mine"]
 
 
-def test_the_policy_lets_health_and_metrics_in(render: Render) -> None:
-    policy = render("--set=networkPolicy.enabled=true")[f"NetworkPolicy/{NAME}"]
-    assert policy["spec"]["ingress"] == [{"ports": [{"port": "https"}, {"port": "metrics"}]}]
+@pytest.mark.parametrize(
+    ("address", "ports"),
+    [
+        (":8233", ["https", "metrics"]),
+        ("10.0.0.2:9000", ["https", "metrics"]),
+        ("127.0.0.1:8233", ["https"]),
+        ("[::1]:8233", ["https"]),
+    ],
+)
+def test_the_policy_lets_in_what_the_pod_offers(render: Render, address: str, ports: list[str]) -> None:
+    objects = render("--set=networkPolicy.enabled=true", f"--set=monitoring.address={address}")
+    container = container_of(objects[f"Deployment/{NAME}"])
+    assert [port["name"] for port in container["ports"]] == ports
+    ingress = objects[f"NetworkPolicy/{NAME}"]["spec"]["ingress"]
+    assert ingress == [{"ports": [{"port": name} for name in ports]}]
+
+
+ODD = ("123", "yes", "a: b", "a # b", "a, b]", "two\nlines: here", "- x", "word " * 60 + "end")
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_what_looks_like_yaml_stays_a_text(render: Render, tmp_path: Path, text: str) -> None:
+    given = tmp_path / "values.yaml"
+    values = {
+        "image": {"tag": text},
+        "args": {"cluster-name": text, "leader-elect-resource-name": text},
+        "env": {"NO": {"value": text}},
+        "podLabels": {"label": text},
+    }
+    given.write_text(yaml.safe_dump(values), encoding="utf-8")
+    objects = render(f"--values={given}")
+    workload = objects[f"Deployment/{NAME}"]
+    assert container_of(workload)["image"] == f"registry.example.com/ccm:{text}"
+    assert f"--cluster-name={text}" in container_of(workload)["args"]
+    assert variables_of(workload)["NO"] == text
+    assert workload["spec"]["template"]["metadata"]["labels"]["label"] == text
+    assert objects[f"Role/{NAME}"]["rules"][1]["resourceNames"] == [text]
+
+
+@pytest.mark.parametrize("name", ["123", "yes", "1e3"])
+def test_names_that_look_like_numbers_stay_names(render: Render, name: str) -> None:
+    keys = ("nameOverride", "serviceAccount.name", "tokenSecret", "priorityClassName")
+    objects = render(*(f"--set-string={key}={name}" for key in keys))
+    pod = pod_of(objects[f"Deployment/{name}"])
+    assert pod["serviceAccountName"] == pod["priorityClassName"] == name
+    assert pod["volumes"][0]["secret"]["secretName"] == name
+    subjects = objects[f"ClusterRoleBinding/{name}"]["subjects"]
+    assert subjects == [{"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}]
+
+
+def test_labels_of_the_pod_leave_those_of_the_selector(render: Render, tmp_path: Path) -> None:
+    given = tmp_path / "values.yaml"
+    given.write_text(yaml.safe_dump({"podLabels": {"app.kubernetes.io/name": "other", "a": "b"}}))
+    spec = render(f"--values={given}")[f"Deployment/{NAME}"]["spec"]
+    assert spec["template"]["metadata"]["labels"] == {**spec["selector"]["matchLabels"], "a": "b"}
 
 
 @pytest.mark.parametrize(
@@ -208,6 +263,9 @@ def test_the_policy_lets_health_and_metrics_in(render: Render) -> None:
         ("networking.clusterCidr=10.0.0.0/16", ["/networking", "clusterCidr"]),
         ("env.HCLOUD_TOKEN=abc", ["/env/HCLOUD_TOKEN"]),
         ("monitoring.podMonitor.interval=1s", ["/monitoring/podMonitor", "interval"]),
+        ("args.secure-port=0", ["/args/secure-port"]),
+        ("monitoring.address=:0", ["/monitoring/address"]),
+        ("tokenSecret=My_Secret", ["/tokenSecret"]),
         ("image.repository=", ["image.repository", "./dev image"]),
         ("image.repository=quay.example.com/x/hcloud-cloud-controller-manager", ["is the official image"]),
     ],

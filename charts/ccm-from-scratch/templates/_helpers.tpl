@@ -16,6 +16,18 @@
 {{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
 {{- end }}
 
+{{- /* The flags of the values, as a YAML list; an empty text is a flag without a value. */ -}}
+{{- define "ccm.flags" -}}
+{{- $flags := list }}
+{{- range $key, $value := $.Values.args }}
+{{- if not (or (kindIs "invalid" $value) (eq $key "bind-address")) }}
+{{- $text := include "ccm.flag" $value }}
+{{- $flags = append $flags (eq $text "" | ternary (printf "--%s" $key) (printf "--%s=%s" $key $text)) }}
+{{- end }}
+{{- end }}
+{{- toYaml $flags }}
+{{- end }}
+
 {{- /* The address that health and metrics of 10258 listen on. */ -}}
 {{- define "ccm.bindAddress" -}}
 {{- index $.Values.args "bind-address" | default (ternary "127.0.0.1" "0.0.0.0" $.Values.networking.enabled) }}
@@ -29,8 +41,16 @@
 {{- /* Where a probe asks: the Pod's own address, unless it listens on another one only. */ -}}
 {{- define "ccm.probe" -}}
 {{- $address := include "ccm.bindAddress" $ }}
-{{- $host := ternary "" (printf "host: %s, " $address) (has $address (list "0.0.0.0" "::")) -}}
+{{- $host := ternary "" (printf "host: %s, " (toJson $address)) (has $address (list "0.0.0.0" "::")) -}}
 httpGet: {scheme: HTTPS, {{ $host }}port: {{ include "ccm.securePort" $ }}, path: {{ $.path }}}
+{{- end }}
+
+{{- /* The port of the metrics without TLS, where others than this node reach it. */ -}}
+{{- define "ccm.metricsPort" -}}
+{{- $monitoring := $.Values.monitoring }}
+{{- if and $monitoring.enabled (not (regexMatch "^(127\\.|localhost:|\\[::1\\]:)" $monitoring.address)) }}
+{{- regexFind "[0-9]+$" $monitoring.address }}
+{{- end }}
 {{- end }}
 
 {{- define "ccm.image" -}}
@@ -46,7 +66,7 @@ httpGet: {scheme: HTTPS, {{ $host }}port: {{ include "ccm.securePort" $ }}, path
 
 {{- /* Whether the token is a mounted file, and not a variable that the values set. */ -}}
 {{- define "ccm.mountsToken" -}}
-{{- if not (or (hasKey $.Values.env "HCLOUD_TOKEN") (hasKey $.Values.env "HCLOUD_TOKEN_FILE")) }}true{{ end }}
+{{- if not (or (index $.Values.env "HCLOUD_TOKEN") (index $.Values.env "HCLOUD_TOKEN_FILE")) }}true{{ end }}
 {{- end }}
 
 {{- define "ccm.affinity" -}}

@@ -1,22 +1,21 @@
 {{- define "ccm.pod" -}}
 metadata:
   labels:
-    {{- include "hcloud-cloud-controller-manager.selectorLabels" $ | nindent 4 }}
-    {{- with $.Values.podLabels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- /* the selector's last: it has to find this Pod */}}
+    {{- $selected := include "hcloud-cloud-controller-manager.selectorLabels" $ | fromYaml }}
+    {{- mergeOverwrite (dict) ($.Values.podLabels | default dict) $selected | toYaml | nindent 4 }}
   {{- with $.Values.podAnnotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  serviceAccountName: {{ include "ccm.serviceAccount" $ }}
+  serviceAccountName: {{ include "ccm.serviceAccount" $ | toYaml }}
   {{- with $.Values.image.pullSecrets }}
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with $.Values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | toYaml }}
   {{- end }}
   # It makes the cluster's network work, so it can't rely on that network or on the cluster's DNS.
   {{- if $.Values.networking.enabled }}
@@ -64,7 +63,7 @@ spec:
     {{- if include "ccm.mountsToken" $ }}
     - name: hcloud
       secret:
-        secretName: {{ $.Values.tokenSecret }}
+        secretName: {{ $.Values.tokenSecret | toYaml }}
         defaultMode: 0440
         items:
           - key: token
@@ -78,13 +77,11 @@ spec:
 
 {{- define "ccm.container" -}}
 name: ccm
-image: {{ include "ccm.image" $ }}
+image: {{ include "ccm.image" $ | toYaml }}
 imagePullPolicy: {{ $.Values.image.pullPolicy }}
 args:
-  {{- range $key, $value := $.Values.args }}
-  {{- if not (or (kindIs "invalid" $value) (eq $key "bind-address")) }}
-  - {{ eq (toString $value) "" | ternary (printf "--%s" $key) (printf "--%s=%s" $key (include "ccm.flag" $value)) | toYaml }}
-  {{- end }}
+  {{- with include "ccm.flags" $ | fromYamlArray }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
   {{- if $.Values.networking.enabled }}
   - --allocate-node-cidrs=true
@@ -105,7 +102,7 @@ env:
   {{- end }}
   {{- range $key, $value := $.Values.env }}
   {{- if not (kindIs "invalid" $value) }}
-  - name: {{ $key }}
+  - name: {{ $key | toYaml }}
     {{- tpl (toYaml $value) $ | nindent 4 }}
   {{- end }}
   {{- end }}
@@ -124,9 +121,9 @@ env:
 ports:
   - name: https
     containerPort: {{ include "ccm.securePort" $ }}
-  {{- if and $.Values.monitoring.enabled (not (hasPrefix "127." $.Values.monitoring.address)) }}
+  {{- with include "ccm.metricsPort" $ }}
   - name: metrics
-    containerPort: {{ regexFind "[0-9]+$" $.Values.monitoring.address }}
+    containerPort: {{ . }}
   {{- end }}
 # from the kubelet, on the same host; with another --bind-address than 0.0.0.0 take that as host
 startupProbe:
