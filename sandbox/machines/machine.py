@@ -156,6 +156,9 @@ def spawn(machine: Machine, instructions: Path) -> int:
             ],
             setsid=True,
         )
+    except BaseException:
+        os.close(readable)
+        raise
     finally:
         os.close(writable)
     reason = _report(readable)

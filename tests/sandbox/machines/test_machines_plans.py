@@ -259,6 +259,15 @@ def test_a_machine_comes_back_from_its_folder(tmp_path, small_image):
     assert machine.load(tmp_path / "7") is None
 
 
+def test_a_start_program_that_can_not_be_started_leaves_no_open_file(tmp_path):
+    spec = MachineSpec(7, "m", None, None, 1, 1.0, ())
+    unmade = Machine(tmp_path / "gone", spec, {})
+    before = len([*Path("/proc/self/fd").iterdir()])
+    with pytest.raises(FileNotFoundError):  # there is no folder for its console
+        machine.spawn(unmade, tmp_path / "boot.json")
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
 def test_inotify_instances_are_counted_inside_our_machines(tmp_path):
     for pid, targets in {"10": ["anon_inode:inotify", "/dev/null"], "11": ["anon_inode:inotify"] * 2}.items():
         (tmp_path / pid / "ns").mkdir(parents=True)
