@@ -220,3 +220,11 @@ def test_another_cluster_means_other_objects(kube: Lab) -> None:
 def test_a_setting_that_it_does_not_have_is_named(kube: Lab) -> None:
     out = kube.up(body('k.core.v1.ConfigMap("a", opts=o)'), status=1, PROVIDER='{"always_render": true}')
     assert "the setting 'alwaysRender' of the kubernetes provider" in out
+
+
+def test_a_part_of_an_object_is_not_made_as_a_whole_one(kube: Lab, cluster: Running) -> None:
+    program = 'k.core.v1.ConfigMapPatch("a", metadata={"name": "part"}, data={"a": "b"}, opts=o)'
+    out = kube.up(body(program), status=1)
+    assert "does not support resources of type 'kubernetes:core/v1:ConfigMapPatch'" in out
+    found = cluster.get("/api/v1/namespaces/default/configmaps")["items"]
+    assert "part" not in [one["metadata"]["name"] for one in found]

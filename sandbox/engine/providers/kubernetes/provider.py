@@ -69,9 +69,11 @@ class KubernetesProvider(ConfiguredProvider):
             raise UnsupportedError(
                 f"resources of type '{kind}'", instead="use kubernetes.helm.v4.Chart on the Pulumi CLI"
             )
-        if kind.endswith(("Patch", "List")) and not news.get("metadata"):
-            raise UnsupportedError(f"resources of type '{kind}'")
         version, name = news.get("apiVersion"), news.get("kind")
+        # A part of an object that others own: NodePatch has the kind Node.
+        is_patch = kind.endswith(f":{name}Patch")
+        if is_patch or (kind.endswith(("Patch", "List")) and not news.get("metadata")):
+            raise UnsupportedError(f"resources of type '{kind}'")
         if not version or not name:
             raise ProviderError(f"'{name_of(urn)}' has no apiVersion or no kind")
         news = objects.with_secret_data(news)
