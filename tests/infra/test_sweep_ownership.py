@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers import labels as marks
-from ccm.hetzner.load_balancers.desired.labels import labels_after
+from ccm.hetzner.load_balancers.plan.release import labels_after
 from infra import ownership
 from infra.ownership import ADOPTED, CLUSTER, PORT, SERVICE_UID, Fate, Ownership, released_labels
 

@@ -12,7 +12,7 @@ from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Orphan, ServiceV
 from ccm.hetzner.api import HetznerApi, Priority, View
 from ccm.hetzner.api.wire import Location, Server
 from ccm.hetzner.load_balancers import official
-from ccm.hetzner.load_balancers.desired import decide
+from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.errors import incomplete
 from ccm.hetzner.load_balancers.facts import Views, gather, gather_for_release
 from ccm.hetzner.load_balancers.facts.certificates import Certificates
@@ -162,14 +162,13 @@ class HetznerLoadBalancers:
     async def _ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         wishes = self._read(service)
         facts = await gather(wishes, nodes, self._views)
-        desired = decide(wishes, facts)
-        steps = plan(desired, facts)
-        outcome = await run(steps, Outcome(facts), self._views)
-        for _ in range(ROUNDS):
-            if not outcome.again:
-                break
+        outcome, rounds = Outcome(facts, again=True), 0
+        desired = Desired("", {})
+        while outcome.again and rounds < ROUNDS:
             desired = decide(wishes, outcome.facts)
-            outcome = await run(plan(desired, outcome.facts), outcome, self._views)
+            steps = plan(desired, outcome.facts)
+            outcome = await run(steps, outcome, self._views)
+            rounds += 1
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
         if errors:
             raise incomplete(errors, notices)

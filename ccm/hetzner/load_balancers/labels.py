@@ -7,8 +7,9 @@ say which listener is whose, where a load balancer is shared, and which settings
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
@@ -102,3 +103,20 @@ def certificates_of(balancer: LoadBalancer | None) -> frozenset[int]:
     """Ids of the certificates that a load balancer serves with."""
     services = balancer.services if balancer is not None else ()
     return frozenset(number for one in services if one.http for number in one.http.certificates)
+
+
+def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """A load balancer's labels with those of the annotation ``labels``; former ones of it go.
+
+    Args:
+        present: Its labels now.
+        wanted: What the annotation says.
+    """
+    former = {key for key in present if _label_mark(key) in present}
+    marks = {_label_mark(key) for key in former}
+    kept = {key: value for key, value in present.items() if key not in former | marks}
+    return {**kept, **wanted, **{_label_mark(key): "" for key in wanted}}
+
+
+def _label_mark(key: str) -> str:
+    return LABEL + hashlib.sha256(key.encode()).hexdigest()[:8]

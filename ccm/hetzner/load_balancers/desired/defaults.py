@@ -8,7 +8,6 @@ balancer changes.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -18,7 +17,6 @@ from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import (
     DEFAULT_TYPE,
     FIELD,
-    LABEL,
     NAMESPACE,
     annotated_settings,
     is_ours,
@@ -144,20 +142,3 @@ def _cut(check: CheckWishes | None, now: HealthCheck) -> frozenset[str]:
     interval = now.interval if "interval" in other else check.interval
     timeout = now.timeout if "timeout" in other else check.timeout
     return other if timeout > interval else frozenset()
-
-
-def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """A load balancer's labels with those of the annotation ``labels``; former ones of it go.
-
-    Args:
-        present: Its labels now.
-        wanted: What the annotation says.
-    """
-    former = {key for key in present if _label_mark(key) in present}
-    marks = {_label_mark(key) for key in former}
-    kept = {key: value for key, value in present.items() if key not in former | marks}
-    return {**kept, **wanted, **{_label_mark(key): "" for key in wanted}}
-
-
-def _label_mark(key: str) -> str:
-    return LABEL + hashlib.sha256(key.encode()).hexdigest()[:8]

@@ -1,15 +1,13 @@
-"""The labels that a load balancer should have, and what the present ones keep from the Service. Pure."""
+"""The labels that a load balancer should have. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desired.defaults import (
     annotated_fields_label,
     annotated_label,
-    with_annotated_labels,
 )
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import (
@@ -19,7 +17,6 @@ from ccm.hetzner.load_balancers.labels import (
     CLUSTER,
     FIELD,
     NAMESPACE,
-    OURS,
     PORT,
     SERVICE,
     SERVICE_UID,
@@ -27,6 +24,7 @@ from ccm.hetzner.load_balancers.labels import (
     is_own_port,
     own_uids,
     ports_by_label,
+    with_annotated_labels,
 )
 from ccm.hetzner.load_balancers.listeners import occupied_ports
 from ccm.hetzner.load_balancers.wishes import Wishes
@@ -104,18 +102,3 @@ def foreign_ports(wishes: Wishes, facts: Facts) -> dict[int, str]:
             for port in occupied_ports(listener):
                 taken.setdefault(port, "somebody else")
     return taken
-
-
-def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, str]:
-    """The labels of a load balancer that a Service leaves to others; the next Service leads, if any."""
-    own = frozenset({service.uid})
-    left = {key: value for key, value in balancer.labels.items() if not is_own_port(key, value, own)}
-    others = sorted(uid for uid in ports_by_label(balancer).values() if uid != service.uid)
-    if left.get(SERVICE_UID) != service.uid:
-        return left
-    if others:
-        return {**left, SERVICE_UID: others[0]}
-    left = with_annotated_labels(left, {})
-    theirs = {NAMESPACE} if left.get(ADOPTED) == BY_LABEL else set[str]()
-    ours = {SERVICE_UID, *(key for key in left if key.startswith(OURS))} - theirs
-    return {key: value for key, value in left.items() if key not in ours}

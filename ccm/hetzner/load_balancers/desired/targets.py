@@ -10,7 +10,7 @@ from ccm.hetzner.api.wire import Server
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.errors import wrong_project
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target, targets_of
+from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target
 from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
 from ccm.hetzner.load_balancers.wording import enumerated
 
@@ -37,7 +37,7 @@ def choose_targets(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
     numbers = {one.server for one in facts.candidates.by_node.values() if one.server}
     if facts.balancer is None and numbers and numbers.isdisjoint(facts.servers):
         raise wrong_project(facts.nodes)
-    present, actual = targets_of(facts.balancer), facts.balancer.targets if facts.balancer else ()
+    present, actual = facts.present, facts.balancer.targets if facts.balancer else ()
     identities = frozenset(one.identity for one in present)
     foreign = identities - facts.ours if wishes.preserve_foreign else frozenset[Identity]()
     # Label selectors are never ours; what is not ours to remove takes room too.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import CloudError, Notice, ServiceView
 from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerType, Location, Server
-from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity
+from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target, targets_of
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 from ccm.hetzner.settings import Tenants
 
@@ -83,3 +83,8 @@ class Facts:
     ours: frozenset[Identity] = frozenset()
     certificates: CertificateFacts = field(default_factory=CertificateFacts)
     notices: tuple[Notice, ...] = ()
+
+    @property
+    def present(self) -> frozenset[Target]:
+        """The targets of the load balancer, but for label selectors."""
+        return targets_of(self.balancer)

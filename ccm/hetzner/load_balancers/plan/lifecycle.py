@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ccm.cloud import Notice
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.desired.desired import Site
-from ccm.hetzner.load_balancers.plan.steps import Change, Planned, Step, service_body, target_body
+from ccm.hetzner.load_balancers.plan.steps import Change, Json, Planned, Step, service_body, target_body
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 from ccm.hetzner.load_balancers.wording import enumerated
 
@@ -36,9 +35,16 @@ class RetryCertificate(Step):
 
 @dataclass(frozen=True)
 class Create(Step):
-    """Make the load balancer. What the API decides about it is compared with what should be afterwards."""
+    """Make the load balancer. What the API decides about it is compared with what should be afterwards.
+
+    Attributes:
+        desired: What it should be.
+        bodies: Requests for it, of which the first that is not refused makes it. The later ones leave parts
+            out: whoever adds them one by one then learns which one it is that is refused.
+    """
 
     desired: Desired
+    bodies: tuple[Json, ...]
 
     def __str__(self) -> str:
         desired = self.desired
@@ -89,9 +95,17 @@ class Release(Step):
         return f"leave load balancer {self.balancer.name} ({self.balancer.id})"
 
 
-def creation_body(
-    desired: Desired, site: Site, *, targets: bool = True, services: bool = True
-) -> dict[str, Any]:
+def create(desired: Desired) -> Create:
+    """The step that makes a load balancer."""
+    bodies = [creation_body(desired, desired.site)]
+    if desired.targets:
+        bodies.append(creation_body(desired, desired.site, targets=False))
+    if desired.listeners:
+        bodies.append(creation_body(desired, desired.site, targets=False, services=False))
+    return Create(desired, tuple(bodies))
+
+
+def creation_body(desired: Desired, site: Site, *, targets: bool = True, services: bool = True) -> Json:
     """The request for a new load balancer.
 
     Args:
@@ -107,7 +121,7 @@ def creation_body(
         for one in desired.targets or ()
         if (network is not None if one.private or one.ip else desired.public is not False)
     ]
-    body: dict[str, Any] = {
+    body: Json = {
         "name": desired.name,
         "load_balancer_type": desired.type.name if desired.type else "",
         "algorithm": {"type": desired.algorithm or "round_robin"},

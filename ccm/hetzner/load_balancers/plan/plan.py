@@ -10,10 +10,10 @@ from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import may_delete
 from ccm.hetzner.load_balancers.plan.changes import changes
 from ccm.hetzner.load_balancers.plan.lifecycle import (
-    Create,
     DeleteCertificates,
     RequestCertificate,
     RetryCertificate,
+    create,
 )
 from ccm.hetzner.load_balancers.plan.release import release
 from ccm.hetzner.load_balancers.plan.steps import Planned, Step
@@ -35,7 +35,7 @@ def plan(desired: Desired, facts: Facts) -> Sequence[Planned[Step]]:
     steps: list[Planned[Step]] = [Planned(RetryCertificate(one)) for one in desired.retries]
     steps += [Planned(RequestCertificate(asked)) for asked in desired.requests]
     if desired.exists and facts.balancer is None:
-        steps.append(Planned(Create(desired)))
+        steps.append(Planned(create(desired)))
     elif facts.balancer is not None:
         steps += changes(desired, facts.balancer)
     if desired.errors:

@@ -8,8 +8,16 @@ from dataclasses import replace
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.desired.labels import labels_after
-from ccm.hetzner.load_balancers.labels import ADOPTED, SERVICE_UID, ports_by_label
+from ccm.hetzner.load_balancers.labels import (
+    ADOPTED,
+    BY_LABEL,
+    NAMESPACE,
+    OURS,
+    SERVICE_UID,
+    is_own_port,
+    ports_by_label,
+    with_annotated_labels,
+)
 from ccm.hetzner.load_balancers.plan.changes import changes
 from ccm.hetzner.load_balancers.plan.lifecycle import Release
 from ccm.hetzner.load_balancers.plan.steps import Change, Planned
@@ -69,3 +77,18 @@ def _changes(
     needs = frozenset(str(one.step) for one in first)
     after = changes(replace(rest, labels=labels), actual)
     return (*first, *(Planned(one.step, one.needs | needs) for one in after))
+
+
+def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, str]:
+    """The labels of a load balancer that a Service leaves to others; the next Service leads, if any."""
+    own = frozenset({service.uid})
+    left = {key: value for key, value in balancer.labels.items() if not is_own_port(key, value, own)}
+    others = sorted(uid for uid in ports_by_label(balancer).values() if uid != service.uid)
+    if left.get(SERVICE_UID) != service.uid:
+        return left
+    if others:
+        return {**left, SERVICE_UID: others[0]}
+    left = with_annotated_labels(left, {})
+    theirs = {NAMESPACE} if left.get(ADOPTED) == BY_LABEL else set[str]()
+    ours = {SERVICE_UID, *(key for key in left if key.startswith(OURS))} - theirs
+    return {key: value for key, value in left.items() if key not in ours}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -10,11 +10,11 @@ from ccm.cloud import ServiceView
 from ccm.hetzner.api import HetznerApi, Priority
 from ccm.hetzner.api.errors import NotFound, Refused, unavailable
 from ccm.hetzner.api.wire import Action, LoadBalancer
-from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.facts import Views
 from ccm.hetzner.load_balancers.facts.inventory import PATH
 from ccm.hetzner.load_balancers.labels import placed_on
-from ccm.hetzner.load_balancers.plan.lifecycle import creation_body
+from ccm.hetzner.load_balancers.plan.lifecycle import Create
+from ccm.hetzner.load_balancers.plan.steps import Json
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 # Refusals of the load balancer itself: it would not help to leave anything out.
@@ -28,21 +28,8 @@ class Created(msgspec.Struct, frozen=True):
     action: Action
 
 
-async def _request(api: HetznerApi, desired: Desired) -> Created:
-    """Ask for a load balancer; returns before it is ready.
-
-    If the request is refused because of a target or a service, it is made without them: whoever adds them one
-    by one then learns which one it is.
-
-    Raises:
-        Unavailable: It may have been made all the same.
-        ApiError: It was not made.
-    """
-    bodies = [creation_body(desired, desired.site)]
-    if desired.targets:
-        bodies.append(creation_body(desired, desired.site, targets=False))
-    if desired.listeners:
-        bodies.append(creation_body(desired, desired.site, targets=False, services=False))
+async def _request(api: HetznerApi, bodies: Sequence[Json]) -> Created:
+    """Ask for a load balancer until one request is not refused for its parts; it need not be ready yet."""
     for body in bodies[:-1]:
         try:
             return await _post(api, body)
@@ -52,7 +39,7 @@ async def _request(api: HetznerApi, desired: Desired) -> Created:
     return await _post(api, bodies[-1])
 
 
-async def _post(api: HetznerApi, body: dict[str, Any]) -> Created:
+async def _post(api: HetznerApi, body: Json) -> Created:
     answer = await api.change("POST", PATH, body, priority=Priority.LOAD_BALANCERS)
     try:
         return msgspec.convert(answer, Created)
@@ -60,11 +47,11 @@ async def _post(api: HetznerApi, body: dict[str, Any]) -> Created:
         raise unavailable(f"POST {PATH}", f"the answer makes no sense: {error}") from None
 
 
-async def create(desired: Desired, service: ServiceView, views: Views) -> LoadBalancer:
+async def create(step: Create, service: ServiceView, views: Views) -> LoadBalancer:
     """Make a load balancer and wait until it is ready.
 
     Args:
-        desired: What it should be.
+        step: What it should be, and the requests for it.
         service: For which Service.
         views: Where it is seen from now on.
 
@@ -72,9 +59,9 @@ async def create(desired: Desired, service: ServiceView, views: Views) -> LoadBa
         Unavailable: It may have been made all the same.
         ApiError: It was not made.
     """
-    inventory = views.inventory
+    inventory, desired = views.inventory, step.desired
     try:
-        created = await _request(inventory.api, desired)
+        created = await _request(inventory.api, step.bodies)
     except Refused as error:
         if error.code != "uniqueness_error":
             raise

@@ -158,7 +158,7 @@ class _Work:
 
     async def _create(self, step: Create) -> None:
         self._again = True
-        balancer = await create(step.desired, self._facts.service, self._views)
+        balancer = await create(step, self._facts.service, self._views)
         self._views.inventory.saw(self._facts.service, balancer)
         self._facts = replace(self._facts, balancer=balancer)
         self._steps.append(str(step))
