@@ -4,6 +4,8 @@ Compiled code is the same for all processors, but differs between versions of Py
 3.13.5. On Linux the interpreter of the image itself compiles, out of a plain folder and through the image's
 own dynamic loader: that needs neither root nor anything of the host. Elsewhere uv finds or fetches a Python
 of the same version.
+
+Docstrings of others' code are left out: they are 2 MiB of the process's memory, and nobody reads them there.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class Compiler:
         sources = {
             path: entry for path, entry in tree.items() if isinstance(entry, File) and path.endswith(".py")
         }
-        command = [*self.command, *_OPTIONS, str(_PROGRAM)]
+        command = [*self.command, *_OPTIONS, str(_PROGRAM), recipe.APPLICATION]
         done = run("compiling Python files", command, _SECONDS, archive(sources, epoch=0))
         with tarfile.open(fileobj=io.BytesIO(done)) as tar:
             return {member.name: File(_content(tar, member)) for member in tar}

@@ -151,6 +151,11 @@ CONTROL_PLANE: tuple[Component, ...] = tuple(c for c in COMPONENTS if c.name == 
 HELM = Component("helm", pin=_HELM, packages=(f"{_HELM}/cmd/helm",), programs=("helm",))
 """Renders and tries the chart; no machine runs it."""
 
+REGISTRY = Component(
+    "registry", pin="github.com/distribution/distribution/v3", packages=(".",), programs=("registry",)
+)
+"""A real registry that the CCM's image is pushed to in tests; no machine runs it."""
+
 
 def build_command(component: Component, compiler: str, output: Path) -> tuple[str, ...]:
     """The command that builds a component, to be run in its source folder.
