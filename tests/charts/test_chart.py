@@ -110,6 +110,15 @@ def test_flags_and_variables_of_the_official_values_reach_the_ccm(render: Render
     assert "HCLOUD_TOKEN_FILE" not in variables
 
 
+def test_a_text_takes_the_place_of_a_default_that_names_a_secret(render: Render) -> None:
+    given = (
+        "--set=networking.enabled=true,networking.network.value=net",
+        "--set=env.CCM_CLUSTER_ID.value=one",
+    )
+    variables = variables_of(render(*given)[f"Deployment/{NAME}"])
+    assert (variables["HCLOUD_NETWORK"], variables["CCM_CLUSTER_ID"]) == ("net", "one")
+
+
 def test_robot_and_metrics_are_switches(render: Render) -> None:
     on = variables_of(render("--set=robot.enabled=true")[f"Deployment/{NAME}"])
     assert on["ROBOT_ENABLED"] == "true"

@@ -28,6 +28,11 @@
 {{- toYaml $flags }}
 {{- end }}
 
+{{- /* Where a variable's value comes from. A text wins: Helm merges it with the default's valueFrom. */ -}}
+{{- define "ccm.variable" -}}
+{{- toYaml (hasKey . "value" | ternary (pick . "value") .) }}
+{{- end }}
+
 {{- /* The address that health and metrics of 10258 listen on. */ -}}
 {{- define "ccm.bindAddress" -}}
 {{- index $.Values.args "bind-address" | default (ternary "127.0.0.1" "0.0.0.0" $.Values.networking.enabled) }}

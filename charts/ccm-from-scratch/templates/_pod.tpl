@@ -98,12 +98,12 @@ env:
   {{- end }}
   {{- if $.Values.networking.enabled }}
   - name: HCLOUD_NETWORK
-    {{- tpl (toYaml $.Values.networking.network) $ | nindent 4 }}
+    {{- tpl (include "ccm.variable" $.Values.networking.network) $ | nindent 4 }}
   {{- end }}
   {{- range $key, $value := $.Values.env }}
   {{- if not (kindIs "invalid" $value) }}
   - name: {{ $key | toYaml }}
-    {{- tpl (toYaml $value) $ | nindent 4 }}
+    {{- tpl (include "ccm.variable" $value) $ | nindent 4 }}
   {{- end }}
   {{- end }}
   {{- if $.Values.robot.enabled }}

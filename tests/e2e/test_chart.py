@@ -1,0 +1,112 @@
+"""From the official chart's release to ours by `helm upgrade`: nothing else in cluster or cloud changes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import HELM
+from sandbox.site import cache_directory
+from tests.e2e.conftest import TREE, Clone, eventually
+
+pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1800)]  # Helm may be built first
+
+OFFICIAL = TREE / "tests" / "charts" / "official"
+NAME = "hcloud-cloud-controller-manager"
+RELEASE = f"deployment/{NAME}"
+CCMS = ("ccm-from-scratch", NAME)
+
+
+def helm(clone: Clone, *arguments: str) -> None:
+    program = toolchain.ensure(cache_directory(os.environ), print, [HELM]).bin / "helm"
+    script = 'eval "$(./dev env)" && exec "$@"'
+    command = ["bash", "-c", script, "helm", program, *arguments, "--namespace=kube-system"]
+    done = subprocess.run(command, cwd=clone.root, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def values_of(deployment: dict) -> tuple[str, dict]:
+    """The image of a Deployment of ours, and values with its flags and variables."""
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    flags = dict(one.removeprefix("--").partition("=")[::2] for one in container["args"])
+    cidr = flags.pop("cluster-cidr")
+    del flags["allocate-node-cidrs"]
+    network = {"enabled": True, "clusterCIDR": cidr}
+    variables = {one.pop("name"): one for one in container["env"]}
+    for name in ("HCLOUD_NETWORK", "HCLOUD_TOKEN_FILE", "HCLOUD_METRICS_ADDRESS"):
+        del variables[name]  # the chart's to set
+    return container["image"], {"args": flags, "env": variables, "networking": network}
+
+
+def pods(clone: Clone) -> dict[str, tuple[int, str]]:
+    """Restarts and node of each Pod that is no CCM, by name."""
+    return {
+        pod["metadata"]["name"]: (
+            sum(one["restartCount"] for one in pod["status"].get("containerStatuses", [])),
+            pod["spec"]["nodeName"],
+        )
+        for pod in clone.kubectl("get", "pods", "--all-namespaces")["items"]
+        if pod["metadata"].get("labels", {}).get("app.kubernetes.io/name") not in CCMS
+    }
+
+
+def test_helm_upgrades_the_official_release_and_changes_nothing_else(clone: Clone, tmp_path: Path) -> None:
+    clone.dev("up")
+    clone.dev("kubectl", "apply", "-f", "manifests/examples/service.yaml")
+    clone.dev("kubectl", "rollout", "status", "deployment/whoami", "--timeout=60s")
+    ready = "--for=jsonpath={.status.loadBalancer.ingress[0].ip}"
+    clone.dev("kubectl", "wait", ready, "service/whoami", "--timeout=60s")
+    environment = "deployment/ccm-from-scratch"
+    image, values = values_of(clone.kubectl("-n", "kube-system", "get", environment))
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    given = f"--values={tmp_path / 'values.yaml'}"
+    former = leader(clone)
+    # the environment's own CCM makes room
+    clone.dev("kubectl", "-n", "kube-system", "scale", environment, "--replicas=0")
+    helm(clone, "install", "hccm", str(OFFICIAL), given)
+    before = clone.writes(), clone.api("/load_balancers"), pods(clone), identities(clone)
+
+    repository, _, tag = image.rpartition(":")
+    ours = ["upgrade", "hccm", str(TREE / "charts" / "ccm-from-scratch"), given]
+    ours += [f"--set=image.repository={repository},image.tag={tag}", "--wait", "--timeout=120s"]
+    helm(clone, *ours)
+    eventually(lambda: leader(clone) not in ("", former), 60, "a new leader")
+    clone.dev("kubectl", "-n", "kube-system", "rollout", "status", RELEASE, "--timeout=60s")
+    assert (clone.writes(), clone.api("/load_balancers"), pods(clone), identities(clone)) == before
+
+    # two replicas are on different nodes; the environment has the image only on the one where the CCM runs
+    helm(clone, *ours[:-2], "--set=replicaCount=2")
+    eventually(lambda: len(nodes_of_ours(clone)) == 2, 60, "two Pods on two nodes")
+    assert (clone.writes(), clone.api("/load_balancers")) == before[:2]
+
+    helm(clone, "rollback", "hccm", "1")
+    helm(clone, "uninstall", "hccm", "--wait")
+    assert (clone.writes(), clone.api("/load_balancers"), pods(clone)) == before[:3]
+    clone.dev("kubectl", "-n", "kube-system", "scale", environment, "--replicas=1")
+    clone.dev("kubectl", "-n", "kube-system", "rollout", "status", environment, "--timeout=60s")
+
+
+def identities(clone: Clone) -> dict[str, tuple[str, str, dict]]:
+    """What a swap must leave as it is of each node."""
+    return {
+        name: (node["metadata"]["uid"], node["spec"]["providerID"], node["metadata"]["labels"])
+        for name, node in clone.nodes().items()
+    }
+
+
+def nodes_of_ours(clone: Clone) -> set[str]:
+    """Where the release's Pods are."""
+    label = f"app.kubernetes.io/name={NAME}"
+    found = clone.kubectl("-n", "kube-system", "get", "pods", "-l", label)["items"]
+    return {pod["spec"].get("nodeName", "") for pod in found} - {""}
+
+
+def leader(clone: Clone) -> str:
+    """Who holds the lease; empty = nobody."""
+    lease = clone.kubectl("-n", "kube-system", "get", "lease", "cloud-controller-manager")
+    return lease["spec"].get("holderIdentity") or ""
