@@ -71,7 +71,8 @@ def test_another_clusters_is_left_alone_whatever_it_says() -> None:
     theirs = balancer(5, **{LABEL: UID, CLUSTER: "c2"})
     assert refused([theirs]) == "load balancer 'lb5' (5) belongs to cluster 'c2', this is 'c1'"
     assert find([theirs], Neighbours("")) == (5, True, False), "without an id, nothing can be told apart"
-    assert "belongs to cluster 'c2'" in refused([theirs], adopt="lb5")
+    nobodys = balancer(6, **{CLUSTER: "c2", NAMESPACE: "shop"})
+    assert refused([nobodys], adopt="lb6") == "load balancer 'lb6' (6) belongs to cluster 'c2', this is 'c1'"
 
 
 def test_a_name_that_is_taken_makes_nothing_ours() -> None:
@@ -112,6 +113,7 @@ def test_a_shared_one_of_this_cluster_is_joined_and_not_led() -> None:
     assert find([ours], share="edge") == (9, False, False)
     assert find([ours], share="another") == (None, True, False)
     assert find([ours]) == (None, True, False)
+    assert find([balancer(9, **{SHARE: "", CLUSTER: "c1"})]) == (None, True, False), "no word is no word"
 
 
 def test_of_several_shared_ones_the_first_made_is_taken() -> None:
@@ -122,6 +124,7 @@ def test_of_several_shared_ones_the_first_made_is_taken() -> None:
 def test_a_shared_one_that_nobody_leads_is_led() -> None:
     alone = shared(9, **{CLUSTER: "c1", LABEL: ""})
     assert find([alone], share="edge") == (9, True, False)
+    assert find([balancer(9, **{SHARE: "edge", CLUSTER: "c1"})], share="edge") == (9, True, False)
     led_by_its_former_self = shared(9, **{CLUSTER: "c1", SERVICE: "web"})
     assert find([led_by_its_former_self], share="edge") == (9, True, False)
 

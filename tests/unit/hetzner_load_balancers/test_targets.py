@@ -110,7 +110,9 @@ def test_what_a_load_balancers_target_is() -> None:
     assert target_of(actual("ip", ip="198.51.100.7")) == Target(ip="198.51.100.7")
     assert target_of(actual("label_selector")) is None
     assert target_of(actual("something new", number=5)) is None, "what we don't know is left alone"
+    assert target_of(actual("something new", ip="198.51.100.7")) is None
     assert target_of(actual("server")) is None
+    assert target_of(actual("ip")) is None
     balancer = LoadBalancer(1, "web", targets=(actual("server", number=5), actual("label_selector")))
     assert targets_of(balancer) == {Target(server=5, private=True)}
     assert targets_of(None) == frozenset()

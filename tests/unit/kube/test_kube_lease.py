@@ -474,10 +474,11 @@ async def test_conflict_while_taking_over_is_no_victory(server):
 
 class Heard:
     def __init__(self) -> None:
+        self.uids: set[str] = set()
         self.messages: list[tuple[str, str]] = []
 
     def event(self, reference, type, reason, message):  # noqa: A002
-        assert reference.uid
+        self.uids.add(reference.uid)
         assert (reference.api_version, reference.kind) == ("coordination.k8s.io/v1", "Lease")
         assert (reference.namespace, reference.name) == ("kube-system", "cloud-controller-manager")
         assert type == "Normal"
@@ -493,6 +494,7 @@ async def test_events(server):
         ("LeaderElection", "one became leader"),
         ("LeaderElection", "one stopped leading"),
     ]
+    assert heard.uids == {server.read(LEASE)["metadata"]["uid"]}
 
 
 class Observed:
