@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import settings
@@ -177,8 +178,8 @@ async def test_a_lease_without_a_spec_is_free(server):
 
 
 async def test_a_lease_is_free_when_its_duration_is_over(server):
-    time = 100.0
-    elector = LeaderElector(server, identity="two", clock=lambda: time)
+    seconds = 100.0
+    elector = LeaderElector(server, identity="two", clock=lambda: seconds)
     server.put(
         LEASES,
         {
@@ -187,9 +188,9 @@ async def test_a_lease_is_free_when_its_duration_is_over(server):
         },
     )
     assert not await elector._try()
-    time = 114.9
+    seconds = 114.9
     assert not await elector._try()
-    time = 115.0
+    seconds = 115.0
     assert await elector._try()
 
 
@@ -541,6 +542,15 @@ async def test_health_tells_of_a_leader_that_does_not_renew(server):
 
 def test_times_are_written_with_six_digits():
     assert micro_time(datetime(2026, 1, 2, tzinfo=UTC)) == "2026-01-02T00:00:00.000000Z"
+
+
+def test_times_are_written_in_utc_wherever_it_runs(monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "XYZ-9")
+        time.tzset()
+        tokyo = timezone(timedelta(hours=9))
+        assert micro_time(datetime(2026, 1, 2, 9, 0, 0, 7, tokyo)) == "2026-01-02T00:00:00.000007Z"
+    time.tzset()
 
 
 WHO = st.integers(0, 1)
