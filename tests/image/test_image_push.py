@@ -66,7 +66,7 @@ def real(tmp_path):
         deadline = time.monotonic() + 60
         while True:
             try:
-                requests.get(f"http://127.0.0.1:{port}/v2/", timeout=5)
+                requests.get(f"http://127.0.0.1:{port}/v2/", timeout=60)
                 break
             except requests.ConnectionError:
                 assert process.poll() is None, (tmp_path / "log").read_text()
@@ -85,11 +85,11 @@ def test_a_real_registry_gives_back_what_was_pushed(real):
         f"{real.root}/manifests/1.0",
         headers={"Accept": INDEX.media_type},
         auth=("me", "secret word"),
-        timeout=10,
+        timeout=60,
     )
     assert answer.content == INDEX.content
     assert answer.headers["Docker-Content-Digest"] == INDEX.digest
-    layer = requests.get(f"{real.root}/blobs/{BLOBS[1].digest}", auth=("me", "secret word"), timeout=10)
+    layer = requests.get(f"{real.root}/blobs/{BLOBS[1].digest}", auth=("me", "secret word"), timeout=60)
     assert layer.content == LAYER.content
 
 
