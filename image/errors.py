@@ -1,6 +1,7 @@
 """Everything that can go wrong with the image, told to a person in one message.
 
 ImageError
+├── VariableError        an environment variable has a value that can't be meant
 ├── LockFileError        the lock file is missing or can't be read
 ├── MirrorError          no Debian mirror is known, or none answered
 ├── PackageGoneError     the mirror no longer has a pinned package
@@ -15,6 +16,15 @@ from __future__ import annotations
 
 class ImageError(Exception):
     """Root of the image's errors. Its text is complete: it is shown without a stack trace."""
+
+
+class VariableError(ImageError):
+    """An environment variable has a value that can't be meant."""
+
+    def __init__(self, name: str, value: str, allowed: str) -> None:
+        self.name = name
+        self.value = value
+        super().__init__(f"{name}={value!r}: has to be {allowed}")
 
 
 class LockFileError(ImageError):

@@ -27,6 +27,10 @@ _ATTEMPTS = 5
 _LONGEST_PAUSE = 30.0
 _TRY_AGAIN = (429, 500, 502, 503, 504)
 _ACCEPTED, _CREATED, _OK, _UNAUTHORIZED, _NOT_FOUND = 202, 201, 200, 401, 404
+_ELSEWHERE = (301, 302, 303, 307, 308)
+"""Where a registry keeps layers in another store, it leads there for those that it has, and only for those:
+https://github.com/distribution/distribution/issues/3691."""
+
 _LONGEST_MESSAGE = 300
 _TARGET = re.compile(
     r"(?P<registry>[\w.-]+(?::\d+)?|\[[0-9a-fA-F:]+\](?::\d+)?)/"
@@ -117,12 +121,12 @@ class Registry:
 
     def _upload(self, blob: Blob) -> bool:
         there = self._send("HEAD", f"{self._target.root}/blobs/{blob.digest}")
-        if there.status_code == _OK:
+        if there.status_code in {_OK, *_ELSEWHERE}:
             return False
         if there.status_code != _NOT_FOUND:
             raise self._refusal(there, "to look for a layer")
         begun = self._send("POST", f"{self._target.root}/blobs/uploads/")
-        if begun.status_code != _ACCEPTED:
+        if begun.status_code != _ACCEPTED or "Location" not in begun.headers:
             raise self._refusal(begun, "to upload")
         place = urljoin(begun.url, begun.headers["Location"])
         done = self._send(

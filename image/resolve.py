@@ -139,7 +139,10 @@ def _suites(mirror: Mirror, verify: Verify) -> Iterator[tuple[str, Release]]:
         signed = mirror.index(f"dists/{suite}/InRelease")
         if signed is None:
             raise MirrorError(f"no archive of {', '.join(mirror.roots)} has {suite}")
-        yield suite, Release(verify(signed))
+        release = Release(verify(signed))
+        if release.get("Codename") != suite:  # else a mirror could give old or coming packages for these
+            raise SignatureError(f"what the mirror has as {suite} is Debian's {release.get('Codename')}")
+        yield suite, release
 
 
 def _lists(mirror: Mirror, suite: str, release: Release, platform: Platform) -> Iterator[str]:

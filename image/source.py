@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 import zstandard
 
 from image import lockfile, recipe
-from image.errors import LockFileError
+from image.errors import LockFileError, VariableError
 from image.lockfile import Lock
 from image.platforms import PLATFORMS, Platform
 from image.tree import Entry, File, Tree
@@ -107,6 +108,7 @@ def read_source(root: Path = ROOT, environment: Mapping[str, str] = os.environ) 
 
     Raises:
         LockFileError: The list of Debian packages can't be read.
+        VariableError: SOURCE_DATE_EPOCH is no time.
     """
     pyproject = (root / "pyproject.toml").read_text()
     project = tomllib.loads(pyproject)["project"]
@@ -116,7 +118,7 @@ def read_source(root: Path = ROOT, environment: Mapping[str, str] = os.environ) 
         application=package_files(root / "ccm") | distribution_files(pyproject),
         project=Project(project["name"], project["version"], project["description"], project["license"]),
         builder=digest(_builder(root / "image")),
-        epoch=int(environment.get("SOURCE_DATE_EPOCH") or recipe.DEFAULT_EPOCH),
+        epoch=_epoch(environment.get("SOURCE_DATE_EPOCH", "")),
     )
 
 
@@ -151,6 +153,15 @@ def digest(parts: Iterable[str | bytes]) -> str:
         content = part.encode() if isinstance(part, str) else part
         total.update(len(content).to_bytes(8, "big") + content)
     return total.hexdigest()[:16]
+
+
+def _epoch(text: str) -> int:
+    """https://reproducible-builds.org/specs/source-date-epoch/."""
+    if not text:
+        return recipe.DEFAULT_EPOCH
+    if not re.fullmatch(r"[0-9]{1,11}", text):
+        raise VariableError("SOURCE_DATE_EPOCH", text, "a time in whole seconds since 1970")
+    return int(text)
 
 
 def _builder(folder: Path) -> Iterable[str | bytes]:

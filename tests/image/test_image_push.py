@@ -118,6 +118,7 @@ class Odd:
         self.content: dict[str, bytes] = {}
         self.realm = "http://127.0.0.1:{port}/token"
         self.uploads = ""
+        self.has = 200
         self.token_status = 200
 
     def handler(odd):  # noqa: C901, N805 (one method a kind of request)
@@ -145,7 +146,7 @@ class Odd:
             def repository(self, path, query, body):
                 name = path.rsplit("/", 1)[1]
                 if self.command == "HEAD":
-                    return self.answer(200 if name in odd.content else 404)
+                    return self.answer(odd.has if name in odd.content else 404)
                 if self.command == "POST":
                     return self.answer(202, headers={"Location": f"{odd.uploads}/elsewhere/7?state=x"})
                 digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
@@ -200,6 +201,13 @@ def test_a_strangers_host_gets_no_credentials(odd):
     odd.uploads = f"http://localhost:{odd.port}"
     push(odd.target, ME)
     assert {who for _, path, who in odd.seen if path.startswith("/elsewhere")} == {None}
+
+
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_layer_that_is_kept_in_another_store_is_there(odd, status):
+    push(odd.target, ME)
+    odd.has = status
+    assert push(odd.target, ME) == 0
 
 
 def test_short_troubles_are_waited_for(odd):

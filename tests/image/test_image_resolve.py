@@ -57,7 +57,7 @@ def test_pins_never_go_back():
     assert resolve.gone_back(before, after) == [after[0]]
 
 
-def archive(tmp_path, spoil=""):
+def archive(tmp_path, spoil="", security="trixie-security"):
     """A mirror of an archive with the image's roots, each list signed by a word."""
     stanza = "Package: {}\nVersion: 1\nFilename: pool/{}.deb\nSHA256: 00\nSize: 5\n"
     packages = lzma.compress("\n".join(stanza.format(name, name) for name in recipe.ROOTS).encode())
@@ -68,7 +68,8 @@ def archive(tmp_path, spoil=""):
             path = f"main/binary-{platform.name}/Packages.xz"
             files[f"http://a/debian/dists/{suite}/{path}"] = packages + spoil.encode()
             lines.append(f" {hashlib.sha256(packages).hexdigest()} {len(packages)} {path}\n")
-        release = "signed Suite: x\nSHA256:\n" + "".join(lines)
+        codename = security if suite == "trixie-security" else suite
+        release = f"signed Suite: x\nCodename: {codename}\nSHA256:\n" + "".join(lines)
         files[f"http://a/debian/dists/{suite}/InRelease"] = release.encode()
     return Mirror(("http://a/debian",), files.get, tmp_path)
 
@@ -89,6 +90,11 @@ def test_pins_of_every_platform(tmp_path):
 def test_a_list_that_is_not_the_signed_one(tmp_path):
     with pytest.raises(ContentError, match="list of packages of trixie"):
         resolve.newest_pins(archive(tmp_path, spoil="x"), verify)
+
+
+def test_another_release_of_debian_is_not_taken_for_the_one_that_was_asked_for(tmp_path):
+    with pytest.raises(SignatureError, match=r"has as trixie-security is Debian's trixie$"):
+        resolve.newest_pins(archive(tmp_path, security="trixie"), verify)
 
 
 def test_what_nobody_signed_is_not_believed(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image import lockfile, recipe
-from image.errors import LockFileError
+from image.errors import LockFileError, VariableError
 from image.lockfile import Lock, Pin
 from image.platforms import AMD64, ARM64, PLATFORMS
 from image.source import Project, Source, digest, distribution_files, read_source
@@ -84,6 +84,12 @@ def test_the_source_is_the_ccm_and_its_entry_points():
     assert not any("__pycache__" in path or path.startswith("sandbox") for path in source.application)
     (entry_points,) = [file for path, file in source.application.items() if path.endswith("entry_points.txt")]
     assert b"[ccm.clouds]" in entry_points.content
+
+
+@pytest.mark.parametrize("text", ["abc", "-5", "1.5", "1" * 40])
+def test_what_is_no_time_is_refused_by_the_variables_name(text):
+    with pytest.raises(VariableError, match=f"SOURCE_DATE_EPOCH='{text}'.*seconds since 1970"):
+        read_source(environment={"SOURCE_DATE_EPOCH": text})
 
 
 def test_metadata_of_a_distribution():
