@@ -32,7 +32,7 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
         AccessDenied: None is made in a project that has none of the servers.
         Rejected: Nothing says where to make one.
     """
-    if facts.balancer is None and wishes.is_unservable:
+    if facts.balancer is None and wishes.is_unservable and not (facts.others and wishes.problems):
         notices = (one for one in wishes.unsupported if one.reason == "UnsupportedProtocolConfigured")
         return Desired("", {}, exists=False, notices=tuple(notices))
     desired = choose_type(wishes, facts, Desired("", {}, problems=wishes.problems))

@@ -78,7 +78,8 @@ def wanted_labels(
             labels[ANNOTATED] = annotated
         labels = with_annotated_labels(labels, wishes.labels)
     if facts.adopting:
-        labels[ADOPTED] = BY_LABEL if NAMESPACE in present else "true"
+        # Where the rest is planned anew, the label is there already, and so is the namespace.
+        labels[ADOPTED] = present.get(ADOPTED) or (BY_LABEL if NAMESPACE in present else "true")
     if labels == present:
         return labels
     if facts.leads:

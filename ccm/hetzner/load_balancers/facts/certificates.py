@@ -59,7 +59,8 @@ class Certificates:
         if not wishes.problems and (named or any(one.domains for one in asked) or certificates_of(balancer)):
             try:
                 await self._read(AGE)
-                if not all(self.known().find(reference) for reference in named):
+                known = self.known()  # once: it is a copy, and a tenant may name thousands
+                if not all(known.find(reference) for reference in named):
                     await self._read(AGE_AFTER_MISS)
             except CloudError as error:
                 return replace(self.known(), error=error)

@@ -12,7 +12,7 @@ from ccm.hetzner.api.errors import NotFound, Refused, unavailable
 from ccm.hetzner.api.wire import Action, LoadBalancer
 from ccm.hetzner.load_balancers.facts import Views
 from ccm.hetzner.load_balancers.facts.inventory import PATH
-from ccm.hetzner.load_balancers.labels import placed_on
+from ccm.hetzner.load_balancers.labels import SERVICE_UID, is_of_other_cluster
 from ccm.hetzner.load_balancers.plan.lifecycle import Create
 from ccm.hetzner.load_balancers.plan.steps import Json
 
@@ -66,11 +66,12 @@ async def create(step: Create, service: ServiceView, views: Views) -> LoadBalanc
         if error.code != "uniqueness_error":
             raise
         # The name is taken: maybe by our own request of before, whose answer never came.
-        made = placed_on(service, await inventory.all(service, age=0.0))
-        if not made:
-            why = f"the name {desired.name!r} is taken, but by no load balancer of this Service"
-            raise unavailable(f"POST {PATH}", why) from error
-        return made[0]
+        for one in await inventory.all(service, age=0.0):
+            mine = one.labels.get(SERVICE_UID) == service.uid and not is_of_other_cluster(one, views.cluster)
+            if one.name == desired.name and mine:
+                return one
+        why = f"the name {desired.name!r} is taken, but by no load balancer of this Service"
+        raise unavailable(f"POST {PATH}", why) from error
     balancer = created.load_balancer
     inventory.balancers.put(balancer)  # at once: whatever happens now, it is found again
     views.servers.remember(balancer, (one.identity for one in desired.targets or ()))

@@ -11,7 +11,7 @@ from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.errors import explained
 from ccm.hetzner.load_balancers.facts import Facts, Views
 from ccm.hetzner.load_balancers.facts.inventory import PATH
-from ccm.hetzner.load_balancers.labels import certificates_of
+from ccm.hetzner.load_balancers.labels import certificates_of, placed_on
 from ccm.hetzner.load_balancers.plan.lifecycle import (
     Create,
     DeleteCertificates,
@@ -19,6 +19,7 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
     RequestCertificate,
     RetryCertificate,
 )
+from ccm.hetzner.load_balancers.plan.release import release
 from ccm.hetzner.load_balancers.plan.steps import AddTarget, Change, Planned, Step
 from ccm.hetzner.load_balancers.run.apply import Applied, apply
 from ccm.hetzner.load_balancers.run.certificates import (
@@ -108,9 +109,7 @@ class _Work:
         if applied.reread:
             balancer = await self._views.inventory.look(balancer.id)
             self._again = not applied.errors
-        # Where the rest is planned anew, all of this is done: what was adopted is ours by now.
-        adopting = self._facts.adopting and not self._again
-        self._facts = replace(self._facts, balancer=balancer, adopting=adopting)
+        self._facts = replace(self._facts, balancer=balancer)
         self._errors += [explained(text, error) for text, error in applied.errors]
 
     async def do(self, step: Step) -> None:
@@ -166,16 +165,20 @@ class _Work:
     async def _delete_certificates(self, step: DeleteCertificates) -> None:
         there, balancer = self._views.inventory.balancers.contents.by_id, self._facts.balancer
         left = {number: certificates_of(there.get(number)) for number in self._released}
+        stays = step.used | certificates_of(balancer)
         if balancer is not None:
-            left[balancer.id] = step.used | certificates_of(balancer)
-        deleted = await delete_certificates(self._facts.service, step.used, left, self._views)
+            left[balancer.id] = stays
+        deleted = await delete_certificates(self._facts.service, stays, left, self._views)
         self._steps += deleted.steps
         self._errors += deleted.errors
         self._notices += deleted.notices
 
     async def _release(self, step: Release) -> None:
-        balancer = step.balancer
-        if not (step.deletes and await self._delete(balancer)):
+        # Since it was planned, others may have come, to whom the load balancer is left then.
+        there, service = self._views.inventory.balancers.contents.by_id, self._facts.service
+        balancer = there.get(step.balancer.id, step.balancer)
+        step = release(service, balancer)
+        if placed_on(service, (balancer,)) and not (step.deletes and await self._delete(balancer)):
             applied = await self._apply(balancer, step.changes)
             if applied.errors:
                 raise applied.errors[0][1]

@@ -1,0 +1,145 @@
+"""What happens between the look at a project and the change that follows from it, by whomever."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from balancer_site import LABEL, UID, BalancerSite, view
+
+from ccm.cloud import CloudError, ServicePort
+
+PATH = "/load_balancers"
+OTHER_UID = "66666666-7777-8888-9999-000000000000"
+THIRD_UID = "aaaaaaaa-7777-8888-9999-000000000000"
+
+
+def just_before(site: BalancerSite, path: str, meanwhile: Callable[[], Awaitable[Any]]) -> None:
+    """Have something happen just before the next request for a change goes out."""
+    api, pending = site.balancers.inventory.api, [meanwhile]
+    change = api.change
+
+    async def changing(method: str, where: str, *args: Any, **more: Any) -> Any:
+        if (method, where) == ("POST", path) and pending:
+            await pending.pop()()
+        return await change(method, where, *args, **more)
+
+    api.change = changing  # type: ignore[method-assign]
+
+
+async def test_whoever_joins_a_shared_one_while_its_only_service_leaves_keeps_it(site: BalancerSite) -> None:
+    await site.add_nodes("a")
+    await site.ensure(view("third", 82, uid=THIRD_UID, annotations={"share": "yard"}))
+    yard = await site.one()
+    await site.ensure(view(annotations={"share": "edge"}))
+    [edge] = [one for one in await site.all() if one["id"] != yard["id"]]
+    joining = view("other", 81, uid=OTHER_UID, annotations={"share": "edge"})
+    just_before(site, f"/load_balancers/{yard['id']}/actions/add_service", lambda: site.ensure(joining))
+    await site.ensure(view(annotations={"share": "yard"}))
+    left = {one["id"]: one for one in await site.all()}[edge["id"]]
+    assert left["labels"][LABEL] == OTHER_UID
+    assert left["labels"]["ccm-from-scratch/port-81"] == OTHER_UID
+    assert [one["listen_port"] for one in left["services"]] == [81]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {LABEL: UID, "ccm-from-scratch/cluster": "c2", "ccm-from-scratch/namespace": "shop"},
+        {"ccm-from-scratch/port-80": UID, LABEL: OTHER_UID},
+        {},
+    ],
+    ids=["of another cluster", "of another Service", "of nobody"],
+)
+async def test_a_name_that_somebody_takes_meanwhile_gives_nothing_away(
+    site: BalancerSite, labels: dict[str, str]
+) -> None:
+    name = ("a" + UID.replace("-", ""))[:32]
+    just_before(site, PATH, lambda: site.make(name, labels=labels))
+    with pytest.raises(CloudError):
+        await site.ensure(view())
+    theirs = await site.one()
+    assert theirs["labels"] == labels
+    assert not theirs["services"]
+
+
+async def test_a_name_that_is_taken_does_not_make_the_shared_one_the_services_own(site: BalancerSite) -> None:
+    await site.ensure(view("other", 81, uid=OTHER_UID, annotations={"share": "edge"}))
+    await site.ensure(view(annotations={"share": "edge"}))
+    before = await site.one()
+    just_before(site, PATH, lambda: site.make("mine"))
+    with pytest.raises(CloudError):
+        await site.ensure(view(annotations={"name": "mine"}))
+    after = {one["id"]: one for one in await site.all()}[before["id"]]
+    assert after["labels"] == before["labels"]
+    assert after["services"] == before["services"]
+    assert after["name"] == before["name"]
+
+
+async def test_a_name_taken_by_our_own_lost_request_is_found_at_once(site: BalancerSite) -> None:
+    await site.add_nodes("a")
+    lost = {LABEL: UID, "ccm-from-scratch/cluster": "c1", "ccm-from-scratch/namespace": "shop"}
+    just_before(site, PATH, lambda: site.make(("a" + UID.replace("-", ""))[:32], labels=lost))
+    await site.ensure(view())
+    balancer = await site.one()
+    assert [one["listen_port"] for one in balancer["services"]] == [80]
+    assert len(balancer["targets"]) == 1
+
+
+async def test_wrong_annotations_of_a_service_without_a_port_for_it_leave_the_shared_one_alone(
+    site: BalancerSite,
+) -> None:
+    await site.ensure(view("other", 81, uid=OTHER_UID, annotations={"share": "edge"}))
+    await site.ensure(view(annotations={"share": "edge"}))
+    before = await site.one()
+    with pytest.raises(CloudError, match="share"):
+        await site.ensure(view("web", ServicePort(53, 30053, "UDP"), annotations={"share": "ed ge"}))
+    after = await site.one()
+    assert after["labels"] == before["labels"]
+    assert after["services"] == before["services"]
+
+
+async def test_what_the_load_balancer_serves_with_is_never_asked_to_go(site: BalancerSite) -> None:
+    """Also where the list of its users is behind."""
+    managed = {
+        "protocol": "https",
+        "certificate-type": "managed",
+        "http-managed-certificate-domains": "a.example.com",
+    }
+    await site.ensure(view("web", 443, annotations=managed))
+    [mine] = (await site.sky.call("GET", "/certificates"))["certificates"]
+    body = {"name": "old", "type": "managed", "domain_names": ["b.example.com"], "labels": mine["labels"]}
+    old = (await site.sky.call("POST", "/certificates", body))["certificate"]
+    await site.restart()
+    asked: list[str] = []
+    change = site.balancers.inventory.api.change
+
+    async def changing(method: str, path: str, *args: Any, **more: Any) -> Any:
+        asked.append(f"{method} {path}")
+        return await change(method, path, *args, **more)
+
+    site.balancers.inventory.api.change = changing  # type: ignore[method-assign]
+    by_id = {"protocol": "https", "http-certificates": str(mine["id"])}
+    result = await site.ensure(view("web", 443, annotations=by_id))
+    assert asked == [f"DELETE /certificates/{old['id']}"]
+    assert result.steps == (f"delete managed certificate old ({old['id']})",)
+    assert not result.notices
+
+
+async def test_what_is_adopted_beside_foreign_listeners_keeps_them(site: BalancerSite) -> None:
+    await site.add_nodes("a")
+    theirs = await site.make()
+    await site.act(
+        theirs["id"],
+        "add_service",
+        listen_port=80,
+        protocol="tcp",
+        destination_port=1234,
+        proxyprotocol=False,
+        health_check={"protocol": "tcp", "port": 1234, "interval": 15, "timeout": 10, "retries": 3},
+    )
+    before = (await site.one())["services"]
+    wishes = {"adopt": "theirs", "preserve-foreign": "true"}
+    await site.ensure(view(annotations=wishes))
+    assert (await site.one())["services"] == before
