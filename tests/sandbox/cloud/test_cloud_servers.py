@@ -70,6 +70,18 @@ async def test_the_largest_user_data(emulator: Emulator):
     await emulator.make_server(user_data="x" * (32 * 1024))
 
 
+async def test_a_name_may_be_as_long_as_a_hostname_however_it_is_given(emulator: Emulator):
+    longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
+    body = {"name": longest, "server_type": "cx22", "image": "debian-12"}
+    server = (await emulator.ok("POST", "/servers", body))["server"]
+    one = f"/servers/{server['id']}"
+    renamed = await emulator.ok("PUT", one, {"name": f"z{longest[1:]}"})
+    assert len(renamed["server"]["name"]) == 253
+    for method, path in (("POST", "/servers"), ("PUT", one)):
+        error = await emulator.refused(method, path, {**body, "name": f"{longest}d"})
+        assert [entry["name"] for entry in error["details"]["fields"]] == ["name"]
+
+
 async def test_names_are_unique_in_a_project(emulator: Emulator):
     first, second = await emulator.make_server("a"), await emulator.make_server("b")
     error = await emulator.refused("PUT", f"/servers/{second['id']}", {"name": "a"})

@@ -178,7 +178,7 @@ SERVERS = Resource(
     Server,
     server_wire,
     filters={"status": lambda _cloud, server: server.status},
-    longest_name=253,
+    longest_name=253,  # Hetzner's document says no number, but "a valid hostname as per RFC 1123"
     name_problem=hostname_problem,
     protection="delete_protected",
     delete_status=200,
