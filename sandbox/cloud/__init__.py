@@ -11,5 +11,5 @@ api        what resources are described with
 resources  what can be had: one file or folder each
 http       the API over HTTP
 admin      what the real cloud does not have: calls of tests and people, and their page
-app        the application: all of these, with the metadata service; robot: the one of dedicated servers
+app        the application: all of these, with the metadata service
 """

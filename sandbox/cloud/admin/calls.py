@@ -16,8 +16,7 @@ from sandbox.cloud.config import ACTION_MODES, CloudConfig
 from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
 from sandbox.cloud.http.access import check_operator, check_peer, refusal
 from sandbox.cloud.http.body import read_json
-from sandbox.cloud.resources.robot_servers import RobotServer
-from sandbox.cloud.robot import robot_wire
+from sandbox.cloud.resources.robot_servers import RobotServer, robot_wire
 from sandbox.cloud.traffic.requests import Request
 from sandbox.cloud.wire.fields import Fields
 

@@ -1,8 +1,8 @@
-"""Dedicated servers of the Robot, as records; they are added by an admin call."""
+"""Dedicated servers of Robot, as records, for load balancers to name; they are added by an admin call."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -38,3 +38,21 @@ class RobotServer(Record):
 def robot_addresses(cloud: Cloud) -> frozenset[str]:
     """The main addresses of all dedicated servers."""
     return frozenset(server.ip for server in cloud.store.all(RobotServer))
+
+
+def robot_wire(server: RobotServer) -> dict[str, Any]:
+    """The server as Robot's web service shows it."""
+    return {
+        "server_ip": server.ip,
+        "server_ipv6_net": server.ipv6_net,
+        "server_number": server.id,
+        "server_name": server.name,
+        "product": server.product,
+        "dc": server.dc,
+        "traffic": "unlimited",
+        "status": server.status,
+        "cancelled": server.cancelled,
+        "paid_until": "2027-01-01",
+        "ip": [server.ip],
+        "subnet": server.subnets or None,
+    }

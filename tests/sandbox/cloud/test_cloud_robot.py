@@ -7,8 +7,7 @@ import pytest
 from aiohttp import ClientSession, encode_basic_auth
 from aiohttp.test_utils import TestServer
 from cloud_emulator import Emulator, Start
-
-from sandbox.cloud.robot import create_robot_app
+from robot_service import create_robot_app
 
 USER = encode_basic_auth("user", "secret")
 

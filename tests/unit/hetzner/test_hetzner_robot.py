@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from emulated_cloud import EmulatedCloud
+from robot_service import create_robot_app
 
 from ccm.cloud import (
     AccessDenied,
@@ -38,7 +39,6 @@ from ccm.kube.informer import Informer
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node
 from sandbox.cloud.app import CLOUD
-from sandbox.cloud.robot import create_robot_app
 
 HOSTNAME, EXTERNAL, INTERNAL = "Hostname", "ExternalIP", "InternalIP"
 SERVER = RobotServer(321, "a", "AX41-NVMe", "FSN1-DC14", "198.51.100.9", "2001:db8:1::")

@@ -1,4 +1,4 @@
-"""Robot's web service for dedicated servers: an application of its own, for a port of its own."""
+"""Robot's web service for dedicated servers, which are those of the emulated cloud's admin calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiohttp import web
 
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.http.access import own_names_only
-from sandbox.cloud.resources.robot_servers import RobotServer
+from sandbox.cloud.resources.robot_servers import RobotServer, robot_wire
 
 INTERVAL = 3600
 DEFAULT_LIMIT = 200
@@ -107,15 +107,10 @@ def _routes(cloud: Cloud) -> list[web.RouteDef]:
 
     async def get_reset(request: web.Request) -> web.Response:
         server = find(request)
-        return _json(
-            {
-                "reset": {
-                    **_identity(server),
-                    "type": ["sw", "hw"],
-                    "operating_status": server.operating_status,
-                }
-            }
-        )
+        shown = robot_wire(server)
+        identity = {name: shown[name] for name in ("server_ip", "server_ipv6_net", "server_number")}
+        state = {"type": ["sw", "hw"], "operating_status": server.operating_status}
+        return _json({"reset": {**identity, **state}})
 
     return [
         web.get("/server", list_servers),
@@ -123,26 +118,6 @@ def _routes(cloud: Cloud) -> list[web.RouteDef]:
         web.post(r"/server/{number:\d+}", rename_server),
         web.get(r"/reset/{number:\d+}", get_reset),
     ]
-
-
-def _identity(server: RobotServer) -> dict[str, Any]:
-    return {"server_ip": server.ip, "server_ipv6_net": server.ipv6_net, "server_number": server.id}
-
-
-def robot_wire(server: RobotServer) -> dict[str, Any]:
-    """The server as Robot shows it."""
-    return {
-        **_identity(server),
-        "server_name": server.name,
-        "product": server.product,
-        "dc": server.dc,
-        "traffic": "unlimited",
-        "status": server.status,
-        "cancelled": server.cancelled,
-        "paid_until": "2027-01-01",
-        "ip": [server.ip],
-        "subnet": server.subnets or None,
-    }
 
 
 def _authorise(request: web.Request, users: Mapping[str, str]) -> None:
