@@ -50,18 +50,18 @@ def find(
         ask: How credential helpers are asked; the default starts them.
 
     Raises:
-        RegistryError: Docker's file can't be read.
+        RegistryError: Docker's file, or what a helper says, can't be read.
     """
     if environment.get(PASSWORD):
         return Credentials(environment.get(USERNAME, ""), environment[PASSWORD])
     folder = environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/")) / ".docker"
     content = _read(Path(folder) / "config.json", registry)
     key = _DOCKER_HUB.get(registry, registry)
-    helper = content.get("credHelpers", {}).get(registry) or content.get("credsStore")
+    helper = (content.get("credHelpers") or {}).get(registry) or content.get("credsStore")
     if helper:
         answer = (ask or _ask_helper)(helper, key)
-        return _of_helper(answer) if answer else None
-    entry = content.get("auths", {}).get(key, {})
+        return _of_helper(answer, helper, registry) if answer else None
+    entry = (content.get("auths") or {}).get(key) or {}
     return _of_entry(entry, registry)
 
 
@@ -82,15 +82,19 @@ def _of_entry(entry: Mapping[str, str], registry: str) -> Credentials | None:
         return None
     try:
         user, _, password = base64.b64decode(entry["auth"], validate=True).decode().partition(":")
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise RegistryError(registry, "has an entry in Docker's file that can't be read") from error
     return Credentials(user, password)
 
 
-def _of_helper(answer: str) -> Credentials:
-    content = json.loads(answer)
-    user = content["Username"]
-    return Credentials("" if user == _TOKEN_USER else user, content["Secret"])
+def _of_helper(answer: str, helper: str, registry: str) -> Credentials:
+    try:
+        content = json.loads(answer)
+        user, password = content["Username"], content["Secret"]
+    except (ValueError, KeyError, TypeError):  # which may hold the answer, and that the secret
+        what = f"can't be logged in to: docker-credential-{helper} gave no user and secret"
+        raise RegistryError(registry, what) from None
+    return Credentials("" if user == _TOKEN_USER else user, password)
 
 
 def _ask_helper(helper: str, registry: str) -> str | None:

@@ -25,7 +25,7 @@ _MIB = 2**20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where it goes."""
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="write it as an OCI layout in a tar archive"
+        "--output", type=_file, metavar="FILE", help="write it as an OCI layout in a tar archive"
     )
     parser.add_argument(
         "--push",
@@ -35,11 +35,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _file(text: str) -> Path:
+    path = Path(text)
+    if not path.name or path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} has to be a file")
+    return path
+
+
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
     """Build it, and put it where it was asked for."""
     steps = Steps(Console())
     try:
-        target = registry.parse_target(arguments.push) if arguments.push else None
+        target = None if arguments.push is None else registry.parse_target(arguments.push)
         with steps.step("The CCM's image"):
             source = read_source(clone.root)
             images = build(source, cache_folder(), PLATFORMS)
@@ -59,10 +66,13 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
 
 def _write(path: Path, index: Blob, images: Sequence[Image], source: Source) -> None:
     partial = path.with_name(f"{path.name}.partial")
-    with partial.open("wb") as file:
-        below = [blob for image in images for blob in (image.manifest, *image.blobs)]
-        write_layout(index, below, source.reference(), file)
-    partial.replace(path)
+    below = [blob for image in images for blob in (image.manifest, *image.blobs)]
+    try:
+        with partial.open("wb") as file:
+            write_layout(index, below, source.reference(), file)
+        partial.replace(path)
+    finally:  # of a full disk, or of who did not wait
+        partial.unlink(missing_ok=True)
 
 
 def _push(target: registry.Target, index: Blob, images: Sequence[Image], steps: Steps) -> None:

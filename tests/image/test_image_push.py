@@ -311,3 +311,17 @@ def test_a_broken_entry_is_told_without_it(tmp_path, auth):
     with pytest.raises(RegistryError, match="has an entry in Docker's file that can't be read") as caught:
         credentials.find("ghcr.io", environment)
     assert auth not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [{"auths": None}, {"auths": {"ghcr.io": None}}, {"credHelpers": None}])
+def test_what_docker_left_empty_is_nobody(tmp_path, content):
+    assert credentials.find("ghcr.io", docker(tmp_path, content)) is None
+
+
+@pytest.mark.parametrize("answer", ["p4ssword", "[]", '{"Secret": "p4ssword"}'])
+def test_what_a_helper_should_not_say_is_told_without_it(tmp_path, answer):
+    environment = docker(tmp_path, {"credsStore": "odd"})
+    with pytest.raises(RegistryError, match="docker-credential-odd gave no user and secret") as caught:
+        credentials.find("ghcr.io", environment, lambda *_: answer)
+    assert caught.value.__suppress_context__
+    assert "p4ssword" not in str(caught.value)

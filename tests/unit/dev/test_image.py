@@ -1,0 +1,32 @@
+"""What `./dev image` refuses before it builds anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sandbox.__main__ import parse
+from sandbox.commands import image
+from sandbox.errors import SandboxError
+from sandbox.site import open_clone
+
+
+@pytest.mark.parametrize("text", ["", ".", "/"])
+def test_an_output_that_can_be_no_file(text: str, capsys) -> None:
+    with pytest.raises(SystemExit) as left:
+        parse(["image", "--output", text])
+    assert left.value.code == 2
+    assert f"argument --output: {text!r} has to be a file" in capsys.readouterr().err
+
+
+def test_an_output_that_is_a_folder(tmp_path: Path, capsys) -> None:
+    with pytest.raises(SystemExit):
+        parse(["image", "--output", str(tmp_path)])
+    assert "has to be a file" in capsys.readouterr().err
+
+
+def test_a_name_that_a_script_left_empty_is_not_taken_for_none(tmp_path: Path) -> None:
+    _, arguments = parse(["image", "--push", ""])
+    with pytest.raises(SandboxError, match="'' is no REGISTRY/NAME:TAG"):
+        image.run(open_clone(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}), arguments)
