@@ -275,6 +275,7 @@ def test_labels_of_the_pod_leave_those_of_the_selector(render: Render, tmp_path:
         ("args.secure-port=0", ["/args/secure-port"]),
         ("monitoring.address=:0", ["/monitoring/address"]),
         ("tokenSecret=My_Secret", ["/tokenSecret"]),
+        ("env=null", ["missing property", "env"]),
         ("image.repository=", ["image.repository", "./dev image"]),
         ("image.repository=quay.example.com/x/hcloud-cloud-controller-manager", ["is the official image"]),
     ],
