@@ -26,6 +26,7 @@ ANNOTATED = OURS + "annotated"  # which settings of the load balancer were annot
 FIELD = ANNOTATED + "-"  # and which fields of ports, a label each
 LABEL = OURS + "label-"
 PORT = OURS + "port-"
+NO_PORT = PORT + "0"  # the leader's, where all listeners are others': they are not to be taken for its own
 _PORT_LABEL = re.compile(re.escape(PORT) + r"(\d{1,5})")
 DEFAULT_TYPE = "lb11"
 SETTINGS = frozenset({"ipv4", "ipv6", "public", "protection", "type", "algorithm", "name"})

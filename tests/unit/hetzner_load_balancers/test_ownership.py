@@ -192,6 +192,22 @@ class TestPreserveForeign:
         assert services[80] == 8080
         assert 81 in services
 
+    async def test_where_all_ports_are_taken_none_is_ever_ours(self, site: BalancerSite) -> None:
+        await site.make("theirs", services=[SERVICE_80])
+        service = view("web", 80, annotations={"adopt": "theirs", "preserve-foreign": "true"})
+        theirs = (await site.one())["services"]
+        for _ in range(3):
+            [notice] = [
+                one
+                for one in (await site.ensure(service)).notices
+                if one.reason == "LoadBalancerPortConflict"
+            ]
+            assert "port 80 belongs to somebody else" in notice.message
+            assert (await site.one())["services"] == theirs
+            await site.restart()
+        await site.balancers.delete(service)
+        assert ((await site.one())["services"], (await site.one())["labels"]) == (theirs, {})
+
 
 async def test_a_port_that_could_not_be_given_up_is_still_known_for_ours(site: BalancerSite) -> None:
     shared = {"share": "edge"}

@@ -17,6 +17,7 @@ from ccm.hetzner.load_balancers.labels import (
     CLUSTER,
     FIELD,
     NAMESPACE,
+    NO_PORT,
     PORT,
     SERVICE,
     SERVICE_UID,
@@ -65,7 +66,8 @@ def wanted_labels(
     own = own_uids(service, balancer) if balancer else frozenset[str]()
     labels = {key: value for key, value in present.items() if not is_own_port(key, value, own)}
     if _is_shared(wishes, balancer):
-        labels.update({f"{PORT}{port}": service.uid for port in ports})
+        own_ports = {f"{PORT}{port}": service.uid for port in ports}
+        labels |= own_ports or ({NO_PORT: service.uid} if facts.leads else {})
         if wishes.share:
             labels[SHARE] = wishes.share
     if facts.leads:
