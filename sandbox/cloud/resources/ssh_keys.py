@@ -71,7 +71,7 @@ async def create(call: Call) -> Reply:
     """Keep a public key."""
     fields = call.fields()
     name, labels = SSH_KEYS.read_name(fields), fields.labels()
-    public_key = fields.text("public_key", required=True, longest=16_384).strip()
+    public_key = fields.text("public_key", required=True, longest=16_384)
     digest = fingerprint(public_key)
     if public_key and digest is None:
         fields.wrong("public_key", "SSH key is invalid: it must be in OpenSSH's format")
@@ -79,6 +79,6 @@ async def create(call: Call) -> Reply:
     if any(key.fingerprint == digest for key in call.cloud.store.of(SshKey, call.project)):
         raise UniquenessError("SSH key with the same fingerprint already exists", "public_key")
     SSH_KEYS.check_new(call, name)
-    key = SSH_KEYS.new(call, name, labels, public_key=public_key, fingerprint=digest)
+    key = SSH_KEYS.new(call, name, labels, public_key=public_key.strip(), fingerprint=digest)
     call.cloud.store.put(key)
     return created("ssh_key", SSH_KEYS.show(call, key))

@@ -22,7 +22,7 @@ async def test_ssh_keys(emulator: Emulator):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nonsense", "ssh-rsa AAAA", "ssh-ed25519 !!!", KEY.replace("AAAAC3", "AAAAC4")]
+    "text", ["", " \n", "nonsense", "ssh-rsa AAAA", "ssh-ed25519 !!!", KEY.replace("AAAAC3", "AAAAC4")]
 )
 async def test_keys_that_are_none(emulator: Emulator, text):
     error = await emulator.refused("POST", "/ssh_keys", {"name": "key", "public_key": text})
