@@ -23,9 +23,12 @@ SECURITY = "-security"
 """What the address of Debian's archive of security updates has more than that of the main archive."""
 
 _SECONDS = 60.0
+_MOST = 256 << 20  # bytes of one file; Debian's lists, the largest ones, are a tenth of that
+_CHUNK = 1 << 20
 _ATTEMPTS = 4
 _NOT_FOUND = (403, 404, 410)
 _ONE_LINE = re.compile(r"^deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+(\S+)\s+(.*)$")
+_PASSWORD = re.compile(r"//[^/@\s]+@")
 _DEBIAN = re.compile(r"/debian(-security)?/?$")
 
 Get = Callable[[str], bytes | None]
@@ -50,12 +53,19 @@ class Mirror:
         """A file of an archive that no hash is known for, or None where no archive has it.
 
         Raises:
-            MirrorError: Nobody answered.
+            MirrorError: No archive has it, and one of them did not answer.
         """
+        failures: list[MirrorError] = []
         for root in self.roots:
-            content = self._fetched(f"{root}/{path}")
+            try:
+                content = self._fetched(f"{root}/{path}")
+            except MirrorError as error:
+                failures.append(error)
+                continue
             if content is not None:
                 return content
+        if failures:
+            raise failures[0]
         return None
 
     def package(self, pin: Pin) -> bytes:
@@ -87,9 +97,8 @@ class Mirror:
         try:
             return self.get(address)
         except OSError as error:  # requests' errors are OSErrors
-            raise MirrorError(
-                f"the Debian mirror did not give {address}: {error}. {VARIABLE} names another"
-            ) from error
+            what = _PASSWORD.sub("//", f"{address}: {error}")
+            raise MirrorError(f"the Debian mirror did not give {what}. {VARIABLE} names another") from error
 
 
 def open_mirror(cache: Path, environment: Mapping[str, str] = os.environ) -> Mirror:
@@ -112,12 +121,15 @@ def open_mirror(cache: Path, environment: Mapping[str, str] = os.environ) -> Mir
     return Mirror(roots, web_get(_proxies_of_apt()), cache)
 
 
-def web_get(proxies: Mapping[str, str], sleep: Callable[[float], None] = time.sleep) -> Get:
+def web_get(
+    proxies: Mapping[str, str], sleep: Callable[[float], None] = time.sleep, *, most: int = _MOST
+) -> Get:
     """Fetches over HTTP, trying again a few times.
 
     Args:
         proxies: By scheme; those of the environment are used as well.
         sleep: Pauses between attempts.
+        most: Bytes that a file may have; one that goes on is an OSError.
     """
     session = requests.Session()
     session.proxies.update(proxies)
@@ -125,19 +137,27 @@ def web_get(proxies: Mapping[str, str], sleep: Callable[[float], None] = time.sl
     def get(address: str) -> bytes | None:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                answer = session.get(address, timeout=_SECONDS)
-                if answer.status_code in _NOT_FOUND:
-                    return None
-                answer.raise_for_status()
+                with session.get(address, timeout=_SECONDS, stream=True) as answer:
+                    if answer.status_code in _NOT_FOUND:
+                        return None
+                    answer.raise_for_status()
+                    return _content(answer, most)
             except requests.RequestException:
                 if attempt == _ATTEMPTS:
                     raise
                 sleep(2.0**attempt / 4)
-            else:
-                return answer.content
         raise AssertionError  # the last attempt returns or raises
 
     return get
+
+
+def _content(answer: requests.Response, most: int) -> bytes:
+    content = bytearray()
+    for chunk in answer.iter_content(_CHUNK):
+        content += chunk
+        if len(content) > most:
+            raise OSError(f"it has more than {most} bytes")
+    return bytes(content)
 
 
 def debian_roots(text: str) -> Iterator[str]:

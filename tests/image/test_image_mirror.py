@@ -60,6 +60,28 @@ def test_a_mirror_that_does_not_answer(tmp_path):
         Mirror(("http://a/debian",), get, tmp_path).index("x")
 
 
+def test_an_archive_that_does_not_answer_is_passed_over(tmp_path):
+    def get(address):
+        if address.startswith("http://away/"):
+            raise ConnectionError("refused")
+        return b"a list" if address.endswith("/x") else None
+
+    place = Mirror(("http://away/debian", "http://a/debian"), get, tmp_path)
+    assert place.index("x") == b"a list"
+    with pytest.raises(MirrorError, match="refused"):
+        place.index("y")  # the one that is away may have it
+
+
+def test_a_password_in_the_mirrors_address_is_not_told(tmp_path):
+    def get(address):
+        raise OSError(f"500 for {address}")
+
+    with pytest.raises(MirrorError) as caught:
+        Mirror(("https://me:secret@a.example.org/debian",), get, tmp_path).index("x")
+    assert "secret" not in str(caught.value)
+    assert "a.example.org/debian/x" in str(caught.value)
+
+
 def test_only_debians_own_archives_are_mirrors():
     stanzas = """Types: deb
 # a comment
@@ -138,6 +160,13 @@ def test_a_server_in_trouble_is_asked_again(web):
     assert len(pauses) == 2
     statuses += [404]
     assert web_get({}, pauses.append)(address) is None
+
+
+def test_a_file_without_an_end_is_given_up(web):
+    statuses, address = web
+    statuses += [200]
+    with pytest.raises(OSError, match="more than 1 bytes"):
+        web_get({}, lambda _: None, most=1)(address)
 
 
 def test_asking_has_an_end(web):
