@@ -33,15 +33,19 @@ async def server():
 
 # The program is not on every machine; genuine ones install k3s on the sandbox's machines.
 # The path of a Python may be too long for a first line, or have spaces in it: the shell starts it.
+# The sandbox's machines have PyYAML, this one need not: our Python runs what was downloaded.
 CURL = f"""#!/bin/sh
 '''exec' "{sys.executable}" "$0" "$@"
 ' '''
 import sys, urllib.request
 try:
     with urllib.request.urlopen(sys.argv[-1], timeout=60) as answer:
-        open(sys.argv[sys.argv.index("-o") + 1], "wb").write(answer.read())
+        first, rest = answer.readline(), answer.read()
 except OSError:
     sys.exit(7)
+if first.startswith(b"#!/usr/bin/python3"):
+    first = b"#!/bin/sh\\nexec '{sys.executable}' -Es \\"$0\\" \\"$@\\"\\n"
+open(sys.argv[sys.argv.index("-o") + 1], "wb").write(first + rest)
 """
 
 
