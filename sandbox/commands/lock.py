@@ -26,13 +26,23 @@ _SECONDS = 600.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which pins."""
     parser.add_argument(
-        "what", nargs="*", choices=[[], DEBIAN, PYTHON], help=f"{DEBIAN}, {PYTHON}; default: both"
+        "what",
+        nargs="*",
+        type=_pins,  # choices would refuse that nothing is given
+        metavar="WHAT",
+        help=f"{DEBIAN}, {PYTHON}; default: both",
     )
     parser.add_argument(
         "--keep",
         action="store_true",
         help="of Python's keep what still fits: after a change of pyproject.toml",
     )
+
+
+def _pins(text: str) -> str:
+    if text not in (DEBIAN, PYTHON):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither {DEBIAN} nor {PYTHON}")
+    return text
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
