@@ -14,7 +14,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any
 
 import structlog
@@ -25,12 +24,14 @@ from ccm.controllers.addresses import ProvidedNodeIpInvalid, wanted_addresses
 from ccm.controllers.labels import copied_labels, followed, labels_for, promoted_labels
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.controllers.nodes import (
+    evenly,
     has_taint,
     patch_addresses,
     patch_labels,
     remove_taints,
     report,
     update_node,
+    version_of,
     view_of,
 )
 from ccm.errors import CcmError
@@ -366,12 +367,6 @@ class NodeController:
             self._first_seen.setdefault(new.metadata.name, _clock())
 
 
-def version_of(node: Node) -> int:
-    """A Node's resource version as a number; 0 for one that is none."""
-    version = node.metadata.resource_version
-    return int(version) if version.isdigit() else 0
-
-
 def accepted_age(nodes: int, frequency: float) -> float:
     """How old a list of all machines may be that Nodes are refreshed from, in seconds.
 
@@ -384,13 +379,6 @@ def accepted_age(nodes: int, frequency: float) -> float:
     """
     runs = min(MOST_RUNS, -(-nodes // AT_ONCE)) or 1
     return frequency * (runs - 0.5)
-
-
-def evenly(nodes: Sequence[Node], most: int) -> list[Sequence[Node]]:
-    """Nodes in parts of nearly the same size, none larger than ``most``; one empty part if there are none."""
-    parts = max(1, -(-len(nodes) // most))
-    ends = [len(nodes) * part // parts for part in range(parts + 1)]
-    return [nodes[start:end] for start, end in pairwise(ends)]
 
 
 def introduction(node: Node, instance: Instance) -> dict[str, Any] | None:

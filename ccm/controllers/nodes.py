@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -162,3 +163,16 @@ def remove_taints(node: Node, drop: Callable[[Taint], bool]) -> dict[str, Any] |
     if len(kept) == len(node.spec.taints):
         return None
     return {"spec": {"taints": taints_patch(kept)}}
+
+
+def version_of(node: Node) -> int:
+    """A Node's resource version as a number; 0 for one that is none."""
+    version = node.metadata.resource_version
+    return int(version) if version.isdigit() else 0
+
+
+def evenly(nodes: Sequence[Node], most: int) -> list[Sequence[Node]]:
+    """Nodes in parts of nearly the same size, none larger than ``most``; one empty part if there are none."""
+    parts = max(1, -(-len(nodes) // most))
+    ends = [len(nodes) * part // parts for part in range(parts + 1)]
+    return [nodes[start:end] for start, end in pairwise(ends)]

@@ -21,9 +21,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from ccm.cloud import INTERNAL_IP, CloudError, Machine, Route, Routes, RouteTable
 from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
 from ccm.controllers.nodes import identity, node_path, report
-from ccm.controllers.route_plan import Cidr, RouteNode, RoutePlan, Wish, canonical, plan_routes
-from ccm.errors import CcmError, ConfigurationError
-from ccm.ip import parse_network
+from ccm.controllers.route_options import RouteOptions
+from ccm.controllers.route_plan import RouteNode, RoutePlan, Wish, canonical, plan_routes
+from ccm.errors import CcmError
 from ccm.kube.errors import KubernetesError, NotFound
 from ccm.kube.events import Recorder, timestamp
 from ccm.kube.informer import Informer
@@ -36,7 +36,6 @@ from ccm.kube.reconciler import Result, run_workers
 COMPONENT = "route_controller"
 QUEUE = "Routes"
 KEY = "routes"
-WATCH_BASED = "CloudControllerManagerWatchBasedRoutesReconciliation"  # upstream's feature gate
 RETRY_BASE, RETRY_CAP = 5.0, 300.0  # seconds
 NEARLY_FULL = 0.9
 DISPUTE = 3600.0  # seconds for which a route that somebody makes again is not replaced again
@@ -50,47 +49,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 class RoutesNotReconciled(CcmError):
     """Some routes are not as they should be; all others are."""
-
-
-@dataclass(frozen=True, slots=True)
-class RouteOptions:
-    """What the owner chooses.
-
-    Attributes:
-        cluster_cidrs: ``--cluster-cidr``.
-        reconciliation_period: ``--route-reconciliation-period``, in seconds from start to start.
-        watch_based: Run when Nodes change, at most once in 10 s, and every ``resync_period`` otherwise.
-        resync_period: In seconds.
-        accepted_age: How old the picture of the network may be that tells that nothing is to be done.
-        mass_deletion_breaker: Don't delete while the machines of most Nodes can't be seen.
-    """
-
-    cluster_cidrs: tuple[Cidr, ...]
-    reconciliation_period: float = 10.0
-    watch_based: bool = False
-    resync_period: float = 300.0
-    accepted_age: float = 300.0
-    mass_deletion_breaker: bool = True
-
-
-def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
-    """Read ``--cluster-cidr``.
-
-    Raises:
-        ConfigurationError: It is empty, no CIDR, or not one of each family.
-    """
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    cidrs = [parse_network(part) for part in parts]
-    problems = [
-        f"--cluster-cidr: {part!r} is no CIDR" for part, cidr in zip(parts, cidrs, strict=True) if not cidr
-    ]
-    if not parts:
-        problems.append("--cluster-cidr: needed for routes; set it, or --configure-cloud-routes=false")
-    if len(parts) > 2 or (len({cidr.version for cidr in cidrs if cidr}) < len(parts) and not problems):
-        problems.append(f"--cluster-cidr: {text!r} must be one CIDR, or one of IPv4 and one of IPv6")
-    if problems:
-        raise ConfigurationError(problems)
-    return tuple(cidr for cidr in cidrs if cidr)
 
 
 def route_queue() -> WorkQueue:

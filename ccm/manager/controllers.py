@@ -12,6 +12,7 @@ from ccm.controllers import node as node_controller
 from ccm.controllers import node_lifecycle
 from ccm.controllers import route as route_controller
 from ccm.controllers.nodes import kept
+from ccm.controllers.route_options import WATCH_BASED, RouteOptions, parse_cluster_cidrs
 from ccm.controllers.service import controller as service_controller
 from ccm.controllers.service.keeping import keeper
 from ccm.controllers.service.policy import Classes
@@ -101,17 +102,17 @@ def lifecycle_options(options: Options) -> node_lifecycle.NodeLifecycleOptions:
     )
 
 
-def route_options(options: Options) -> route_controller.RouteOptions:
+def route_options(options: Options) -> RouteOptions:
     """What the flags say to the route controller.
 
     Raises:
         ConfigurationError: --cluster-cidr is wrong.
     """
     flags = options.flags
-    return route_controller.RouteOptions(
-        cluster_cidrs=route_controller.parse_cluster_cidrs(flags["cluster-cidr"]),
+    return RouteOptions(
+        cluster_cidrs=parse_cluster_cidrs(flags["cluster-cidr"]),
         reconciliation_period=flags["route-reconciliation-period"],
-        watch_based=flags["feature-gates"].get(route_controller.WATCH_BASED, False),
+        watch_based=flags["feature-gates"].get(WATCH_BASED, False),
         mass_deletion_breaker=flags["mass-deletion-breaker"],
     )
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ccm.controllers.route import WATCH_BASED
+from ccm.controllers.route_options import WATCH_BASED
 from ccm.ip import parse_network
 from ccm.kube.lease import LeaseTimes
 from ccm.kube.objects import ObjectReference

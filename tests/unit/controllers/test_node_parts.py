@@ -8,7 +8,8 @@ from fake_cluster import node as node_object
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.controllers.node import NodeController, accepted_age, evenly
+from ccm.controllers.node import NodeController, accepted_age
+from ccm.controllers.nodes import evenly
 from ccm.kube.objects import Node, ObjectMeta
 
 
