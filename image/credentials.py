@@ -45,7 +45,7 @@ def find(
     """The credentials for a registry, or None where nobody has logged in.
 
     Args:
-        registry: As in an image's name, such as ``ghcr.io``.
+        registry: As in an image's name, such as ``registry.example.com``.
         environment: CCMFS_REGISTRY_USERNAME and CCMFS_REGISTRY_PASSWORD, DOCKER_CONFIG and HOME are heeded.
         ask: How credential helpers are asked; the default starts them.
 

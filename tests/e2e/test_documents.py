@@ -38,7 +38,7 @@ NOT_RUN = {
     "python -m ccm plan --settings-from=deployment/kube-system/hcloud-cloud-controller-manager": (
         "the official CCM does not run here"
     ),
-    "./dev image --push ghcr.io/me/ccm-from-scratch:1.0": "it needs an account at a registry",
+    "./dev image --push registry.example.com/me/ccm-from-scratch:1.0": "it needs an account at a registry",
     "./dev lock debian": "it would change what all later commands build",
 }
 """What can't run here, and why. A line with … in it waits for something of the reader's own."""

@@ -244,7 +244,7 @@ def test_a_registry_that_is_not_there():
 @pytest.mark.parametrize(
     ("text", "root"),
     [
-        ("ghcr.io/me/ccm:1.0", "https://ghcr.io/v2/me/ccm"),
+        ("registry.example.com/me/ccm:1.0", "https://registry.example.com/v2/me/ccm"),
         ("docker.io/me/ccm:1.0", "https://registry-1.docker.io/v2/me/ccm"),
         ("localhost:5000/ccm:latest", "http://localhost:5000/v2/ccm"),
         ("registry.example.com:5000/a/b-c/d__e:x", "https://registry.example.com:5000/v2/a/b-c/d__e"),
@@ -256,7 +256,15 @@ def test_targets(text, root):
 
 
 @pytest.mark.parametrize(
-    "text", ["ccm:1", "me/ccm:1", "ghcr.io/me/ccm", "ghcr.io/Me/ccm:1", "https://ghcr.io/a:1", ""]
+    "text",
+    [
+        "ccm:1",
+        "me/ccm:1",
+        "registry.example.com/me/ccm",
+        "registry.example.com/Me/ccm:1",
+        "https://registry.example.com/a:1",
+        "",
+    ],
 )
 def test_what_is_no_target(text):
     with pytest.raises(RegistryError, match="is no REGISTRY/NAME:TAG"):
@@ -269,15 +277,20 @@ def docker(folder: Path, content) -> dict[str, str]:
 
 
 def test_the_environment_comes_first(tmp_path):
-    environment = docker(tmp_path, {"auths": {"ghcr.io": {"auth": base64.b64encode(b"a:b").decode()}}})
-    assert credentials.find("ghcr.io", environment) == Credentials("a", "b")
+    environment = docker(
+        tmp_path, {"auths": {"registry.example.com": {"auth": base64.b64encode(b"a:b").decode()}}}
+    )
+    assert credentials.find("registry.example.com", environment) == Credentials("a", "b")
     environment |= {credentials.USERNAME: "me", credentials.PASSWORD: "p"}
-    assert credentials.find("ghcr.io", environment) == Credentials("me", "p")
+    assert credentials.find("registry.example.com", environment) == Credentials("me", "p")
 
 
 def test_where_nobody_has_logged_in(tmp_path):
-    assert credentials.find("ghcr.io", {"HOME": str(tmp_path)}) is None
-    assert credentials.find("quay.io", docker(tmp_path, {"auths": {"ghcr.io": {}}})) is None
+    assert credentials.find("registry.example.com", {"HOME": str(tmp_path)}) is None
+    assert (
+        credentials.find("other.example.com", docker(tmp_path, {"auths": {"registry.example.com": {}}}))
+        is None
+    )
 
 
 def test_docker_keeps_its_own_registry_under_another_name(tmp_path):
@@ -291,37 +304,39 @@ def test_a_helper_is_asked(tmp_path):
 
     def ask(helper, registry):
         asked.append((helper, registry))
-        return json.dumps({"Username": "me", "Secret": "p"}) if registry == "ghcr.io" else None
+        return json.dumps({"Username": "me", "Secret": "p"}) if registry == "registry.example.com" else None
 
-    environment = docker(tmp_path, {"credsStore": "all", "credHelpers": {"ghcr.io": "own"}})
-    assert credentials.find("ghcr.io", environment, ask) == Credentials("me", "p")
-    assert credentials.find("quay.io", environment, ask) is None
-    assert asked == [("own", "ghcr.io"), ("all", "quay.io")]
+    environment = docker(tmp_path, {"credsStore": "all", "credHelpers": {"registry.example.com": "own"}})
+    assert credentials.find("registry.example.com", environment, ask) == Credentials("me", "p")
+    assert credentials.find("other.example.com", environment, ask) is None
+    assert asked == [("own", "registry.example.com"), ("all", "other.example.com")]
 
 
 def test_a_helper_that_is_not_there_is_named(tmp_path):
     environment = docker(tmp_path, {"credsStore": "nonsense"})
     with pytest.raises(RegistryError, match="docker-credential-nonsense failed"):
-        credentials.find("ghcr.io", environment)
+        credentials.find("registry.example.com", environment)
 
 
 @pytest.mark.parametrize("auth", ["no base64!", base64.b64encode(b"\xff").decode()])
 def test_a_broken_entry_is_told_without_it(tmp_path, auth):
-    environment = docker(tmp_path, {"auths": {"ghcr.io": {"auth": auth}}})
+    environment = docker(tmp_path, {"auths": {"registry.example.com": {"auth": auth}}})
     with pytest.raises(RegistryError, match="has an entry in Docker's file that can't be read") as caught:
-        credentials.find("ghcr.io", environment)
+        credentials.find("registry.example.com", environment)
     assert auth not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [{"auths": None}, {"auths": {"ghcr.io": None}}, {"credHelpers": None}])
+@pytest.mark.parametrize(
+    "content", [{"auths": None}, {"auths": {"registry.example.com": None}}, {"credHelpers": None}]
+)
 def test_what_docker_left_empty_is_nobody(tmp_path, content):
-    assert credentials.find("ghcr.io", docker(tmp_path, content)) is None
+    assert credentials.find("registry.example.com", docker(tmp_path, content)) is None
 
 
 @pytest.mark.parametrize("answer", ["p4ssword", "[]", '{"Secret": "p4ssword"}'])
 def test_what_a_helper_should_not_say_is_told_without_it(tmp_path, answer):
     environment = docker(tmp_path, {"credsStore": "odd"})
     with pytest.raises(RegistryError, match="docker-credential-odd gave no user and secret") as caught:
-        credentials.find("ghcr.io", environment, lambda *_: answer)
+        credentials.find("registry.example.com", environment, lambda *_: answer)
     assert caught.value.__suppress_context__
     assert "p4ssword" not in str(caught.value)
