@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ccm.cloud import Notice
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.desired.desired import Site
-from ccm.hetzner.load_balancers.plan.steps import Change, Json, Planned, Step, service_body, target_body
+from ccm.hetzner.load_balancers.plan.steps import Json, Step, service_body, target_body
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 from ccm.hetzner.load_balancers.wording import enumerated
 
@@ -78,18 +77,14 @@ class DeleteCertificates(Step):
 class Release(Step):
     """The Service leaves a load balancer: it is deleted, or stays and is not the Service's any more.
 
+    Which of both is decided when the step is run, by what is there then: others may have come meanwhile.
+
     Attributes:
         balancer: It now.
-        deletes: Whether it is deleted, unless the API refuses that because it is protected.
-        changes: What is changed where it stays; labels last.
-        notices: What the owner should know where it stays.
     """
 
     last = True
     balancer: LoadBalancer
-    deletes: bool
-    changes: tuple[Planned[Change], ...]
-    notices: tuple[Notice, ...]
 
     def __str__(self) -> str:
         return f"leave load balancer {self.balancer.name} ({self.balancer.id})"

@@ -11,11 +11,11 @@ from ccm.hetzner.load_balancers.labels import may_delete
 from ccm.hetzner.load_balancers.plan.changes import changes
 from ccm.hetzner.load_balancers.plan.lifecycle import (
     DeleteCertificates,
+    Release,
     RequestCertificate,
     RetryCertificate,
     create,
 )
-from ccm.hetzner.load_balancers.plan.release import release
 from ccm.hetzner.load_balancers.plan.steps import Planned, Step
 
 
@@ -43,7 +43,7 @@ def plan(desired: Desired, facts: Facts) -> Sequence[Planned[Step]]:
     stays = desired.managed | facts.certificates.spared
     if unused := _unused(desired, facts, stays):
         steps.append(Planned(DeleteCertificates(unused, stays)))
-    return [*steps, *(Planned(release(facts.service, one)) for one in facts.others)]
+    return [*steps, *(Planned(Release(one)) for one in facts.others)]
 
 
 def plan_release(facts: Facts) -> Sequence[Planned[Step]]:
@@ -52,7 +52,7 @@ def plan_release(facts: Facts) -> Sequence[Planned[Step]]:
     Args:
         facts: What there is of it.
     """
-    return [*(Planned(release(facts.service, one)) for one in facts.others), Planned(DeleteCertificates())]
+    return [*(Planned(Release(one)) for one in facts.others), Planned(DeleteCertificates())]
 
 
 def _unused(desired: Desired, facts: Facts, stays: Collection[int]) -> tuple[Certificate, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
@@ -19,12 +19,26 @@ from ccm.hetzner.load_balancers.labels import (
     with_annotated_labels,
 )
 from ccm.hetzner.load_balancers.plan.changes import changes
-from ccm.hetzner.load_balancers.plan.lifecycle import Release
 from ccm.hetzner.load_balancers.plan.steps import Change, Planned
 
 
-def release(service: ServiceView, balancer: LoadBalancer) -> Release:
-    """Plan how a Service leaves a load balancer.
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What becomes of a load balancer that a Service leaves.
+
+    Attributes:
+        deletes: Whether it is deleted, unless the API refuses that because it is protected.
+        changes: What is changed where it stays; labels last.
+        notices: What the owner should know where it stays.
+    """
+
+    deletes: bool
+    changes: tuple[Planned[Change], ...]
+    notices: tuple[Notice, ...]
+
+
+def release(service: ServiceView, balancer: LoadBalancer) -> Released:
+    """Decide what becomes of a load balancer that a Service leaves.
 
     Args:
         service: The Service.
@@ -42,10 +56,9 @@ def release(service: ServiceView, balancer: LoadBalancer) -> Release:
         why = "others use it" if foreign else "it was not made for this Service"
         notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
         rest = _changes(labels, balancer, ports, targets=leads and not owners)
-        return Release(balancer, deletes=False, changes=rest, notices=() if others else (notice,))
+        return Released(deletes=False, changes=rest, notices=() if others else (notice,))
     text = f"{name} stays because it is protected against deletion; delete it yourself when you want to"
-    return Release(
-        balancer,
+    return Released(
         deletes=not balancer.protection.delete,
         changes=_changes(labels, balancer, (), targets=False),
         notices=(Notice("LoadBalancerProtected", text),),

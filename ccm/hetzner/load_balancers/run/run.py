@@ -177,12 +177,12 @@ class _Work:
         # Since it was planned, others may have come, to whom the load balancer is left then.
         there, service = self._views.inventory.balancers.contents.by_id, self._facts.service
         balancer = there.get(step.balancer.id, step.balancer)
-        step = release(service, balancer)
-        if placed_on(service, (balancer,)) and not (step.deletes and await self._delete(balancer)):
-            applied = await self._apply(balancer, step.changes)
+        released = release(service, balancer)
+        if placed_on(service, (balancer,)) and not (released.deletes and await self._delete(balancer)):
+            applied = await self._apply(balancer, released.changes)
             if applied.errors:
                 raise applied.errors[0][1]
-            self._notices += step.notices
+            self._notices += released.notices
         self._views.servers.forget(balancer)
         self._released.append(balancer.id)
         others = tuple(one for one in self._facts.others if one.id != balancer.id)
