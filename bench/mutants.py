@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.lab.report import BenchError, command_line, say
+from bench.lab.report import BenchError, command_line, exit_code, say
 from bench.mutation.engine import mutants_of
 from bench.mutation.judges import JUDGES
 from bench.mutation.verdict import BOUND, Equivalents, Mutant, Verdict, judge, total
@@ -119,23 +118,18 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = command_line(__doc__)
     parser.add_argument("module", nargs="*", metavar="MODULE", help="a path, or its end (default: all)")
     arguments = parser.parse_args(words)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    try:
+
+    def compare() -> bool:
         modules = chosen(arguments.module)
         os.nice(PRIORITY)
         verdicts, unknown = measure(modules, Equivalents.read(EQUIVALENTS))
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("bench: interrupted; everything that was started has ended", file=sys.stderr)
-        return 130
-    if arguments.json:
-        print(as_json(verdicts, unknown))
-    else:
-        report(verdicts, unknown)
-    return 0 if passed(verdicts, unknown) else 1
+        if arguments.json:
+            print(as_json(verdicts, unknown))
+        else:
+            report(verdicts, unknown)
+        return passed(verdicts, unknown)
+
+    return exit_code(compare)
 
 
 if __name__ == "__main__":

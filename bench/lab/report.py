@@ -128,21 +128,34 @@ def main(
         )
     options(parser)
     arguments = parser.parse_args()
+
+    def compare() -> bool:
+        if peer:
+            arguments.peer = peer_program(arguments.peer) if arguments.peer else None
+        rows = asyncio.run(measure(arguments))
+        print(as_json(title, rows) if arguments.json else table(title, rows))
+        return all(row.passed for row in rows)
+
+    return exit_code(compare)
+
+
+def exit_code(compare: Callable[[], bool]) -> int:
+    """Run a comparison; returns the exit code: 0 all bounds hold, 1 not, 2 it can't be made, 130 interrupted.
+
+    Args:
+        compare: Prints its result, and tells whether all bounds hold.
+    """
     # Being terminated is like Ctrl-C: everything that was started is ended. A shell may have it ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        if peer:
-            arguments.peer = peer_program(arguments.peer) if arguments.peer else None
-        rows = asyncio.run(measure(arguments))
+        return 0 if compare() else 1
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("bench: interrupted; everything that was started has ended", file=sys.stderr)
         return 130
-    print(as_json(title, rows) if arguments.json else table(title, rows))
-    return 0 if all(row.passed for row in rows) else 1
 
 
 def say(text: str) -> None:
