@@ -23,6 +23,7 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from sandbox.site import cache_directory
 
 CLUSTER_CIDR = "10.128.0.0/9"
 NODES, SERVICES = "/api/v1/nodes", "/api/v1/namespaces/default/services"
@@ -155,7 +156,7 @@ async def _gone(api: KubernetesTransport, path: str) -> None:
 
 def _toolchain() -> toolchain.Toolchain:
     """Only what a control plane needs; built if need be (some minutes, once)."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ccm-from-scratch"
+    cache = cache_directory(os.environ)
     try:
         return toolchain.ensure(cache, say, CONTROL_PLANE)
     except SandboxError as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from bench import fault_lab
 from sandbox.kubernetes import toolchain
+from sandbox.site import cache_directory
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def hurried() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def programs() -> toolchain.Toolchain:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ccm-from-scratch"
+    cache = cache_directory(os.environ)
     built = toolchain.find_control_plane(cache)
     if built is None:
         pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")

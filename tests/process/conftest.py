@@ -16,12 +16,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "hetzner"))
 from process_world import World, open_world
 
 from sandbox.kubernetes import toolchain
+from sandbox.site import cache_directory
 
 
 @pytest.fixture(scope="session")
 def programs() -> toolchain.Toolchain:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    built = toolchain.find_control_plane(base / "ccm-from-scratch")
+    built = toolchain.find_control_plane(cache_directory(os.environ))
     if built is None:
         pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
     return built

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from sandbox.kubernetes import toolchain
+from sandbox.site import cache_directory
 
 
 @pytest.fixture(scope="session")
 def cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ccm-from-scratch"
+    return cache_directory(os.environ)
 
 
 @pytest.fixture(scope="session")
