@@ -22,7 +22,10 @@ from image.source import Source
 from image.tree import Entry, File, below
 
 KEPT = 24
-"""Every change of the CCM makes another layer; several clones share the cache."""
+"""Layers in the cache. Every change of the CCM makes another one; several clones share the cache."""
+
+_KEPT_PACKAGES = 200  # of Debian; an image for one platform has 17
+_KEPT_FOLDERS = 2  # with a Python that compiles
 
 _DOWNLOADS = 4
 
@@ -48,9 +51,25 @@ def build(source: Source, cache: Path, platforms: Sequence[Platform]) -> list[Im
     with _locked(cache / "build.lock"):
         builder = _Builder(source, cache)
         images = [builder.image(platform) for platform in platforms]
-        forget_oldest([*cache.glob("*.tar.zst")], KEPT)
-        forget_oldest([*cache.glob("python-*")], 2)
+        tidy(cache)
         return images
+
+
+def tidy(cache: Path) -> None:
+    """Bounds the cache: what was used last stays, whichever version of this package made it.
+
+    Args:
+        cache: Folder where nobody builds just now.
+    """
+    packages = cache / "packages"
+    forget_oldest([path for path in cache.iterdir() if path.is_dir() and path != packages], _KEPT_FOLDERS)
+    forget_oldest([*packages.glob("*")], _KEPT_PACKAGES)
+    layers = {path for path in cache.glob("*.tar*") if path.suffix != ".json"}
+    forget_oldest([*layers], KEPT)
+    described = {path.name.partition(".")[0] for path in layers if path.exists()}
+    for note in cache.glob("*.json"):
+        if note.name.partition(".")[0] not in described:
+            note.unlink()
 
 
 def forget_oldest(paths: Sequence[Path], keep: int) -> None:

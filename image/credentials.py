@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from image.errors import RegistryError
+from image.errors import RegistryError, VariableError
 
 USERNAME, PASSWORD = "CCMFS_REGISTRY_USERNAME", "CCMFS_REGISTRY_PASSWORD"
 _TOKEN_USER = "<token>"  # noqa: S105 (Docker's mark)
@@ -51,9 +51,12 @@ def find(
 
     Raises:
         RegistryError: Docker's file, or what a helper says, can't be read.
+        VariableError: There is a username without its password.
     """
     if environment.get(PASSWORD):
         return Credentials(environment.get(USERNAME, ""), environment[PASSWORD])
+    if environment.get(USERNAME):
+        raise VariableError(USERNAME, environment[USERNAME], f"given together with {PASSWORD}")
     folder = environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/")) / ".docker"
     content = _read(Path(folder) / "config.json", registry)
     key = _DOCKER_HUB.get(registry, registry)

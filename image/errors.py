@@ -6,7 +6,7 @@ ImageError
 ├── MirrorError          no Debian mirror is known, or none answered
 ├── PackageGoneError     the mirror no longer has a pinned package
 ├── ContentError         what was fetched is not what was pinned
-├── SignatureError       a list of Debian packages is not signed by Debian, or is older than what is pinned
+├── SignatureError       a list of Debian packages is not signed by Debian, or is too old to be believed
 ├── ToolError            a program that helps to build failed or is missing
 └── RegistryError        a registry could not be asked, or refused
 """
@@ -60,7 +60,7 @@ class ContentError(ImageError):
 
 
 class SignatureError(ImageError):
-    """A list of Debian packages is not signed by Debian, or is older than what is pinned."""
+    """A list of Debian packages is not signed by Debian, or is too old to be believed."""
 
 
 class ToolError(ImageError):

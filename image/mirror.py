@@ -23,7 +23,6 @@ SECURITY = "-security"
 """What the address of Debian's archive of security updates has more than that of the main archive."""
 
 _SECONDS = 60.0
-_MOST = 256 << 20  # bytes of one file; Debian's lists, the largest ones, are a tenth of that
 _CHUNK = 1 << 20
 _ATTEMPTS = 4
 _NOT_FOUND = (403, 404, 410)
@@ -31,8 +30,11 @@ _ONE_LINE = re.compile(r"^deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+(\S+)\s+(.*)$")
 _PASSWORD = re.compile(r"//[^/@\s]+@")
 _DEBIAN = re.compile(r"/debian(-security)?/?$")
 
-Get = Callable[[str], bytes | None]
-"""Fetches an address; None when it isn't there. Raises OSError when nobody answered."""
+Get = Callable[[str, int], bytes | None]
+"""Fetches an address; None when it isn't there.
+
+The number is how many bytes may come. Raises OSError when there are more, or nobody answered.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,12 @@ class Mirror:
     get: Get
     cache: Path
 
-    def index(self, path: str) -> bytes | None:
-        """A file of an archive that no hash is known for, or None where no archive has it.
+    def fetch(self, path: str, most: int) -> bytes | None:
+        """A file of an archive, not compared with anything, or None where no archive has it.
+
+        Args:
+            path: Below the archive's root.
+            most: Bytes that it may have.
 
         Raises:
             MirrorError: No archive has it, and one of them did not answer.
@@ -58,7 +64,7 @@ class Mirror:
         failures: list[MirrorError] = []
         for root in self.roots:
             try:
-                content = self._fetched(f"{root}/{path}")
+                content = self._fetched(f"{root}/{path}", most)
             except MirrorError as error:
                 failures.append(error)
                 continue
@@ -80,8 +86,9 @@ class Mirror:
         if cached.is_file():
             content = cached.read_bytes()
             if hashlib.sha256(content).hexdigest() == pin.sha256:
+                cached.touch()  # in use: not one of the oldest
                 return content
-        content = self.index(pin.path)
+        content = self.fetch(pin.path, pin.size)
         if content is None:
             raise PackageGoneError(pin.name, pin.version, pin.architecture)
         found = hashlib.sha256(content).hexdigest()
@@ -93,9 +100,9 @@ class Mirror:
         partial.replace(cached)
         return content
 
-    def _fetched(self, address: str) -> bytes | None:
+    def _fetched(self, address: str, most: int) -> bytes | None:
         try:
-            return self.get(address)
+            return self.get(address, most)
         except OSError as error:  # requests' errors are OSErrors
             what = _PASSWORD.sub("//", f"{address}: {error}")
             raise MirrorError(f"the Debian mirror did not give {what}. {VARIABLE} names another") from error
@@ -121,20 +128,17 @@ def open_mirror(cache: Path, environment: Mapping[str, str] = os.environ) -> Mir
     return Mirror(roots, web_get(_proxies_of_apt()), cache)
 
 
-def web_get(
-    proxies: Mapping[str, str], sleep: Callable[[float], None] = time.sleep, *, most: int = _MOST
-) -> Get:
+def web_get(proxies: Mapping[str, str], sleep: Callable[[float], None] = time.sleep) -> Get:
     """Fetches over HTTP, trying again a few times.
 
     Args:
         proxies: By scheme; those of the environment are used as well.
         sleep: Pauses between attempts.
-        most: Bytes that a file may have; one that goes on is an OSError.
     """
     session = requests.Session()
     session.proxies.update(proxies)
 
-    def get(address: str) -> bytes | None:
+    def get(address: str, most: int) -> bytes | None:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 with session.get(address, timeout=_SECONDS, stream=True) as answer:

@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from debian.deb822 import Packages, Release
@@ -26,6 +28,9 @@ KEYRINGS = (
     Path("/usr/share/keyrings/debian-archive-keyring.pgp"),
 )
 _SECONDS = 60.0
+_MOST = 4 << 20  # bytes of the signed list of lists; Debian's are a tenth of that
+_SLACK = timedelta(hours=1)
+"""By how much this machine's clock may be behind Debian's."""
 
 Verify = Callable[[bytes], bytes]
 """Gives the part of a signed text that a trusted key has signed. Raises SignatureError."""
@@ -46,13 +51,18 @@ class Index:
         return max(found, key=lambda package: Version(package["Version"]), default=None)
 
 
-def newest_pins(mirror: Mirror, verify: Verify) -> list[Pin]:
+def newest_pins(mirror: Mirror, verify: Verify, now: datetime) -> list[Pin]:
     """The image's packages in their newest versions, of all platforms.
 
+    Args:
+        mirror: Who has the lists.
+        verify: Takes what is signed out of them.
+        now: A list that was valid only before, or comes from later, is not believed.
+
     Raises:
-        ImageError: A list can't be had, is not signed, or lacks a package.
+        ImageError: A list can't be had, is not signed or no longer valid, or lacks a package.
     """
-    suites = [*_suites(mirror, verify)]
+    suites = [*_suites(mirror, verify, now)]
     pins = []
     for platform in PLATFORMS:
         texts = [text for suite in suites for text in _lists(mirror, *suite, platform)]
@@ -134,26 +144,54 @@ def gpgv() -> Verify:
     return verify
 
 
-def _suites(mirror: Mirror, verify: Verify) -> Iterator[tuple[str, Release]]:
+def _suites(mirror: Mirror, verify: Verify, now: datetime) -> Iterator[tuple[str, Release]]:
     for suite in (recipe.SUITE, f"{recipe.SUITE}-updates", f"{recipe.SUITE}-security"):
-        signed = mirror.index(f"dists/{suite}/InRelease")
+        signed = mirror.fetch(f"dists/{suite}/InRelease", _MOST)
         if signed is None:
             raise MirrorError(f"no archive of {', '.join(mirror.roots)} has {suite}")
         release = Release(verify(signed))
         if release.get("Codename") != suite:  # else a mirror could give old or coming packages for these
             raise SignatureError(f"what the mirror has as {suite} is Debian's {release.get('Codename')}")
+        _check_time(suite, release, now)
         yield suite, release
+
+
+def _check_time(suite: str, release: Release, now: datetime) -> None:
+    """Old lists were signed as well: whoever plays them back keeps security updates from us.
+
+    Those of updates, security's too, say until when they are valid; that of a stable release itself, which
+    changes every few months, does not. https://wiki.debian.org/DebianRepository/Format#Date.2C_Valid-Until
+    """
+    made, ends = _time(suite, release, "Date"), _time(suite, release, "Valid-Until")
+    clock = f"; this machine's clock says {now:%Y-%m-%d %H:%M} UTC"
+    if ends is not None and ends < now:
+        raise SignatureError(
+            f"the mirror's list of {suite} was valid until {ends:%Y-%m-%d %H:%M} UTC only{clock}. "
+            "The mirror lags behind, or somebody keeps newer packages from you: ask another mirror"
+        )
+    if made is None or made > now + _SLACK:
+        raise SignatureError(f"the mirror's list of {suite} is of {release.get('Date', 'no time')}{clock}")
+
+
+def _time(suite: str, release: Release, field: str) -> datetime | None:
+    text = release.get(field)
+    try:
+        return None if text is None else parsedate_to_datetime(text).astimezone(UTC)
+    except ValueError as error:
+        raise SignatureError(
+            f"the mirror's list of {suite} has {field}: {text!r}, which is no time"
+        ) from error
 
 
 def _lists(mirror: Mirror, suite: str, release: Release, platform: Platform) -> Iterator[str]:
     name = f"main/binary-{platform.name}/Packages.xz"
-    wanted = next((entry["sha256"] for entry in release["SHA256"] if entry["name"] == name), None)
-    if wanted is None:
+    entry = next((entry for entry in release["SHA256"] if entry["name"] == name), None)
+    if entry is None:
         raise MirrorError(f"Debian's {suite} lists no packages for {platform.name}")
-    content = mirror.index(f"dists/{suite}/{name}")
+    content = mirror.fetch(f"dists/{suite}/{name}", int(entry["size"]))
     found = hashlib.sha256(content or b"").hexdigest()
-    if content is None or found != wanted:
-        raise ContentError(f"the list of packages of {suite}", wanted, found)
+    if content is None or found != entry["sha256"]:
+        raise ContentError(f"the list of packages of {suite}", entry["sha256"], found)
     yield lzma.decompress(content).decode()
 
 

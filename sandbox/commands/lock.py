@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -68,7 +69,8 @@ def _lock_debian() -> list[str]:
         before = lockfile.read()
     except LockFileError:
         before = Lock(recipe.SUITE, ())
-    after = resolve.newest_pins(open_mirror(cache_folder() / "packages"), resolve.gpgv())
+    mirror = open_mirror(cache_folder() / "packages")
+    after = resolve.newest_pins(mirror, resolve.gpgv(), datetime.now(UTC))
     older = resolve.gone_back(before, after)
     if older:
         names = ", ".join(f"{pin.name} {pin.version}" for pin in older)

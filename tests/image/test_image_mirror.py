@@ -18,9 +18,12 @@ PIN = Pin("libc6", "arm64", "2.41-1", "pool/libc6.deb", hashlib.sha256(CONTENT).
 def of(files, tmp_path):
     asked = []
 
-    def get(address):
+    def get(address, most):
         asked.append(address)
-        return files.get(address)
+        content = files.get(address)
+        if content is not None and len(content) > most:
+            raise OSError(f"it has more than {most} bytes")
+        return content
 
     return Mirror(("http://a/debian", "http://a/debian-security"), get, tmp_path / "packages"), asked
 
@@ -52,32 +55,38 @@ def test_other_content_than_pinned_is_not_used(tmp_path):
     assert not (tmp_path / "packages").exists()
 
 
+def test_no_more_bytes_than_pinned_are_fetched(tmp_path):
+    place, _ = of({"http://a/debian/pool/libc6.deb": CONTENT + b"!"}, tmp_path)
+    with pytest.raises(MirrorError, match=r"libc6\.deb: it has more than 9 bytes"):
+        place.package(PIN)
+
+
 def test_a_mirror_that_does_not_answer(tmp_path):
-    def get(_address):
+    def get(_address, _most):
         raise ConnectionError("refused")
 
     with pytest.raises(MirrorError, match=r"did not give http://a/debian/x: refused.*CCMFS_DEBIAN_MIRROR"):
-        Mirror(("http://a/debian",), get, tmp_path).index("x")
+        Mirror(("http://a/debian",), get, tmp_path).fetch("x", 9)
 
 
 def test_an_archive_that_does_not_answer_is_passed_over(tmp_path):
-    def get(address):
+    def get(address, _most):
         if address.startswith("http://away/"):
             raise ConnectionError("refused")
         return b"a list" if address.endswith("/x") else None
 
     place = Mirror(("http://away/debian", "http://a/debian"), get, tmp_path)
-    assert place.index("x") == b"a list"
+    assert place.fetch("x", 9) == b"a list"
     with pytest.raises(MirrorError, match="refused"):
-        place.index("y")  # the one that is away may have it
+        place.fetch("y", 9)  # the one that is away may have it
 
 
 def test_a_password_in_the_mirrors_address_is_not_told(tmp_path):
-    def get(address):
+    def get(address, _most):
         raise OSError(f"500 for {address}")
 
     with pytest.raises(MirrorError) as caught:
-        Mirror(("https://me:secret@a.example.org/debian",), get, tmp_path).index("x")
+        Mirror(("https://me:secret@a.example.org/debian",), get, tmp_path).fetch("x", 9)
     assert "secret" not in str(caught.value)
     assert "a.example.org/debian/x" in str(caught.value)
 
@@ -155,23 +164,23 @@ def test_a_server_in_trouble_is_asked_again(web):
     statuses, address = web
     statuses += [503, 500, 200]
     pauses = []
-    assert web_get({}, pauses.append)(address) == b"ok"
+    assert web_get({}, pauses.append)(address, 9) == b"ok"
     assert pauses == sorted(pauses)
     assert len(pauses) == 2
     statuses += [404]
-    assert web_get({}, pauses.append)(address) is None
+    assert web_get({}, pauses.append)(address, 9) is None
 
 
 def test_a_file_without_an_end_is_given_up(web):
     statuses, address = web
     statuses += [200]
     with pytest.raises(OSError, match="more than 1 bytes"):
-        web_get({}, lambda _: None, most=1)(address)
+        web_get({}, lambda _: None)(address, 1)
 
 
 def test_asking_has_an_end(web):
     statuses, address = web
     statuses += [503] * 9
     with pytest.raises(OSError, match="503"):
-        web_get({}, lambda _: None)(address)
+        web_get({}, lambda _: None)(address, 9)
     assert len(statuses) == 5

@@ -19,7 +19,7 @@ from ports import free_port
 
 from image import credentials
 from image.credentials import Credentials
-from image.errors import RegistryError
+from image.errors import RegistryError, VariableError
 from image.layer import make_layer
 from image.oci import describe, index_of
 from image.platforms import PLATFORMS
@@ -281,6 +281,8 @@ def test_the_environment_comes_first(tmp_path):
         tmp_path, {"auths": {"registry.example.com": {"auth": base64.b64encode(b"a:b").decode()}}}
     )
     assert credentials.find("registry.example.com", environment) == Credentials("a", "b")
+    with pytest.raises(VariableError, match=r"USERNAME='me': has to be given together with .*PASSWORD"):
+        credentials.find("registry.example.com", environment | {credentials.USERNAME: "me"})
     environment |= {credentials.USERNAME: "me", credentials.PASSWORD: "p"}
     assert credentials.find("registry.example.com", environment) == Credentials("me", "p")
 

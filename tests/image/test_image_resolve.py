@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import lzma
 import shutil
+from datetime import UTC, datetime
 
 import pytest
 
@@ -58,7 +59,11 @@ def test_pins_never_go_back():
     assert resolve.gone_back(before, after) == [after[0]]
 
 
-def archive(tmp_path, spoil="", security="trixie-security"):
+NOW = datetime(2026, 11, 22, 8, 0, tzinfo=UTC)
+TIMES = "Date: Fri, 20 Nov 2026 02:11:10 UTC\nValid-Until: Fri, 27 Nov 2026 02:11:10 UTC\n"
+
+
+def archive(tmp_path, spoil="", security="trixie-security", times=TIMES):
     """A mirror of an archive with the image's roots, each list signed by a word."""
     stanza = "Package: {}\nVersion: 1\nFilename: pool/{}.deb\nSHA256: 00\nSize: 5\n"
     packages = lzma.compress("\n".join(stanza.format(name, name) for name in recipe.ROOTS).encode())
@@ -70,9 +75,9 @@ def archive(tmp_path, spoil="", security="trixie-security"):
             files[f"http://a/debian/dists/{suite}/{path}"] = packages + spoil.encode()
             lines.append(f" {hashlib.sha256(packages).hexdigest()} {len(packages)} {path}\n")
         codename = security if suite == "trixie-security" else suite
-        release = f"signed Suite: x\nCodename: {codename}\nSHA256:\n" + "".join(lines)
+        release = f"signed Suite: x\nCodename: {codename}\n{times}SHA256:\n" + "".join(lines)
         files[f"http://a/debian/dists/{suite}/InRelease"] = release.encode()
-    return Mirror(("http://a/debian",), files.get, tmp_path)
+    return Mirror(("http://a/debian",), lambda address, _most: files.get(address), tmp_path)
 
 
 def verify(signed):
@@ -82,7 +87,7 @@ def verify(signed):
 
 
 def test_pins_of_every_platform(tmp_path):
-    pins = resolve.newest_pins(archive(tmp_path), verify)
+    pins = resolve.newest_pins(archive(tmp_path), verify, NOW)
     assert {pin.architecture for pin in pins} == {"amd64", "arm64"}
     assert {pin.name for pin in pins} == {*recipe.ROOTS}
     assert pins[0].size == 5
@@ -90,12 +95,34 @@ def test_pins_of_every_platform(tmp_path):
 
 def test_a_list_that_is_not_the_signed_one(tmp_path):
     with pytest.raises(ContentError, match="list of packages of trixie"):
-        resolve.newest_pins(archive(tmp_path, spoil="x"), verify)
+        resolve.newest_pins(archive(tmp_path, spoil="x"), verify, NOW)
 
 
 def test_another_release_of_debian_is_not_taken_for_the_one_that_was_asked_for(tmp_path):
     with pytest.raises(SignatureError, match=r"has as trixie-security is Debian's trixie$"):
-        resolve.newest_pins(archive(tmp_path, security="trixie"), verify)
+        resolve.newest_pins(archive(tmp_path, security="trixie"), verify, NOW)
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (TIMES.replace("27 Nov", "21 Nov"), r"list of trixie was valid until 2026-11-21 02:11 UTC only"),
+        (
+            TIMES.replace("20 Nov", "23 Nov"),
+            r"is of Fri, 23 Nov 2026 02:11:10 UTC; this machine's clock says",
+        ),
+        (TIMES.replace("20 Nov", "soon"), r"has Date: 'Fri, soon 2026 02:11:10 UTC', which is no time"),
+        ("", "is of no time"),
+    ],
+)
+def test_a_list_of_another_time_is_not_believed(tmp_path, times, said):
+    """Somebody who plays back an old one, though Debian signed it, keeps security updates from us."""
+    with pytest.raises(SignatureError, match=said):
+        resolve.newest_pins(archive(tmp_path, times=times), verify, NOW)
+
+
+def test_a_stable_release_is_valid_without_an_end(tmp_path):
+    assert resolve.newest_pins(archive(tmp_path, times=TIMES.splitlines()[0] + "\n"), verify, NOW)
 
 
 def test_what_nobody_signed_is_not_believed(tmp_path):
@@ -103,7 +130,7 @@ def test_what_nobody_signed_is_not_believed(tmp_path):
         raise SignatureError("not by Debian")
 
     with pytest.raises(SignatureError):
-        resolve.newest_pins(archive(tmp_path), refuse)
+        resolve.newest_pins(archive(tmp_path), refuse, NOW)
 
 
 def test_debians_keys_did_not_sign_this():

@@ -1,0 +1,52 @@
+"""The cache of images has a bound, whatever lies in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from image import build
+
+
+def put(path: Path, used: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+    os.utime(path, (used, used))
+    return path
+
+
+def test_what_was_used_last_stays_with_its_note(tmp_path):
+    for number in range(build.KEPT + 3):
+        put(tmp_path / f"app-{number}.tar.zst", number)
+        put(tmp_path / f"app-{number}.json", 0)
+    build.tidy(tmp_path)
+    kept = {f"app-{number}" for number in range(3, build.KEPT + 3)}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"{name}.{kind}" for name in kept for kind in ("tar.zst", "json")
+    }
+
+
+def test_what_older_versions_made_counts_and_the_locks_stay(tmp_path):
+    put(tmp_path / "app-1.tar.gz", 1)
+    put(tmp_path / "app-1.tar.json", 1)
+    put(tmp_path / "0123456789abcdef.tar", 2)
+    put(tmp_path / "gone.json", 3)
+    put(tmp_path / "build.lock", 0)
+    for number in range(build.KEPT):
+        put(tmp_path / f"app-x{number}.tar.zst", 10)
+    build.tidy(tmp_path)
+    left = {path.name for path in tmp_path.iterdir()} - {f"app-x{n}.tar.zst" for n in range(build.KEPT)}
+    assert left == {"build.lock"}
+
+
+def test_folders_and_packages_are_bounded_too(tmp_path):
+    for number in range(4):
+        put(tmp_path / f"python-{number}" / "usr" / "bin" / "python", 0)
+        os.utime(tmp_path / f"python-{number}", (number, number))
+    put(tmp_path / ".python-5.77" / "half", 0)  # of a build that was killed
+    os.utime(tmp_path / ".python-5.77", (0, 0))
+    for number in range(300):
+        put(tmp_path / "packages" / f"{number}", number)
+    build.tidy(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"python-2", "python-3", "packages"}
+    assert min(int(path.name) for path in (tmp_path / "packages").iterdir()) == 100
