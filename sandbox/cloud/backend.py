@@ -34,7 +34,7 @@ class PrivateInterface:
 class MachineSpec:
     """One server as the backend sees it.
 
-    ``public_ipv6`` is a /64 network, ``memory`` is in GB.
+    ``public_ipv6`` is a /64 network, ``memory`` is in GB, ``architecture`` is that of the server type.
     """
 
     id: int
@@ -44,6 +44,7 @@ class MachineSpec:
     cores: int
     memory: float
     private: tuple[PrivateInterface, ...]
+    architecture: Literal["x86", "arm"] = "x86"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ NOT_EMULATED = {
 """Globs of operations that are refused, with the reason."""
 
 PARTLY = {
+    "POST /servers": "a machine has this host's processor, also where the server type says ARM",
     "GET /servers/{id}/metrics": "all values are zero",
     "GET /load_balancers/{id}/metrics": "all values are zero",
     "POST /servers/{id}/actions/enable_rescue": "a record; machines have no rescue system",

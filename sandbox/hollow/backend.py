@@ -23,6 +23,8 @@ from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
 MIB_PER_GB = 1024
+ARCHITECTURES = {"x86": "amd64", "arm": "arm64"}
+"""What Kubernetes calls a server type's architecture."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ class HollowBackend(RecordsBackend):
             node_ip=machine.spec.private[0].ip,
             cores=machine.spec.cores,
             memory_mib=int(machine.spec.memory * MIB_PER_GB),
+            architecture=ARCHITECTURES[machine.spec.architecture],
         )
         try:
             await self._nodes.power_on(node)

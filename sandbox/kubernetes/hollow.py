@@ -38,12 +38,14 @@ class HollowNode:
         node_ip: What ``--node-ip`` would say; empty for none.
         cores: Processors.
         memory_mib: Memory in MiB.
+        architecture: Of its processor, as Go and Kubernetes call it.
     """
 
     name: str
     node_ip: str = ""
     cores: int = 2
     memory_mib: int = 4096
+    architecture: str = "amd64"
 
 
 def node_object(node: HollowNode, now: datetime) -> dict[str, Any]:
@@ -55,9 +57,9 @@ def node_object(node: HollowNode, now: datetime) -> dict[str, Any]:
     if node.node_ip:
         annotations["alpha.kubernetes.io/provided-node-ip"] = node.node_ip
     labels = {
-        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/arch": node.architecture,
         "beta.kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/arch": node.architecture,
         "kubernetes.io/hostname": node.name,
         "kubernetes.io/os": "linux",
     }
@@ -88,7 +90,7 @@ def _status(node: HollowNode, now: datetime) -> dict[str, Any]:
         "conditions": conditions(now, now),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         "nodeInfo": {
-            "architecture": "amd64",
+            "architecture": node.architecture,
             "bootID": "hollow",
             "containerRuntimeVersion": "hollow://1",
             "kernelVersion": "hollow",

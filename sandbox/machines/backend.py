@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 import socket
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
@@ -30,6 +31,9 @@ from sandbox.machines.watcher import Watcher
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+_ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm"}
+"""What Hetzner calls the processors on which machines run."""
 
 
 class MachinesBackend:
@@ -174,6 +178,14 @@ class MachinesBackend:
         Raises:
             DiskFull: No space left.
         """
+        own = _ARCHITECTURES.get(platform.machine())
+        if machine.architecture != own:
+            log.warning(
+                "server %s is of a type for %s; its machine has this host's processor, %s",
+                machine.name,
+                machine.architecture,
+                own,
+            )
         async with self._lock(machine.id):
             await self._create(machine)
 

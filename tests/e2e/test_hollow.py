@@ -11,6 +11,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone):
     site = clone.site
+    settings = clone.root / "sandbox" / "stacks" / "hollow.yaml"
+    settings.write_text(settings.read_text() + "  ccm-from-scratch:workerServerType: cax11\n")
     before = clone.not_ignored()
     said = clone.dev("up", "--backend", "hollow", "--workers", "2").stdout
     assert said.count("Embedded engine") <= 1
@@ -20,6 +22,11 @@ def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone):
     assert {name: node["spec"]["providerID"] for name, node in nodes.items()} == {
         name: f"ccm-from-scratch://{identity}" for name, identity in servers.items()
     }
+    # servers with both kinds of processors
+    labels = {name: node["metadata"]["labels"] for name, node in nodes.items()}
+    assert {
+        (one["node.kubernetes.io/instance-type"], one["kubernetes.io/arch"]) for one in labels.values()
+    } == {("cpx22", "amd64"), ("cax11", "arm64")}
     assert "hollow" in clone.dev("doctor", check=False).stdout
     assert "as wanted, nothing to do" in clone.dev("plan").stdout
     clone.dev("deploy")

@@ -2,79 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-
-import asyncssh
 import pytest
 
 from infra.errors import HostKeyError, RemoteCommandError, UnreachableError
 from infra.keys import new_key_pair
 from infra.remote import Host, connect, pauses, tail
-
-
-@pytest.fixture(scope="module")
-def pair():
-    return new_key_pair("test")
-
-
-class Commands:
-    """Runs what clients ask for, and leaves nothing running."""
-
-    def __init__(self):
-        self._running = set()
-
-    def start(self, process):
-        task = asyncio.create_task(self._serve(process))
-        self._running.add(task)
-
-    async def end(self):
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-
-    async def _serve(self, process):
-        pipe = asyncio.subprocess.PIPE
-        child = await asyncio.create_subprocess_shell(
-            process.command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
-        )
-        try:
-            out, err = await child.communicate(await process.stdin.read())
-            process.stdout.write(out)
-            process.stderr.write(err)
-            process.exit(child.returncode)
-        finally:
-            if child.returncode is None:
-                os.killpg(child.pid, signal.SIGKILL)  # its own children hold the pipes, too
-                await child.communicate()
-
-
-@pytest.fixture
-async def server(pair):
-    key = asyncssh.generate_private_key("ssh-ed25519")
-    commands = Commands()
-    async with asyncssh.listen(
-        "127.0.0.1",
-        0,
-        server_host_keys=[key],
-        authorized_client_keys=asyncssh.import_authorized_keys(pair["public_key"]),
-        process_factory=commands.start,
-        encoding=None,
-    ) as listener:
-        yield listener, key.export_public_key().decode().strip()
-        await commands.end()
-
-
-@pytest.fixture
-def host(server, pair, monkeypatch):
-    """The server as a host; its port is not the usual one."""
-    listener, _ = server
-    real = asyncssh.connect
-    monkeypatch.setattr(
-        asyncssh, "connect", lambda address, **options: real(address, listener.get_port(), **options)
-    )
-    return Host("127.0.0.1", pair["private_key"])
 
 
 async def test_a_script_says_what_it_says(host, server):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.catalog import EUROPE, EVERYWHERE, LOCATIONS, Catalog, traffic_prices
@@ -27,7 +27,7 @@ class ServerType:
     monthly: float
     category: str
     locations: tuple[str, ...]
-    architecture: str = "x86"
+    architecture: Literal["x86", "arm"] = "x86"
     deprecated: bool = False
 
     @property

@@ -155,6 +155,7 @@ def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
         cores=server_type.cores,
         memory=server_type.memory,
         private=tuple(interface(attachment) for attachment in server.attachments),
+        architecture=server_type.architecture,
     )
 
 
