@@ -1,6 +1,7 @@
-"""Writes manifests/ from the chart: ``python charts/render.py``.
+"""Writes the version into the chart, and manifests/ from it: ``python charts/render.py``.
 
-The chart is the one source. A test compares what Helm makes of it with the files that are there.
+``ccm/version.py`` is the one source of the version, the chart that of the manifests. Tests compare what
+this would write with the files that are there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 import subprocess
 from pathlib import Path
 
+from ccm.version import VERSION
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
 from sandbox.site import cache_directory
@@ -28,6 +30,11 @@ _HOW = f"""\
 #   3. change --cluster-cidr, if your Pods have another range
 """
 _FILES = {"deployment.yaml": ("workload.yaml", _HOW), "rbac.yaml": ("rbac.yaml", f"{_MADE}\n")}
+
+
+def with_version(chart: str) -> str:
+    """The text of Chart.yaml with this tree's version in it, for the chart and for what it installs."""
+    return re.sub(r"^(version|appVersion): .*$", rf"\1: {VERSION}", chart, flags=re.MULTILINE)
 
 
 def rendered(helm: Path) -> dict[str, str]:
@@ -51,6 +58,8 @@ def _template(helm: Path, template: str) -> str:
 
 
 if __name__ == "__main__":
+    about = CHART / "Chart.yaml"
+    about.write_text(with_version(about.read_text(encoding="utf-8")), encoding="utf-8")
     built = toolchain.ensure(cache_directory(os.environ), print, [HELM])
     for name, text in rendered(built.bin / "helm").items():
         (MANIFESTS / name).write_text(text, encoding="utf-8")

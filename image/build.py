@@ -95,14 +95,14 @@ class _Builder:
             self._layer(f"deps-{source.dependencies_key(platform)}", lambda: self._dependencies(platform)),
             self._layer(f"app-{source.application_key()}", self._application),
         ]
-        return describe(platform, layers, recipe.settings(), source.labels(), source.epoch)
+        return describe(platform, layers, recipe.settings(), source.labels(), source.created)
 
     def _layer(self, name: str, make: Callable[[], dict[str, Entry]]) -> Layer:
         content, note = self._cache / f"{name}.tar.zst", self._cache / f"{name}.json"
         if content.is_file() and note.is_file():
             content.touch()  # in use: not one of the oldest
             return Layer(content.read_bytes(), json.loads(note.read_text())["diff_id"])
-        layer = make_layer(make(), self._source.epoch)
+        layer = make_layer(make(), recipe.EPOCH)
         note.unlink(missing_ok=True)
         content.write_bytes(layer.content)
         note.write_text(json.dumps({"diff_id": layer.diff_id}))  # last: it says that the content is complete
@@ -117,7 +117,7 @@ class _Builder:
         source = self._source
         site = wheels.install(source.requirements, platform)
         project = (source.project.name, source.project.version)
-        document = sbom.document(project, platform, source.lock.of(platform), site, source.epoch)
+        document = sbom.document(project, platform, source.lock.of(platform), site, recipe.EPOCH)
         return self._with_compiled(below(recipe.SITE, site)) | {recipe.SBOM: File(document)}
 
     def _application(self) -> dict[str, Entry]:

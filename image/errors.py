@@ -2,6 +2,7 @@
 
 ImageError
 ├── VariableError        an environment variable has a value that can't be meant
+├── VersionError         the tree does not say its version
 ├── LockFileError        the lock file is missing or can't be read
 ├── MirrorError          no Debian mirror is known, or none answered
 ├── PackageGoneError     the mirror no longer has a pinned package
@@ -25,6 +26,10 @@ class VariableError(ImageError):
         self.name = name
         self.value = value
         super().__init__(f"{name}={value!r}: has to be {allowed}")
+
+
+class VersionError(ImageError):
+    """The tree does not say its version."""
 
 
 class LockFileError(ImageError):

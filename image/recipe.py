@@ -30,8 +30,9 @@ SBOM = "opt/ccm/sbom.cdx.json"
 CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 STDLIB = f"usr/lib/python{PYTHON}"
 PROGRAM = f"usr/bin/python{PYTHON}"
-DEFAULT_EPOCH = 1767225600
-"""Time of every file, in seconds since 1970, when SOURCE_DATE_EPOCH says nothing: the first day of 2026."""
+EPOCH = 1767225600
+"""Time of every file, and of the image where SOURCE_DATE_EPOCH says nothing, in seconds since 1970: the first
+day of 2026."""
 
 _MODULES_LEFT_OUT = frozenset(
     {

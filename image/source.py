@@ -9,11 +9,12 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import zstandard
 
 from image import lockfile, recipe
-from image.errors import LockFileError, VariableError
+from image.errors import LockFileError, VariableError, VersionError
 from image.lockfile import Lock
 from image.platforms import PLATFORMS, Platform
 from image.tree import Entry, File, Tree
@@ -26,7 +27,7 @@ _SUFFIXES = {".py", ".json", ".yaml"}
 
 @dataclass(frozen=True)
 class Project:
-    """What ``pyproject.toml`` says of us."""
+    """What ``pyproject.toml`` says of us, with the version that ``ccm/version.py`` has."""
 
     name: str
     version: str
@@ -44,7 +45,8 @@ class Source:
         application: Our own files, by path below their folder.
         project: Name and version of ours.
         builder: Changes when this package, or the library that compresses, does.
-        epoch: Time of every file, in seconds since 1970.
+        created: Time of the image, in seconds since 1970. That of its files is always the same, so that an
+            image of another day shares the layers that did not change.
     """
 
     lock: Lock
@@ -52,7 +54,7 @@ class Source:
     application: Tree
     project: Project
     builder: str
-    epoch: int
+    created: int
 
     @property
     def python(self) -> str:
@@ -72,7 +74,7 @@ class Source:
 
     def base_key(self, platform: Platform) -> str:
         """Of a platform's lowest layer."""
-        return digest([self.builder, str(self.epoch), *map(repr, self.lock.of(platform))])
+        return digest([self.builder, *map(repr, self.lock.of(platform))])
 
     def dependencies_key(self, platform: Platform) -> str:
         """Of a platform's Python packages, and the document that names both them and Debian's."""
@@ -81,7 +83,7 @@ class Source:
     def application_key(self) -> str:
         """Of our own files."""
         parts = [part for path, entry in sorted(self.application.items()) for part in (path, repr(entry))]
-        return digest([self.builder, str(self.epoch), self.python, *parts])
+        return digest([self.builder, self.python, *parts])
 
     def reference(self) -> str:
         """Full name of the image. Its tag changes when anything in it does, so that a Deployment rolls."""
@@ -109,16 +111,17 @@ def read_source(root: Path = ROOT, environment: Mapping[str, str] = os.environ) 
     Raises:
         LockFileError: The list of Debian packages can't be read.
         VariableError: SOURCE_DATE_EPOCH is no time.
+        VersionError: The tree does not say its version.
     """
-    pyproject = (root / "pyproject.toml").read_text()
-    project = tomllib.loads(pyproject)["project"]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    version = project_version(root)
     return Source(
         lock=lockfile.read(root / "image" / lockfile.PATH.name),
         requirements=(root / "ccm/requirements.lock").read_bytes(),
-        application=package_files(root / "ccm") | distribution_files(pyproject),
-        project=Project(project["name"], project["version"], project["description"], project["license"]),
+        application=package_files(root / "ccm") | distribution_files(project, version),
+        project=Project(project["name"], version, project["description"], project["license"]),
         builder=digest(_builder(root / "image")),
-        epoch=_epoch(environment.get("SOURCE_DATE_EPOCH", "")),
+        created=_epoch(environment.get("SOURCE_DATE_EPOCH", "")),
     )
 
 
@@ -131,11 +134,31 @@ def package_files(package: Path) -> dict[str, Entry]:
     }
 
 
-def distribution_files(pyproject: str) -> dict[str, Entry]:
-    """The installed package's metadata: its entry points name the clouds."""
-    project = tomllib.loads(pyproject)["project"]
-    folder = f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+def project_version(root: Path) -> str:
+    """The version of a tree, from the one file that has it.
+
+    Args:
+        root: The clone.
+
+    Raises:
+        VersionError: That file does not say it.
+    """
+    path = root / "ccm" / "version.py"
+    found = re.search(r'^VERSION = "([^"]+)"$', path.read_text(), re.MULTILINE)
+    if found is None:
+        raise VersionError(f'{path} has no line VERSION = "…"')
+    return found[1]
+
+
+def distribution_files(project: Mapping[str, Any], version: str) -> dict[str, Entry]:
+    """The installed package's metadata: its entry points name the clouds.
+
+    Args:
+        project: That table of ``pyproject.toml``.
+        version: Of the package.
+    """
+    folder = f"{project['name'].replace('-', '_')}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n"
     groups = [
         "\n".join([f"[{group}]", *(f"{name} = {target}" for name, target in entries.items())])
         for group, entries in project.get("entry-points", {}).items()
@@ -158,7 +181,7 @@ def digest(parts: Iterable[str | bytes]) -> str:
 def _epoch(text: str) -> int:
     """https://reproducible-builds.org/specs/source-date-epoch/."""
     if not text:
-        return recipe.DEFAULT_EPOCH
+        return recipe.EPOCH
     if not re.fullmatch(r"[0-9]{1,11}", text):
         raise VariableError("SOURCE_DATE_EPOCH", text, "a time in whole seconds since 1970")
     return int(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,12 +46,6 @@ def test_the_manifests_are_what_it_makes(helm_program) -> None:
     made = runpy.run_path(str(TREE / "charts" / "render.py"))["rendered"](helm_program)
     written = {name: (TREE / "manifests" / name).read_text(encoding="utf-8") for name in made}
     assert written == made, "run: python charts/render.py"
-
-
-def test_its_versions_are_the_projects() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
-    project = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert {chart["version"], chart["appVersion"]} == {project["version"]}
 
 
 def test_every_value_of_the_official_chart_has_its_effect(render: Render) -> None:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -30,6 +29,7 @@ from ccm.hetzner.api.errors import ApiError, RateLimited, Unavailable, api_error
 from ccm.hetzner.api.listing import Listing, Pages
 from ccm.hetzner.api.metrics import ApiMetrics, code_label, endpoint_label, operation_label
 from ccm.hetzner.api.wire import Action, Meta
+from ccm.version import VERSION
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -310,15 +310,11 @@ async def _to_its_end(running: asyncio.Future[_Outcome]) -> _Outcome:
 
 
 def _new_client(token: str, endpoint: str, timeout: tuple[float, float]) -> Client:
-    try:
-        release = version(APPLICATION)
-    except PackageNotFoundError:  # run from a tree that is not installed
-        release = "0"
     client = Client(
         token,
         api_endpoint=endpoint,
         application_name=APPLICATION,
-        application_version=release,
+        application_version=VERSION,
         timeout=timeout,
     )
     # hcloud repeats requests by itself, changes too, asleep in our thread; there is no public switch for it.

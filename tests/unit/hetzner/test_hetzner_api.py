@@ -20,6 +20,7 @@ from ccm.hetzner.api.errors import (
     api_error,
 )
 from ccm.hetzner.api.wire import Network, Server
+from ccm.version import VERSION
 
 NODES = Priority.NODES
 
@@ -210,7 +211,7 @@ async def test_the_user_agent_is_our_own(sky: EmulatedCloud, api: HetznerApi) ->
     await sky.forget_requests()
     await servers(api)
     (request,) = (await sky.admin("GET", "/requests"))["requests"]
-    assert request["user_agent"].startswith("ccm-from-scratch/")
+    assert request["user_agent"].startswith(f"ccm-from-scratch/{VERSION} ")
 
 
 async def test_odd_items_are_kept_apart_and_the_rest_is_read(sky: EmulatedCloud, api: HetznerApi) -> None:

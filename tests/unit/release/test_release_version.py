@@ -1,0 +1,47 @@
+"""One file has the version; all else that shows it is made from it, or compared with it here."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ccm.version import VERSION
+from image.errors import VersionError
+from image.source import project_version, read_source
+
+TREE = Path(__file__).parents[3]
+CHART = TREE / "charts" / "ccm-from-scratch" / "Chart.yaml"
+SEMANTIC = r"\d+\.\d+\.\d+(-(alpha|beta|rc)\.\d+)?"
+
+
+def test_it_is_one_that_helm_and_python_both_take() -> None:
+    # of what https://semver.org allows, this is what https://peps.python.org/pep-0440/ allows as well
+    assert re.fullmatch(SEMANTIC, VERSION)
+
+
+def test_the_image_has_it() -> None:
+    source = read_source()
+    assert project_version(TREE) == source.project.version == VERSION
+    assert source.labels()["org.opencontainers.image.version"] == VERSION
+    assert [path for path in source.application if path.endswith("/METADATA")] == [
+        f"ccm_from_scratch-{VERSION}.dist-info/METADATA"
+    ]
+
+
+def test_the_chart_has_it_and_asks_for_the_image_of_it() -> None:
+    text = CHART.read_text(encoding="utf-8")
+    made = runpy.run_path(str(TREE / "charts" / "render.py"))
+    assert made["with_version"](text) == text, "run: python charts/render.py"
+    chart = yaml.safe_load(text)
+    assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+
+
+def test_a_file_without_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ccm").mkdir()
+    (tmp_path / "ccm" / "version.py").write_text("VERSION = 1\n")
+    with pytest.raises(VersionError, match=r"ccm/version\.py has no line VERSION"):
+        project_version(tmp_path)
