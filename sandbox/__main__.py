@@ -24,6 +24,7 @@ COMMANDS = (
     "kubectl",
     "ssh",
     "logs",
+    "load",
     "deploy",
     "image",
     "lock",

@@ -9,14 +9,9 @@ from sandbox import daemon
 from sandbox.api import Api
 from sandbox.environment import MACHINES
 from sandbox.errors import NotRunning
+from sandbox.remote import ssh
 from sandbox.site import Site
 
-SSH_OPTIONS = (
-    "StrictHostKeyChecking=no",
-    "UserKnownHostsFile=/dev/null",
-    "LogLevel=ERROR",
-    "ConnectTimeout=10",
-)
 HELP = "a shell or a command on a machine, by the server's name or the end of it"
 
 
@@ -38,8 +33,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     name, *command = arguments.words
     servers = {s["name"]: (s["public_net"]["ipv4"] or {}).get("ip") for s in Api(site).list("servers")}
     address = choose(servers, name)
-    options = [word for option in SSH_OPTIONS for word in ("-o", option)]
-    os.execvp("ssh", ["ssh", "-i", str(site.ssh_key), *options, f"root@{address}", *command])  # noqa: S606
+    os.execvp("ssh", [*ssh(site, address), *command])  # noqa: S606
 
 
 def require_machines(running: daemon.Running) -> None:

@@ -20,6 +20,7 @@ from sandbox.cloud.backend import (
     PrivateInterface,
 )
 from sandbox.machines import capacity, cgroups, cleanup, machine, namespaces, processes, records, runner
+from sandbox.machines.airgap import Airgap
 from sandbox.machines.balancer.balancers import LoadBalancers
 from sandbox.machines.disk import Image
 from sandbox.machines.errors import InotifyExhausted, UnknownMachine, UnknownNetwork
@@ -60,6 +61,7 @@ class MachinesBackend:
         self._names = Names(site_id)
         self._state = state.resolve()
         self._image = image
+        self._airgap = Airgap(self._state)
         self._fabric = Fabric(self._names, public_range, run)
         self._host = cgroups.discover()
         self._machines: dict[int, Machine] = {}
@@ -191,7 +193,9 @@ class MachinesBackend:
 
     async def _create(self, spec: MachineSpec) -> Machine:
         directory = self._folder / str(spec.id)
-        known = await asyncio.to_thread(machine.create, directory, spec, self._image, self._names.site)
+        known = await asyncio.to_thread(
+            machine.create, directory, spec, self._image, self._airgap, self._names.site
+        )
         self._machines[spec.id] = known
         return known
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sandbox.machines import mounts
+from sandbox.machines.airgap import Airgap
 from sandbox.machines.errors import BackendError, DiskFull
 
 # An overlay can't lie on an overlay, as container runtimes want; databases like the plain disk too.
@@ -36,12 +37,13 @@ class Image(Protocol):
         ...
 
 
-def create(directory: Path, image: Image, hostname: str, identity: str) -> None:
+def create(directory: Path, image: Image, airgap: Airgap, hostname: str, identity: str) -> None:
     """Make the disk of a new machine; a whole one is kept, half of one is made anew.
 
     Args:
         directory: The machine's folder.
         image: What it starts from.
+        airgap: Container images that it gets for k3s.
         hostname: Its first host name.
         identity: Text that belongs to this machine alone, for its machine id.
 
@@ -57,6 +59,7 @@ def create(directory: Path, image: Image, hostname: str, identity: str) -> None:
         _write(new / "upper", hostname, identity)
         for volume in VOLUMES:
             _fill(new / "data" / volume, volume, image)
+        airgap.copy_to(new / "data")
         (new / "work").mkdir()
         (new / "root").mkdir()
         new.rename(directory / "disk")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sandbox.cloud.backend import BackendError, MachineSpec, PrivateInterface
 from sandbox.machines import cgroups, disk, processes, records, topology
+from sandbox.machines.airgap import Airgap
 from sandbox.machines.errors import NotPermitted, StillThere
 from sandbox.machines.names import NAMESPACES, Names
 
@@ -83,7 +84,7 @@ def load(directory: Path) -> Machine | None:
     return Machine(directory, MachineSpec(private=private, **raw["spec"]), slots)
 
 
-def create(directory: Path, spec: MachineSpec, image: disk.Image, site: str) -> Machine:
+def create(directory: Path, spec: MachineSpec, image: disk.Image, airgap: Airgap, site: str) -> Machine:
     """Make a machine's folder with its disk and record. Blocks.
 
     Raises:
@@ -97,7 +98,7 @@ def create(directory: Path, spec: MachineSpec, image: disk.Image, site: str) -> 
         machine = replace(machine, slots={**machine.slots, **kept}).with_interface(interface)
     with disk.explained(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    disk.create(directory, image, spec.name, f"{site}/{spec.id}")
+    disk.create(directory, image, airgap, spec.name, f"{site}/{spec.id}")
     machine.save()
     return machine
 

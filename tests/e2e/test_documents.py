@@ -21,6 +21,7 @@ PAGES = (
     "docs/tutorial/5-routes.md",
     "docs/guides/operating.md",
     "docs/guides/from-the-official-ccm.md",
+    "docs/guides/daily-work.md",
     "docs/guides/helm.md",
     "docs/guides/image.md",
 )
@@ -72,6 +73,7 @@ SAYS = {
     "get events": "Synced",
     "./dev ssh $machine curl": "Hostname: whoami-",
     "./dev deploy": "nothing to roll out",
+    "./dev load ccm.tar": "on all machines",
 }
 """What the page promises that a command prints, by a part of the command."""
 

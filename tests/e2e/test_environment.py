@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import urllib.request
 
 import pytest
 
 from sandbox import leftovers
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.archive import ContainerImage, write_archive
 from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -157,6 +160,26 @@ def test_an_ingress_controller_stands_behind_a_load_balancer(environment):
     assert http_get(f"http://{ip}/elsewhere") is None
 
 
+def test_an_image_of_ones_own_runs_on_every_machine(environment, tmp_path):
+    archive = tmp_path / "mine.tar"
+    programs = toolchain.find(environment.site.cache)
+    mine = ContainerImage("mine:1", {"/whoami": programs.bin / "whoami"}, ["/whoami"], "65532:65532")
+    write_archive(mine, archive)
+    said = environment.dev("load", str(archive)).stdout
+    assert "docker.io/library/mine:1 on all machines" in said
+    for name in environment.nodes():
+        run_on(environment, name, "mine:1")
+
+
+def run_on(environment, node, image):
+    """Run a Pod of an image on one node until it is Ready."""
+    pod = f"pod-{node}"
+    placed = json.dumps({"spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}]}})
+    environment.dev("kubectl", "run", pod, f"--image={image}", f"--overrides={placed}")
+    environment.dev("kubectl", "wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=60s")
+    environment.dev("kubectl", "delete", "pod", pod, "--now")
+
+
 def routes(environment):
     (network,) = environment.api("/networks")["networks"]
     return {route["destination"]: route["gateway"] for route in network["routes"]}
@@ -204,6 +227,7 @@ def test_a_server_that_vanished_takes_its_node_along_and_up_makes_it_again(envir
     eventually(lambda: name not in environment.nodes(), 120, "the Node is deleted")
     environment.dev("up")
     assert environment.nodes()[name]["spec"]["providerID"] != f"ccm-from-scratch://{server['id']}"
+    run_on(environment, name, "mine:1")  # it was loaded before this machine was made
 
 
 def worker(environment):

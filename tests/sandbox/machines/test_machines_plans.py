@@ -27,6 +27,7 @@ from sandbox.machines import (
     processes,
     records,
 )
+from sandbox.machines.airgap import Airgap
 from sandbox.machines.guest import __main__ as guest
 from sandbox.machines.guest import root
 from sandbox.machines.machine import Machine
@@ -212,10 +213,15 @@ def small_image(tmp_path):
     return Image(tmp_path / "rootfs", store)
 
 
-def test_a_disk_shares_what_is_never_written_and_copies_databases(tmp_path, small_image):
+@pytest.fixture
+def airgap(tmp_path):
+    return Airgap(tmp_path / "state")
+
+
+def test_a_disk_shares_what_is_never_written_and_copies_databases(tmp_path, small_image, airgap):
     folder = tmp_path / "machines/7"
     folder.mkdir(parents=True)
-    disk.create(folder, small_image, "m1", "site/7")
+    disk.create(folder, small_image, airgap, "m1", "site/7")
     data = folder / "disk/data/var/lib/containerd"
     assert (data / "blobs/sha").samefile(small_image.container_store / "blobs/sha")
     assert not (data / "meta.db").samefile(small_image.container_store / "meta.db")
@@ -226,14 +232,45 @@ def test_a_disk_shares_what_is_never_written_and_copies_databases(tmp_path, smal
     identity = (folder / "disk/upper/etc/machine-id").read_text()
     assert len(identity) == 33
     (folder / "disk/upper/root").mkdir()
-    disk.create(folder, small_image, "other", "site/7")  # a disk that is whole is kept
+    disk.create(folder, small_image, airgap, "other", "site/7")  # a disk that is whole is kept
     assert (folder / "disk/upper/root").exists()
 
 
-def test_half_a_disk_is_made_anew(tmp_path, small_image):
+def test_a_new_machine_has_the_images_that_were_loaded_where_k3s_looks(tmp_path, small_image, airgap):
+    (tmp_path / "machines/7").mkdir(parents=True)
+    for content in (b"first", b"second"):
+        airgap.keep(lambda file, content=content: file.write(content), replaces=lambda _: False)
+    disk.create(tmp_path / "machines/7", small_image, airgap, "m1", "site/7")
+    images = tmp_path / "machines/7/disk/data/var/lib/rancher/k3s/agent/images"
+    assert [path.read_bytes() for path in sorted(images.glob("*.tar"))] == [b"first", b"second"]
+    # what a machine's root does to its copy is not the next machine's
+    assert not any(path.samefile(kept) for path in images.iterdir() for kept in airgap.archives())
+
+
+def test_an_image_that_is_loaded_again_takes_the_place_of_its_older_one(airgap):
+    first, _ = airgap.keep(lambda file: file.write(b"app:1"), replaces=lambda _: False)
+    other, _ = airgap.keep(lambda file: file.write(b"other"), replaces=lambda _: False)
+    last, gone = airgap.keep(lambda file: file.write(b"app:1 again"), replaces=lambda old: old == first)
+    assert gone == [first.name]
+    assert airgap.archives() == [other, last]  # k3s imports by name: the last one counts
+
+
+def test_an_image_that_can_not_be_written_changes_nothing(airgap):
+    def fail(file):
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "full")
+
+    kept, _ = airgap.keep(lambda file: file.write(b"whole"), replaces=lambda _: False)
+    with pytest.raises(OSError, match="full"):
+        airgap.keep(fail, replaces=lambda _: True)
+    assert airgap.archives() == [kept]
+    assert [path.name for path in kept.parent.iterdir() if path.name.startswith(".new")] == []
+
+
+def test_half_a_disk_is_made_anew(tmp_path, small_image, airgap):
     folder = tmp_path / "machines/7"
     (folder / "disk.new/upper/etc").mkdir(parents=True)
-    disk.create(folder, small_image, "m1", "site/7")
+    disk.create(folder, small_image, airgap, "m1", "site/7")
     assert (folder / "disk/upper/etc/hostname").exists()
     assert not (folder / "disk.new").exists()
 
@@ -246,10 +283,10 @@ def test_a_full_disk_is_explained(tmp_path, number):
         raise PermissionError(errno.EACCES, "no")
 
 
-def test_a_machine_comes_back_from_its_folder(tmp_path, small_image):
+def test_a_machine_comes_back_from_its_folder(tmp_path, small_image, airgap):
     interface = PrivateInterface(5, "10.0.0.2", ("10.0.0.9",), "86:00:00:00:00:01")
     spec = MachineSpec(7, "m", "203.0.113.9", None, 2, 4.0, (interface,))
-    made = machine.create(tmp_path / "7", spec, small_image, "site")
+    made = machine.create(tmp_path / "7", spec, small_image, airgap, "site")
     assert machine.load(tmp_path / "7") == made
     assert made.slots == {5: 0}
     assert made.run is None

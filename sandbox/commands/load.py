@@ -1,0 +1,145 @@
+"""``./dev load NAME|FILE …``: container images for the machines, without a registry."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import platform
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from sandbox import daemon
+from sandbox.api import Api
+from sandbox.console import Steps
+from sandbox.environment import MACHINES
+from sandbox.errors import NotRunning, SandboxError
+from sandbox.images import archive, engines, send
+from sandbox.images.archive import Contents
+from sandbox.images.errors import NotAnArchive
+from sandbox.images.send import Answer, Result
+from sandbox.machines.airgap import Airgap
+from sandbox.remote import ssh
+from sandbox.site import Site
+
+HELP = "put container images on all machines, also on those that come later"
+_GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which images."""
+    parser.add_argument(
+        "images",
+        nargs="+",
+        metavar="NAME|FILE",
+        help="an archive (docker save, an OCI layout in a tar, compressed or not), or the name of an image "
+        "that docker, podman, nerdctl or containerd of this host has",
+    )
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
+    """Bring each image to every machine; 1 when one of them failed."""
+    require_runtime(daemon.require(site))
+    if not site.ssh_key.exists():
+        raise NotRunning(
+            f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
+        )
+    steps = Steps(Console())
+    with tempfile.TemporaryDirectory(dir=site.state, prefix=".load-") as folder:
+        # All are read before the first is sent: a wrong name changes nothing.
+        found = [_found(image, Path(folder) / str(number)) for number, image in enumerate(arguments.images)]
+        contents = [checked(path, archive.read(path), platform.machine()) for path in found]
+        for path, content in zip(found, contents, strict=True):
+            _load(site, path, content, steps)
+    steps.note("  A machine that is made later gets the same, until './dev down'")
+    if latest := [name for content in contents for name in content.names if name.endswith(":latest")]:
+        steps.note(
+            "  Kubernetes always pulls what is tagged latest: set 'imagePullPolicy: IfNotPresent' in the "
+            f"Pods of {', '.join(latest)}, or load it under another tag"
+        )
+    return 0
+
+
+def require_runtime(running: daemon.Running) -> None:
+    """Make sure that there are machines that run containers.
+
+    Raises:
+        NotRunning: Servers are records, and nodes hollow.
+    """
+    if running.backend != MACHINES:
+        raise NotRunning(
+            f"servers are records here ({running.backend} backend): no node runs containers or needs images"
+        )
+
+
+def checked(path: Path, contents: Contents, machine: str) -> Contents:
+    """The same contents, if the machines can run them.
+
+    Args:
+        path: The archive, for the message.
+        contents: What it holds.
+        machine: The kernel's name for this host's processor; the machines have the same.
+
+    Raises:
+        NotAnArchive: It is for other processors only.
+    """
+    wanted = _GO_NAMES.get(machine, machine)
+    if wanted not in contents.architectures:
+        has = ", ".join(sorted(contents.architectures))
+        raise NotAnArchive(path, f"{', '.join(contents.names)} is for {has}; the machines are {wanted}")
+    return contents
+
+
+def _found(image: str, scratch: Path) -> Path:
+    """The archive that an argument means: a file, or what an engine of this host writes."""
+    path = Path(image)
+    if path.exists():
+        return path
+    engines.save(image, scratch)
+    return scratch
+
+
+def _load(site: Site, path: Path, contents: Contents, steps: Steps) -> None:
+    names = ", ".join(contents.names)
+    kept, replaced = Airgap(site.state).keep(
+        lambda file: archive.write_plain(path, file),
+        lambda old: set(archive.read(old).names) <= set(contents.names),
+    )
+    with steps.step(names, f"{names} on all machines") as progress:
+        running, off = _servers(site)
+        progress(f"{len(running)} machines")
+        logins = {name: ssh(site, address, "BatchMode=yes") for name, address in running.items()}
+        answers = asyncio.run(send.send_all(logins, kept, replaced))
+        for name, answer in answers.items():
+            if answer.result in (Result.WAITS, Result.STRANGER):
+                steps.note(f"  {name} {answer.result.value}")
+        refuse_failed(answers, off)
+
+
+def refuse_failed(answers: Mapping[str, Answer], off: Sequence[str]) -> None:
+    """Make sure that no machine is without the images.
+
+    Args:
+        answers: What those that run did.
+        off: Names of those that are off.
+
+    Raises:
+        SandboxError: Names the machines that lack it, and says what to do.
+    """
+    failed = [f"{name}: {answer.said}" for name, answer in answers.items() if answer.result is Result.FAILED]
+    failed += [f"{name} is off" for name in off]
+    if failed:
+        raise SandboxError(
+            f"not on every machine: {'; '.join(failed)}. All others have it; "
+            "'./dev load' again when what is named is mended"
+        )
+
+
+def _servers(site: Site) -> tuple[dict[str, str], list[str]]:
+    """Public addresses of those that run, and the names of those that are off."""
+    servers = list(Api(site).list("servers"))
+    addresses = {server["name"]: (server["public_net"]["ipv4"] or {}).get("ip") for server in servers}
+    off = [server["name"] for server in servers if server["status"] == "off"]
+    return {name: address for name, address in addresses.items() if address and name not in off}, off

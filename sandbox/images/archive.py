@@ -1,0 +1,244 @@
+"""Archives of container images: what they hold, and the one form in which machines get them.
+
+Two forms are known, as containerd knows them: an OCI layout (``index.json``), and what ``docker save`` writes
+(``manifest.json``). Docker writes both into one archive since version 25; then the layout counts.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import zstandard
+
+from sandbox.images.errors import NotAnArchive
+
+NAME = "io.containerd.image.name"
+REFERENCE = "org.opencontainers.image.ref.name"
+_INDEXES = frozenset(
+    {
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+    }
+)
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_MOST_JSON = 4 * 1024 * 1024
+"""Bytes: as much as containerd reads of a manifest."""
+_MOST_DEPTH = 3
+"""Of indexes in indexes; builders make two."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What an archive holds.
+
+    Attributes:
+        names: As Kubernetes calls the images, sorted: ``docker.io/library/app:1``.
+        architectures: For which there is an image, in Go's words: ``amd64``.
+    """
+
+    names: tuple[str, ...]
+    architectures: frozenset[str]
+
+
+def full_name(name: str) -> str:
+    """What Kubernetes makes of a short name, by the rules of the package ``distribution/reference``.
+
+    Args:
+        name: Such as ``app``, ``me/app:1`` or ``registry.example.com/app:1``.
+    """
+    first, slash, _ = name.partition("/")
+    if not slash:
+        name = f"docker.io/library/{name}"
+    elif not (set(".:") & set(first) or first == "localhost" or first != first.lower()):
+        name = f"docker.io/{name}"
+    last = name.rpartition("/")[2]
+    return name if ":" in last or "@" in last else f"{name}:latest"
+
+
+def read(path: Path) -> Contents:
+    """What an archive holds.
+
+    Raises:
+        NotAnArchive: It is none, an image in it has no name, or it is not whole.
+        OSError: It can't be read.
+    """
+    with _opened(path) as tar:
+        return _Reader(path, tar).contents()
+
+
+def write_plain(path: Path, target: IO[bytes]) -> None:
+    """The same images as an uncompressed archive in which all names are full, for a node's air-gap folder.
+
+    A short name in an OCI layout is kept by containerd as it stands, and Kubernetes asks for the full one.
+
+    Args:
+        path: An archive that :func:`read` took.
+        target: Where to.
+
+    Raises:
+        NotAnArchive: It is not whole.
+        OSError: It can't be read, or nothing can be written.
+    """
+    with _opened(path) as tar, tarfile.open(fileobj=target, mode="w") as new:
+        reader = _Reader(path, tar)
+        index = json.dumps(reader.index_with_full_names()).encode() if reader.is_layout else b""
+        for member in tar:
+            if _plain(member.name) == "index.json":
+                named = tarfile.TarInfo("index.json")
+                named.size, named.mode = len(index), 0o644
+                new.addfile(named, io.BytesIO(index))
+            else:
+                new.addfile(member, tar.extractfile(member) if member.isreg() else None)
+
+
+class _Reader:
+    """One archive that is open.
+
+    Args:
+        path: Where it lies, for messages.
+        tar: It.
+    """
+
+    def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
+        self._path = path
+        self._tar = tar
+        self._members = {_plain(member.name): member for member in tar.getmembers()}
+
+    @property
+    def is_layout(self) -> bool:
+        """Whether it is an OCI layout."""
+        return "index.json" in self._members
+
+    def contents(self) -> Contents:
+        if self.is_layout:
+            entries = self._entries()
+            names = [self._name(entry) for entry in entries]
+            architectures = {each for entry in entries for each in self._architectures(entry)}
+        elif "manifest.json" in self._members:
+            images = [
+                _mapping(self._path, image) for image in _sequence(self._path, self._json("manifest.json"))
+            ]
+            names = [full_name(str(name)) for image in images for name in image.get("RepoTags") or []]
+            configs = [self._json(_plain(str(image.get("Config")))) for image in images]
+            architectures = {str(_mapping(self._path, config).get("architecture")) for config in configs}
+        else:
+            raise NotAnArchive(
+                self._path,
+                "no archive of container images: it has neither an index.json (OCI) nor a manifest.json "
+                "(Docker)",
+            )
+        if not names:
+            raise NotAnArchive(self._path, "no image in it has a name; save it by its name, not by its id")
+        return Contents(tuple(sorted(set(names))), frozenset(architectures))
+
+    def index_with_full_names(self) -> dict[str, Any]:
+        """The layout's ``index.json`` with each image under its full name."""
+        entries = [
+            {**entry, "annotations": {**(entry.get("annotations") or {}), NAME: self._name(entry)}}
+            for entry in self._entries()
+        ]
+        return {**_mapping(self._path, self._json("index.json")), "manifests": entries}
+
+    def _entries(self) -> list[Mapping[str, Any]]:
+        index = _mapping(self._path, self._json("index.json"))
+        return [_mapping(self._path, entry) for entry in _sequence(self._path, index.get("manifests"))]
+
+    def _name(self, entry: Mapping[str, Any]) -> str:
+        annotations = _mapping(self._path, entry.get("annotations") or {})
+        name = str(annotations.get(NAME) or annotations.get(REFERENCE) or "")
+        # A reference of this annotation may be a tag alone, by the specification of OCI layouts.
+        if not re.search("[/:@]", name):
+            raise NotAnArchive(
+                self._path,
+                f"an image in it has {'the tag ' + name if name else 'no name'} and nothing else says what "
+                f"it is called; write it with the annotation {NAME} and its full name",
+            )
+        return full_name(name)
+
+    def _architectures(self, entry: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
+        platform = entry.get("platform")
+        if isinstance(platform, Mapping):
+            yield str(platform.get("architecture"))
+            return
+        blob = "blobs/" + str(entry.get("digest")).replace(":", "/", 1)
+        if blob not in self._members:
+            raise NotAnArchive(self._path, f"not whole: {blob} is missing")
+        content = _mapping(self._path, self._json(blob))
+        if entry.get("mediaType") in _INDEXES or "manifests" in content:
+            if depth == _MOST_DEPTH:
+                raise NotAnArchive(self._path, f"indexes in indexes, more than {_MOST_DEPTH} deep")
+            for below in _sequence(self._path, content.get("manifests")):
+                yield from self._architectures(_mapping(self._path, below), depth + 1)
+        elif "config" in content:
+            yield from self._architectures(_mapping(self._path, content["config"]), depth)
+        else:
+            yield str(content.get("architecture"))
+
+    def _json(self, name: str) -> Any:
+        member = self._members.get(name)
+        file = self._tar.extractfile(member) if member is not None and member.isreg() else None
+        if member is None or file is None:
+            raise NotAnArchive(self._path, f"not whole: {name} is missing")
+        if member.size > _MOST_JSON:
+            raise NotAnArchive(self._path, f"{name} in it has {member.size} bytes; {_MOST_JSON} are allowed")
+        try:
+            return json.loads(file.read())
+        except ValueError as error:
+            raise NotAnArchive(self._path, f"{name} in it is no JSON: {error}") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    """The archive, whatever it is compressed with."""
+    if path.is_dir():
+        raise NotAnArchive(path, f"a folder; pack it: tar -C {path} -cf image.tar .")
+    try:
+        with _uncompressed(path) as file, tarfile.open(fileobj=file, mode="r:*") as tar:
+            yield tar
+    except (tarfile.TarError, EOFError, zstandard.ZstdError) as error:
+        # tarfile adds a line for each compression that it tried
+        why = str(error).partition("\n")[0].rstrip(":")
+        raise NotAnArchive(path, f"no archive of container images: {why}") from None
+
+
+@contextmanager
+def _uncompressed(path: Path) -> Iterator[IO[bytes]]:
+    """The file; tarfile undoes gzip, bzip2 and xz by itself, and zstandard from Python 3.14 on."""
+    with path.open("rb") as file:
+        magic = file.read(len(_ZSTANDARD))
+        file.seek(0)
+        if magic != _ZSTANDARD:
+            yield file
+            return
+        with tempfile.TemporaryFile() as plain:
+            zstandard.ZstdDecompressor().copy_stream(file, plain)
+            plain.seek(0)
+            yield plain
+
+
+def _plain(name: str) -> str:
+    """A member's name without the ``./`` that ``tar -C folder .`` puts before it."""
+    return name.removeprefix("./")
+
+
+def _mapping(path: Path, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise NotAnArchive(
+            path, f"not as its kind should be: an object is expected where it has {value!r:.80}"
+        )
+    return value
+
+
+def _sequence(path: Path, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise NotAnArchive(path, f"not as its kind should be: a list is expected where it has {value!r:.80}")
+    return value

@@ -1,0 +1,91 @@
+"""Images that a person has loaded, kept for machines that are made later.
+
+k3s imports every archive in its folder for clusters without an Internet when it starts. A new machine's disk
+has what is kept here in that folder, so k3s finds it, be it the stand-in or a genuine one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+FOLDER = "var/lib/rancher/k3s/agent/images"
+"""Where k3s looks, from a machine's root."""
+_KEPT = re.compile(r"loaded-([0-9]{6})\.tar")
+
+
+class Airgap:
+    """The archives that are kept.
+
+    The order of their names is the order in which they were loaded, and k3s imports in that order: what was
+    loaded last counts where two have an image of one name.
+
+    Args:
+        state: Folder of the site; they lie in ``images/`` below it, which is made when the first is kept.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._folder = state / "images"
+
+    def archives(self) -> list[Path]:
+        """All of them, the oldest first."""
+        found = self._folder.iterdir() if self._folder.is_dir() else ()
+        return sorted(path for path in found if _KEPT.fullmatch(path.name))
+
+    def keep(
+        self, write: Callable[[IO[bytes]], None], replaces: Callable[[Path], bool]
+    ) -> tuple[Path, list[str]]:
+        """Keep one more.
+
+        Args:
+            write: Writes the archive into a file.
+            replaces: Whether a machine that has this one needs that older one no more.
+
+        Returns:
+            The archive, and the file names of those that it replaces, which are gone.
+
+        Raises:
+            OSError: It can't be written; nothing is changed then.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".new-") as file:
+            write(file)
+            file.flush()
+            with self._locked():
+                before = self.archives()
+                # Numbers are never given twice while one with a higher one is there: k3s looks at names.
+                number = int(before[-1].stem.rpartition("-")[2]) + 1 if before else 1
+                path = self._folder / f"loaded-{number:06}.tar"
+                os.link(file.name, path)
+                gone = [old for old in before if replaces(old)]
+                for old in gone:
+                    old.unlink()
+        return path, [old.name for old in gone]
+
+    def copy_to(self, root: Path) -> None:
+        """Put all of them into the disk of a machine that was never started.
+
+        Args:
+            root: What will be the machine's ``/``, or the parts of it that have the folder.
+        """
+        with self._locked():
+            for path in self.archives():
+                (root / FOLDER).mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, root / FOLDER / path.name)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Alone among all processes of this clone; nothing to lock where nothing was kept."""
+        if not self._folder.is_dir():
+            yield
+            return
+        with (self._folder / ".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield

@@ -1,0 +1,24 @@
+"""How our own commands reach a machine: ssh with the key of the Pulumi program."""
+
+from __future__ import annotations
+
+from sandbox.site import Site
+
+_OPTIONS = (
+    "StrictHostKeyChecking=no",
+    "UserKnownHostsFile=/dev/null",
+    "LogLevel=ERROR",
+    "ConnectTimeout=10",
+)
+
+
+def ssh(site: Site, address: str, *options: str) -> list[str]:
+    """The command that logs in to a machine as root; what runs there is put behind it.
+
+    Args:
+        site: This clone's.
+        address: Public IPv4 address of the machine.
+        options: More of ssh's, as after ``-o``.
+    """
+    chosen = [word for option in (*_OPTIONS, *options) for word in ("-o", option)]
+    return ["ssh", "-i", str(site.ssh_key), *chosen, f"root@{address}"]

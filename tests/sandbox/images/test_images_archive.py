@@ -1,0 +1,201 @@
+"""Archives of container images: read, refused, and rewritten for a node."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.images import archive
+from sandbox.images.archive import Contents, full_name
+from sandbox.images.errors import NotAnArchive
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+INDEX = "application/vnd.oci.image.index.v1+json"
+
+
+def packed(files, before=""):
+    """A tar archive of texts, or of values as JSON."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as tar:
+        for name, content in files.items():
+            data = content if isinstance(content, bytes) else json.dumps(content).encode()
+            member = tarfile.TarInfo(before + name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return target.getvalue()
+
+
+def docker(*names, architecture="amd64"):
+    """What ``docker save`` writes."""
+    return {
+        "c.json": {"architecture": architecture, "os": "linux"},
+        "manifest.json": [{"Config": "c.json", "RepoTags": list(names), "Layers": []}],
+    }
+
+
+def layout(annotations, architecture="amd64"):
+    """An OCI layout with one image."""
+    return {
+        "oci-layout": {"imageLayoutVersion": "1.0.0"},
+        "index.json": {
+            "schemaVersion": 2,
+            "manifests": [{"mediaType": MANIFEST, "digest": "sha256:m", "annotations": annotations}],
+        },
+        "blobs/sha256/m": {"config": {"digest": "sha256:c"}, "layers": []},
+        "blobs/sha256/c": {"architecture": architecture},
+    }
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(content):
+        path = tmp_path / "image.tar"
+        path.write_bytes(content if isinstance(content, bytes) else packed(content))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("app", "docker.io/library/app:latest"),
+        ("app:1", "docker.io/library/app:1"),
+        ("me/app", "docker.io/me/app:latest"),
+        ("localhost/app:1", "localhost/app:1"),
+        ("registry.example.com/app", "registry.example.com/app:latest"),
+        ("registry:5000/app", "registry:5000/app:latest"),
+        ("docker.io/library/app:1", "docker.io/library/app:1"),
+        ("app@sha256:0", "docker.io/library/app@sha256:0"),
+    ],
+)
+def test_a_short_name_is_what_kubernetes_makes_of_it(name, full):
+    assert full_name(name) == full
+    assert full_name(full) == full
+
+
+def test_what_docker_saves_is_read(file):
+    assert archive.read(file(docker("app:1", "me/app", architecture="arm64"))) == Contents(
+        ("docker.io/library/app:1", "docker.io/me/app:latest"), frozenset({"arm64"})
+    )
+
+
+@pytest.mark.parametrize(
+    "annotations", [{archive.NAME: "app:1", archive.REFERENCE: "1"}, {archive.REFERENCE: "app:1"}]
+)
+def test_an_oci_layout_is_read(file, annotations):
+    assert archive.read(file(layout(annotations))) == Contents(
+        ("docker.io/library/app:1",), frozenset({"amd64"})
+    )
+
+
+def test_an_index_tells_all_its_architectures(file):
+    files = layout({archive.NAME: "app:1"})
+    files["index.json"]["manifests"][0] |= {"mediaType": INDEX, "digest": "sha256:i"}
+    platforms = [
+        {"platform": {"architecture": name}, "digest": f"sha256:{name}"} for name in ("amd64", "arm64")
+    ]
+    files["blobs/sha256/i"] = {"mediaType": INDEX, "manifests": platforms}
+    assert archive.read(file(files)).architectures == {"amd64", "arm64"}
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_a_compressed_archive_is_read_and_written_plain(file, tmp_path, pack):
+    path = file(pack(packed(docker("app:1"))))
+    assert archive.read(path).names == ("docker.io/library/app:1",)
+    with (tmp_path / "plain.tar").open("wb") as target:
+        archive.write_plain(path, target)
+    with tarfile.open(tmp_path / "plain.tar", "r:") as tar:
+        assert sorted(tar.getnames()) == ["c.json", "manifest.json"]
+
+
+def test_a_node_gets_a_layout_under_the_name_that_kubernetes_asks_for(file, tmp_path):
+    files = layout({archive.REFERENCE: "app:1", "other": "kept"})
+    path = file(packed(files, before="./"))
+    with (tmp_path / "plain.tar").open("wb") as target:
+        archive.write_plain(path, target)
+    with tarfile.open(tmp_path / "plain.tar", "r:") as tar:
+        (entry,) = json.load(tar.extractfile("index.json"))["manifests"]
+        assert json.load(tar.extractfile("./blobs/sha256/c")) == {"architecture": "amd64"}
+    assert entry["annotations"] == {
+        archive.NAME: "docker.io/library/app:1",
+        archive.REFERENCE: "app:1",
+        "other": "kept",
+    }
+    assert archive.read(tmp_path / "plain.tar") == archive.read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "no archive of container images"),
+        (b"#!/bin/sh\n" * 100, "no archive of container images"),
+        (gzip.compress(packed(docker("app:1")))[:60], "no archive of container images"),
+        (zstandard.ZstdCompressor().compress(packed(docker("app:1")))[:60], "no archive of container images"),
+        ({"file": "x"}, "neither an index.json"),
+        (docker(), "save it by its name"),
+        ({"manifest.json": [{"Config": "c.json", "RepoTags": ["a:1"]}]}, "c.json is missing"),
+        ({"manifest.json": b"{"}, "manifest.json in it is no JSON"),
+        ({"manifest.json": {"a": 1}}, "a list is expected"),
+        ({"manifest.json": b"[" + b" " * archive._MOST_JSON + b"]"}, "are allowed"),
+        (layout({archive.REFERENCE: "1.0"}), "the tag 1.0"),
+        (layout({}), "no name"),
+        ({k: v for k, v in layout({archive.NAME: "a:1"}).items() if not k.endswith("/c")}, "is missing"),
+    ],
+)
+def test_what_is_no_image_is_refused_with_the_reason(file, content, said):
+    path = file(content)
+    with pytest.raises(NotAnArchive, match=said) as caught:
+        archive.read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_folder_is_refused_with_the_command_that_packs_it(tmp_path):
+    with pytest.raises(NotAnArchive, match="a folder; pack it: tar"):
+        archive.read(tmp_path)
+
+
+def test_indexes_that_name_themselves_end(file):
+    files = layout({archive.NAME: "app:1"})
+    files["index.json"]["manifests"][0] |= {"mediaType": INDEX, "digest": "sha256:i"}
+    files["blobs/sha256/i"] = {"manifests": [{"mediaType": INDEX, "digest": "sha256:i"}]}
+    with pytest.raises(NotAnArchive, match="more than 3 deep"):
+        archive.read(file(files))
+
+
+KEYS = st.sampled_from(
+    [
+        "manifests",
+        "annotations",
+        archive.NAME,
+        "digest",
+        "platform",
+        "config",
+        "RepoTags",
+        "Config",
+        "architecture",
+    ]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.sampled_from(["index.json", "manifest.json"]), JSON, JSON)
+def test_whatever_json_an_archive_holds_it_is_read_or_refused(tmp_path_factory, name, content, blob):
+    path = tmp_path_factory.mktemp("any") / "image.tar"
+    path.write_bytes(packed({name: content, "blobs/None": blob, "None": blob}))
+    try:
+        found = archive.read(path)
+    except NotAnArchive:
+        return
+    assert all("/" in each and (":" in each or "@" in each) for each in found.names)

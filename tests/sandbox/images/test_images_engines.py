@@ -1,0 +1,56 @@
+"""Images of the host's engines, which are programs on PATH."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox.images import engines
+from sandbox.images.errors import NoSuchImage
+
+
+@pytest.fixture
+def on_path(tmp_path, monkeypatch):
+    """Puts shell scripts on PATH, and nothing else but the shell's own programs."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def put(name, body):
+        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (folder / name).chmod(0o755)
+
+    return put
+
+
+def test_the_first_engine_that_has_it_is_asked_no_further(on_path, tmp_path):
+    on_path("docker", 'echo "Error: No such image: $3" >&2; exit 1')
+    on_path("podman", 'echo "$@"')
+    on_path("nerdctl", "exit 9")
+    assert engines.save("app:1", tmp_path / "image") == "podman"
+    assert (tmp_path / "image").read_text() == "image save -- app:1\n"
+
+
+def test_containerds_client_is_asked_by_the_full_name(on_path, tmp_path):
+    on_path("ctr", 'echo "$@"')
+    engines.save("app", tmp_path / "image")
+    assert (tmp_path / "image").read_text() == "images export - docker.io/library/app:latest\n"
+
+
+def test_without_an_engine_that_has_it_each_ones_answer_is_told(on_path, tmp_path):
+    on_path("docker", 'echo "noise"; echo "Cannot connect to the Docker daemon" >&2; exit 1')
+    on_path("ctr", "exit 3")
+    with pytest.raises(NoSuchImage) as caught:
+        engines.save("app:1", tmp_path / "image")
+    assert caught.value.answers == {"docker": "Cannot connect to the Docker daemon", "ctr": "ended with 3"}
+    assert "app:1 is no file here" in str(caught.value)
+
+
+def test_without_any_engine_those_that_could_be_are_named(on_path, tmp_path):
+    with pytest.raises(NoSuchImage, match="no container engine is on PATH"):
+        engines.save("app:1", tmp_path / "image")
+
+
+def test_a_name_that_looks_like_an_option_is_no_option(on_path, tmp_path):
+    on_path("docker", 'echo "$@"')
+    engines.save("--output=/etc/passwd", tmp_path / "image")
+    assert (tmp_path / "image").read_text() == "image save -- --output=/etc/passwd\n"
