@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 import yaml
 
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
+from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
 
@@ -50,6 +52,16 @@ def helm(helm_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
         return done
 
     return run
+
+
+@pytest_asyncio.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    """A real API server."""
+    programs = toolchain.find_control_plane(cache_directory(os.environ))
+    if programs is None:
+        pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
+    async with ControlPlane(programs, tmp_path / "cluster") as running:
+        yield running
 
 
 @pytest.fixture

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.site import cache_directory
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm may have to be built
 
@@ -21,15 +16,6 @@ HERE = Path(__file__).parent
 CHART = HERE.parents[1] / "charts" / "ccm-from-scratch"
 NAME = "hcloud-cloud-controller-manager"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-
-
-@pytest_asyncio.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[ControlPlane]:
-    programs = toolchain.find_control_plane(cache_directory(os.environ))
-    if programs is None:
-        pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
-    async with ControlPlane(programs, tmp_path / "cluster") as running:
-        yield running
 
 
 async def test_the_same_values_swap_in_place_and_back(cluster: ControlPlane, helm, tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""PodMonitor and ServiceMonitor, judged by an API server that knows the Prometheus operator's kinds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from monitoring_kinds import CRDS, GROUP, definitions
+
+from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm may have to be built
+
+CHART = Path(__file__).parents[2] / "charts" / "ccm-from-scratch"
+OFFICIAL = Path(__file__).parent / "official-values.yaml"
+IMAGE = "--set=image.repository=registry.example.com/ccm"
+BOTH = "--set=monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true"
+KINDS = [f"--api-versions=monitoring.coreos.com/v1/{kind}" for kind in ("PodMonitor", "ServiceMonitor")]
+
+
+def learn(api: ApiClient, kinds: Sequence[dict[str, Any]]) -> None:
+    """The API server gets the operator's kinds, and serves them."""
+    for definition in kinds:
+        api.request("POST", CRDS, definition)
+    wanted = {definition["spec"]["names"]["plural"] for definition in kinds}
+    end = time.monotonic() + 60
+    while wanted - {one["name"] for one in (api.get(GROUP) or {}).get("resources", [])}:
+        assert time.monotonic() < end, "the API server does not serve the new kinds"
+        time.sleep(0.2)  # short: looks again until then
+
+
+def posted(api: ApiClient, item: dict[str, Any], namespace: str = "kube-system") -> dict[str, Any]:
+    """An object as the API server would keep it; unknown fields are an error."""
+    path = f"{GROUP}/namespaces/{namespace}/{item['kind'].lower()}s"
+    return api.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", item)
+
+
+async def test_the_operator_understands_them(cluster: ControlPlane, helm, render) -> None:
+    api = cluster.api()
+    await asyncio.to_thread(learn, api, definitions("podmonitors", "servicemonitors"))
+    for given in ([BOTH], [f"--values={OFFICIAL}", BOTH]):
+        objects = render(*given, *KINDS)
+        monitors = [item for name, item in objects.items() if "Monitor/" in name]
+        assert [item["kind"] for item in monitors] == ["PodMonitor", "ServiceMonitor"]
+        for item in monitors:
+            kept = await asyncio.to_thread(posted, api, item)
+            assert kept["spec"].items() >= item["spec"].items()
+    wrong = {**item, "spec": {**item["spec"], "endpoint": []}}
+    with pytest.raises(ApiError, match=r"unknown field \\?\"spec.endpoint"):
+        await asyncio.to_thread(posted, api, wrong)
+
+    # Helm asks the cluster which kinds it knows
+    access = [f"--kubeconfig={cluster.kubeconfig}", "--namespace=kube-system"]
+    await asyncio.to_thread(helm, "install", "ours", CHART, IMAGE, BOTH, *access)
+    for plural in ("podmonitors", "servicemonitors"):
+        path = f"{GROUP}/namespaces/kube-system/{plural}"
+        (item,) = (await asyncio.to_thread(api.get, path))["items"]
+        assert item["metadata"]["name"] == "hcloud-cloud-controller-manager"
+    headless = "/api/v1/namespaces/kube-system/services/hcloud-cloud-controller-manager-metrics"
+    assert (await asyncio.to_thread(api.get, headless))["spec"]["clusterIP"] == "None"
+
+
+def test_a_service_monitor_finds_the_pods_by_a_service(render) -> None:
+    objects = render(BOTH, *KINDS, "--set=monitoring.address=:9000")
+    monitor = objects["ServiceMonitor/hcloud-cloud-controller-manager"]
+    service = objects["Service/hcloud-cloud-controller-manager-metrics"]
+    pod = objects["Deployment/hcloud-cloud-controller-manager"]["spec"]["template"]
+    assert monitor["spec"]["selector"]["matchLabels"] == service["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert service["spec"]["ports"] == [{"name": "metrics", "port": 9000, "targetPort": "metrics"}]
+    assert monitor["spec"]["endpoints"] == [{"port": "metrics"}]
+
+
+def test_no_monitor_without_the_operator_or_without_metrics(render) -> None:
+    assert not [name for name in render(BOTH) if "Monitor" in name or name.startswith("Service/")]
+    off = render(BOTH, "--set=monitoring.enabled=false", *KINDS)
+    assert not [name for name in off if "Monitor" in name or name.startswith("Service/")]
+
+
+def test_metrics_that_only_the_node_reaches_are_not_to_be_monitored(helm) -> None:
+    given = ["--set=monitoring.address=127.0.0.1:8233", BOTH]
+    done = helm("template", "ours", CHART, IMAGE, *given, *KINDS, check=False)
+    assert done.returncode != 0
+    assert (
+        "monitoring.podMonitor: only its own node reaches monitoring.address, 127.0.0.1:8233" in done.stderr
+    )
