@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ccm.output import quietly
+from ccm.startup import making_what_stays
 
 # Imported only when they are called: each needs half of the program.
 COMMANDS = {
@@ -35,7 +36,9 @@ def _run(given: list[str]) -> int:
             print(f"Error: the command {given[0]} is not part of this build", file=sys.stderr)
             return 2
         given = given[1:]
-    return cast("Callable[[list[str]], int]", getattr(importlib.import_module(module), function))(given)
+    with making_what_stays():
+        command = cast("Callable[[list[str]], int]", getattr(importlib.import_module(module), function))
+    return command(given)
 
 
 if __name__ == "__main__":

@@ -1,35 +1,41 @@
 """The connection to a real API server: where it is, who we are, TLS, the connection pool.
 
-All of that is the ``kubernetes`` package's, which is imported nowhere else. Its models, watch, informer and
-leader election are not used: the models fail on odd objects and take thirteen times the memory, the rest is
-unsound. docs/design/dependencies.md has the figures.
+All of that is the ``kubernetes`` package's, which is imported nowhere else. Its models, API classes, watch,
+informer and leader election are not used: the models fail on odd objects and take thirteen times the memory,
+the rest is unsound. docs/design/dependencies.md has the figures. Therefore they are not imported either.
 """
+
+# ruff: noqa: E402 - run_init_later has to come before the imports of the package.
 
 from __future__ import annotations
 
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
 import structlog
-from kubernetes.aio import config as kubernetes_config
-from kubernetes.aio.client.api_client import ApiClient
+
+from ccm.errors import ConfigurationError
+from ccm.kube.http import HttpTransport, Observer, Request
+from ccm.kube.packages import run_init_later
+from ccm.kube.protocol import Page, Transport, WatchEvent
+from ccm.kube.ratelimit import TokenBucket
+
+run_init_later("kubernetes", "kubernetes.aio", "kubernetes.aio.config", "kubernetes.aio.utils")
+
 from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.config import ConfigException
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config.config_exception import ConfigException
 from kubernetes.aio.config.incluster_config import (
     SERVICE_CERT_FILENAME,
     SERVICE_TOKEN_FILENAME,
     InClusterConfigLoader,
 )
-
-from ccm.errors import ConfigurationError
-from ccm.kube.http import HttpTransport, Observer, Request
-from ccm.kube.protocol import Page, Transport, WatchEvent
-from ccm.kube.ratelimit import TokenBucket
 
 __all__ = ["KubernetesTransport", "Page", "Transport", "WatchEvent"]
 
@@ -39,7 +45,21 @@ _TOKEN = "BearerToken"  # noqa: S105 - the name of the scheme
 _KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
 
 log = structlog.stdlib.get_logger(__name__)
-Load = Callable[[Any], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where credentials come from.
+
+    Attributes:
+        load: Puts them into a configuration; raises ConfigurationError.
+        max_age: Seconds after which they are read again; None = when they are refused.
+        clean: Removes what ``load`` has written, once a client was made with it.
+    """
+
+    load: Callable[[Any], Awaitable[None]]
+    max_age: float | None = None
+    clean: Callable[[], None] = lambda: None
 
 
 class KubernetesTransport(HttpTransport):
@@ -74,12 +94,12 @@ class KubernetesTransport(HttpTransport):
             ConfigurationError: The configuration can't be read or names nothing to connect to.
         """
         if kubeconfig:
-            load, age = _from_kubeconfig(kubeconfig), None
+            source = _kubeconfig(kubeconfig)
         elif master:
-            load, age = _nothing, None
+            source = _Source(_nothing)
         else:
-            load, age = _from_service_account(service_account, environment), _TOKEN_AGE
-        connection = _Connection(load, age, master, user_agent)
+            source = _Source(_from_service_account(service_account, environment), _TOKEN_AGE)
+        connection = _Connection(source, master, user_agent)
         await connection.open()
         return cls(connection, host=connection.host, limiter=limiter, observe=observe, grace=grace)
 
@@ -88,28 +108,32 @@ async def _nothing(_: Any) -> None:
     """An address alone, without credentials."""
 
 
-def _from_kubeconfig(path: str) -> Load:
+def _kubeconfig(path: str) -> _Source:
+    # In a Pod there is none, and it takes YAML, sign-in plugins and the package's own client.
+    import kubernetes.aio.config.kube_config as package  # noqa: PLC0415
+
     async def load(configuration: Any) -> None:
         try:
-            await cast("Any", kubernetes_config).load_kube_config(
+            await cast("Any", package).load_kube_config(
                 path, client_configuration=configuration, persist_config=False
             )
         except Exception as error:  # the package lets through whatever its parsers raise
             raise ConfigurationError([f"kubeconfig {path}: {error}"]) from error
 
-    return load
+    def clean() -> None:
+        """Remove what a kubeconfig's keys were read from.
+
+        TLS wants files, so the package writes some and keeps them until the process ends. One that is
+        killed would leave the keys behind. They are needed only while a client is made.
+        """
+        cast("Any", package)._cleanup_temp_files()  # noqa: SLF001  it has no public name
+
+    return _Source(load, clean=clean)
 
 
-def _delete_key_files() -> None:
-    """Remove what a kubeconfig's keys were read from.
-
-    TLS wants files, so the package writes some and keeps them until the process ends. One that is
-    killed would leave the keys behind. They are needed only while a client is made.
-    """
-    cast("Any", kubernetes_config).kube_config._cleanup_temp_files()  # noqa: SLF001  it has no public name
-
-
-def _from_service_account(directory: Path, environment: Mapping[str, str]) -> Load:
+def _from_service_account(
+    directory: Path, environment: Mapping[str, str]
+) -> Callable[[Any], Awaitable[None]]:
     token, authority = directory / "token", directory / Path(SERVICE_CERT_FILENAME).name
 
     async def load(configuration: Any) -> None:
@@ -126,30 +150,30 @@ def _from_service_account(directory: Path, environment: Mapping[str, str]) -> Lo
 class _Connection:
     """The package's client with credentials that are read again: every minute in a Pod, and when refused."""
 
-    def __init__(self, load: Load, max_age: float | None, master: str, user_agent: str) -> None:
-        self._load = load
-        self._max_age = max_age
+    def __init__(self, source: _Source, master: str, user_agent: str) -> None:
+        self._source = source
         self._master = master
-        self._user_agent = user_agent
+        # Without gzip: on a cluster's own network it costs more than it saves.
+        self._headers = {
+            "User-Agent": user_agent,
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+        }
         self._configuration: Any = Configuration()
         # As clients in Go: older clusters' certificates lack what Python 3.13 began to insist on.
         self._configuration.disable_strict_ssl_verification = True
         self._loaded = 0.0
-        self._api: Any = None
+        self._client: Any = None
         self._connector: aiohttp.TCPConnector | None = None
 
     async def open(self) -> None:
         try:
             await self._reload()
-            self._api = cast("Any", ApiClient)(self._configuration)
+            self._client = cast("Any", RESTClientObject)(self._configuration)
         except OSError as error:  # ssl.SSLError is one
             raise ConfigurationError([f"certificates of the kubeconfig: {error}"]) from error
         finally:
-            _delete_key_files()
-        self._api.user_agent = self._user_agent
-        # Without gzip: on a cluster's own network it costs more than it saves.
-        self._api.set_default_header("Accept-Encoding", "identity")
-        self._api.set_default_header("Accept", "application/json")
+            self._source.clean()
 
     @property
     def host(self) -> str:
@@ -157,21 +181,25 @@ class _Connection:
         return urlsplit(str(self._configuration.host)).netloc
 
     async def send(self, request: Request) -> aiohttp.ClientResponse:
-        if self._max_age is not None and time.monotonic() - self._loaded > self._max_age:
+        age = self._source.max_age
+        if age is not None and time.monotonic() - self._loaded > age:
             await self.renew()
         if self._connector is None:
             self._connector = self._open_pool()
             self._configuration.client_session_kwargs = {"connector": self._connector}
-        arguments = await self._api.param_serialize(
-            request.verb,
-            request.path,
-            query_params=list(request.query.items()),
-            header_params={"Content-Type": request.content_type},
-            auth_settings=[_TOKEN],
+        url = self._configuration.host + request.path
+        if request.query:
+            url += "?" + urlencode(request.query, quote_via=quote)
+        headers = {**self._headers, "Content-Type": request.content_type, **await self._credentials()}
+        answer = await self._client.request(
+            request.verb, url, headers=headers, body=request.body, _request_timeout=request.timeout
         )
-        verb, url, headers, _, _ = arguments
-        answer = await self._api.call_api(verb, url, headers, request.body, _request_timeout=request.timeout)
         return answer.response
+
+    async def _credentials(self) -> dict[str, str]:
+        """The header that says who we are; a sign-in plugin of a kubeconfig may renew it just now."""
+        token = (await self._configuration.auth_settings()).get(_TOKEN)
+        return {token["key"]: token["value"]} if token and token["value"] else {}
 
     async def renew(self) -> bool:
         before = self._configuration.api_key.get(_TOKEN)
@@ -181,18 +209,18 @@ class _Connection:
             log.warning("credentials_not_renewed", error=str(error))
             return False
         finally:
-            _delete_key_files()
+            self._source.clean()
         return self._configuration.api_key.get(_TOKEN) != before
 
     async def close(self) -> None:
-        await self._api.close()
+        await self._client.close()
         # A connector that we bring along is not the session's to close.
         if self._connector is not None:
             await self._connector.close()
 
     async def _reload(self) -> None:
         self._loaded = time.monotonic()
-        await self._load(self._configuration)
+        await self._source.load(self._configuration)
         token = self._configuration.api_key.get(_TOKEN)
         if token:
             # A file that ends with a newline would make an invalid header.
@@ -202,9 +230,7 @@ class _Connection:
 
     def _open_pool(self) -> aiohttp.TCPConnector:
         """A pool whose connections notice within half a minute that the other side is gone."""
-        return aiohttp.TCPConnector(
-            ssl=self._api.rest_client.ssl_context, limit=100, socket_factory=_keepalive_socket
-        )
+        return aiohttp.TCPConnector(ssl=self._client.ssl_context, limit=100, socket_factory=_keepalive_socket)
 
 
 def _keepalive_socket(address: tuple[Any, ...]) -> socket.socket:

@@ -18,6 +18,7 @@ from ccm.cloud import Cloud
 from ccm.cloud.variables import DRY_RUN, MASS_DELETION_BREAKER
 from ccm.errors import ConfigurationError
 from ccm.manager.flags import ParsedFlags
+from ccm.startup import making_what_stays
 
 GROUP = "ccm.clouds"
 # The image holds plain files and no package metadata, so our own clouds stand here too.
@@ -50,7 +51,8 @@ def open_cloud(name: str, environment: Mapping[str, str], registry: CollectorReg
         raise ConfigurationError([f'unknown cloud provider "{name}"; known are {", ".join(sorted(clouds))}'])
     module, _, attribute = clouds[name].partition(":")
     try:
-        factory = cast("Factory", getattr(importlib.import_module(module), attribute))
+        with making_what_stays():
+            factory = cast("Factory", getattr(importlib.import_module(module), attribute))
     except (ImportError, AttributeError) as error:
         raise ConfigurationError([f'cloud provider "{name}" can\'t be loaded: {error}']) from error
     return factory(environment, provider=name, registry=registry)

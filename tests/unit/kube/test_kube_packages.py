@@ -1,0 +1,82 @@
+"""Only the used parts of packages are loaded. Asked in processes of their own, in which nothing is yet."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ccm.kube.packages import run_init_later
+
+FAMILY = {
+    "family/__init__.py": "print('family')\nfrom family import heavy\nname = 'Smith'\n",
+    "family/heavy.py": "print('heavy')\n",
+    "family/child/__init__.py": "print('child')\nfrom . import part\ndef __getattr__(x): return 2 * x\n",
+    "family/child/part.py": "print('part')\nanswer = 42\n",
+}
+LATER = "from ccm.kube.packages import run_init_later; run_init_later('family', 'family.child');"
+
+
+def ran(program: str, *, path: Path | None = None) -> list[str]:
+    """What a program prints, line by line."""
+    lead = f"import sys; sys.path.insert(0, {str(path)!r})\n" if path else ""
+    command = [sys.executable, "-c", lead + program]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Path:
+    for name, text in FAMILY.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_a_part_is_had_without_the_packages_around_it(family: Path) -> None:
+    assert ran(f"{LATER} import family.child.part as p; print(p.answer)", path=family) == ["part", "42"]
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["from family import name; print(name)", "import family; print(family.name)"],
+)
+def test_whoever_asks_a_package_for_its_own_names_has_them(family: Path, program: str) -> None:
+    assert ran(f"{LATER} {program}", path=family) == ["family", "heavy", "Smith"]
+
+
+def test_a_packages_own_way_to_look_up_names_is_kept(family: Path) -> None:
+    program = f"{LATER} from family.child import ab; print(ab); from family.child import cd; print(cd)"
+    assert ran(program, path=family) == ["child", "part", "abab", "cdcd"]
+
+
+def test_a_name_that_a_package_lacks_is_an_error_as_always(family: Path) -> None:
+    program = f"{LATER} import family\ntry: family.brother\nexcept AttributeError as error: print(error)"
+    assert " ".join(ran(program, path=family)[2:]) == "module 'family' has no attribute 'brother'"
+
+
+def test_packages_that_were_imported_before_stay(family: Path) -> None:
+    program = f"import family; {LATER} print(family.name)"
+    assert ran(program, path=family) == ["family", "heavy", "Smith"]
+
+
+def test_there_is_no_such_package() -> None:
+    with pytest.raises(ModuleNotFoundError, match="no package named 'nothing_like_this'"):
+        run_init_later("nothing_like_this")
+
+
+def test_the_manager_loads_neither_models_nor_api_classes_nor_other_clients() -> None:
+    loaded = set(ran("import ccm.manager.command, ccm.hetzner, sys; print(*sys.modules)"))
+    assert {"kubernetes.aio.client.rest", "hcloud", "ccm.hetzner.cloud"} <= loaded
+    heavy = ("pydantic", "yaml", "oauthlib", "websocket", "dateutil.rrule", "cryptography")
+    unused = ("kubernetes.client", "kubernetes.aio.client.api", "kubernetes.aio.client.models")
+    found = {name for name in loaded if any(f"{name}.".startswith(f"{one}.") for one in heavy + unused)}
+    assert not found
+
+
+def test_the_package_is_still_whole_for_others() -> None:
+    program = "import ccm.kube.transport, kubernetes; print(kubernetes.client.CoreV1Api.__name__);"
+    program += "from kubernetes.aio import client, config;"
+    program += "print(client.V1Node.__name__, config.load_config.__name__)"
+    assert ran(program) == ["CoreV1Api", "V1Node", "load_config"]
