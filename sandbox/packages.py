@@ -15,6 +15,9 @@ from sandbox.errors import MissingRequirement, StepFailed
 BUILD = "build"
 """Compiling programs with C in them."""
 
+EMULATION = "emulation"
+"""Running the CCM's image for ARM elsewhere: tests do."""
+
 _APT_SECONDS = 900
 _TAIL = 600
 
@@ -27,7 +30,7 @@ class Package:
         name: In Debian and Ubuntu.
         proof: The command, or the file (beginning with ``/``), that only it brings.
         why: What needs it.
-        needs: What it is for: a kind of servers, or ``BUILD``.
+        needs: What it is for: a kind of servers, ``BUILD`` or ``EMULATION``.
     """
 
     name: str
@@ -47,6 +50,7 @@ PACKAGES: tuple[Package, ...] = (
     Package("haproxy", "haproxy", "load balancers"),
     Package("openssh-client", "ssh", "./dev ssh"),
     Package("openssl", "openssl", "certificates of a control plane on loopback", (MACHINES, HOLLOW)),
+    Package("qemu-user-static", "qemu-aarch64-static", "runs the CCM's image for ARM in tests", (EMULATION,)),
 )
 
 
@@ -54,7 +58,7 @@ def missing(needs: Collection[str], found: Callable[[str], bool]) -> tuple[Packa
     """The packages whose command or file is not there.
 
     Args:
-        needs: What they are for: ``machines`` or ``hollow``, and ``BUILD``.
+        needs: What they are for: ``machines`` or ``hollow``, ``BUILD``, ``EMULATION``.
         found: Whether a command (on PATH, or in an sbin folder) or a file is there.
     """
     return tuple(p for p in PACKAGES if not set(needs).isdisjoint(p.needs) and not found(p.proof))

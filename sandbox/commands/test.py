@@ -58,7 +58,18 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
     choice = decide(AUTO, look(clone, needs=[packages.BUILD]))
     announce(choice, steps)
     prepare(clone, steps, choice)
+    _emulator(steps)
     return _pytest(clone, [*SLOW, *given]) or _pytest(clone, [*REAL[choice.kind], *given])
+
+
+def _emulator(steps: Steps) -> None:
+    """What runs the image for ARM; where it can't be had, the tests that want it are skipped."""
+    missing = packages.missing({packages.EMULATION}, packages.on_this_host)
+    if missing and not packages.installable():
+        steps.note(f"• no test of the image for ARM; for those: {packages.install_command(missing)}")
+        return
+    with steps.step("Emulation of ARM") as progress:
+        packages.ensure(missing, progress)
 
 
 def _lint(clone: Clone, steps: Steps) -> None:

@@ -93,7 +93,12 @@ class Ccm:
 
 @dataclass
 class World:
-    """Cluster, cloud, one network."""
+    """Cluster, cloud, one network.
+
+    Attributes:
+        python: what runs the CCM.
+        modules: PYTHONPATH with which it finds the CCM.
+    """
 
     cluster: ControlPlane
     nodes: HollowNodes
@@ -102,6 +107,8 @@ class World:
     directory: Path
     kubeconfig: Path
     running: list[Ccm] = field(default_factory=list)
+    python: str = sys.executable
+    modules: str = str(TREE)
 
     @property
     def token_file(self) -> Path:
@@ -111,7 +118,8 @@ class World:
     def environment(self) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(TREE),
+            "PYTHONPATH": self.modules,
+            "PYTHONDONTWRITEBYTECODE": "1",
             "HCLOUD_TOKEN_FILE": str(self.token_file),
             "HCLOUD_ENDPOINT": self.sky.endpoint,
             "HCLOUD_NETWORK": str(self.network),
@@ -137,11 +145,11 @@ class World:
         arguments = [*self.flags, *QUICK, f"--secure-port={port}", "--bind-address=127.0.0.1", *flags]
         with log.open("wb") as stream:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
+                self.python,
                 *("-m", "ccm", *arguments),
                 stdout=stream,
                 stderr=stream,
-                cwd=TREE,
+                cwd=self.directory,  # not the tree, whose modules would win
                 env={**self.environment, **(environment or {})},
             )
         ccm = Ccm(process, port, log, admin_tls(self.cluster.directory / "tls"))
@@ -151,14 +159,14 @@ class World:
     async def run(self, *arguments: str) -> tuple[int, str]:
         """Run ``python -m ccm`` to its end; returns exit code and output."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
+            self.python,
             *("-m", "ccm", *arguments),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            cwd=TREE,
+            cwd=self.directory,
             env=self.environment,
         )
-        output, _ = await asyncio.wait_for(process.communicate(), 60)
+        output, _ = await asyncio.wait_for(process.communicate(), 600)
         assert process.returncode is not None
         return process.returncode, output.decode()
 
