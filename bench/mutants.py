@@ -9,6 +9,9 @@ MODULE it goes over all of that table. A MODULE is a path, or the end of one: ``
 - left out, because no test should notice: a sentence for people is spelled otherwise (texts of several words;
   mutmut leaves those with values in them alone anyhow), or ``bench/mutation/equivalent.toml`` says why.
 
+What came of a module is kept in the cache, by the content of all that it follows from
+(``bench/mutation/kept.py``), and taken from there next time, as a line says. ``--anew`` measures again.
+
 Calls of the logger are not changed. Hypothesis makes few examples, always the same. Two processes, with low
 priority; nothing but Python runs: no machine, no cluster. Ended by Ctrl-C or SIGTERM it removes its folder.
 """
@@ -27,9 +30,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.lab.report import BenchError, command_line, exit_code, say
-from bench.mutation.engine import mutants_of
+from bench.mutation import kept
+from bench.mutation.engine import copy, mutants_of
 from bench.mutation.judges import JUDGES
 from bench.mutation.verdict import BOUND, Equivalents, Mutant, Verdict, judge, total
+from sandbox.site import cache_directory
 
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENTS = ROOT / "bench/mutation/equivalent.toml"
@@ -54,19 +59,42 @@ def chosen(words: Sequence[str]) -> list[str]:
     return found or list(JUDGES)
 
 
-def measure(modules: Sequence[str], equivalents: Equivalents) -> tuple[list[Verdict], list[str]]:
-    """The verdict on each module, and the entries of the table of reasons that are not needed."""
+def measure(
+    modules: Sequence[str], equivalents: Equivalents, *, anew: bool
+) -> tuple[list[Verdict], list[str]]:
+    """The verdict on each module, and the entries of the table of reasons that are not needed.
+
+    Args:
+        modules: Their paths.
+        equivalents: The table of reasons.
+        anew: Whether what was kept of earlier runs doesn't count.
+    """
     verdicts: list[Verdict] = []
     every: list[Mutant] = []
     for module in modules:
-        say(f"changing {module}")
-        with tempfile.TemporaryDirectory(prefix="ccm-mutants-") as folder:
-            mutants = mutants_of(ROOT, Path(folder), module, JUDGES[module])
+        mutants = _mutants_of(module, anew=anew)
         every += mutants
         verdict = judge(module, mutants, equivalents)
         say(f"{len(verdict.survivors)} of {verdict.mutants} survived")
         verdicts.append(verdict)
     return verdicts, equivalents.unknown(every, modules)
+
+
+def _mutants_of(module: str, *, anew: bool) -> list[Mutant]:
+    cache = cache_directory(os.environ) / "mutants"
+    tests = JUDGES[module]
+    with tempfile.TemporaryDirectory(prefix="ccm-mutants-") as name:
+        folder = Path(name)
+        copy(ROOT, folder)
+        key = kept.key(folder, module, tests)
+        mutants = None if anew else kept.read(cache, key)
+        if mutants is not None:
+            say(f"{module} is what it was, and so is all that it follows from")
+            return mutants
+        say(f"changing {module}")
+        mutants = mutants_of(folder, module, tests)
+    kept.write(cache, key, mutants)
+    return mutants
 
 
 def table(verdicts: Sequence[Verdict]) -> Table:
@@ -117,12 +145,13 @@ def main(words: Sequence[str] | None = None) -> int:
     """The command; its exit code: 0 the bound holds, 1 not, 2 misused."""
     parser = command_line(__doc__)
     parser.add_argument("module", nargs="*", metavar="MODULE", help="a path, or its end (default: all)")
+    parser.add_argument("--anew", action="store_true", help="measure again what was kept of earlier runs")
     arguments = parser.parse_args(words)
 
     def compare() -> bool:
         modules = chosen(arguments.module)
         os.nice(PRIORITY)
-        verdicts, unknown = measure(modules, Equivalents.read(EQUIVALENTS))
+        verdicts, unknown = measure(modules, Equivalents.read(EQUIVALENTS), anew=arguments.anew)
         if arguments.json:
             print(as_json(verdicts, unknown))
         else:

@@ -32,25 +32,45 @@ from bench.mutation.verdict import Change, Mutant
 WORKERS = 2
 SECONDS = 3600.0  # for one module
 _COPIED = ("ccm", "sandbox", "tests")
+_SETTINGS = ("pyproject.toml", "requirements.lock")
 _NOT_COPIED = shutil.ignore_patterns("__pycache__", ".venv", "*.pyc")
 # Calls of the logger: what stands in a log is told to people and decides nothing.
 _NOT_CHANGED = r"^\s*log\.(debug|info|warning|error|exception)\("
-_PYTEST = ("-p", "no:cacheprovider", "--hypothesis-profile=mutants", "--hypothesis-seed=0")
+_PLUGIN = Path(__file__).with_name("plugin")
+_PYTEST = (
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "quick_judges",
+    "--hypothesis-profile=mutants",
+    "--hypothesis-seed=0",
+)
 
 
-def mutants_of(root: Path, folder: Path, module: str, tests: Sequence[str]) -> list[Mutant]:
-    """All changes to one module and what came of each.
+def copy(root: Path, folder: Path) -> None:
+    """Copy what the tests of the CCM need.
 
     Args:
         root: The tree, which is only read.
-        folder: An empty one, for the copy.
+        folder: An empty one.
+    """
+    for name in _COPIED:
+        shutil.copytree(root / name, folder / name, symlinks=True, ignore=_NOT_COPIED)
+    for name in _SETTINGS:
+        shutil.copy(root / name, folder)
+
+
+def mutants_of(folder: Path, module: str, tests: Sequence[str]) -> list[Mutant]:
+    """All changes to one module and what came of each.
+
+    Args:
+        folder: A copy of the tree, which is changed.
         module: Its path in the tree.
         tests: Paths of the tests that judge it.
 
     Raises:
         BenchError: The tests fail without any change, or mutmut failed otherwise.
     """
-    _copy(root, folder)
     with (folder / "pyproject.toml").open("a") as file:
         file.write(_settings(module, tests))
     command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(WORKERS)]
@@ -60,12 +80,6 @@ def mutants_of(root: Path, folder: Path, module: str, tests: Sequence[str]) -> l
             last = "\n".join(log.read_text(errors="replace").replace("\r", "\n").splitlines()[-30:])
             raise BenchError(f"{module}: mutmut ended with {code}:\n{last}")
     return _found(folder, module)
-
-
-def _copy(root: Path, folder: Path) -> None:
-    for name in _COPIED:
-        shutil.copytree(root / name, folder / name, symlinks=True, ignore=_NOT_COPIED)
-    shutil.copy(root / "pyproject.toml", folder)
 
 
 def _settings(module: str, tests: Sequence[str]) -> str:
@@ -84,7 +98,7 @@ pytest_add_cli_args_test_selection = {json.dumps(list(tests))}
 @contextmanager
 def _alone(command: Sequence[str], folder: Path, log: Path) -> Iterator[int]:
     """Run a command to its end; its exit code. Its workers, which are in its group, end with it."""
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(_PLUGIN)}
     with child(command, log=log, directory=folder, environment=environment) as process:
         try:
             yield process.wait(SECONDS)

@@ -7,6 +7,8 @@ _CONTROLLERS = "tests/unit/controllers/test_"
 _HETZNER = "tests/unit/hetzner/test_hetzner_"
 _BALANCERS = "tests/unit/hetzner_load_balancers/test_"
 _OF_TARGETS = (f"{_BALANCERS}targets.py", f"{_BALANCERS}desire_properties.py")
+_RULES = "tests/unit/load_balancers/test_"
+_OF_WISHES = (f"{_RULES}wishes.py",)
 
 JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/controllers/addresses.py": (f"{_CONTROLLERS}node_addresses.py",),
@@ -17,6 +19,13 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/hetzner/load_balancers/facts/ownership.py": (f"{_BALANCERS}locate.py",),
     "ccm/hetzner/load_balancers/facts/targets.py": _OF_TARGETS,
     "ccm/hetzner/load_balancers/labels.py": (f"{_BALANCERS}locate.py",),
+    "ccm/hetzner/load_balancers/wishes/annotations.py": (*_OF_WISHES, f"{_RULES}annotation_bounds.py"),
+    "ccm/hetzner/load_balancers/wishes/ports.py": _OF_WISHES,
+    "ccm/hetzner/load_balancers/wishes/read.py": (*_OF_WISHES, f"{_RULES}annotations.py"),
+    "ccm/hetzner/load_balancers/wishes/readings.py": (f"{_BALANCERS}official.py",),
+    "ccm/hetzner/load_balancers/wishes/selector.py": (f"{_RULES}selector.py",),
+    "ccm/hetzner/load_balancers/wishes/validation.py": _OF_WISHES,
+    "ccm/hetzner/load_balancers/wishes/values.py": (f"{_RULES}values.py",),
     "ccm/hetzner/provider_id.py": (f"{_HETZNER}provider_id.py",),
     "ccm/ip.py": (f"{_KUBE}ip.py",),
     "ccm/kube/lease.py": (f"{_KUBE}lease.py",),

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from bench.lab.report import BenchError
-from bench.mutation.engine import mutants_of
+from bench.mutation import kept
+from bench.mutation.engine import copy, mutants_of
 from bench.mutation.judges import JUDGES
 from bench.mutation.verdict import Change, Equivalents, Mutant, judge, total
 
@@ -123,18 +124,54 @@ def sample(tmp_path: Path) -> Path:
         "from ccm.sample import Sum\n\n\ndef test_sum():\n    assert Sum().add(2, 2) == 4\n"
     )
     (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (root / "requirements.lock").touch()
     return root
+
+
+def changed(sample: Path, tmp_path: Path) -> list[Mutant]:
+    (tmp_path / "copy").mkdir()
+    copy(sample, tmp_path / "copy")
+    return mutants_of(tmp_path / "copy", MODULE, ["tests/test_sample.py"])
 
 
 def contents(root: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+def test_what_was_kept_counts_until_anything_differs_that_it_follows_from(
+    sample: Path, tmp_path: Path
+) -> None:
+    tests = ["tests/test_sample.py"]
+    (sample / "ccm/other.py").write_text("ONE = 1\n")
+    (sample / "ccm/stranger.py").write_text("ONE = 1\n")
+    (sample / "tests/helper.py").write_text("from ccm import other\n")
+    (sample / "tests/test_sample.py").write_text("import helper\nfrom ccm.sample import Sum\n")
+    key = kept.key(sample, MODULE, tests)
+    found = [mutant("killed"), mutant("survived", "return b + a")]
+    kept.write(tmp_path / "cache", key, found)
+    (sample / "ccm/stranger.py").write_text("ONE = 2\n")
+    assert kept.read(tmp_path / "cache", kept.key(sample, MODULE, tests)) == found
+    assert kept.read(tmp_path / "cache", "another") is None
+    assert kept.key(sample, MODULE, ["tests/helper.py"]) != key
+    for name in (MODULE, *tests, "tests/helper.py", "tests/conftest.py", "ccm/other.py", "pyproject.toml"):
+        before = (sample / name).read_text()
+        (sample / name).write_text(before + "# changed\n")
+        assert kept.key(sample, MODULE, tests) != key, name
+        (sample / name).write_text(before)
+    (sample / "ccm/other.py").write_text("from importlib import import_module\n")
+    names = kept.key(sample, MODULE, tests)
+    (sample / "ccm/stranger.py").write_text("ONE = 3\n")
+    assert kept.key(sample, MODULE, tests) != names, "it may import anything that lies beside it"
+    (sample / "ccm/data.json").write_text("{}")
+    with_data = kept.key(sample, MODULE, tests)
+    (sample / "ccm/data.json").write_text("[]")
+    assert kept.key(sample, MODULE, tests) != with_data
+
+
 @pytest.mark.slow
 def test_a_copy_is_changed_and_each_change_told_by_its_line(sample: Path, tmp_path: Path) -> None:
     before = contents(sample)
-    (tmp_path / "copy").mkdir()
-    mutants = mutants_of(sample, tmp_path / "copy", MODULE, ["tests/test_sample.py"])
+    mutants = changed(sample, tmp_path)
     assert [(one.status, one.change.function, one.change.line, one.change.becomes) for one in mutants] == [
         ("killed", "Sum.add", 7, "return a - b"),
         ("no tests", "Sum.unseen", 11, "return 2"),
@@ -145,15 +182,14 @@ def test_a_copy_is_changed_and_each_change_told_by_its_line(sample: Path, tmp_pa
 @pytest.mark.slow
 def test_tests_that_fail_anyhow_judge_nothing(sample: Path, tmp_path: Path) -> None:
     (sample / "tests/test_sample.py").write_text("def test_sum():\n    assert False, 'broken'\n")
-    (tmp_path / "copy").mkdir()
     with pytest.raises(BenchError, match=r"ccm/sample.py: mutmut ended with 1:(.|\n)*broken"):
-        mutants_of(sample, tmp_path / "copy", MODULE, ["tests/test_sample.py"])
+        changed(sample, tmp_path)
 
 
 @pytest.mark.slow
 def test_ended_in_the_middle_it_leaves_nothing(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, str(SCRIPT), "ratelimit"],
+        [sys.executable, str(SCRIPT), "ratelimit", "--anew"],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stderr=subprocess.PIPE,
         text=True,

@@ -7,33 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client import CollectorRegistry
+from service_view import UID, view
 
-from ccm.cloud import LoadBalancerResult, NodeView, ServicePort, ServiceView
+from ccm.cloud import LoadBalancerResult, NodeView, ServiceView
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
-from ccm.hetzner.load_balancers.wishes.table import PREFIX
 
-UID = "11111111-2222-3333-4444-555555555555"
+__all__ = ["LABEL", "UID", "BalancerSite", "number", "targets", "view"]
+
 LABEL = "hcloud-ccm/service-uid"
-
-
-def view(
-    name: str = "web",
-    *ports: ServicePort | tuple[int, int] | int,
-    uid: str = UID,
-    annotations: Mapping[str, str] | None = None,
-    **more: Any,
-) -> ServiceView:
-    """A Service; annotations without their prefix."""
-    chosen = [_port(port) for port in ports or (80,)]
-    prefixed = {PREFIX + key: value for key, value in (annotations or {}).items()}
-    return ServiceView("shop", name, uid, prefixed, tuple(chosen), **more)
-
-
-def _port(port: ServicePort | tuple[int, int] | int) -> ServicePort:
-    if isinstance(port, ServicePort):
-        return port
-    return ServicePort(port, 30000 + port % 2768) if isinstance(port, int) else ServicePort(*port)
 
 
 @dataclass

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "hetzner"))  # the emulated cloud of the other room's tests
+# The emulated cloud and the Services of the other rooms' tests.
+sys.path.insert(0, str(Path(__file__).parents[1] / "hetzner"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "load_balancers"))
 
 import emulated_cloud
 from balancer_site import BalancerSite

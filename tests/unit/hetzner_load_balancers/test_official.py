@@ -102,6 +102,7 @@ UNREADABLE = [
     ("certificate-type", "Managed", "managed"),
     ("hostname", "shop.example.com.", "shop.example.com"),
     ("private-subnet-ip-range", "10.0.1.0/255.255.255.0", "10.0.1.0/24"),
+    ("private-subnet-ip-range", "10.0.1.7/255.255.255.0", "10.0.1.0/24"),
     ("http-managed-certificate-acme-staging", "tRue", "true"),
 ]
 

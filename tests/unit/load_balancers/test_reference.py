@@ -1,19 +1,16 @@
-"""The table of annotations says what is really read, and the page is made of it."""
+"""The table of annotations says what is really read."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from balancer_site import view
+from service_view import view
 
 from ccm.hetzner.load_balancers.wishes.read import Wishes, read
-from ccm.hetzner.load_balancers.wishes.reference import reference
 from ccm.hetzner.load_balancers.wishes.table import ANY, PREFIX, TABLE, Key
 from ccm.hetzner.settings import VARIABLES, environment
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "annotations.md"
 MANAGED = {
     "protocol": "https",
     "certificate-type": "managed",
@@ -109,9 +106,3 @@ def test_names_are_unique_and_texts_are_sentences() -> None:
     assert len({key.name for key in TABLE}) == len(TABLE)
     assert all(key.meaning.endswith(".") and "|" not in key.meaning for key in TABLE)
     assert {key.allowed for key in TABLE if key.inert} == {ANY.allowed}
-
-
-def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == reference(), (
-        "run: python -m ccm.hetzner.load_balancers.wishes.reference > docs/reference/annotations.md"
-    )

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from balancer_site import view
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from service_view import view
 
-from ccm.cloud import ServicePort, ServiceView
-from ccm.hetzner.load_balancers.wishes import selector
 from ccm.hetzner.load_balancers.wishes.read import Wishes, default_name, read
-from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, PREFIX
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
 from ccm.hetzner.settings import environment
-
-NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
-
 
 CONTEXT = {"protocol": "https", "certificate-type": "managed"}
 
@@ -276,82 +269,3 @@ class TestEnvironment:
     def test_a_location_beats_a_zone(self) -> None:
         found = wishes({"network-zone": "us-east", "location": "ash"})
         assert (found.location, found.network_zone) == ("ash", "")
-
-
-keys = st.one_of(
-    st.sampled_from(sorted(KEYS)),
-    st.builds(
-        "port.{}.{}".format,
-        st.sampled_from(["80", "443", "", "-1", "9" * 50]),
-        st.sampled_from(sorted(PORT_KEYS)),
-    ),
-    st.text(max_size=20),
-)
-texts = st.one_of(
-    st.text(max_size=60),
-    st.sampled_from(
-        ["true", "managed", "https", "1", "9" * 400, "²", "١٢", "1e9s", "a=b,c in (d", "0.0.0.0/0", "\x00"]
-    ),
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.dictionaries(keys, texts, max_size=8))
-def test_no_text_whatever_raises(annotations: dict[str, str]) -> None:
-    prefixed = {PREFIX + key: value for key, value in annotations.items()}
-    service = ServiceView("shop", "web", "uid", prefixed, (ServicePort(80, 30080), ServicePort(443, 30443)))
-    found = read(service, NO_DEFAULTS, network=True)
-    assert found.ports.keys() == {80, 443}
-    assert all(name in problem for name, problem in found.problems.items())
-
-
-class TestSelector:
-    @pytest.mark.parametrize(
-        ("text", "labels", "matches"),
-        [
-            ("", {}, True),
-            ("a=b", {"a": "b"}, True),
-            ("a==b", {"a": "c"}, False),
-            ("a!=b", {}, True),
-            ("a!=b", {"a": "b"}, False),
-            ("a", {"a": ""}, True),
-            ("!a", {"a": ""}, False),
-            ("a in (b, c)", {"a": "c"}, True),
-            ("a notin (b,c)", {"a": "c"}, False),
-            ("a notin (b,c)", {}, True),
-            ("example.com/pool in (edge),!spot", {"example.com/pool": "edge"}, True),
-            ("a=b,c=d", {"a": "b", "c": "x"}, False),
-            ("a=", {"a": ""}, True),
-            ("a in(b,,c)", {"a": ""}, True),
-            ("a in (,b)", {"a": ""}, True),
-            ("a notin (b,)", {"a": ""}, False),
-            ("in in (in)", {"in": "in"}, True),
-            ("generation>4", {"generation": "5"}, True),
-            ("generation > 4", {"generation": "4"}, False),
-            ("generation < 4", {"generation": "03"}, True),
-            ("generation < 4", {"generation": "new"}, False),
-            ("generation < 4", {}, False),
-            ("generation > 4", {"generation": "9" * 19}, False),
-        ],
-    )
-    def test_matches(self, text: str, labels: dict[str, str], matches: bool) -> None:
-        assert selector.parse(text).matches(labels) is matches
-
-    def test_a_condition_that_stands_there_twice_counts_once(self) -> None:
-        assert selector.parse("a=b, c in (d, e),a=b") == selector.parse("a=b,c in (e,d)")
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            *("a in b", "a in (b", "a in (b,c", "a),b", "=b", "a=b,", "a b", "-a", "a in ((b))", ",", "a,,b"),
-            *("a in ()", "a>", "a>b", "a>-1", "!a=b", "a=!b", "a===b", "a in (b) c", "a=b c", "A/b", "a//b"),
-            *("a=" + "x" * 64, "x" * 64, f"a>{2**63}", "a=ü", "a\x00b"),
-        ],
-    )
-    def test_what_is_none(self, text: str) -> None:
-        with pytest.raises(ValueError, match=r"\w"):
-            selector.parse(text)
-
-    def test_conditions_are_bounded(self) -> None:
-        with pytest.raises(ValueError, match="more than 32 conditions"):
-            selector.parse(",".join(f"!x{number}" for number in range(33)))

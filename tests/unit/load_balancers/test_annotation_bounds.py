@@ -1,0 +1,128 @@
+"""How much of a Service's annotations is read and kept, to the very character."""
+
+from __future__ import annotations
+
+import pytest
+
+from ccm.hetzner.load_balancers.wishes.annotations import (
+    LONGEST_ANNOTATIONS,
+    SHARE,
+    SOURCE_RANGES,
+    TOO_LONG,
+    Annotations,
+    Values,
+    annotations_to_keep,
+    sort,
+)
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
+from ccm.hetzner.load_balancers.wording import LONGEST_SHOWN
+from ccm.hetzner.settings import environment
+
+NAME = PREFIX + "name"
+NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
+
+
+def filled(characters: int, **others: str) -> dict[str, str]:
+    """Annotations below the prefix of so many characters, names included."""
+    several = {PREFIX + key: text for key, text in others.items()}
+    taken = sum(len(key) + len(text) for key, text in several.items()) + len(NAME)
+    return {**several, NAME: "x" * (characters - taken)}
+
+
+JUST_FITS, TOO_MANY = filled(LONGEST_ANNOTATIONS), filled(LONGEST_ANNOTATIONS + 1)
+NONE_COUNTS = Annotations(
+    {},
+    {},
+    frozenset(),
+    {
+        PREFIX: f"{PREFIX}…: these annotations have 32769 characters, at most 32768 are read; "
+        "none of them counts"
+    },
+)
+
+
+def test_what_just_fits_is_read_and_kept() -> None:
+    assert sort(JUST_FITS) == Annotations({"name": JUST_FITS[NAME]}, {}, frozenset())
+    assert annotations_to_keep(JUST_FITS) == JUST_FITS
+
+
+def test_of_too_many_only_their_number_is_kept_and_says_the_same() -> None:
+    assert sort(TOO_MANY) == NONE_COUNTS
+    kept = annotations_to_keep(TOO_MANY)
+    assert kept == {TOO_LONG: "32769"}
+    assert sort(kept) == NONE_COUNTS
+    assert annotations_to_keep(kept) == kept
+
+
+def test_annotations_of_others_are_not_kept() -> None:
+    assert (
+        annotations_to_keep({"kubectl.kubernetes.io/last-applied-configuration": "x"} | JUST_FITS)
+        == JUST_FITS
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "kept"), [("e", "e"), (" edge ", "edge"), ("x" * 63, "x" * 63), ("x" * 64, None), (" ", None)]
+)
+def test_the_word_of_those_that_share_is_kept_in_any_case(share: str, kept: str | None) -> None:
+    found = annotations_to_keep(filled(LONGEST_ANNOTATIONS + 1, share=share))
+    assert found == {TOO_LONG: "32769"} | ({SHARE: kept} if kept else {})
+
+
+def test_source_ranges_are_kept_as_far_as_they_are_shown() -> None:
+    assert annotations_to_keep({SOURCE_RANGES: "10.0.0.0/8," * 100}) == {
+        SOURCE_RANGES: ("10.0.0.0/8," * 100)[:LONGEST_SHOWN]
+    }
+
+
+def test_ports_and_empty_ones_stand_apart() -> None:
+    found = sort(
+        {
+            PREFIX + key: text
+            for key, text in {
+                "protocol": " http ",
+                "port.443.protocol": "tcp",
+                "port.65536.protocol": "tcp",
+                "port.443.http-timeout-idle": "60",
+                "port.080.protocol": "tcp",
+                "location": " ",
+                "port.80.protocol": "",
+            }.items()
+        }
+    )
+    assert found == Annotations(
+        {"protocol": "http", "port.080.protocol": "tcp"},
+        {443: {"protocol": "tcp", "http-timeout-idle": "60"}, 65536: {"protocol": "tcp"}},
+        frozenset({"location", "port.80.protocol"}),
+    )
+
+
+class TestValues:
+    def test_a_ports_own_win_and_are_named_by_their_port(self) -> None:
+        annotations = sort({PREFIX + "protocol": "http", PREFIX + "port.443.protocol": "udp"})
+        assert Values(annotations, NO_DEFAULTS)["protocol"] == "http"
+        assert Values(annotations, NO_DEFAULTS, 80)["protocol"] == "http"
+        assert annotations.problems == {}
+        assert Values(annotations, NO_DEFAULTS, 443)["protocol"] == "tcp"
+        name = f"{PREFIX}port.443.protocol"
+        assert annotations.problems == {name: f"{name}: 'udp' is not tcp or http or https"}
+
+    def test_what_is_refused_is_named_with_its_value_or_with_none(self) -> None:
+        annotations = sort({PREFIX + "port.443.protocol": "https", PREFIX + "type": "lb99"})
+        values = Values(annotations, NO_DEFAULTS, 443)
+        for key in ("protocol", "type", "name"):
+            values.refuse(key, "is odd")
+        assert annotations.problems == {
+            f"{PREFIX}port.443.protocol": f"{PREFIX}port.443.protocol: 'https' is odd",
+            f"{PREFIX}type": f"{PREFIX}type: 'lb99' is odd",
+            f"{PREFIX}name": f"{PREFIX}name: '' is odd",
+        }
+
+    def test_durations_of_the_environment_are_whole_seconds(self) -> None:
+        variables = {"HCLOUD_TOKEN": "t" * 64, "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL": "6.6s"}
+        values = Values(sort({}), environment.read(variables).load_balancers)
+        assert values["health-check-interval"] == 7
+        assert type(values["health-check-interval"]) is int
+        assert values.is_asked("health-check-interval")
+        assert not values.is_asked("health-check-timeout")
+        assert "health-check-interval" not in values

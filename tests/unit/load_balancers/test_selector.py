@@ -1,0 +1,97 @@
+"""Label selectors: what Kubernetes' own parser takes is read; of anything else it is said what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from ccm.hetzner.load_balancers.wishes.selector import MOST_CONDITIONS, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "matches"),
+    [
+        ("", {}, True),
+        ("a=b", {"a": "b"}, True),
+        ("a==b", {"a": "c"}, False),
+        ("a!=b", {}, True),
+        ("a!=b", {"a": "b"}, False),
+        ("a", {"a": ""}, True),
+        ("!a", {"a": ""}, False),
+        ("a,b", {"a": ""}, False),
+        ("a in (b, c)", {"a": "c"}, True),
+        ("a notin (b,c)", {"a": "c"}, False),
+        ("a notin (b,c)", {}, True),
+        ("example.com/pool in (edge),!spot", {"example.com/pool": "edge"}, True),
+        ("a=b,c=d", {"a": "b", "c": "x"}, False),
+        ("a=", {"a": ""}, True),
+        ("a=,b", {"a": "", "b": "x"}, True),
+        ("a in(b,,c)", {"a": ""}, True),
+        ("a in (,b)", {"a": ""}, True),
+        ("a notin (b,)", {"a": ""}, False),
+        ("in in (in)", {"in": "in"}, True),
+        ("generation>4", {"generation": "5"}, True),
+        ("generation>4", {"generation": "2000"}, True),
+        ("generation > 4", {"generation": "4"}, False),
+        ("generation < 4", {"generation": "03"}, True),
+        ("generation < 4", {"generation": "new"}, False),
+        ("generation < 4", {}, False),
+        ("generation > 4", {"generation": "9" * 19}, False),
+        (f"generation < {2**63 - 1}", {"generation": f"{2**63 - 2}"}, True),
+        ("x" * 63, {"x" * 63: ""}, True),
+        ("x" * 253 + "/a", {"x" * 253 + "/a": ""}, True),
+    ],
+)
+def test_matches(text: str, labels: dict[str, str], matches: bool) -> None:
+    assert parse(text).matches(labels) is matches
+
+
+def test_a_condition_that_stands_there_twice_counts_once() -> None:
+    assert parse("a=b, c in (d, e),a=b") == parse("a=b,c in (e,d)")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a in b", "'b' stands where '(' is expected"),
+        ("a in (b", "'' stands where ',' is expected"),
+        ("a in (b c)", "'c' stands where ',' is expected"),
+        ("a in (b) c", "'c' stands where ',' is expected"),
+        ("a=b c", "'c' stands where ',' is expected"),
+        ("!a=b", "'=' stands where ',' is expected"),
+        ("a),b", "')' is no condition on a label"),
+        ("a b", "'b' is no condition on a label"),
+        ("=b", "'=' is no key of a label"),
+        ("a=b,", "'' is no key of a label"),
+        (",", "',' is no key of a label"),
+        ("-a", "'-a' is no key of a label"),
+        ("A/b", "'A/b' is no key of a label"),
+        ("a//b", "'a//b' is no key of a label"),
+        ("/b", "'/b' is no key of a label"),
+        ("x" * 64, f"'{'x' * 64}' is no key of a label"),
+        ("x" * 254 + "/a", f"'{'x' * 254}/a' is no key of a label"),
+        ("a\x00b", r"'a\x00b' is no key of a label"),
+        ("a=!b", "'!' is no value of a label"),
+        ("a===b", "'=' is no value of a label"),
+        ("a=ü", "'ü' is no value of a label"),
+        ("a=" + "x" * 64, f"'{'x' * 64}' is no value of a label"),
+        ("a in (", "'' is no value of a label"),
+        ("a in ((b))", "'(' is no value of a label"),
+        ("a in ()", "there is nothing in the parentheses"),
+        ("a>", "'' is no whole number"),
+        ("a>b", "'b' is no whole number"),
+        ("a<b", "'b' is no whole number"),
+        ("a>-1", "'-1' is no value of a label"),
+        (f"a>{2**63}", f"'{2**63}' is no whole number"),
+    ],
+)
+def test_what_is_none_and_why(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=r"\w") as caught:
+        parse(text)
+    assert str(caught.value) == why
+
+
+def test_conditions_are_bounded() -> None:
+    most = [f"!x{number}" for number in range(MOST_CONDITIONS)]
+    assert len(parse(",".join(most)).requirements) == MOST_CONDITIONS
+    with pytest.raises(ValueError, match="more than 32 conditions"):
+        parse(",".join([*most, "y"]))

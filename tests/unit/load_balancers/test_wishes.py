@@ -1,0 +1,481 @@
+"""What becomes of each annotation: whole results, so that nothing beside what is asked for goes unseen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from service_view import view
+
+from ccm.cloud import ServicePort
+from ccm.hetzner.load_balancers.wishes.ports import (
+    MOST_PORTS,
+    CertificateWishes,
+    CheckWishes,
+    PortWishes,
+)
+from ccm.hetzner.load_balancers.wishes.read import Wishes, read
+from ccm.hetzner.load_balancers.wishes.selector import Requirement, Selector
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
+from ccm.hetzner.settings import environment
+
+UID = "e1b2c3d4"
+
+
+def wishes(
+    annotations: dict[str, str], *ports: int | ServicePort, network: bool = True, **variables: str
+) -> Wishes:
+    names = {f"HCLOUD_LOAD_BALANCERS_{key}": value for key, value in variables.items()}
+    defaults = environment.read({"HCLOUD_TOKEN": "t" * 64, **names}).load_balancers
+    service = view("web", *(ports or (80,)), uid=UID, annotations=annotations)
+    return read(service, defaults, network=network)
+
+
+def test_nothing() -> None:
+    found = wishes({})
+    assert found == Wishes(
+        service=found.service,
+        name="ae1b2c3d4",
+        location="",
+        network_zone="",
+        type="",
+        algorithm="round_robin",
+        public=None,
+        use_private_ip=False,
+        private_ipv4="",
+        ip_range="",
+        private_ingress=True,
+        ipv6=True,
+        hostname="",
+        rdns={},
+        nodes=Selector(),
+        adopt="",
+        share="",
+        preserve_foreign=False,
+        protection=None,
+        labels={},
+        ports={80: PortWishes()},
+        problems={},
+        warnings={},
+    )
+    assert found.service == view("web", 80, uid=UID)
+    assert found.asked == frozenset()
+    assert not found.has_site
+    assert not found.is_unservable
+    assert found.complaints == ()
+
+
+EVERYTHING = {
+    "name": "shop",
+    "location": "nbg1",
+    "network-zone": "us-east",
+    "type": "LB21",
+    "algorithm-type": "least_connections",
+    "disable-public-network": "true",
+    "use-private-ip": "true",
+    "private-ipv4": "10.0.0.9",
+    "private-subnet-ip-range": "10.0.1.0/24",
+    "disable-private-ingress": "true",
+    "ipv6-disabled": "true",
+    "hostname": "shop.example.com",
+    "ipv4-rdns": "four.example.com",
+    "ipv6-rdns": "six.example.com",
+    "node-selector": "pool=edge",
+    "adopt": "4711",
+    "share": "edge",
+    "preserve-foreign": "true",
+    "labels": "team=shop",
+    "delete-protection": "true",
+}
+
+
+def test_everything() -> None:
+    found = wishes(EVERYTHING)
+    nothing = wishes({})
+    assert found == replace(
+        nothing,
+        name="shop",
+        location="nbg1",
+        type="lb21",
+        algorithm="least_connections",
+        public=False,
+        use_private_ip=True,
+        private_ipv4="10.0.0.9",
+        ip_range="10.0.1.0/24",
+        private_ingress=False,
+        ipv6=False,
+        hostname="shop.example.com",
+        rdns={"ipv4": "four.example.com", "ipv6": "six.example.com"},
+        nodes=Selector((Requirement("pool", "in", frozenset({"edge"})),)),
+        adopt="4711",
+        share="edge",
+        preserve_foreign=True,
+        protection=True,
+        labels={"team": "shop"},
+        warnings=found.warnings,
+    )
+    assert found.asked == {"name", "algorithm"}
+    assert found.has_site
+
+
+def test_what_needs_a_network_without_one() -> None:
+    found = wishes(EVERYTHING, network=False)
+    name = f"{PREFIX}use-private-ip"
+    assert (found.use_private_ip, found.private_ipv4) == (False, "")
+    assert found.problems == {name: f"{name}: 'true' needs a private network: set HCLOUD_NETWORK"}
+    assert not wishes({"use-private-ip": "false"}, network=False).problems
+
+
+def test_one_address_may_have_a_name_and_the_other_none() -> None:
+    assert wishes({"ipv6-rdns": "six.example.com"}).rdns == {"ipv6": "six.example.com"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "variables", "site"),
+    [
+        ({"network-zone": "us-east"}, {}, ("", "us-east")),
+        ({"network-zone": "us-east"}, {"LOCATION": "fsn1"}, ("fsn1", "")),
+        ({}, {"NETWORK_ZONE": "us-east"}, ("", "us-east")),
+        ({"location": ""}, {"LOCATION": "fsn1"}, ("", "")),
+        ({"location": ""}, {"NETWORK_ZONE": "us-east"}, ("", "us-east")),
+        ({"location": "x" * 64}, {"NETWORK_ZONE": "us-east"}, ("", "")),
+        ({"location": "x" * 64, "network-zone": "us-east"}, {}, ("", "us-east")),
+        ({"location": "nbg1", "network-zone": "us-east"}, {}, ("nbg1", "")),
+    ],
+)
+def test_where_it_is_made(
+    annotations: dict[str, str], variables: dict[str, str], site: tuple[str, str]
+) -> None:
+    found = wishes(annotations, **variables)
+    assert (found.location, found.network_zone) == site
+    assert found.has_site is any(site)
+
+
+def test_a_default_of_the_environment_is_asked_for_too() -> None:
+    found = wishes(
+        {}, ALGORITHM_TYPE="least_connections", HEALTH_CHECK_RETRIES="2", USES_PROXYPROTOCOL="true"
+    )
+    assert found.asked == {"algorithm"}
+    assert found.ports == {
+        80: PortWishes(proxyprotocol=True, check=CheckWishes(retries=2, chosen=False)),
+    }
+    assert found.ports[80].asked == {"proxyprotocol"}
+    check = found.ports[80].check
+    assert check is not None
+    assert check.asked == {"retries"}
+
+
+class TestPorts:
+    def test_only_tcp_and_the_first_so_many_count(self) -> None:
+        udp = ServicePort(1, 30_001, "UDP")
+        found = wishes({}, udp, *range(1000, 1002 + MOST_PORTS))
+        assert list(found.ports) == [*range(1000, 1000 + MOST_PORTS)]
+        assert not found.is_unservable
+        assert wishes({}, udp).is_unservable
+
+    def test_one_without_annotations_of_its_own_shares_an_answer(self) -> None:
+        found = wishes({"port.443.protocol": "http"}, 80, 81, 443)
+        assert found.ports[80] is found.ports[81]
+        assert found.ports == {80: PortWishes(), 81: PortWishes(), 443: PortWishes(protocol="http")}
+
+    def test_http(self) -> None:
+        found = wishes(
+            {
+                "protocol": "http",
+                "uses-proxyprotocol": "true",
+                "http-cookie-name": "MINE",
+                "http-cookie-lifetime": "10m",
+                "http-timeout-idle": "60",
+                "http-sticky-sessions": "true",
+                "http-redirect-http": "true",
+                "http-certificates": "shop",
+            }
+        )
+        assert found.problems == {}
+        assert found.ports == {
+            80: PortWishes(
+                protocol="http",
+                proxyprotocol=True,
+                cookie_name="MINE",
+                cookie_lifetime=600,
+                timeout_idle=60,
+                sticky_sessions=True,
+            )
+        }
+        assert found.ports[80].asked == {
+            *("proxyprotocol", "cookie_name", "cookie_lifetime"),
+            *("timeout_idle", "sticky_sessions", "redirect_http"),
+        }
+
+    def test_https_with_certificates_that_are_there(self) -> None:
+        annotations = {"protocol": "https", "http-redirect-http": "true", "http-certificates": "shop,4711"}
+        assert wishes(annotations).ports[80] == PortWishes(
+            protocol="https", redirect_http=True, certificates=CertificateWishes(uploaded=("shop", "4711"))
+        )
+
+    def test_https_with_a_managed_certificate(self) -> None:
+        annotations = {"protocol": "https", "certificate-type": "managed", "http-certificates": "shop"}
+        domains = {"http-managed-certificate-domains": "b.example,a.example"}
+        named = {"http-managed-certificate-name": "mine", "http-managed-certificate-acme-staging": "true"}
+        usual = CertificateWishes(domains=("b.example", "a.example"), name="ccm-managed-certificate-e1b2c3d4")
+        assert wishes({**annotations, **domains}).ports[80].certificates == usual
+        assert wishes({**annotations, **domains, **named}).ports[80].certificates == replace(
+            usual, name="mine", staging=True
+        )
+        own = {"port.80.http-timeout-idle": "60"}
+        assert wishes({**annotations, **domains, **own}).ports[80].certificates == usual
+        assert wishes({**annotations, **domains}).problems == {}
+        name = f"{PREFIX}http-managed-certificate-domains"
+        assert wishes(annotations).problems == {
+            name: f"{name}: '' is missing: a managed certificate needs domains"
+        }
+
+
+class TestChecks:
+    @pytest.mark.parametrize(
+        ("annotations", "check", "asked"),
+        [
+            (
+                {"interval": "5", "timeout": "5"},
+                CheckWishes(interval=5, timeout=5, chosen=False),  # short: a wish
+                "interval timeout",
+            ),
+            ({"timeout": "15"}, CheckWishes(timeout=15, chosen=False), "timeout"),  # short: a wish
+            (
+                {"interval": "9"},
+                CheckWishes(interval=9, timeout=9, chosen=False),  # short: a wish
+                "interval",
+            ),
+            ({"retries": "5"}, CheckWishes(retries=5, chosen=False), "retries"),
+            ({"port": "8080"}, CheckWishes(port=8080), ""),
+            ({"protocol": "tcp"}, CheckWishes(), ""),
+            ({"protocol": "http"}, CheckWishes(protocol="http"), ""),
+            ({"protocol": "https"}, CheckWishes(protocol="http", tls=True), "tls"),
+            (
+                {
+                    "protocol": "http",
+                    "http-domain": "a.example",
+                    "http-path": "/up",
+                    "http-validate-certificate": "1",
+                },
+                CheckWishes(protocol="http", domain="a.example", path="/up", tls=True),
+                "domain path tls",
+            ),
+        ],
+    )
+    def test_of_a_port_that_passes_on(
+        self, annotations: dict[str, str], check: CheckWishes, asked: str
+    ) -> None:
+        found = wishes({f"health-check-{key}": text for key, text in annotations.items()})
+        assert found.ports == {80: PortWishes(check=check)}
+        assert found.ports[80].check.asked == {*asked.split()}  # type: ignore[union-attr]
+        assert found.ports[80].asked == frozenset()
+        assert found.problems == {}
+
+    def test_status_codes(self) -> None:
+        found = wishes({"health-check-protocol": "http", "http-status-codes": "204"}).ports[80].check
+        assert found == CheckWishes(protocol="http", status_codes=("204",))
+        assert found.asked == {"status_codes"}
+
+    @pytest.mark.parametrize("port", ["http", "https"])
+    def test_of_a_port_that_speaks_http(self, port: str) -> None:
+        found = wishes({"protocol": port, "health-check-retries": "5"})
+        assert found.ports[80].check == CheckWishes(protocol="http", retries=5, chosen=False)
+        assert wishes({"protocol": port}).ports[80].check is None
+        tcp = wishes({"protocol": port, "health-check-protocol": "tcp"})
+        assert tcp.ports[80].check == CheckWishes()
+
+    def test_a_timeout_that_is_longer_than_the_interval_is_as_long(self) -> None:
+        found = wishes({"health-check-interval": "5", "port.80.health-check-timeout": "6"})
+        assert found.ports[80].check == CheckWishes(interval=5, timeout=5, chosen=False)  # short: a wish
+        name = f"{PREFIX}port.80.health-check-timeout"
+        assert found.problems == {name: f"{name}: '6' is longer than the interval of 5 seconds"}
+        assert not wishes({"health-check-interval": "5"}, HEALTH_CHECK_TIMEOUT="6s").problems
+
+
+def told(annotations: dict[str, str], *ports: int | ServicePort, **more: Any) -> dict[str, str]:
+    """What is said, by key, without the prefix."""
+    found = wishes(annotations, *ports, **more).warnings
+    assert all(text.startswith(f"{name}: ") for name, text in found.items())
+    return {
+        name.removeprefix(PREFIX): text.removeprefix(f"{name}: ").replace(PREFIX, "~")
+        for name, text in found.items()
+    }
+
+
+HTTP = "has no effect without protocol http or https"
+HTTPS = "has no effect without protocol https"
+CHECKED = "has no effect without health-check-protocol http or https"
+
+
+class TestWithoutEffect:
+    @pytest.mark.parametrize(
+        ("key", "text", "why"),
+        [
+            *((key, "60", HTTP) for key in ("http-cookie-name", "http-cookie-lifetime", "http-timeout-idle")),
+            ("http-sticky-sessions", "true", HTTP),
+            ("http-redirect-http", "true", HTTPS),
+            ("http-certificates", "shop", HTTPS),
+            ("certificate-type", "managed", HTTPS),
+            ("health-check-http-domain", "a.example", CHECKED),
+            ("health-check-http-path", "/up", CHECKED),
+            ("health-check-http-validate-certificate", "true", CHECKED),
+            ("http-status-codes", "200", CHECKED),
+        ],
+    )
+    def test_what_needs_http(self, key: str, text: str, why: str) -> None:
+        assert told({key: text}) == {key: why}
+        assert told({f"port.80.{key}": text}, 80, 443) == {f"port.80.{key}": why}
+        needed = {
+            HTTP: {"protocol": "http"},
+            HTTPS: {"protocol": "https"},
+            CHECKED: {"health-check-protocol": "http"},
+        }[why]
+        elsewhere = {f"port.443.{one}": value for one, value in needed.items()}
+        assert told({key: text, **elsewhere}, 80, 443) == {}
+        assert told({f"port.80.{key}": text, **elsewhere}, 80, 443) == {f"port.80.{key}": why}
+        domains = {"http-managed-certificate-domains": "a.example"} if text == "managed" else {}
+        assert told({f"port.443.{key}": text, **elsewhere, **domains}, 80, 443) == {}
+
+    def test_a_port_that_no_load_balancer_can_have_speaks_nothing(self) -> None:
+        assert told({"port.53.http-cookie-name": "x"}, 80, ServicePort(53, 30_053, "UDP")) == {
+            "port.53.http-cookie-name": HTTP
+        }
+        assert told({"port.53.http-status-codes": "200"}, 80, ServicePort(53, 30_053, "UDP")) == {
+            "port.53.http-status-codes": CHECKED
+        }
+
+    @pytest.mark.parametrize(
+        ("key", "why"),
+        [
+            ("algorithm", "there is no such annotation; did you mean ~algorithm-type?"),
+            ("Algorithm_Type", "there is no such annotation; did you mean ~algorithm-type?"),
+            ("zzz", "there is no such annotation"),
+            ("x" * 81, "there is no such annotation"),
+            ("location" + "x" * 72, "there is no such annotation"),
+            ("port.80.location", "counts for the whole load balancer only: write ~location"),
+            ("port.80.protocl", "there is no such annotation; did you mean ~port.80.protocol?"),
+            ("port.81.protocl", "there is no such annotation; did you mean ~port.81.protocol?"),
+            ("port.81.protocol", "the Service has no port 81, it has 80, 443"),
+            ("port.x.protocol", "the Service has no port x, it has 80, 443"),
+            (
+                "port.123456789012345678901.protocol",
+                "the Service has no port 12345678901234567890, it has 80, 443",
+            ),
+            ("port.x.location", "counts for the whole load balancer only: write ~location"),
+            ("port.x.protocl", "there is no such annotation; did you mean ~port.x.protocol?"),
+        ],
+    )
+    def test_keys_that_are_none(self, key: str, why: str) -> None:
+        assert told({key: "http"}, 443, 80, 443) == {key: why}
+
+    def test_a_key_as_long_as_what_is_shown_is_still_looked_up(self) -> None:
+        long = "http-managed-certificate-acme-staging-for-all-certificates-of-this-load-balancer"
+        assert len(long) == 80
+        assert told({long: "x"}) == {
+            long: "there is no such annotation; did you mean ~http-managed-certificate-acme-staging?"
+        }
+        assert told({f"{long}s": "x"}) == {f"{long}s": "there is no such annotation"}
+
+    def test_keys_that_are_none_and_say_nothing(self) -> None:
+        assert told({"loction": "", "location": "", "port.80.protocl": ""}) == {
+            "loction": "there is no such annotation; did you mean ~location?"
+        }
+
+    def test_a_service_without_ports(self) -> None:
+        service = replace(view(annotations={"port.80.protocol": "http"}), ports=())
+        defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
+        [text] = read(service, defaults, network=True).warnings.values()
+        assert text == f"{PREFIX}port.80.protocol: the Service has no port 80, it has no ports"
+
+    def test_the_nodes_of_those_that_share(self) -> None:
+        assert told({"node-selector": "a=b", "share": "edge"}) == {
+            "node-selector": "has no effect on a shared load balancer, all Services have the same targets"
+        }
+        assert told({"node-selector": "a=b"}) == told({"share": "edge"}) == {}
+
+    def test_the_private_network_that_is_not_there(self) -> None:
+        annotations = {
+            "private-ipv4": "10.0.0.9",
+            "private-subnet-ip-range": "10.0.0.0/24",
+            "hostname": "a.example",
+        }
+        why = "has no effect without a private network: set HCLOUD_NETWORK"
+        assert told(annotations, network=False) == {"private-ipv4": why, "private-subnet-ip-range": why}
+        assert told(annotations) == {}
+
+    def test_a_zone_that_loses_against_the_environments_location(self) -> None:
+        assert told({"network-zone": "us-east"}, LOCATION="fsn1") == {
+            "network-zone": "has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1; "
+            'annotate ~location with "" too'
+        }
+        assert told({"network-zone": "us-east", "location": ""}, LOCATION="fsn1") == {}
+        assert told({"network-zone": "us-east", "location": "ash"}, LOCATION="fsn1") == {}
+        assert told({"network-zone": "us-east"}) == told({"type": "lb21"}, LOCATION="fsn1") == {}
+
+
+class TestUnsupported:
+    @pytest.mark.parametrize(
+        ("ports", "why"),
+        [
+            (("53/UDP", "80"), "these ports are left out: 53/UDP"),
+            (("53/UDP", "54/SCTP"), "there is none for these ports: 53/UDP, 54/SCTP"),
+        ],
+    )
+    def test_other_protocols(self, ports: tuple[str, ...], why: str) -> None:
+        several = [one.partition("/") for one in ports]
+        found = wishes({}, *(ServicePort(int(one), 30_000, other or "TCP") for one, _, other in several))
+        [notice] = found.unsupported
+        assert notice.reason == "UnsupportedProtocolConfigured"
+        assert notice.message == f"Hetzner load balancers only know TCP; {why}"
+
+    def test_ports_that_no_node_has(self) -> None:
+        found = wishes({}, 80, ServicePort(81, 0), ServicePort(53, 0, "UDP"))
+        _, notice = found.unsupported
+        assert notice.reason == "NodePortMissing"
+        assert notice.message == (
+            "ports without a node port can't be reached: 81; don't set allocateLoadBalancerNodePorts to false"
+        )
+
+    @pytest.mark.parametrize(
+        ("fields", "what"),
+        [
+            (
+                {"source_ranges": ("10.0.0.0/8",) * 7},
+                f"loadBalancerSourceRanges ({', '.join(['10.0.0.0/8'] * 5)} and 2 more)",
+            ),
+            ({"load_balancer_ip": "1" * 90}, f"loadBalancerIP ({'1' * 80})"),
+            ({"session_affinity": "ClientIP"}, "sessionAffinity (ClientIP)"),
+            ({"ip_families": ("IPv6",)}, "ipFamilies (IPv6 alone)"),
+            (
+                {"load_balancer_ip": "1.2.3.4", "session_affinity": "ClientIP"},
+                "loadBalancerIP (1.2.3.4); sessionAffinity (ClientIP)",
+            ),
+        ],
+    )
+    def test_fields(self, fields: dict[str, Any], what: str) -> None:
+        self.expect(view(**fields), what)
+
+    def test_source_ranges_in_an_annotation(self) -> None:
+        name = "service.beta.kubernetes.io/load-balancer-source-ranges"
+        self.expect(
+            replace(view(), annotations={name: " 10.0.0.0/8 " + "x" * 90}), f"{name} (10.0.0.0/8 {'x' * 68})"
+        )
+
+    @staticmethod
+    def expect(service: Any, what: str) -> None:
+        defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
+        [notice] = read(service, defaults, network=True).unsupported
+        assert notice.reason == "UnsupportedFieldConfigured"
+        assert notice.message == f"Hetzner load balancers can't do this, so it has no effect: {what}"
+
+    def test_what_is_usual(self) -> None:
+        assert wishes({}).unsupported == ()
+        service = view(ip_families=("IPv6", "IPv4"))
+        assert (
+            read(
+                service, environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers, network=True
+            ).unsupported
+            == ()
+        )
