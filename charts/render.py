@@ -29,6 +29,14 @@ _HOW = f"""\
 #   2. change the image below to where you published yours (./dev image --push REGISTRY/NAME:TAG)
 #   3. change --cluster-cidr, if your Pods have another range
 """
+_BASE = """\
+# The base of an overlay: docs/guides/kustomize.md.
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources:
+  - rbac.yaml
+  - deployment.yaml
+"""
 _FILES = {"deployment.yaml": ("workload.yaml", _HOW), "rbac.yaml": ("rbac.yaml", f"{_MADE}\n")}
 
 
@@ -38,7 +46,10 @@ def with_version(chart: str) -> str:
 
 
 def rendered(helm: Path) -> dict[str, str]:
-    """The files of manifests/ by name.
+    """The files of manifests/ by path in it.
+
+    Kustomize reads no file outside of a base's folder, and ``kubectl apply -f manifests/`` takes every file
+    for an object; so the base has a folder of its own, with the same objects.
 
     Args:
         helm: the program.
@@ -46,7 +57,12 @@ def rendered(helm: Path) -> dict[str, str]:
     Raises:
         subprocess.CalledProcessError: Helm refuses the chart; it has said why.
     """
-    return {name: head + _template(helm, template) for name, (template, head) in _FILES.items()}
+    objects = {name: (head, _template(helm, template)) for name, (template, head) in _FILES.items()}
+    return {
+        **{name: head + text for name, (head, text) in objects.items()},
+        **{f"kustomize/{name}": f"{_MADE}\n{text}" for name, (_, text) in objects.items()},
+        "kustomize/kustomization.yaml": f"{_MADE}\n{_BASE}",
+    }
 
 
 def _template(helm: Path, template: str) -> str:

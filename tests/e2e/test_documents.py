@@ -23,6 +23,7 @@ PAGES = (
     "docs/guides/from-the-official-ccm.md",
     "docs/guides/daily-work.md",
     "docs/guides/helm.md",
+    "docs/guides/kustomize.md",
     "docs/guides/image.md",
 )
 ACCOUNT = "needs an account at Hetzner"
