@@ -138,6 +138,12 @@ class LoadBalancerService(Part, frozen=True):
     health_check: HealthCheck = HealthCheck()
     http: ServiceHttp | None = None
 
+    @property
+    def ports(self) -> frozenset[int]:
+        """The ports that it takes: its own, and 80 where it redirects from there."""
+        redirects = self.http is not None and self.http.redirect_http
+        return frozenset({self.listen_port, 80} if redirects else {self.listen_port})
+
 
 class TargetServer(Part, frozen=True):
     """A target's server."""

@@ -72,9 +72,3 @@ def _comparable_http(protocol: str, http: ServiceHttp | None) -> ServiceHttp:
         redirect_http=http.redirect_http and protocol == "https",
         sticky_sessions=http.sticky_sessions,
     )
-
-
-def occupied_ports(listener: LoadBalancerService) -> frozenset[int]:
-    """The ports that a listener takes: its own, and 80 where it redirects from there."""
-    redirects = listener.http is not None and listener.http.redirect_http
-    return frozenset({listener.listen_port, 80} if redirects else {listener.listen_port})

@@ -26,11 +26,10 @@ from ccm.hetzner.api.wire import (
 )
 from ccm.hetzner.load_balancers.desired.desired import Desired, Site
 from ccm.hetzner.load_balancers.facts.targets import Target, target_of
-from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
+from ccm.hetzner.load_balancers.listeners import comparable
 from ccm.hetzner.load_balancers.plan.changes import changes as plan
 from ccm.hetzner.load_balancers.plan.lifecycle import creation_body
 from ccm.hetzner.load_balancers.plan.steps import Change as Step
-from ccm.hetzner.load_balancers.plan.steps import ChangeType
 
 TYPES = (
     LoadBalancerType(1, "lb11", max_services=4, max_targets=5),
@@ -76,9 +75,9 @@ def _disjoint(chosen: list[LoadBalancerService], most: int) -> tuple[LoadBalance
     kept: list[LoadBalancerService] = []
     taken: set[int] = set()
     for one in map(comparable, chosen):
-        if not occupied_ports(one) & taken:
+        if not one.ports & taken:
             kept.append(one)
-            taken |= occupied_ports(one)
+            taken |= one.ports
     return tuple(kept[:most])
 
 
@@ -146,12 +145,16 @@ def run(steps: list[Step], balancer: LoadBalancer) -> LoadBalancer:
         balancer = step.effect(balancer)
         identities = [one.identity for one in map(target_of, balancer.targets) if one is not None]
         assert len(identities) == len(set(identities)), f"{step}: a target twice"
-        ports = [port for one in balancer.services for port in occupied_ports(comparable(one))]
+        ports = [port for one in balancer.services for port in comparable(one).ports]
         assert len(ports) == len(set(ports)), f"{step}: a port twice"
         assert len(balancer.private_net) <= 1, f"{step}: in two networks"
-        if isinstance(step, ChangeType):
-            assert len(balancer.targets) <= step.type.max_targets, f"{step}: too many targets"
-            assert len(balancer.services) <= step.type.max_services, f"{step}: too many services"
+        if step.operation == "change_type":
+            assert len(balancer.targets) <= balancer.load_balancer_type.max_targets, (
+                f"{step}: too many targets"
+            )
+            assert len(balancer.services) <= balancer.load_balancer_type.max_services, (
+                f"{step}: too many services"
+            )
     return balancer
 
 
@@ -186,18 +189,13 @@ def test_what_belongs_to_others_is_never_touched(
 ) -> None:
 
     foreign = {one.listen_port for one in actual.services} & ports
-    taken = {
-        port
-        for one in actual.services
-        if one.listen_port in foreign
-        for port in occupied_ports(comparable(one))
-    }
+    taken = {port for one in actual.services if one.listen_port in foreign for port in comparable(one).ports}
     identities = {(server, "") for server in servers}
     desired = dataclasses.replace(
         desired,
         type=None,
         network=None,
-        listeners=tuple(one for one in desired.listeners if not occupied_ports(one) & taken)[:1],
+        listeners=tuple(one for one in desired.listeners if not one.ports & taken)[:1],
         targets=tuple(one for one in desired.targets or () if one.identity not in identities)[:1],
         foreign_ports=frozenset(foreign),
         foreign_targets=frozenset(identities),

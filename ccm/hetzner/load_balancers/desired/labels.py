@@ -27,7 +27,6 @@ from ccm.hetzner.load_balancers.labels import (
     ports_by_label,
     with_annotated_labels,
 )
-from ccm.hetzner.load_balancers.listeners import occupied_ports
 from ccm.hetzner.load_balancers.wishes import Wishes
 
 
@@ -102,6 +101,6 @@ def foreign_ports(wishes: Wishes, facts: Facts) -> dict[int, str]:
         return taken  # it was not shared until now
     for listener in balancer.services:
         if owners.get(listener.listen_port) not in own:
-            for port in occupied_ports(listener):
+            for port in listener.ports:
                 taken.setdefault(port, "somebody else")
     return taken

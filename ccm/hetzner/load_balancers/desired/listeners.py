@@ -21,7 +21,7 @@ from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.desired.labels import foreign_ports, is_shared_by_word, wanted_labels
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import NAMESPACE, is_ours
-from ccm.hetzner.load_balancers.listeners import fields_of, occupied_ports
+from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
 from ccm.hetzner.load_balancers.wording import enumerated
@@ -87,8 +87,8 @@ def _fitting(
 def _without_conflicts(
     listeners: list[LoadBalancerService], taken: Mapping[int, str]
 ) -> tuple[list[LoadBalancerService], list[Notice]]:
-    free = [one for one in listeners if not occupied_ports(one) & taken.keys()]
-    ports = sorted({port for one in listeners for port in occupied_ports(one) if port in taken})
+    free = [one for one in listeners if not one.ports & taken.keys()]
+    ports = sorted({port for one in listeners for port in one.ports if port in taken})
     if not ports:
         return listeners, []
     who = enumerated([f"port {port} belongs to {taken[port]}" for port in ports], between="; ")

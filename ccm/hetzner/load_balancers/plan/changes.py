@@ -9,29 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerService
+from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.desired.type import fits
 from ccm.hetzner.load_balancers.facts.targets import Target, target_of
 from ccm.hetzner.load_balancers.labels import FIELD, PORT
-from ccm.hetzner.load_balancers.listeners import comparable, occupied_ports
+from ccm.hetzner.load_balancers.listeners import comparable
 from ccm.hetzner.load_balancers.plan.steps import (
-    AddService,
-    AddTarget,
-    Attach,
     Change,
-    ChangeAlgorithm,
-    ChangeProtection,
-    ChangeRdns,
-    ChangeType,
-    DeleteService,
-    Detach,
-    DisablePublic,
-    EnablePublic,
     Planned,
-    RemoveTarget,
-    Update,
-    UpdateService,
+    add_service,
+    add_target,
+    attach,
+    change_algorithm,
+    change_protection,
+    change_public,
+    change_rdns,
+    change_type,
+    delete_service,
+    detach,
+    remove_target,
+    update,
+    update_service,
 )
 
 
@@ -45,20 +44,19 @@ def changes(desired: Desired, actual: LoadBalancer) -> list[Planned[Change]]:
     algorithm = _algorithm(desired, actual)
     settings = [*_rdns(desired, actual), *public, *_protection(desired, actual)]
     resets = [one for one in (*growth, *algorithm, *settings) if one.step.resets in desired.resets]
+    early = [one for one in (*growth, *algorithm, *(public if desired.public else ())) if one not in resets]
     kept = _labels_of(removals, listeners, desired, actual)
     return [
         *resets,
         *_identity(desired, actual, resets, kept),
-        *(one for one in growth if one not in resets),
-        *(one for one in algorithm if one not in resets),
-        *(one for one in public if one not in resets and isinstance(one.step, EnablePublic)),
+        *early,
         *network,
         *removals,
         *listeners,
         *_unlabelled(desired, [*removals, *listeners], kept),
         *targets,
         *shrinking,
-        *(one for one in settings if one not in resets and not isinstance(one.step, EnablePublic)),
+        *(one for one in settings if one not in resets and one not in early),
     ]
 
 
@@ -70,13 +68,13 @@ def _identity(
     needs = _texts(one.step for one in resets)
     if desired.name != actual.name and "name" in desired.resets:
         # At once, for the label that remembers the name must not go before it.
-        yield Planned(Update(labels, desired.name), needs)
+        yield Planned(update(labels, desired.name), needs)
         return
     if labels != actual.labels:
         # Without the new name, for that may be taken, and the labels say whose the load balancer is.
-        yield Planned(Update(labels), needs)
+        yield Planned(update(labels), needs)
     if desired.name != actual.name:
-        yield Planned(Update(labels, desired.name), needs)
+        yield Planned(update(labels, desired.name), needs)
 
 
 def _labels_of(
@@ -90,8 +88,8 @@ def _labels_of(
     Without those that say whose a listener is, one that can't go would be nobody's; without those that
     remember annotations, one that can't change would stay as it was annotated.
     """
-    keys = [f"{PORT}{one.step.port}" for one in removals if isinstance(one.step, DeleteService)]
-    if any(isinstance(one.step, UpdateService) for one in changes):
+    keys = [f"{PORT}{one.step.body['listen_port']}" for one in removals]
+    if any(one.step.operation == "update_service" for one in changes):
         keys += [key for key in actual.labels if key.startswith(FIELD)]
     return {key: actual.labels[key] for key in keys if key in actual.labels and key not in desired.labels}
 
@@ -100,8 +98,8 @@ def _unlabelled(
     desired: Desired, before: Iterable[Planned[Change]], kept: Mapping[str, str]
 ) -> Iterator[Planned[Change]]:
     if kept:
-        going = (one.step for one in before if isinstance(one.step, DeleteService | UpdateService))
-        yield Planned(Update(desired.labels, final=True), _texts(going))
+        going = (one.step for one in before if one.step.operation in {"delete_service", "update_service"})
+        yield Planned(update(desired.labels, final=True), _texts(going))
 
 
 def _type(
@@ -112,15 +110,15 @@ def _type(
     if wanted is None or wanted.name == actual.load_balancer_type.name:
         return [], []
     if fits(wanted, actual):
-        return [Planned(ChangeType(wanted))], []
-    going = [one.step for one in others if isinstance(one.step, DeleteService | RemoveTarget)]
-    return [], [Planned(ChangeType(wanted), _texts(going))]
+        return [Planned(change_type(wanted))], []
+    going = (one.step for one in others if one.step.operation in {"delete_service", "remove_target"})
+    return [], [Planned(change_type(wanted), _texts(going))]
 
 
 def _algorithm(desired: Desired, actual: LoadBalancer) -> list[Planned[Change]]:
     if desired.algorithm is None or desired.algorithm == actual.algorithm.type:
         return []
-    return [Planned(ChangeAlgorithm(desired.algorithm))]
+    return [Planned(change_algorithm(desired.algorithm))]
 
 
 def _public(
@@ -128,9 +126,8 @@ def _public(
 ) -> list[Planned[Change]]:
     if desired.public is None or desired.public is actual.public_net.enabled:
         return []
-    if desired.public:
-        return [Planned(EnablePublic())]
-    return [Planned(DisablePublic(), _texts(one.step for one in targets))]
+    needs = frozenset[str]() if desired.public else _texts(one.step for one in targets)
+    return [Planned(change_public(enabled=desired.public), needs)]
 
 
 def _network(desired: Desired, actual: LoadBalancer) -> tuple[list[Planned[Change]], frozenset[str]]:
@@ -140,8 +137,8 @@ def _network(desired: Desired, actual: LoadBalancer) -> tuple[list[Planned[Chang
     if wanted is None or (wanted in current and desired.private_ip in ("", current[wanted])):
         return [], frozenset()
     aside = list(_step_aside(desired, actual))
-    leave = [Planned(Detach(network)) for network in current]
-    enter = Attach(wanted, desired.private_ip, desired.ip_range)
+    leave = [Planned(detach(network)) for network in current]
+    enter = attach(wanted, desired.private_ip, desired.ip_range)
     entering = Planned(enter, _texts(one.step for one in leave))
     return [*aside, *leave, entering], _texts([enter])
 
@@ -152,9 +149,9 @@ def _step_aside(desired: Desired, actual: LoadBalancer) -> Iterator[Planned[Chan
         return
     for target in _present(desired, actual).values():
         if target.private and target.server in desired.reachable:
-            remove = RemoveTarget(target)
+            remove = remove_target(target)
             yield Planned(remove)
-            yield Planned(AddTarget(Target(server=target.server)), _texts([remove]))
+            yield Planned(add_target(Target(server=target.server)), _texts([remove]))
 
 
 def _listeners(
@@ -163,33 +160,24 @@ def _listeners(
     """Steps that remove listeners, and those that change and add."""
     present = {one.listen_port: comparable(one) for one in actual.services}
     wanted = {one.listen_port: one for one in desired.listeners}
-    goes = [port for port in present if port not in wanted and port not in desired.foreign_ports]
-    freed = {port: str(DeleteService(gone)) for gone in goes for port in occupied_ports(present[gone])}
-    updates: list[UpdateService] = []
-    for port, listener in wanted.items():
-        before = present.get(port)
-        if before is not None and before != listener:
-            updates.append(UpdateService(listener, _differences(before, listener)))
+    removals = {
+        port: delete_service(port)
+        for port in present
+        if port not in wanted and port not in desired.foreign_ports
+    }
+    freed = {port: str(step) for gone, step in removals.items() for port in present[gone].ports}
+    changed = [one for port, one in wanted.items() if port in present and present[port] != one]
     # An update that gives a port up comes before one that takes it.
-    updates.sort(key=lambda one: len(occupied_ports(one.listener)))
-    for update in updates:
-        before = occupied_ports(present[update.listener.listen_port])
-        freed.update(dict.fromkeys(before - occupied_ports(update.listener), str(update)))
-    adds = [AddService(listener) for port, listener in wanted.items() if port not in present]
-    changes = [Planned(one, _freeing(one.listener, freed) - {str(one)}) for one in (*updates, *adds)]
-    return [Planned(DeleteService(port)) for port in goes], changes
-
-
-def _freeing(listener: LoadBalancerService, freed: Mapping[int, str]) -> frozenset[str]:
-    return frozenset(freed[port] for port in occupied_ports(listener) if port in freed)
-
-
-def _differences(before: LoadBalancerService, after: LoadBalancerService) -> tuple[str, ...]:
-    return tuple(
-        name
-        for name in LoadBalancerService.__struct_fields__
-        if getattr(before, name) != getattr(after, name)
-    )
+    changed.sort(key=lambda one: len(one.ports))
+    updates = [(one, update_service(present[one.listen_port], one)) for one in changed]
+    for listener, step in updates:
+        freed.update(dict.fromkeys(present[listener.listen_port].ports - listener.ports, str(step)))
+    adds = [(one, add_service(one)) for port, one in wanted.items() if port not in present]
+    changes = [
+        Planned(step, frozenset(freed[port] for port in listener.ports if port in freed) - {str(step)})
+        for listener, step in (*updates, *adds)
+    ]
+    return [Planned(step) for step in removals.values()], changes
 
 
 def _present(desired: Desired, actual: LoadBalancer) -> dict[tuple[int, str], Target]:
@@ -206,23 +194,23 @@ def _targets(desired: Desired, actual: LoadBalancer, entered: frozenset[str]) ->
     present = _present(desired, actual)
     if entered:
         present |= {
-            step.target.identity: step.target
-            for step in (one.step for one in _step_aside(desired, actual))
-            if isinstance(step, AddTarget)
+            one.step.target.identity: one.step.target
+            for one in _step_aside(desired, actual)
+            if one.step.operation == "add_target"
         }
-    opened = _texts([EnablePublic()] if desired.public and not actual.public_net.enabled else [])
+    opened = _texts([change_public(enabled=True)] if desired.public and not actual.public_net.enabled else [])
     adds: list[Planned[Change]] = []
     switches: list[Planned[Change]] = []
     for target in desired.targets:
         needs = entered if target.private or target.ip else opened
         before = present.get(target.identity)
         if before is None:
-            adds.append(Planned(AddTarget(target), needs))
+            adds.append(Planned(add_target(target), needs))
         elif before != target:
-            remove = RemoveTarget(before)
-            switches += [Planned(remove, needs), Planned(AddTarget(target), needs | _texts([remove]))]
+            remove = remove_target(before)
+            switches += [Planned(remove, needs), Planned(add_target(target), needs | _texts([remove]))]
     wanted = {target.identity for target in desired.targets}
-    removes = [Planned(RemoveTarget(one)) for identity, one in present.items() if identity not in wanted]
+    removes = [Planned(remove_target(one)) for identity, one in present.items() if identity not in wanted]
     return [*switches, *_in_turns(adds, removes, _room(desired, actual))]
 
 
@@ -252,12 +240,12 @@ def _rdns(desired: Desired, actual: LoadBalancer) -> Iterator[Planned[Change]]:
             continue
         name = desired.rdns[family]
         if name is None or name != address.dns_ptr:
-            yield Planned(ChangeRdns(family, address.ip, name))
+            yield Planned(change_rdns(family, address.ip, name))
 
 
 def _protection(desired: Desired, actual: LoadBalancer) -> Iterator[Planned[Change]]:
     if desired.protection is not None and desired.protection != actual.protection.delete:
-        yield Planned(ChangeProtection(desired.protection))
+        yield Planned(change_protection(protected=desired.protection))
 
 
 def _texts(steps: Iterable[Change]) -> frozenset[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from ccm.hetzner.api.wire import (
     Algorithm,
@@ -23,6 +24,7 @@ from ccm.hetzner.api.wire import (
 from ccm.hetzner.load_balancers.facts.targets import Target, target_of
 
 Json = dict[str, Any]
+_NO_TARGET = Target()
 
 
 @dataclass(frozen=True)
@@ -49,328 +51,189 @@ class Planned(Generic[StepType_co]):
 
 @dataclass(frozen=True)
 class Change(Step):
-    """One change of a load balancer, with its request and with what it makes of the load balancer.
+    """One change of a load balancer: its request, and what it makes of the load balancer.
 
     Attributes:
         operation: The action's name in the API; ``update`` is the PUT.
+        text: What it does, for people.
+        body: The request's body.
+        effect: The load balancer as it is after this change, from what it was before.
         unforeseen: The API decides about a part of the result, so it has to be read again afterwards.
         resets: Which setting it may bring back to its default.
+        target: What is added or removed, if it is a target.
     """
 
-    operation: ClassVar[str]
-    unforeseen: ClassVar[bool] = False
-    resets: ClassVar[str] = ""
-
-    def body(self) -> Json:
-        """The request's body."""
-        return {}
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """The load balancer as it is after this change."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Update(Change):
-    """Labels, and maybe a new name."""
-
-    operation = "update"
-    labels: Mapping[str, str]
-    name: str = ""
-    final: bool = False
+    operation: str
+    text: str
+    body: Json
+    effect: Callable[[LoadBalancer], LoadBalancer]
+    unforeseen: bool = False
+    resets: str = ""
+    target: Target = _NO_TARGET
 
     def __str__(self) -> str:
-        if self.name:
-            return f"rename to {self.name}"
-        return "remove labels that are not needed any more" if self.final else "set labels"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        return {"labels": dict(self.labels), **({"name": self.name} if self.name else {})}
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        return msgspec.structs.replace(balancer, name=self.name or balancer.name, labels=dict(self.labels))
+        return self.text
 
 
-@dataclass(frozen=True)
-class ChangeType(Change):
+def update(labels: Mapping[str, str], name: str = "", *, final: bool = False) -> Change:
+    """Labels, and maybe a new name; ``final`` labels take away what was needed on the way."""
+    text = (
+        f"rename to {name}"
+        if name
+        else f"{'remove labels that are not needed any more' if final else 'set labels'}"
+    )
+    body = {"labels": dict(labels), **({"name": name} if name else {})}
+    return Change("update", text, body, lambda one: replace(one, name=name or one.name, labels=dict(labels)))
+
+
+def change_type(wanted: LoadBalancerType) -> Change:
     """The type, which limits services and targets."""
-
-    operation = "change_type"
-    resets = "type"
-    type: LoadBalancerType
-
-    def __str__(self) -> str:
-        return f"change type to {self.type.name}"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        return {"load_balancer_type": self.type.name}
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        return msgspec.structs.replace(balancer, load_balancer_type=self.type)
+    text, body = f"change type to {wanted.name}", {"load_balancer_type": wanted.name}
+    return Change(
+        "change_type", text, body, lambda one: replace(one, load_balancer_type=wanted), resets="type"
+    )
 
 
-@dataclass(frozen=True)
-class ChangeAlgorithm(Change):
+def change_algorithm(wanted: str) -> Change:
     """How a target is chosen."""
-
-    operation = "change_algorithm"
-    resets = "algorithm"
-    algorithm: str
-
-    def __str__(self) -> str:
-        return f"change algorithm to {self.algorithm}"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        return {"type": self.algorithm}
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        return msgspec.structs.replace(balancer, algorithm=Algorithm(self.algorithm))
+    text, algorithm = f"change algorithm to {wanted}", Algorithm(wanted)
+    return Change(
+        "change_algorithm",
+        text,
+        {"type": wanted},
+        lambda one: replace(one, algorithm=algorithm),
+        resets="algorithm",
+    )
 
 
-@dataclass(frozen=True)
-class EnablePublic(Change):
-    """Answer on the public addresses."""
-
-    operation = "enable_public_interface"
-    resets = "public"
-
-    def __str__(self) -> str:
-        return "enable the public interface"
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        public = msgspec.structs.replace(balancer.public_net, enabled=True)
-        return msgspec.structs.replace(balancer, public_net=public)
+def change_public(*, enabled: bool) -> Change:
+    """Answer on the public addresses, or on the private one only; only the former is a default."""
+    verb = "enable" if enabled else "disable"
+    return Change(
+        f"{verb}_public_interface",
+        f"{verb} the public interface",
+        {},
+        lambda one: replace(one, public_net=replace(one.public_net, enabled=enabled)),
+        resets="public" if enabled else "",
+    )
 
 
-@dataclass(frozen=True)
-class DisablePublic(Change):
-    """Answer on the private address only."""
-
-    operation = "disable_public_interface"
-
-    def __str__(self) -> str:
-        return "disable the public interface"
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        public = msgspec.structs.replace(balancer.public_net, enabled=False)
-        return msgspec.structs.replace(balancer, public_net=public)
-
-
-@dataclass(frozen=True)
-class Attach(Change):
+def attach(network: int, ip: str = "", ip_range: str = "") -> Change:
     """Enter a network; which address it gets is the API's choice if none is asked for."""
-
-    operation = "attach_to_network"
-    unforeseen = True
-    network: int
-    ip: str = ""
-    ip_range: str = ""
-
-    def __str__(self) -> str:
-        place = f" as {self.ip}" if self.ip else f" in {self.ip_range}" if self.ip_range else ""
-        return f"attach to network {self.network}{place}"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        place = {"ip": self.ip, "ip_range": self.ip_range}
-        return {"network": self.network, **{key: value for key, value in place.items() if value}}
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        nets = (*balancer.private_net, PrivateNet(self.network, self.ip))
-        return msgspec.structs.replace(balancer, private_net=nets)
+    place = f" as {ip}" if ip else f" in {ip_range}" if ip_range else ""
+    asked = {key: value for key, value in {"ip": ip, "ip_range": ip_range}.items() if value}
+    return Change(
+        "attach_to_network",
+        f"attach to network {network}{place}",
+        {"network": network, **asked},
+        lambda one: replace(one, private_net=(*one.private_net, PrivateNet(network, ip))),
+        unforeseen=True,
+    )
 
 
-@dataclass(frozen=True)
-class Detach(Change):
+def detach(network: int) -> Change:
     """Leave a network."""
 
-    operation = "detach_from_network"
-    unforeseen = True
-    network: int
+    def effect(one: LoadBalancer) -> LoadBalancer:
+        return replace(one, private_net=tuple(net for net in one.private_net if net.network != network))
 
-    def __str__(self) -> str:
-        return f"detach from network {self.network}"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        return {"network": self.network}
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        nets = tuple(net for net in balancer.private_net if net.network != self.network)
-        return msgspec.structs.replace(balancer, private_net=nets)
+    text = f"detach from network {network}"
+    return Change("detach_from_network", text, {"network": network}, effect, unforeseen=True)
 
 
-@dataclass(frozen=True)
-class AddService(Change):
+def add_service(listener: LoadBalancerService) -> Change:
     """Listen on one more port."""
-
-    operation = "add_service"
-    listener: LoadBalancerService
-
-    def __str__(self) -> str:
-        one = self.listener
-        return f"listen on port {one.listen_port} ({one.protocol}) for node port {one.destination_port}"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        return service_body(self.listener)
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        return msgspec.structs.replace(balancer, services=(*balancer.services, self.listener))
+    return Change(
+        "add_service",
+        f"listen on port {listener.listen_port} ({listener.protocol}) "
+        f"for node port {listener.destination_port}",
+        service_body(listener),
+        lambda one: replace(one, services=(*one.services, listener)),
+    )
 
 
-@dataclass(frozen=True)
-class UpdateService(Change):
-    """Change the listener on a port."""
+def update_service(before: LoadBalancerService, listener: LoadBalancerService) -> Change:
+    """Change the listener on a port; the text names the fields that change."""
+    port = listener.listen_port
+    changed = [
+        name for name in listener.__struct_fields__ if getattr(before, name) != getattr(listener, name)
+    ]
 
-    operation = "update_service"
-    listener: LoadBalancerService
-    fields: tuple[str, ...] = ()
+    def effect(one: LoadBalancer) -> LoadBalancer:
+        services = (listener if there.listen_port == port else there for there in one.services)
+        return replace(one, services=tuple(services))
 
-    def __str__(self) -> str:
-        return f"change the listener on port {self.listener.listen_port} ({', '.join(self.fields)})"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        return service_body(self.listener)
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        port = self.listener.listen_port
-        services = tuple(self.listener if one.listen_port == port else one for one in balancer.services)
-        return msgspec.structs.replace(balancer, services=services)
+    text = f"change the listener on port {port} ({', '.join(changed)})"
+    return Change("update_service", text, service_body(listener), effect)
 
 
-@dataclass(frozen=True)
-class DeleteService(Change):
+def delete_service(port: int) -> Change:
     """Listen on a port no more."""
 
-    operation = "delete_service"
-    port: int
+    def effect(one: LoadBalancer) -> LoadBalancer:
+        return replace(one, services=tuple(there for there in one.services if there.listen_port != port))
 
-    def __str__(self) -> str:
-        return f"stop listening on port {self.port}"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        return {"listen_port": self.port}
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        services = tuple(one for one in balancer.services if one.listen_port != self.port)
-        return msgspec.structs.replace(balancer, services=services)
+    return Change("delete_service", f"stop listening on port {port}", {"listen_port": port}, effect)
 
 
-@dataclass(frozen=True)
-class AddTarget(Change):
+def add_target(target: Target) -> Change:
     """Send traffic to one more target."""
-
-    operation = "add_target"
-    target: Target
-
-    def __str__(self) -> str:
-        return f"add {self.target}"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        return target_body(self.target)
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        target = self.target
-        if target.server:
-            server = TargetServer(target.server)
-            new = LoadBalancerTarget("server", server=server, use_private_ip=target.private)
-        else:
-            new = LoadBalancerTarget("ip", ip=TargetIp(target.ip))
-        return msgspec.structs.replace(balancer, targets=(*balancer.targets, new))
+    if target.server:
+        server = TargetServer(target.server)
+        new = LoadBalancerTarget("server", server=server, use_private_ip=target.private)
+    else:
+        new = LoadBalancerTarget("ip", ip=TargetIp(target.ip))
+    return Change(
+        "add_target",
+        f"add {target}",
+        target_body(target),
+        lambda one: replace(one, targets=(*one.targets, new)),
+        target=target,
+    )
 
 
-@dataclass(frozen=True)
-class RemoveTarget(Change):
+def remove_target(target: Target) -> Change:
     """Send no more traffic to a target."""
 
-    operation = "remove_target"
-    target: Target
+    def effect(one: LoadBalancer) -> LoadBalancer:
+        kept = [
+            there
+            for there in one.targets
+            if (at := target_of(there)) is None or at.identity != target.identity
+        ]
+        return replace(one, targets=tuple(kept))
 
-    def __str__(self) -> str:
-        return f"remove {self.target}"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        body = target_body(self.target)
-        body.pop("use_private_ip", None)
-        return body
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        gone = self.target.identity
-        kept = [one for one in balancer.targets if (at := target_of(one)) is None or at.identity != gone]
-        return msgspec.structs.replace(balancer, targets=tuple(kept))
+    body = target_body(target)
+    body.pop("use_private_ip", None)
+    return Change("remove_target", f"remove {target}", body, effect, target=target)
 
 
-@dataclass(frozen=True)
-class ChangeRdns(Change):
-    """Set the reverse DNS name of an address, or reset it."""
+def change_rdns(family: str, ip: str, name: str | None) -> Change:
+    """Set the reverse DNS name of an address, or reset it: then the API chooses one."""
 
-    operation = "change_dns_ptr"
-    family: str
-    ip: str
-    name: str | None
+    def effect(one: LoadBalancer) -> LoadBalancer:
+        address = {family: PublicAddress(ip, name)}
+        return replace(one, public_net=replace(one.public_net, **address))
 
-    @property
-    def unforeseen(self) -> bool:  # type: ignore[override]
-        """The API chooses a name when one is reset."""
-        return self.name is None
-
-    @property
-    def resets(self) -> str:  # type: ignore[override]
-        """The address family, when its name is reset."""
-        return self.family if self.name is None else ""
-
-    def __str__(self) -> str:
-        return f"set the reverse DNS name of {self.ip} to {self.name or 'its default'}"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        return {"ip": self.ip, "dns_ptr": self.name}
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        address = PublicAddress(self.ip, self.name)
-        public = msgspec.structs.replace(balancer.public_net, **{self.family: address})
-        return msgspec.structs.replace(balancer, public_net=public)
+    return Change(
+        "change_dns_ptr",
+        f"set the reverse DNS name of {ip} to {name or 'its default'}",
+        {"ip": ip, "dns_ptr": name},
+        effect,
+        unforeseen=name is None,
+        resets=family if name is None else "",
+    )
 
 
-@dataclass(frozen=True)
-class ChangeProtection(Change):
+def change_protection(*, protected: bool) -> Change:
     """Protect the load balancer against deletion, or not."""
-
-    operation = "change_protection"
-    resets = "protection"
-    protected: bool
-
-    def __str__(self) -> str:
-        return "protect against deletion" if self.protected else "lift the protection against deletion"
-
-    def body(self) -> Json:
-        """See :meth:`Change.body`."""
-        return {"delete": self.protected}
-
-    def effect(self, balancer: LoadBalancer) -> LoadBalancer:
-        """See :meth:`Change.effect`."""
-        return msgspec.structs.replace(balancer, protection=Protection(self.protected))
+    return Change(
+        "change_protection",
+        "protect against deletion" if protected else "lift the protection against deletion",
+        {"delete": protected},
+        lambda one: replace(one, protection=Protection(protected)),
+        resets="protection",
+    )
 
 
 def service_body(listener: LoadBalancerService) -> Json:

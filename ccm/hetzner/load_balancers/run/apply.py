@@ -80,11 +80,11 @@ async def _send(api: HetznerApi, number: int, step: Change, sleep: Sleep) -> boo
     path = f"/load_balancers/{number}"
     priority = Priority.LOAD_BALANCERS
     if step.operation == "update":
-        await patiently(lambda: api.change("PUT", path, step.body(), priority=priority), sleep)
+        await patiently(lambda: api.change("PUT", path, step.body, priority=priority), sleep)
         return True
     path = f"{path}/actions/{step.operation}"
     try:
-        action = await patiently(lambda: api.act(path, step.body(), priority=priority), sleep)
+        action = await patiently(lambda: api.act(path, step.body, priority=priority), sleep)
     except ApiError as error:
         if error.code in _DONE_ALREADY.get(step.operation, ()):
             return False

@@ -20,7 +20,7 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
     RetryCertificate,
 )
 from ccm.hetzner.load_balancers.plan.release import release
-from ccm.hetzner.load_balancers.plan.steps import AddTarget, Change, Planned, Step
+from ccm.hetzner.load_balancers.plan.steps import Change, Planned, Step
 from ccm.hetzner.load_balancers.run.apply import Applied, apply
 from ccm.hetzner.load_balancers.run.certificates import (
     delete_certificates,
@@ -140,7 +140,7 @@ class _Work:
         inventory = self._views.inventory
         applied = await apply(inventory.api, balancer, steps, sleep=inventory.sleep)
         inventory.balancers.put(applied.balancer)
-        added = [one.step.target.identity for one in steps if isinstance(one.step, AddTarget)]
+        added = [one.step.target.identity for one in steps if one.step.operation == "add_target"]
         self._views.servers.remember(applied.balancer, added)
         self._steps += applied.steps
         return applied
