@@ -69,7 +69,7 @@ def cost(content: bytes, before: list[Service]) -> tuple[float, float]:
     before.append(service)
     view = view_of(service)
     wishes = read(view, DEFAULTS, network=True)
-    _, notices = wanted_listeners(wishes, {})
+    _, notices = wanted_listeners(view.ports, wishes.ports, {})
     told = [
         str(InvalidAnnotations(wishes.complaints)),
         *(one.message for one in (*wishes.unsupported, *notices)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
@@ -56,6 +57,47 @@ def placed_on(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[L
     ]
 
 
+def is_of_other_cluster(balancer: LoadBalancer, cluster: str) -> bool:
+    """Whether it says that it belongs to another cluster than this one, which has an id too."""
+    return bool(cluster) and balancer.labels.get(CLUSTER, cluster) not in {"", cluster}
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What the labels of a Service's load balancer say.
+
+    Attributes:
+        own: UIDs that stand for the Service there.
+        owners: Which Service (UID) has which listener.
+        settings: Which of :data:`SETTINGS` were set because of an annotation.
+        fields: Names of fields of listeners that were set because of an annotation.
+        ours: Whether we made it or wrote to its labels, and it is not just as the official CCM left it.
+        shared: Whether it is one of those for several Services, which nobody but us knows how to make.
+    """
+
+    own: frozenset[str] = frozenset()
+    owners: Mapping[int, str] = field(default_factory=dict[int, str])
+    settings: frozenset[str] = frozenset()
+    fields: frozenset[str] = frozenset()
+    ours: bool = True
+    shared: bool = False
+
+
+def marks_of(service: ServiceView, balancer: LoadBalancer | None) -> Marks:
+    """Read the labels of a Service's load balancer; one that is yet to be made has none, and is ours."""
+    if balancer is None:
+        return Marks()
+    labels = balancer.labels
+    return Marks(
+        own=own_uids(service, balancer),
+        owners=ports_by_label(balancer),
+        settings=frozenset(labels.get(ANNOTATED, "").split("-")) & SETTINGS,
+        fields=frozenset(key[len(FIELD) :].replace("-", "_") for key in labels if key.startswith(FIELD)),
+        ours=NAMESPACE in labels,
+        shared=SHARE in labels,
+    )
+
+
 def own_uids(service: ServiceView, balancer: LoadBalancer) -> frozenset[str]:
     """The Service's UID, and that of the one which had its name before, if that leads here.
 
@@ -66,25 +108,6 @@ def own_uids(service: ServiceView, balancer: LoadBalancer) -> frozenset[str]:
     same_name = (labels.get(NAMESPACE), labels.get(SERVICE)) == (service.namespace, service.name)
     former = labels.get(SERVICE_UID, "") if same_name and labels.get(CLUSTER) else ""
     return frozenset({service.uid, former} - {""})
-
-
-def is_of_other_cluster(balancer: LoadBalancer, cluster: str) -> bool:
-    """Whether it says that it belongs to another cluster than this one, which has an id too."""
-    return bool(cluster) and balancer.labels.get(CLUSTER, cluster) not in {"", cluster}
-
-
-def is_ours(balancer: LoadBalancer | None) -> bool:
-    """Whether we made it or wrote to its labels, and it is not just as the official CCM left it."""
-    return balancer is None or NAMESPACE in balancer.labels
-
-
-def annotated_settings(balancer: LoadBalancer | None) -> frozenset[str]:
-    """Which of :data:`SETTINGS` were set because of an annotation."""
-    return (
-        frozenset(balancer.labels.get(ANNOTATED, "").split("-")) & SETTINGS
-        if balancer is not None
-        else frozenset()
-    )
 
 
 def is_certificate_of(certificate: Certificate, service: ServiceView) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.labels import ADOPTED, is_ours, ports_by_label
+from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE, ports_by_label
 from ccm.hetzner.load_balancers.wishes.read import Wishes, read
 from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
 from ccm.hetzner.load_balancers.wishes.table import PORT_KEYS, PREFIX, TABLE
@@ -207,7 +207,9 @@ def _local(service: ServiceView, wishes: Wishes, balancer: LoadBalancer | None) 
 
     What it took over from the official CCM and had no reason to label keeps its check by tcp.
     """
-    if service.external_traffic_policy != "Local" or not is_ours(balancer):
+    if service.external_traffic_policy != "Local" or (
+        balancer is not None and NAMESPACE not in balancer.labels
+    ):
         return
     checks = [port.check for port in wishes.ports.values()]
     if any(check is None or not check.chosen for check in checks):

@@ -144,7 +144,7 @@ def test_taking_all_annotations_away_brings_the_defaults_back(
     )
     assert back.name in {never.name, default_name(plain)}
     assert back.algorithm.type in {never.algorithm.type, "round_robin"}
-    fresh, _ = wanted_listeners(read(plain, DEFAULTS, network=True), {})
+    fresh, _ = wanted_listeners(plain.ports, read(plain, DEFAULTS, network=True).ports, {})
     for mine, other, new in zip(back.services, never.services, fresh, strict=True):
         assert (mine.listen_port, mine.protocol) == (other.listen_port, other.protocol)
         kept, default = fields_of(comparable(other)), fields_of(new)

@@ -135,7 +135,7 @@ def test_what_is_read_is_bounded_and_looked_at_once(service: ServiceView) -> Non
         assert len(port.certificates.domains) <= MOST_ITEMS
         assert len(port.certificates.uploaded) <= MOST_ITEMS
     assert len(str(InvalidAnnotations(found.complaints))) < 20_000
-    _, notices = wanted_listeners(found, {})
+    _, notices = wanted_listeners(found.service.ports, found.ports, {})
     assert all(len(notice.message) < 2_000 for notice in (*found.unsupported, *notices))
 
 

@@ -228,14 +228,14 @@ class TestLabels:
             assert not labels.is_of_other_cluster(balancer(1, **ours), "c1")
 
     def test_ours_is_what_is_to_be_made_or_has_our_label(self) -> None:
-        assert labels.is_ours(None)
-        assert labels.is_ours(balancer(1, **{NAMESPACE: "shop"}))
-        assert not labels.is_ours(MINE), "as the official CCM leaves it"
+        assert labels.marks_of(view(), None).ours
+        assert labels.marks_of(view(), balancer(1, **{NAMESPACE: "shop"})).ours
+        assert not labels.marks_of(view(), MINE).ours, "as the official CCM leaves it"
 
     def test_settings_that_were_annotated(self) -> None:
-        assert labels.annotated_settings(None) == labels.annotated_settings(MINE) == frozenset()
+        assert labels.Marks().settings == labels.marks_of(view(), MINE).settings == frozenset()
         marked = balancer(1, **{"ccm-from-scratch/annotated": "ipv4-name-unheard"})
-        assert labels.annotated_settings(marked) == {"ipv4", "name"}
+        assert labels.marks_of(view(), marked).settings == {"ipv4", "name"}
 
     @pytest.mark.parametrize(
         ("kind", "marks", "cluster", "ours"),

@@ -6,11 +6,12 @@ place before the old one is deleted; all of them go with the Service.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ccm.cloud import CloudError, Notice, Rejected
 from ccm.hetzner.api.wire import Certificate
-from ccm.hetzner.load_balancers.desired.desired import NOT_YET, Desired
+from ccm.hetzner.load_balancers.desired.desired import NOT_YET
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import certificates_of, is_certificate_of
 from ccm.hetzner.load_balancers.wishes import Wishes
@@ -20,13 +21,26 @@ from ccm.hetzner.load_balancers.wording import enumerated, quoted
 STAGING = "HC-Use-Staging-CA"
 
 
-def choose_certificates(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
-    """Find the certificates of every https port among those that there are.
+@dataclass(frozen=True, slots=True)
+class CertificateChoice:
+    """Of :class:`Desired` what it says about certificates.
 
-    Those of a Service whose annotations are wrong stay as they are.
+    Attributes:
+        by_port: Ids by port; an https port without any can't be served.
+        refused: Whether one was requested in vain just now.
     """
-    if desired.problems:
-        return desired
+
+    by_port: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    managed: frozenset[int] = frozenset()
+    requests: tuple[CertificateWishes, ...] = ()
+    retries: tuple[Certificate, ...] = ()
+    refused: bool = False
+    errors: tuple[CloudError, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+def choose_certificates(wishes: Wishes, facts: Facts) -> CertificateChoice:
+    """Find the certificates of every https port among those that there are."""
     by_port: dict[int, tuple[int, ...]] = {}
     managed: dict[int, Certificate] = {}
     requests: dict[CertificateWishes, None] = {}
@@ -34,7 +48,7 @@ def choose_certificates(wishes: Wishes, facts: Facts, desired: Desired) -> Desir
     error = facts.certificates.error
     errors = [error] if error else []
     if error and any(one.uploaded or one.domains for one in asked.values()):
-        return replace(desired, errors=(*desired.errors, error))
+        return CertificateChoice(errors=(error,))
     for port, one in asked.items():
         if not one.domains:
             ids, missing = _uploaded(port, one, facts)
@@ -54,15 +68,14 @@ def choose_certificates(wishes: Wishes, facts: Facts, desired: Desired) -> Desir
         for one in managed.values()
         if one.status is not None and "failed" in (one.status.issuance, one.status.renewal)
     ]
-    return replace(
-        desired,
-        certificates=by_port,
-        managed=frozenset(managed),
-        requests=tuple(requests),
+    return CertificateChoice(
+        by_port,
+        frozenset(managed),
+        tuple(requests),
         retries=tuple(one for one in failed if one.id not in facts.certificates.retried),
         refused=any(one.domains and port not in by_port for port, one in asked.items()),
-        errors=(*desired.errors, *errors),
-        notices=(*desired.notices, *map(_failed, failed)),
+        errors=tuple(errors),
+        notices=tuple(map(_failed, failed)),
     )
 
 

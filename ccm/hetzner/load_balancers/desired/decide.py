@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 
 from ccm.cloud import Notice, Rejected
-from ccm.hetzner.load_balancers.desired.certificates import choose_certificates
+from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
+from ccm.hetzner.load_balancers.desired.checks import with_checks
 from ccm.hetzner.load_balancers.desired.defaults import choose_settings
 from ccm.hetzner.load_balancers.desired.desired import Desired, Site
+from ccm.hetzner.load_balancers.desired.labels import foreign_ports, wanted_labels
 from ccm.hetzner.load_balancers.desired.listeners import choose_listeners
 from ccm.hetzner.load_balancers.desired.site import choose_site
 from ccm.hetzner.load_balancers.desired.targets import choose_targets
 from ccm.hetzner.load_balancers.desired.type import choose_type
-from ccm.hetzner.load_balancers.desired.unknown import keep_unknown
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE
 from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
+
+# Not even what is in them is known where they are too long: then their problem's key is the prefix alone.
+_TARGET_KEYS = frozenset({PREFIX, PREFIX + "node-selector", PREFIX + "use-private-ip"})
 
 
 def decide(wishes: Wishes, facts: Facts) -> Desired:
@@ -32,30 +37,90 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
         AccessDenied: None is made in a project that has none of the servers.
         Rejected: Nothing says where to make one.
     """
-    if facts.balancer is None and wishes.is_unservable and not (facts.others and wishes.problems):
+    actual = facts.balancer
+    if actual is None and wishes.is_unservable and not (facts.others and wishes.problems):
         notices = (one for one in wishes.unsupported if one.reason == "UnsupportedProtocolConfigured")
         return Desired("", {}, exists=False, notices=tuple(notices))
-    desired = choose_type(wishes, facts, Desired("", {}, problems=wishes.problems))
-    desired = choose_site(wishes, facts, desired)
-    if desired.problems or wishes.warnings:
-        # Whatever is wrong and whatever has no effect is told in one Event.
-        invalid = InvalidAnnotations([*desired.problems.values(), *wishes.warnings.values()])
-        if desired.problems and facts.balancer is None:
-            raise invalid
-        if desired.problems:
-            desired = replace(desired, errors=(invalid,))
-        else:
-            desired = replace(desired, notices=(*invalid.notices, *desired.notices))
-    desired = choose_certificates(wishes, facts, desired)
-    desired = choose_targets(wishes, facts, desired)
-    desired = choose_listeners(wishes, facts, desired)
-    desired = choose_settings(wishes, facts, desired)
-    if facts.balancer is not None:
-        return keep_unknown(wishes, facts.balancer, facts, desired)
-    if desired.site == Site():
+    kind, place = choose_type(wishes, facts), choose_site(wishes, facts)
+    problems = {**wishes.problems, **kind.problems, **place.problems}
+    # Whatever is wrong and whatever has no effect is told in one Event.
+    complaints = [*problems.values(), *wishes.warnings.values()]
+    invalid = [InvalidAnnotations(complaints)] if complaints else []
+    if problems and actual is None:
+        raise invalid[0]
+    certificates = CertificateChoice() if problems else choose_certificates(wishes, facts)
+    targets = choose_targets(wishes, facts, kind.limits)
+    taken = foreign_ports(wishes, facts)
+    chosen = choose_listeners(wishes, facts, kind.limits, certificates.by_port, taken)
+    errors = (*(invalid if problems else ()), *certificates.errors)
+    notices = (
+        *(notice for error in invalid if not problems for notice in error.notices),
+        *kind.notices,
+        *place.notices,
+        *certificates.notices,
+        *targets.notices,
+        *wishes.unsupported,
+        *chosen.notices,
+        *_not_adopted(wishes, facts),
+    )
+    present = frozenset(one.listen_port for one in actual.services) if actual else frozenset[int]()
+    if problems and actual is not None:
+        # Its nodes are followed all the same, unless it is not known which.
+        return Desired(
+            name=actual.name,
+            labels=actual.labels,
+            targets=None if problems.keys() & _TARGET_KEYS else targets.targets,
+            foreign_ports=present,
+            foreign_targets=targets.foreign,
+            reachable=targets.reachable,
+            errors=errors,
+            notices=notices,
+        )
+    if actual is None and place.site == Site():
         text = (
             f"no location is known for the load balancer: annotate the Service with {PREFIX}location or "
             f"{PREFIX}network-zone, or set HCLOUD_LOAD_BALANCERS_LOCATION"
         )
         raise Rejected(text, notices=(Notice("LoadBalancerLocationMissing", text),))
-    return desired
+    ports = [one.listen_port for one in chosen.listeners]
+    labels = wanted_labels(wishes, facts, ports, kept=kind.kept)
+    # Had it stayed as it was, its checks would stay too; but it may become ours by this change.
+    ours = bool(facts.marks.ours or wishes.share or facts.marks.shared or NAMESPACE in labels)
+    settings = choose_settings(wishes, facts, kind.kept)
+    unclear = present & wishes.ports.keys() - {*ports} if errors or certificates.refused else frozenset[int]()
+    return Desired(
+        name=settings.name,
+        labels=labels,
+        type=kind.type,
+        algorithm=settings.algorithm,
+        public=settings.public,
+        network=place.network,
+        private_ip=place.private_ip,
+        ip_range=place.ip_range,
+        listeners=with_checks(wishes.service, chosen, ours=ours),
+        targets=targets.targets,
+        rdns=settings.rdns,
+        protection=settings.protection,
+        resets=settings.resets,
+        foreign_ports=frozenset(taken) | unclear,
+        foreign_targets=targets.foreign,
+        reachable=targets.reachable,
+        site=place.site,
+        managed=certificates.managed,
+        requests=certificates.requests,
+        retries=certificates.retries,
+        errors=errors,
+        notices=notices,
+    )
+
+
+def _not_adopted(wishes: Wishes, facts: Facts) -> Iterator[Notice]:
+    actual = facts.balancer
+    if actual is None or not wishes.adopt or wishes.adopt in (str(actual.id), actual.name):
+        return
+    if facts.leads and not facts.adopting and ADOPTED not in actual.labels:
+        text = (
+            f"{PREFIX}adopt: {wishes.adopt!r} is not adopted, because load balancer {actual.name} "
+            f"({actual.id}) is this Service's; delete that to have the other adopted"
+        )
+        yield Notice("LoadBalancerNotAdopted", text)

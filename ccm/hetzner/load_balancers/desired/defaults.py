@@ -9,19 +9,12 @@ balancer changes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 from ccm.hetzner.api.wire import HealthCheck, LoadBalancer
-from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.labels import (
-    DEFAULT_TYPE,
-    FIELD,
-    NAMESPACE,
-    annotated_settings,
-    is_ours,
-)
-from ccm.hetzner.load_balancers.listeners import CHECK_FIELDS, PORT_FIELDS, fields_of
+from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, FIELD
+from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
 
@@ -60,65 +53,62 @@ def _now(balancer: LoadBalancer) -> Mapping[str, Setting]:
     }
 
 
-def choose_settings(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
+@dataclass(frozen=True, slots=True)
+class SettingsChoice:
+    """Of :class:`Desired` the settings that have a default, but for the type."""
+
+    name: str
+    algorithm: str | None = None
+    public: bool | None = None
+    rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
+    protection: bool | None = None
+    resets: frozenset[str] = frozenset()
+
+
+def choose_settings(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> SettingsChoice:
     """Choose what goes back to its default, and all settings of the load balancer that have one but its type.
 
-    What is not annotated, and never was, stays as it is.
+    What is not annotated, and never was, stays as it is, and so does what is ``kept``.
     """
     balancer = facts.balancer
     if balancer is not None and not facts.leads:
-        return replace(desired, name=balancer.name)
-    back = {name: DEFAULTS[name] for name in sorted(annotated_settings(balancer) - _asked(wishes).keys())}
+        return SettingsChoice(balancer.name)
+    back = {name: DEFAULTS[name] for name in sorted(facts.marks.settings - _asked(wishes).keys())}
     chosen = {*wishes.asked, *back}
     rdns: dict[str, str | None] = {family: None for family in ("ipv4", "ipv6") if family in back}
-    return replace(
-        desired,
+    return SettingsChoice(
         name=wishes.name if balancer is None or "name" in chosen else balancer.name,
         algorithm=wishes.algorithm if balancer is None or "algorithm" in chosen else None,
         public=True if "public" in back else wishes.public,
         rdns={**rdns, **wishes.rdns},
         protection=False if "protection" in back else wishes.protection,
-        resets=frozenset(back) - desired.kept,
+        resets=frozenset(back) - kept,
     )
 
 
-def annotated_label(wishes: Wishes, balancer: LoadBalancer | None, kept: frozenset[str] = frozenset()) -> str:
-    """The label that remembers what is annotated.
-
-    Args:
-        wishes: The annotations.
-        balancer: The load balancer, or None.
-        kept: What can't go back to its default yet.
-    """
-    before = annotated_settings(balancer)
-    now = DEFAULTS if balancer is None else _now(balancer)
-    known = balancer is not None and NAMESPACE in balancer.labels
+def annotated_label(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> str:
+    """The label that remembers what is annotated, and what was and can't go back to its default yet."""
+    before = facts.marks.settings
+    now = DEFAULTS if facts.balancer is None else _now(facts.balancer)
     asked = {
         name
         for name, value in _asked(wishes).items()
-        if value != DEFAULTS[name] and (known or name in before or now[name] != value)
+        if value != DEFAULTS[name] and (facts.marks.ours or name in before or now[name] != value)
     }
     return "-".join(sorted(asked | (before & kept)))
 
 
-def annotated_fields(labels: Mapping[str, str]) -> frozenset[str]:
-    """Names of fields of ports that were set because of an annotation."""
-    return frozenset(
-        name for name in (*PORT_FIELDS, *CHECK_FIELDS) if FIELD + name.replace("_", "-") in labels
-    )
-
-
-def annotated_fields_label(wishes: Wishes, balancer: LoadBalancer | None) -> dict[str, str]:
+def annotated_fields_label(wishes: Wishes, facts: Facts) -> dict[str, str]:
     """The labels that remember which fields of ports are annotated."""
-    before = annotated_fields(balancer.labels) if balancer is not None else frozenset[str]()
-    present = {one.listen_port: one for one in balancer.services} if balancer is not None else {}
+    before = facts.marks.fields
+    present = {one.listen_port: one for one in facts.balancer.services} if facts.balancer else {}
     found: set[str] = set()
     for number, port in wishes.ports.items():
         now = fields_of(present[number]) if number in present else {}
         for wish, default in ((port, _PORT), (port.check, _CHECK)):
             for name in wish.asked - found if wish is not None else ():
                 value = getattr(wish, name)
-                noted = name in before or is_ours(balancer) or now.get(name) != value
+                noted = name in before or facts.marks.ours or now.get(name) != value
                 if noted and value != getattr(default, name):
                     found.add(name)
         found |= _cut(port.check, present[number].health_check if number in present else _NO_CHECK) or (

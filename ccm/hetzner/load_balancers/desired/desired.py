@@ -48,14 +48,9 @@ class Desired:
         reachable: Ids of servers that have a public IPv4 address.
         exists: Whether there should be one at all.
         site: Where it is made.
-        limits: The type whose limits hold until it has the wanted one.
-        kept: Which of ``resets`` can't go back to their defaults yet.
-        certificates: Ids of certificates by port; an https port without any can't be served.
-        managed: Ids of the managed ones among them.
+        managed: Ids of the managed certificates that its listeners need.
         requests: Managed certificates to be requested; their ports have :data:`NOT_YET` for the id.
         retries: Failed managed certificates to be issued again.
-        refused: Whether a certificate was requested in vain just now.
-        problems: What is wrong with annotations, by annotation.
         errors: Why it can't be all that is asked for.
         notices: What the owner should know.
     """
@@ -78,13 +73,8 @@ class Desired:
     reachable: frozenset[int] = frozenset()
     exists: bool = True
     site: Site = field(default_factory=Site)
-    limits: LoadBalancerType = field(default_factory=LoadBalancerType)
-    kept: frozenset[str] = frozenset()
-    certificates: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     managed: frozenset[int] = frozenset()
     requests: tuple[CertificateWishes, ...] = ()
     retries: tuple[Certificate, ...] = ()
-    refused: bool = False
-    problems: Mapping[str, str] = field(default_factory=dict[str, str])
     errors: tuple[CloudError, ...] = ()
     notices: tuple[Notice, ...] = ()

@@ -3,76 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import msgspec
 
-from ccm.cloud import Notice, ServicePort, ServiceView
-from ccm.hetzner.api.wire import (
-    HealthCheck,
-    HealthCheckHttp,
-    LoadBalancerService,
-    LoadBalancerType,
-    ServiceHttp,
-)
-from ccm.hetzner.load_balancers.desired.defaults import annotated_fields
-from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.desired.labels import foreign_ports, is_shared_by_word, wanted_labels
+from ccm.cloud import Notice, ServicePort
+from ccm.hetzner.api.wire import LoadBalancerService, LoadBalancerType, ServiceHttp
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.labels import NAMESPACE, is_ours
 from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
 from ccm.hetzner.load_balancers.wording import enumerated
 
 Asked = TypeVar("Asked", PortWishes, CheckWishes)
+_NO_CHECK = CheckWishes(chosen=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
-    """What there was, as far as it may stay.
+class ListenerChoice:
+    """The listeners, without their health checks: these also depend on whose the load balancer is.
 
     Attributes:
-        listeners: By port.
-        marked: Names of fields that are there because of an annotation, so that they go with it.
-        ours: Whether the load balancer is not just as the official CCM left it.
+        listeners: Those for which there is room, by port.
+        checks: By port, what is asked for the health check.
+        notices: What the owner should know.
     """
 
-    listeners: Mapping[int, LoadBalancerService] = field(default_factory=dict[int, LoadBalancerService])
-    marked: frozenset[str] = frozenset()
-    ours: bool = True
+    listeners: tuple[LoadBalancerService, ...]
+    checks: Mapping[int, CheckWishes]
+    notices: tuple[Notice, ...]
 
 
-def choose_listeners(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
-    """Choose the listeners for which there is room, and the labels that say whose they are."""
-    balancer = facts.balancer
-    before = Before()
-    if balancer is not None and not is_shared_by_word(wishes, balancer):
-        listeners = {one.listen_port: one for one in balancer.services}
-        before = Before(listeners, annotated_fields(balancer.labels), is_ours(balancer))
-    taken = foreign_ports(wishes, facts)
-    fitting, notices = _fitting(wishes, facts, desired, before, taken)
-    ports = [one.listen_port for one in fitting]
-    labels = wanted_labels(wishes, facts, ports, kept=desired.kept)
-    if NAMESPACE in labels and not before.ours:
-        # It becomes ours by this change; had it stayed as it was, its checks would stay too.
-        fitting, notices = _fitting(wishes, facts, desired, replace(before, ours=True), taken)
-    return replace(
-        desired,
-        labels=labels,
-        listeners=tuple(fitting),
-        foreign_ports=frozenset(taken),
-        notices=(*desired.notices, *wishes.unsupported, *notices),
-    )
+def choose_listeners(
+    wishes: Wishes,
+    facts: Facts,
+    limits: LoadBalancerType,
+    certificates: Mapping[int, tuple[int, ...]],
+    taken: Mapping[int, str],
+) -> ListenerChoice:
+    """Choose the listeners for which there is room.
 
-
-def _fitting(
-    wishes: Wishes, facts: Facts, desired: Desired, before: Before, taken: Mapping[int, str]
-) -> tuple[list[LoadBalancerService], list[Notice]]:
-    """The listeners for which there is room, and what the owner should know."""
-    limits = desired.limits
-    listeners, notices = wanted_listeners(wishes, desired.certificates, before)
+    Args:
+        wishes: What the Service asks for.
+        facts: What there is.
+        limits: How many listeners the type takes.
+        certificates: By port, ids of the certificates; an https port without any is left out.
+        taken: Ports that belong to others, and who they are.
+    """
+    asked = what_is_asked(wishes, facts)
+    listeners, notices = wanted_listeners(wishes.service.ports, asked, certificates)
     listeners, conflicts = _without_conflicts(listeners, taken)
     # Listeners of others take room too.
     present = facts.balancer.services if facts.balancer is not None else ()
@@ -81,7 +61,38 @@ def _fitting(
     beyond = max(0, ports - len(wishes.ports))
     if len(listeners) > room or beyond:
         conflicts.append(_too_many(listeners[room:], beyond, limits))
-    return listeners[:room], [*notices, *conflicts]
+    checks = {number: one.check or _NO_CHECK for number, one in asked.items()}
+    return ListenerChoice(tuple(listeners[:room]), checks, (*notices, *conflicts))
+
+
+def what_is_asked(wishes: Wishes, facts: Facts) -> Mapping[int, PortWishes]:
+    """What is asked for each port; a field that nobody asks for stays as it is, unless it was annotated."""
+    if facts.balancer is None or wishes.share or facts.marks.shared:
+        return wishes.ports
+    present = {one.listen_port: one for one in facts.balancer.services}
+    asked = dict(wishes.ports)
+    for number in asked.keys() & present.keys():
+        now = fields_of(present[number])
+        stays = {name: value for name, value in now.items() if name not in facts.marks.fields}
+        port = asked[number]
+        check = _in_time(_as_present(port.check or _NO_CHECK, stays))
+        asked[number] = replace(_as_present(port, stays), check=check)
+    return asked
+
+
+def _as_present(asked: Asked, stays: Mapping[str, object]) -> Asked:
+    """Wishes in which what nobody asked for is as it was."""
+    stay = {one.name: stays[one.name] for one in fields(asked) if one.name in stays.keys() - asked.asked}
+    return replace(asked, **stay)  # type: ignore[arg-type]
+
+
+def _in_time(check: CheckWishes) -> CheckWishes:
+    """If a time is kept that doesn't fit to the other, it gives way."""
+    if check.timeout <= check.interval:
+        return check
+    if "interval" in check.asked or "timeout" not in check.asked:
+        return replace(check, timeout=check.interval)
+    return replace(check, interval=check.timeout)
 
 
 def _without_conflicts(
@@ -106,27 +117,22 @@ def _too_many(left_out: Sequence[LoadBalancerService], beyond: int, limits: Load
 
 
 def wanted_listeners(
-    wishes: Wishes,
-    certificates: Mapping[int, tuple[int, ...]],
-    before: Before | None = None,
+    ports: Sequence[ServicePort], asked: Mapping[int, PortWishes], certificates: Mapping[int, tuple[int, ...]]
 ) -> tuple[list[LoadBalancerService], list[Notice]]:
-    """The listeners, by port, and what the owner should know.
+    """The listeners, by port, without their health checks, and what the owner should know.
 
     Args:
-        wishes: What the Service asks for.
+        ports: The Service's.
+        asked: What is asked for them.
         certificates: By port, ids of the certificates; an https port without any is left out.
-        before: What there was; None = nothing.
     """
-    service, before = wishes.service, before or Before()
-    listeners: list[LoadBalancerService] = []
-    for port in service.ports:
-        asked = wishes.ports.get(port.port)
-        ids = certificates.get(port.port, ())
-        if asked is None or port.protocol != "TCP" or not port.node_port:
-            continue
-        if asked.protocol != "https" or ids:
-            listeners.append(_listener(service, port, asked, ids, before))
-    return _settle_redirects(sorted(listeners, key=lambda one: one.listen_port))
+    listeners = [
+        _listener(port, asked[port.port], ids)
+        for port in sorted(ports, key=lambda one: one.port)
+        if port.port in asked and port.protocol == "TCP" and port.node_port
+        if (ids := certificates.get(port.port, ())) or asked[port.port].protocol != "https"
+    ]
+    return _settle_redirects(listeners)
 
 
 def _settle_redirects(
@@ -149,13 +155,7 @@ def _settle_redirects(
     return settled, [Notice("LoadBalancerPortConflict", "; ".join(whys))] if whys else []
 
 
-def _listener(
-    service: ServiceView, port: ServicePort, asked: PortWishes, certificates: tuple[int, ...], before: Before
-) -> LoadBalancerService:
-    present = before.listeners.get(port.port)
-    kept = fields_of(present) if present is not None else {}
-    kept = {name: value for name, value in kept.items() if name not in before.marked}
-    asked = _as_present(asked, kept)
+def _listener(port: ServicePort, asked: PortWishes, certificates: tuple[int, ...]) -> LoadBalancerService:
     http = ServiceHttp(
         cookie_name=asked.cookie_name,
         cookie_lifetime=asked.cookie_lifetime,
@@ -169,54 +169,5 @@ def _listener(
         listen_port=port.port,
         destination_port=port.node_port,
         proxyprotocol=asked.proxyprotocol,
-        health_check=_check(service, port, asked.check or CheckWishes(chosen=False), kept, ours=before.ours),
         http=None if asked.protocol == "tcp" else http,
     )
-
-
-def _as_present(asked: Asked, kept: Mapping[str, object]) -> Asked:
-    """Wishes in which what nobody asked for is as it was."""
-    stays = {one.name: kept[one.name] for one in fields(asked) if one.name in kept.keys() - asked.asked}
-    return replace(asked, **stays)  # type: ignore[arg-type]
-
-
-def _check(
-    service: ServiceView, port: ServicePort, asked: CheckWishes, kept: Mapping[str, object], *, ours: bool
-) -> HealthCheck:
-    number = port.node_port
-    local = service.external_traffic_policy == "Local" and service.health_check_node_port
-    if local and ours and not asked.chosen:
-        # Only nodes with a Pod of the Service take traffic then; kube-proxy tells which.
-        asked = replace(
-            asked,
-            protocol="http",
-            path="/healthz",
-            status_codes=("200",),
-            domain="",
-            tls=False,
-            asked=asked.asked | {"path", "status_codes", "domain", "tls"},
-        )
-        number = service.health_check_node_port
-    interval, timeout = _times(asked, when := _as_present(asked, kept))
-    http = HealthCheckHttp(
-        domain=when.domain or None,
-        path=when.path,
-        response=None,
-        status_codes=when.status_codes,
-        tls=when.tls,
-    )
-    return HealthCheck(
-        protocol=when.protocol,
-        port=when.port or number,
-        interval=interval,
-        timeout=timeout,
-        retries=when.retries,
-        http=http if when.protocol == "http" else None,
-    )
-
-
-def _times(asked: CheckWishes, when: CheckWishes) -> tuple[int, int]:
-    """Interval and timeout; if one is kept that doesn't fit to the other, it gives way."""
-    if "interval" in asked.asked or "timeout" not in asked.asked:
-        return when.interval, min(when.timeout, when.interval)
-    return max(when.interval, when.timeout), when.timeout

@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 
 from ccm.cloud import Notice
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.desired.desired import Desired, Site
+from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
 
 
-def choose_site(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
+@dataclass(frozen=True, slots=True)
+class SiteChoice:
+    """Where it is made, and of :class:`Desired` what says where it is in the private network.
+
+    Attributes:
+        problems: What is wrong with annotations, by annotation.
+        notices: What the owner should know.
+    """
+
+    site: Site = field(default_factory=Site)
+    network: int | None = None
+    private_ip: str = ""
+    ip_range: str = ""
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])
+    notices: tuple[Notice, ...] = ()
+
+
+def choose_site(wishes: Wishes, facts: Facts) -> SiteChoice:
     """Choose where a load balancer is made, and its network; or tell why the one that there is stays."""
     if not facts.leads:
-        return desired
-    network = None if _is_held_elsewhere(wishes, facts) else facts.network
-    desired = replace(desired, network=network, private_ip=wishes.private_ipv4, ip_range=wishes.ip_range)
+        return SiteChoice()
+    held = _is_held_elsewhere(wishes, facts)
+    inside = (None if held else facts.network, wishes.private_ipv4, wishes.ip_range)
     if facts.balancer is not None:
-        return replace(desired, notices=(*desired.notices, *_not_moved(wishes, facts, facts.balancer)))
+        notices = tuple(_not_moved(wishes, facts, facts.balancer, held=held))
+        return SiteChoice(Site(), *inside, notices=notices)
     if not wishes.has_site:
-        return replace(desired, site=Site(network_zone=facts.zone))
+        return SiteChoice(Site(network_zone=facts.zone), *inside)
     chosen = wishes.location or wishes.network_zone
-    of_location = {one.name for one in facts.locations}
-    names = of_location if wishes.location else {one.network_zone for one in facts.locations}
-    problems = dict(desired.problems)
+    names = {one.name if wishes.location else one.network_zone for one in facts.locations}
+    problems: dict[str, str] = {}
     if chosen not in names:
         key = "location" if wishes.location else "network-zone"
         variable = f"HCLOUD_LOAD_BALANCERS_{key.upper().replace('-', '_')}"
         name = PREFIX + key if wishes.service.annotations.get(PREFIX + key, "").strip() else variable
         problems[PREFIX + key] = f"{name}: {chosen!r} is not one of {', '.join(sorted(names))}"
-    return replace(desired, site=Site(wishes.location, wishes.network_zone), problems=problems)
+    return SiteChoice(Site(wishes.location, wishes.network_zone), *inside, problems)
 
 
-def _not_moved(wishes: Wishes, facts: Facts, balancer: LoadBalancer) -> Iterator[Notice]:
+def _not_moved(wishes: Wishes, facts: Facts, balancer: LoadBalancer, *, held: bool) -> Iterator[Notice]:
     """What the owner should know about where the load balancer is."""
     service, network = wishes.service, facts.network
     now = {
@@ -57,7 +74,7 @@ def _not_moved(wishes: Wishes, facts: Facts, balancer: LoadBalancer) -> Iterator
             f"a load balancer stays where it was made: {'; '.join(parts)}; to have it elsewhere, delete it "
         )
         yield Notice("LoadBalancerNotMoved", text + "or its Service, and it is made anew")
-    if _is_held_elsewhere(wishes, facts):
+    if held:
         there = ", ".join(str(net.network) for net in balancer.private_net)
         text = f"it is in network {there} and stays there for the sake of others ({PREFIX}preserve-foreign)"
         yield Notice("LoadBalancerNotMoved", text)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 from ccm.cloud import Notice
-from ccm.hetzner.api.wire import Server
-from ccm.hetzner.load_balancers.desired.desired import Desired
+from ccm.hetzner.api.wire import LoadBalancerType, Server
 from ccm.hetzner.load_balancers.errors import wrong_project
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target
@@ -28,7 +27,17 @@ _WHY = {
 }
 
 
-def choose_targets(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
+@dataclass(frozen=True, slots=True)
+class TargetChoice:
+    """Of :class:`Desired` what it says about targets."""
+
+    targets: tuple[Target, ...] | None
+    foreign: frozenset[Identity]
+    reachable: frozenset[int]
+    notices: tuple[Notice, ...]
+
+
+def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> TargetChoice:
     """Choose the targets that are possible.
 
     Raises:
@@ -41,22 +50,21 @@ def choose_targets(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
     identities = frozenset(one.identity for one in present)
     foreign = identities - facts.ours if wishes.preserve_foreign else frozenset[Identity]()
     # Label selectors are never ours; what is not ours to remove takes room too.
-    room = desired.limits.max_targets - (len(actual) - len(identities)) - len(foreign)
+    room = limits.max_targets - (len(actual) - len(identities)) - len(foreign)
     targets, notices = settle(
         facts.candidates, present, facts.servers.get, network=facts.network, limit=max(0, room)
     )
     if facts.nodes and not facts.selected:
         text = f"selects none of the {facts.nodes} nodes: the load balancer has no targets"
         notices.append(Notice("NodeSelectorMatchesNothing", f"{PREFIX}node-selector {text}"))
-    desired = replace(desired, notices=(*desired.notices, *notices))
     if not facts.leads:
-        return desired
-    reachable = {
+        return TargetChoice(None, frozenset(), frozenset(), tuple(notices))
+    reachable = frozenset(
         number
         for number, server in facts.servers.items()
         if server.public_net.ipv4 is not None and server.public_net.ipv4.ip
-    }
-    return replace(desired, targets=targets, foreign_targets=foreign, reachable=frozenset(reachable))
+    )
+    return TargetChoice(targets, foreign, reachable, tuple(notices))
 
 
 def settle(

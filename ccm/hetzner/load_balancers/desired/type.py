@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ccm.cloud import Notice
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType
-from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE
 from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
 
 
-def choose_type(wishes: Wishes, facts: Facts, desired: Desired) -> Desired:
+@dataclass(frozen=True, slots=True)
+class TypeChoice:
+    """Which type.
+
+    Attributes:
+        limits: The one whose limits hold until it has the wanted one.
+        type: The wanted one; None = it keeps its own.
+        kept: What can't go back to its default yet.
+        problems: What is wrong with annotations, by annotation.
+        notices: What the owner should know.
+    """
+
+    limits: LoadBalancerType
+    type: LoadBalancerType | None = None
+    kept: frozenset[str] = frozenset()
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])
+    notices: tuple[Notice, ...] = ()
+
+
+def choose_type(wishes: Wishes, facts: Facts) -> TypeChoice:
     """Choose the type."""
     present = facts.balancer.load_balancer_type if facts.balancer else None
     name = wishes.type or DEFAULT_TYPE
     wanted = facts.types.get(name)
     if present is not None and not facts.types:
-        desired = replace(desired, limits=present)
-    elif wanted is None:
+        return TypeChoice(present, notices=_deprecated(present, wishes))
+    if wanted is None:
         annotated = PREFIX + "type" in wishes.service.annotations
         source = PREFIX + "type" if annotated else "HCLOUD_LOAD_BALANCERS_TYPE"
         problem = f"{source}: {name!r} is not one of {', '.join(sorted(facts.types))}"
-        problems = {**desired.problems, PREFIX + "type": problem}
-        return replace(desired, limits=present or desired.limits, problems=problems)
-    elif present is not None and not wishes.type and facts.balancer and not fits(wanted, facts.balancer):
+        return TypeChoice(present or LoadBalancerType(), problems={PREFIX + "type": problem})
+    if present is not None and not wishes.type and facts.balancer and not fits(wanted, facts.balancer):
         text = f"no type is configured any more, but {name} is too small for its ports or nodes: "
         notice = Notice("LoadBalancerTypeKept", f"{text}{present.name} stays")
-        kept = frozenset({"type"})
-        return replace(desired, limits=present, kept=kept, notices=(*desired.notices, notice))
-    else:
-        desired = replace(desired, type=wanted if facts.leads else None, limits=wanted)
-    if desired.limits.deprecated:
-        text = f"type {desired.limits.name} of {wishes.service.key} is deprecated"
-        notice = Notice("LoadBalancerTypeDeprecated", text)
-        desired = replace(desired, notices=(*desired.notices, notice))
-    return desired
+        return TypeChoice(present, kept=frozenset({"type"}), notices=(notice,))
+    return TypeChoice(wanted, wanted if facts.leads else None, notices=_deprecated(wanted, wishes))
+
+
+def _deprecated(kind: LoadBalancerType, wishes: Wishes) -> tuple[Notice, ...]:
+    text = f"type {kind.name} of {wishes.service.key} is deprecated"
+    return (Notice("LoadBalancerTypeDeprecated", text),) if kind.deprecated else ()
 
 
 def fits(kind: LoadBalancerType, actual: LoadBalancer) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ccm.cloud import CloudError, Notice, ServiceView
 from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerType, Location, Server
 from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target, targets_of
+from ccm.hetzner.load_balancers.labels import Marks, marks_of
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 from ccm.hetzner.settings import Tenants
 
@@ -46,6 +47,7 @@ class Facts:
     Attributes:
         service: The Service.
         balancer: Its load balancer; None = it has to be made.
+        marks: What that one's labels say.
         leads: Whether the Service decides about the load balancer itself and its targets, not only about its
             own ports.
         adopting: The load balancer becomes ours now.
@@ -67,6 +69,7 @@ class Facts:
 
     service: ServiceView
     balancer: LoadBalancer | None = None
+    marks: Marks = field(default_factory=Marks)
     leads: bool = True
     adopting: bool = False
     others: tuple[LoadBalancer, ...] = ()
@@ -88,3 +91,7 @@ class Facts:
     def present(self) -> frozenset[Target]:
         """The targets of the load balancer, but for label selectors."""
         return targets_of(self.balancer)
+
+    def after(self, balancer: LoadBalancer) -> Facts:
+        """The same, with the load balancer as it is now."""
+        return replace(self, balancer=balancer, marks=marks_of(self.service, balancer))

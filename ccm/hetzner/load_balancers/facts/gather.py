@@ -13,7 +13,7 @@ from ccm.hetzner.load_balancers.facts.facts import Facts
 from ccm.hetzner.load_balancers.facts.inventory import JUST_NOW, TYPES_AGE, Inventory
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
 from ccm.hetzner.load_balancers.facts.servers import Servers
-from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, annotated_settings, placed_on
+from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, placed_on
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.settings import Tenants
 
@@ -114,7 +114,7 @@ def _keeps_type(wishes: Wishes, facts: Facts) -> bool:
     if facts.balancer is None:
         return False
     name = facts.balancer.load_balancer_type.name
-    goes_back = "type" in annotated_settings(facts.balancer) and name != DEFAULT_TYPE
+    goes_back = "type" in facts.marks.settings and name != DEFAULT_TYPE
     return wishes.type in ((name,) if goes_back else (name, ""))
 
 

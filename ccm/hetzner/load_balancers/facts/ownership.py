@@ -19,6 +19,7 @@ from ccm.hetzner.load_balancers.labels import (
     SERVICE_UID,
     SHARE,
     is_of_other_cluster,
+    marks_of,
     own_uids,
     placed_on,
     ports_by_label,
@@ -56,7 +57,8 @@ def locate(wishes: Wishes, balancers: Iterable[LoadBalancer], around: Neighbours
     service, everyone = wishes.service, list(balancers)
     balancer, leads, adopting = _place(wishes, everyone, around)
     others = [one for one in placed_on(service, everyone) if balancer is None or one.id != balancer.id]
-    return Facts(service, balancer, leads, adopting, tuple(others), around.cluster, around.tenants)
+    marks = marks_of(service, balancer)
+    return Facts(service, balancer, marks, leads, adopting, tuple(others), around.cluster, around.tenants)
 
 
 def _place(

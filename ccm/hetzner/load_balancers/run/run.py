@@ -109,7 +109,7 @@ class _Work:
         if applied.reread:
             balancer = await self._views.inventory.look(balancer.id)
             self._again = not applied.errors
-        self._facts = replace(self._facts, balancer=balancer)
+        self._facts = self._facts.after(balancer)
         self._errors += [explained(text, error) for text, error in applied.errors]
 
     async def do(self, step: Step) -> None:
@@ -159,7 +159,7 @@ class _Work:
         self._again = True
         balancer = await create(step, self._facts.service, self._views)
         self._views.inventory.saw(self._facts.service, balancer)
-        self._facts = replace(self._facts, balancer=balancer)
+        self._facts = self._facts.after(balancer)
         self._steps.append(str(step))
 
     async def _delete_certificates(self, step: DeleteCertificates) -> None:
