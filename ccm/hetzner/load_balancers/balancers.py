@@ -106,7 +106,7 @@ class HetznerLoadBalancers:
             wishes = self._read(service)
             facts = await gather(wishes, nodes, self._views)
             desired = decide(wishes, facts)
-            return [str(one.step) for one in plan(desired, facts)]
+            return [str(step) for step in plan(desired, facts)]
 
     @property
     def others(self) -> Collection[str]:

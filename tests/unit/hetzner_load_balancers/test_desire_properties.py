@@ -107,10 +107,10 @@ def serve(service: ServiceView, balancer: LoadBalancer, *, times: int = 1) -> tu
             servers=SERVERS,
             ours=frozenset(one.identity for one in TARGETS),
         )
-        planned = [one for one in plan(decide(wishes, facts), facts) if isinstance(one.step, Change)]
+        planned = [one for one in plan(decide(wishes, facts), facts) if isinstance(one, Change)]
         steps = len(planned)
         for one in planned:
-            balancer = one.step.effect(balancer)
+            balancer = one.effect(balancer)
     return balancer, steps
 
 

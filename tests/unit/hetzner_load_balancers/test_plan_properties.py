@@ -24,11 +24,11 @@ from ccm.hetzner.api.wire import (
     TargetIp,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.desired.desired import Desired, Site
+from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.facts.targets import Target, target_of
 from ccm.hetzner.load_balancers.listeners import comparable
 from ccm.hetzner.load_balancers.plan.changes import changes as plan
-from ccm.hetzner.load_balancers.plan.lifecycle import creation_body
+from ccm.hetzner.load_balancers.plan.lifecycle import create, creation_body
 from ccm.hetzner.load_balancers.plan.steps import Change as Step
 
 TYPES = (
@@ -161,7 +161,7 @@ def run(steps: list[Step], balancer: LoadBalancer) -> LoadBalancer:
 @settings(max_examples=50, deadline=None)
 @given(desires(), actuals())
 def test_a_plan_leads_there_and_then_nothing_is_left_to_do(desired: Desired, actual: LoadBalancer) -> None:
-    reached = run([one.step for one in plan(desired, actual)], actual)
+    reached = run(plan(desired, actual), actual)
     assert plan(desired, reached) == []
     assert {one.listen_port: comparable(one) for one in reached.services} == {
         one.listen_port: one for one in desired.listeners
@@ -178,8 +178,8 @@ def test_every_step_needs_only_steps_that_come_before_it(desired: Desired, actua
     before: set[str] = set()
     for planned in plan(desired, actual):
         assert planned.needs <= before
-        assert str(planned.step) not in before
-        before.add(str(planned.step))
+        assert str(planned) not in before
+        before.add(str(planned))
 
 
 @settings(max_examples=60, deadline=None)
@@ -202,7 +202,7 @@ def test_what_belongs_to_others_is_never_touched(
     )
     reached = actual
     for planned in plan(desired, actual):
-        reached = planned.step.effect(reached)
+        reached = planned.effect(reached)
     kept = [one for one in actual.services if one.listen_port in foreign]
     assert [one for one in reached.services if one.listen_port in foreign] == kept
 
@@ -220,15 +220,18 @@ def test_targets_stay_while_there_is_room(desired: Desired, actual: LoadBalancer
     at_least = min(len(actual.targets), len(desired.targets or ())) - 1
     balancer = actual
     for planned in plan(desired, actual):
-        balancer = planned.step.effect(balancer)
+        balancer = planned.effect(balancer)
         assert len(balancer.targets) >= at_least
 
 
 @settings(max_examples=50, deadline=None)
 @given(desires())
 def test_a_creation_asks_for_nothing_that_is_impossible(desired: Desired) -> None:
-    body = creation_body(desired, Site("fsn1"))
+    body = creation_body(desired)
     assert len(body.get("services", [])) == len(desired.listeners)
     if "network" not in body:
         assert not any(one.get("use_private_ip") for one in body.get("targets", []))
-    assert "targets" not in creation_body(desired, Site("fsn1"), targets=False)
+    whole, *fewer = create(desired).bodies
+    assert whole == body
+    assert not any("targets" in one for one in fewer)
+    assert not any("services" in one for one in fewer[bool(desired.targets) :])

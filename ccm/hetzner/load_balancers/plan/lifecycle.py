@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.desired.desired import Site
-from ccm.hetzner.load_balancers.plan.steps import Json, Step, service_body, target_body
+from ccm.hetzner.load_balancers.plan.listeners import service_body
+from ccm.hetzner.load_balancers.plan.steps import Json, Step
+from ccm.hetzner.load_balancers.plan.targets import target_body
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 from ccm.hetzner.load_balancers.wording import enumerated
 
@@ -92,23 +93,17 @@ class Release(Step):
 
 def create(desired: Desired) -> Create:
     """The step that makes a load balancer."""
-    bodies = [creation_body(desired, desired.site)]
+    body = creation_body(desired)
+    bodies = [body]
     if desired.targets:
-        bodies.append(creation_body(desired, desired.site, targets=False))
+        bodies.append({key: value for key, value in body.items() if key != "targets"})
     if desired.listeners:
-        bodies.append(creation_body(desired, desired.site, targets=False, services=False))
+        bodies.append({key: value for key, value in body.items() if key not in {"targets", "services"}})
     return Create(desired, tuple(bodies))
 
 
-def creation_body(desired: Desired, site: Site, *, targets: bool = True, services: bool = True) -> Json:
-    """The request for a new load balancer.
-
-    Args:
-        desired: What it should be; its type must be known.
-        site: Where.
-        targets: Whether to name the targets at once.
-        services: Whether to name the services at once.
-    """
+def creation_body(desired: Desired) -> Json:
+    """The request for a new load balancer, with all that it can ask for at once; its type must be known."""
     # An address, or a range for it, can only be asked for when attaching.
     network = desired.network if not (desired.private_ip or desired.ip_range) else None
     inline = [
@@ -122,10 +117,10 @@ def creation_body(desired: Desired, site: Site, *, targets: bool = True, service
         "algorithm": {"type": desired.algorithm or "round_robin"},
         "labels": dict(desired.labels),
         "public_interface": desired.public is not False,
-        "services": [service_body(one) for one in desired.listeners] if services else [],
-        "targets": inline if targets else [],
-        "location": site.location,
-        "network_zone": site.network_zone,
+        "services": [service_body(one) for one in desired.listeners],
+        "targets": inline,
+        "location": desired.site.location,
+        "network_zone": desired.site.network_zone,
         "network": network,
     }
     return {key: value for key, value in body.items() if value not in ("", None, [])}

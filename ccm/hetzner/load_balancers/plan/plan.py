@@ -16,10 +16,10 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
     RetryCertificate,
     create,
 )
-from ccm.hetzner.load_balancers.plan.steps import Planned, Step
+from ccm.hetzner.load_balancers.plan.steps import Step
 
 
-def plan(desired: Desired, facts: Facts) -> Sequence[Planned[Step]]:
+def plan(desired: Desired, facts: Facts) -> Sequence[Step]:
     """Plan how a Service's load balancer becomes what it should be.
 
     Certificates come first, for listeners need their ids; only once the load balancer is what it should be,
@@ -32,27 +32,27 @@ def plan(desired: Desired, facts: Facts) -> Sequence[Planned[Step]]:
     Returns:
         The steps, in order; none if there is no difference.
     """
-    steps: list[Planned[Step]] = [Planned(RetryCertificate(one)) for one in desired.retries]
-    steps += [Planned(RequestCertificate(asked)) for asked in desired.requests]
+    steps: list[Step] = [RetryCertificate(one) for one in desired.retries]
+    steps += [RequestCertificate(asked) for asked in desired.requests]
     if desired.exists and facts.balancer is None:
-        steps.append(Planned(create(desired)))
+        steps.append(create(desired))
     elif facts.balancer is not None:
         steps += changes(desired, facts.balancer)
     if desired.errors:
         return steps
     stays = desired.managed | facts.certificates.spared
     if unused := _unused(desired, facts, stays):
-        steps.append(Planned(DeleteCertificates(unused, stays)))
-    return [*steps, *(Planned(Release(one)) for one in facts.others)]
+        steps.append(DeleteCertificates(unused, stays))
+    return [*steps, *(Release(one) for one in facts.others)]
 
 
-def plan_release(facts: Facts) -> Sequence[Planned[Step]]:
+def plan_release(facts: Facts) -> Sequence[Step]:
     """Plan how a Service that goes leaves its load balancers, and what else was made for it.
 
     Args:
         facts: What there is of it.
     """
-    return [*(Planned(Release(one)) for one in facts.others), Planned(DeleteCertificates())]
+    return [*(Release(one) for one in facts.others), DeleteCertificates()]
 
 
 def _unused(desired: Desired, facts: Facts, stays: Collection[int]) -> tuple[Certificate, ...]:

@@ -19,7 +19,7 @@ from ccm.hetzner.load_balancers.labels import (
     with_annotated_labels,
 )
 from ccm.hetzner.load_balancers.plan.changes import changes
-from ccm.hetzner.load_balancers.plan.steps import Change, Planned
+from ccm.hetzner.load_balancers.plan.steps import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Released:
     """
 
     deletes: bool
-    changes: tuple[Planned[Change], ...]
+    changes: tuple[Change, ...]
     notices: tuple[Notice, ...]
 
 
@@ -67,7 +67,7 @@ def release(service: ServiceView, balancer: LoadBalancer) -> Released:
 
 def _changes(
     labels: Mapping[str, str], actual: LoadBalancer, ports: Iterable[int], *, targets: bool
-) -> tuple[Planned[Change], ...]:
+) -> tuple[Change, ...]:
     """What changes where the load balancer stays.
 
     Labels go last: as long as they are there, what fails now is found again.
@@ -86,10 +86,10 @@ def _changes(
     )
     first = changes(rest, actual)
     for one in first:
-        actual = one.step.effect(actual)
-    needs = frozenset(str(one.step) for one in first)
+        actual = one.effect(actual)
+    needs = frozenset(map(str, first))
     after = changes(replace(rest, labels=labels), actual)
-    return (*first, *(Planned(one.step, one.needs | needs) for one in after))
+    return (*first, *(replace(one, needs=one.needs | needs) for one in after))
 
 
 def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import HetznerApi, Priority
 from ccm.hetzner.api.errors import ApiError, Unavailable
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.plan.steps import Change, Planned
+from ccm.hetzner.load_balancers.plan.steps import Change
 from ccm.hetzner.load_balancers.run.requests import Sleep, patiently
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
@@ -44,15 +44,14 @@ class Applied:
 
 
 async def apply(
-    api: HetznerApi, balancer: LoadBalancer, steps: Sequence[Planned[Change]], *, sleep: Sleep = asyncio.sleep
+    api: HetznerApi, balancer: LoadBalancer, steps: Sequence[Change], *, sleep: Sleep = asyncio.sleep
 ) -> Applied:
     """Run changes. Never raises a :class:`CloudError`: what went wrong is in the result."""
     applied = Applied(balancer)
     failed: set[str] = set()
     unanswered = False
-    for planned in steps:
-        step = planned.step
-        if planned.needs & failed:
+    for step in steps:
+        if step.needs & failed:
             failed.add(str(step))
             continue
         try:

@@ -20,7 +20,7 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
     RetryCertificate,
 )
 from ccm.hetzner.load_balancers.plan.release import release
-from ccm.hetzner.load_balancers.plan.steps import Change, Planned, Step
+from ccm.hetzner.load_balancers.plan.steps import Change, Step
 from ccm.hetzner.load_balancers.run.apply import Applied, apply
 from ccm.hetzner.load_balancers.run.certificates import (
     delete_certificates,
@@ -50,7 +50,7 @@ class Outcome:
     again: bool = False
 
 
-async def run(steps: Sequence[Planned[Step]], before: Outcome, views: Views) -> Outcome:
+async def run(steps: Sequence[Step], before: Outcome, views: Views) -> Outcome:
     """Run the steps of a plan, one after the other.
 
     A step that fails keeps no other back but those that need it, and those that come last.
@@ -66,10 +66,10 @@ async def run(steps: Sequence[Planned[Step]], before: Outcome, views: Views) -> 
     if before.facts.balancer is not None:
         views.inventory.saw(before.facts.service, before.facts.balancer)
     work = _Work(before, views)
-    changes = [Planned(step, one.needs) for one in steps if isinstance(step := one.step, Change)]
-    for planned in steps:
-        if not isinstance(planned.step, Change):
-            await work.do(planned.step)
+    changes = [one for one in steps if isinstance(one, Change)]
+    for step in steps:
+        if not isinstance(step, Change):
+            await work.do(step)
         elif changes:
             await work.change(changes)
             changes = []
@@ -100,7 +100,7 @@ class _Work:
             self._again,
         )
 
-    async def change(self, steps: Sequence[Planned[Change]]) -> None:
+    async def change(self, steps: Sequence[Change]) -> None:
         """Change the load balancer."""
         if self._again or self._facts.balancer is None:
             return
@@ -136,11 +136,11 @@ class _Work:
                 raise
             self._errors.append(error)
 
-    async def _apply(self, balancer: LoadBalancer, steps: Sequence[Planned[Change]]) -> Applied:
+    async def _apply(self, balancer: LoadBalancer, steps: Sequence[Change]) -> Applied:
         inventory = self._views.inventory
         applied = await apply(inventory.api, balancer, steps, sleep=inventory.sleep)
         inventory.balancers.put(applied.balancer)
-        added = [one.step.target.identity for one in steps if one.step.operation == "add_target"]
+        added = [one.target.identity for one in steps if one.operation == "add_target"]
         self._views.servers.remember(applied.balancer, added)
         self._steps += applied.steps
         return applied

@@ -1,0 +1,85 @@
+"""Changes of a load balancer's listeners. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+from msgspec.structs import replace
+
+from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerService
+from ccm.hetzner.load_balancers.desired import Desired
+from ccm.hetzner.load_balancers.listeners import comparable
+from ccm.hetzner.load_balancers.plan.steps import Change, Json
+
+
+def change_listeners(desired: Desired, actual: LoadBalancer) -> tuple[list[Change], list[Change]]:
+    """Steps that remove listeners, and those that change and add."""
+    present = {one.listen_port: comparable(one) for one in actual.services}
+    wanted = {one.listen_port: one for one in desired.listeners}
+    removals = {
+        port: _remove(port) for port in present if port not in wanted and port not in desired.foreign_ports
+    }
+    freed = {port: str(step) for gone, step in removals.items() for port in present[gone].ports}
+    changed = [one for port, one in wanted.items() if port in present and present[port] != one]
+    # An update that gives a port up comes before one that takes it.
+    changed.sort(key=lambda one: len(one.ports))
+    updates = [(one, _update(present[one.listen_port], one)) for one in changed]
+    for listener, step in updates:
+        freed.update(dict.fromkeys(present[listener.listen_port].ports - listener.ports, str(step)))
+    adds = [(one, _add(one)) for port, one in wanted.items() if port not in present]
+    changes = [
+        dataclasses.replace(
+            step, needs=frozenset(freed[port] for port in listener.ports if port in freed) - {str(step)}
+        )
+        for listener, step in (*updates, *adds)
+    ]
+    return [*removals.values()], changes
+
+
+def _add(listener: LoadBalancerService) -> Change:
+    return Change(
+        "add_service",
+        f"listen on port {listener.listen_port} ({listener.protocol}) "
+        f"for node port {listener.destination_port}",
+        service_body(listener),
+        lambda one: replace(one, services=(*one.services, listener)),
+    )
+
+
+def _update(before: LoadBalancerService, after: LoadBalancerService) -> Change:
+    port, names = after.listen_port, LoadBalancerService.__struct_fields__
+    changed = [name for name in names if getattr(before, name) != getattr(after, name)]
+
+    def effect(one: LoadBalancer) -> LoadBalancer:
+        services = (after if there.listen_port == port else there for there in one.services)
+        return replace(one, services=tuple(services))
+
+    text = f"change the listener on port {port} ({', '.join(changed)})"
+    return Change("update_service", text, service_body(after), effect)
+
+
+def _remove(port: int) -> Change:
+    def effect(one: LoadBalancer) -> LoadBalancer:
+        return replace(one, services=tuple(there for there in one.services if there.listen_port != port))
+
+    return Change("delete_service", f"stop listening on port {port}", {"listen_port": port}, effect)
+
+
+def service_body(listener: LoadBalancerService) -> Json:
+    """A listener as requests have it; only what matters for its protocol."""
+    body: Json = msgspec.to_builtins(listener)
+    if listener.http is None:
+        del body["http"]
+    elif listener.protocol == "http":
+        del body["http"]["certificates"], body["http"]["redirect_http"]
+    if listener.health_check.http is None:
+        del body["health_check"]["http"]
+    else:
+        check = body["health_check"]["http"]
+        body["health_check"]["http"] = {
+            **check,
+            "domain": check["domain"] or "",
+            "response": check["response"] or "",
+        }
+    return body

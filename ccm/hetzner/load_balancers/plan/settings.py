@@ -1,0 +1,98 @@
+"""Changes of what a load balancer is, besides its listeners and targets. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from ccm.hetzner.api.wire import Algorithm, LoadBalancer, Protection, PublicAddress
+from ccm.hetzner.load_balancers.desired import Desired
+from ccm.hetzner.load_balancers.desired.type import fits
+from ccm.hetzner.load_balancers.plan.steps import ENABLE_PUBLIC, Change
+
+
+def change_type(
+    desired: Desired, actual: LoadBalancer, others: Iterable[Change]
+) -> tuple[list[Change], list[Change]]:
+    """The type, now or later: one that is too small now has to wait for those of the others that remove."""
+    wanted = desired.type
+    if wanted is None or wanted.name == actual.load_balancer_type.name:
+        return [], []
+    now = fits(wanted, actual)
+    going = (str(one) for one in others if one.operation in {"delete_service", "remove_target"})
+    change = Change(
+        "change_type",
+        f"change type to {wanted.name}",
+        {"load_balancer_type": wanted.name},
+        lambda one: replace(one, load_balancer_type=wanted),
+        resets="type",
+        needs=frozenset(() if now else going),
+    )
+    return ([change], []) if now else ([], [change])
+
+
+def change_settings(desired: Desired, actual: LoadBalancer, targets: Iterable[Change]) -> Iterator[Change]:
+    """All but the type; the public interface is only closed once the targets are what they should be."""
+    if desired.algorithm is not None and desired.algorithm != actual.algorithm.type:
+        yield _algorithm(desired.algorithm)
+    public = actual.public_net
+    for family, address in (("ipv4", public.ipv4), ("ipv6", public.ipv6)):
+        if family in desired.rdns and address.ip:
+            name = desired.rdns[family]
+            if name is None or name != address.dns_ptr:
+                yield _rdns(family, address.ip, name)
+    if desired.public is not None and desired.public is not public.enabled:
+        yield _public(enabled=desired.public, needs=frozenset(() if desired.public else map(str, targets)))
+    if desired.protection is not None and desired.protection != actual.protection.delete:
+        yield _protection(protected=desired.protection)
+
+
+def _algorithm(name: str) -> Change:
+    text, algorithm = f"change algorithm to {name}", Algorithm(name)
+    return Change(
+        "change_algorithm",
+        text,
+        {"type": name},
+        lambda one: replace(one, algorithm=algorithm),
+        resets="algorithm",
+    )
+
+
+def _protection(*, protected: bool) -> Change:
+    return Change(
+        "change_protection",
+        "protect against deletion" if protected else "lift the protection against deletion",
+        {"delete": protected},
+        lambda one: replace(one, protection=Protection(protected)),
+        resets="protection",
+    )
+
+
+def _public(*, enabled: bool, needs: frozenset[str]) -> Change:
+    verb = "enable" if enabled else "disable"
+    return Change(
+        f"{verb}_public_interface",
+        ENABLE_PUBLIC if enabled else "disable the public interface",
+        {},
+        lambda one: replace(one, public_net=replace(one.public_net, enabled=enabled)),
+        resets="public" if enabled else "",
+        needs=needs,
+    )
+
+
+def _rdns(family: str, ip: str, name: str | None) -> Change:
+    """Where no name is asked for, the API chooses one."""
+
+    def effect(one: LoadBalancer) -> LoadBalancer:
+        address = {family: PublicAddress(ip, name)}
+        return replace(one, public_net=replace(one.public_net, **address))
+
+    return Change(
+        "change_dns_ptr",
+        f"set the reverse DNS name of {ip} to {name or 'its default'}",
+        {"ip": ip, "dns_ptr": name},
+        effect,
+        unforeseen=name is None,
+        resets=family if name is None else "",
+    )

@@ -1,0 +1,136 @@
+"""Changes of a load balancer's targets, and of the network through which they are reached. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerTarget, PrivateNet, TargetIp, TargetServer
+from ccm.hetzner.load_balancers.desired import Desired
+from ccm.hetzner.load_balancers.desired.type import fits
+from ccm.hetzner.load_balancers.facts.targets import Target, target_of
+from ccm.hetzner.load_balancers.plan.steps import ENABLE_PUBLIC, Change, Json
+
+_NOTHING = frozenset[str]()
+
+
+def change_targets(desired: Desired, actual: LoadBalancer) -> tuple[list[Change], list[Change]]:
+    """Steps into the network, and then those that change the targets."""
+    found = (target_of(one) for one in actual.targets)
+    present = {
+        one.identity: one for one in found if one is not None and one.identity not in desired.foreign_targets
+    }
+    network: list[Change] = []
+    current = {net.network: net.ip for net in actual.private_net}
+    wanted = desired.network
+    if wanted is not None and not (wanted in current and desired.private_ip in ("", current[wanted])):
+        aside = list(_step_aside(desired, actual, present.values()))
+        present |= {one.target.identity: one.target for one in aside}
+        leave = [_detach(number) for number in current]
+        network = [*aside, *leave, _attach(wanted, desired, frozenset(map(str, leave)))]
+    if desired.targets is None:
+        return network, []
+    entered = frozenset(map(str, network[-1:]))
+    opened = frozenset({ENABLE_PUBLIC}) if desired.public and not actual.public_net.enabled else _NOTHING
+    adds: list[Change] = []
+    switches: list[Change] = []
+    for target in desired.targets:
+        needs = entered if target.private or target.ip else opened
+        before = present.get(target.identity)
+        if before is None:
+            adds.append(_add(target, needs))
+        elif before != target:
+            remove = _remove(before, needs)
+            switches += [remove, _add(target, needs | {str(remove)})]
+    identities = {target.identity for target in desired.targets}
+    removes = [_remove(one) for identity, one in present.items() if identity not in identities]
+    return network, [*switches, *_in_turns(adds, removes, _room(desired, actual))]
+
+
+def _step_aside(desired: Desired, actual: LoadBalancer, present: Iterable[Target]) -> Iterator[Change]:
+    """Serve by public addresses while the private ones are out of reach."""
+    if not actual.private_net or not (actual.public_net.enabled or desired.public):
+        return
+    for target in present:
+        if target.private and target.server in desired.reachable:
+            remove = _remove(target)
+            yield remove
+            yield _add(Target(server=target.server), frozenset({str(remove)}))
+
+
+def _room(desired: Desired, actual: LoadBalancer) -> int:
+    """How many targets can be added before one has to go."""
+    kind = desired.type if desired.type and fits(desired.type, actual) else actual.load_balancer_type
+    return max(0, kind.max_targets - len(actual.targets))
+
+
+def _in_turns(adds: Sequence[Change], removes: Sequence[Change], room: int) -> Iterator[Change]:
+    """What is new first, as far as there is room; then one goes for each that comes."""
+    yield from adds[:room]
+    waiting, going = adds[room:], list(removes)
+    for add in waiting:
+        if going:
+            yield going.pop(0)
+        yield add
+    yield from going
+
+
+def _attach(network: int, desired: Desired, needs: frozenset[str]) -> Change:
+    """Which address it gets is the API's choice if none is asked for."""
+    ip, ip_range = desired.private_ip, desired.ip_range
+    place = f" as {ip}" if ip else f" in {ip_range}" if ip_range else ""
+    asked = {key: value for key, value in {"ip": ip, "ip_range": ip_range}.items() if value}
+    return Change(
+        "attach_to_network",
+        f"attach to network {network}{place}",
+        {"network": network, **asked},
+        lambda one: replace(one, private_net=(*one.private_net, PrivateNet(network, ip))),
+        unforeseen=True,
+        needs=needs,
+    )
+
+
+def _detach(network: int) -> Change:
+    def effect(one: LoadBalancer) -> LoadBalancer:
+        return replace(one, private_net=tuple(net for net in one.private_net if net.network != network))
+
+    text = f"detach from network {network}"
+    return Change("detach_from_network", text, {"network": network}, effect, unforeseen=True)
+
+
+def _add(target: Target, needs: frozenset[str]) -> Change:
+    if target.server:
+        server = TargetServer(target.server)
+        new = LoadBalancerTarget("server", server=server, use_private_ip=target.private)
+    else:
+        new = LoadBalancerTarget("ip", ip=TargetIp(target.ip))
+    return Change(
+        "add_target",
+        f"add {target}",
+        target_body(target),
+        lambda one: replace(one, targets=(*one.targets, new)),
+        target=target,
+        needs=needs,
+    )
+
+
+def _remove(target: Target, needs: frozenset[str] = _NOTHING) -> Change:
+    def effect(one: LoadBalancer) -> LoadBalancer:
+        kept = [
+            there
+            for there in one.targets
+            if (at := target_of(there)) is None or at.identity != target.identity
+        ]
+        return replace(one, targets=tuple(kept))
+
+    body = target_body(target)
+    body.pop("use_private_ip", None)
+    return Change("remove_target", f"remove {target}", body, effect, target=target, needs=needs)
+
+
+def target_body(target: Target) -> Json:
+    """A target as requests have it."""
+    if target.server:
+        return {"type": "server", "server": {"id": target.server}, "use_private_ip": target.private}
+    return {"type": "ip", "ip": {"ip": target.ip}}
