@@ -8,20 +8,19 @@ namespace, so that these addresses are the same in every clone.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
 
 from sandbox import daemon
-from sandbox.cloud.app import CONNECTIONS, create_app
+from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import Backend, RecordsBackend
 from sandbox.cloud.config import ActionMode, CloudConfig
-from sandbox.cloud.http.connections import KEEP_ALIVE_SECONDS, Tersely
+from sandbox.cloud.http.serving import serve_until
 from sandbox.environment import MACHINES
 from sandbox.errors import SandboxError
 from sandbox.hollow.backend import HollowBackend, control_plane_directory
@@ -33,7 +32,6 @@ from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
 PROJECT = "ccm-from-scratch"
-SHUTDOWN_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -95,49 +93,29 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
     backend = choose_backend(site, options.backend, say)
     app = create_app(_config(site, options), backend)
     app.add_routes(installer.routes(options.k3s))
-    runner = web.AppRunner(
-        app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, keepalive_timeout=KEEP_ALIVE_SECONDS
-    )
-    logging.getLogger("aiohttp.server").addFilter(Tersely())
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    try:
-        await runner.setup()
-        await _listen(runner, options.port, backend)
-        k3s = str(options.k3s.resolve()) if options.k3s else ""
-        own = processes.identify(os.getpid())
-        start_time, boot_id = (own.start_time, own.boot_id) if own else (0, "")
-        daemon.note(
-            site,
-            daemon.Running(
-                os.getpid(), backend.name, options.actions, k3s, options.port, start_time, boot_id
-            ),
-        )
+
+    async def answering(runner: web.AppRunner) -> None:
+        if isinstance(backend, MachinesBackend):
+            await web.SockSite(runner, backend.metadata_socket()).start()
+        daemon.note(site, _running(backend, options))
         say(f"Hetzner Cloud API  http://127.0.0.1:{options.port}/v1 ({backend.name} backend)")
         if options.welcome:
             say(options.welcome)
-        await _until(stopped, app[CONNECTIONS].watch(runner.server))
+
+    try:
+        await serve_until(stopped, app, options.port, answering)
     finally:
-        await runner.cleanup()
         daemon.forget(site)
 
 
-async def _until(stopped: asyncio.Event, work: Coroutine[None, None, None]) -> None:
-    """Wait for an event while some work goes on."""
-    async with asyncio.TaskGroup() as tasks:
-        working = tasks.create_task(work)
-        await stopped.wait()
-        working.cancel()
-
-
-async def _listen(runner: web.AppRunner, port: int, backend: Backend) -> None:
-    try:
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-    except OSError as error:
-        raise SandboxError(f"port {port} on 127.0.0.1 can't be listened on: {error.strerror}") from error
-    if isinstance(backend, MachinesBackend):
-        await web.SockSite(runner, backend.metadata_socket()).start()
+def _running(backend: Backend, options: ServeOptions) -> daemon.Running:
+    k3s = str(options.k3s.resolve()) if options.k3s else ""
+    own = processes.identify(os.getpid())
+    start_time, boot_id = (own.start_time, own.boot_id) if own else (0, "")
+    return daemon.Running(os.getpid(), backend.name, options.actions, k3s, options.port, start_time, boot_id)
 
 
 def _config(site: Site, options: ServeOptions) -> CloudConfig:

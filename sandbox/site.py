@@ -9,18 +9,15 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
-import secrets
-import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from sandbox import views
+from sandbox import tokens, views
+from sandbox.address import Address
 from sandbox.errors import SiteError
 from sandbox.machines import records
 
@@ -28,7 +25,6 @@ from sandbox.machines import records
 DOCUMENTATION_RANGES = tuple(IPv4Network(n) for n in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24"))
 RANGE_PREFIX = 26
 PORTS = range(8400, 8900)
-TOKEN_LENGTH = 64  # the Hetzner providers of Terraform and Pulumi demand exactly this
 
 
 @dataclass(frozen=True)
@@ -68,14 +64,19 @@ class Site(Clone):
     token: str
 
     @property
+    def address(self) -> Address:
+        """Where the API answers."""
+        return Address(self.port, self.token)
+
+    @property
     def endpoint(self) -> str:
         """The API as clients on this machine reach it."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return self.address.endpoint
 
     @property
     def console(self) -> str:
-        """The address of the cloud's console for a person; no server and no log sees what is behind the #."""
-        return f"http://127.0.0.1:{self.port}/_sandbox/console#token={quote(self.token, safe='')}"
+        """The address of the cloud's console for a person."""
+        return self.address.console
 
     @property
     def kubeconfig(self) -> Path:
@@ -167,11 +168,6 @@ def _from(items: list[Any], seed: int) -> list[Any]:
     return items[start:] + items[:start]
 
 
-def new_token() -> str:
-    """A token of the length that clients demand, from the operating system's randomness."""
-    return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(TOKEN_LENGTH))
-
-
 def cache_directory(environment: Mapping[str, str]) -> Path:
     """Where toolchain and images are kept: ``$XDG_CACHE_HOME`` or ``~/.cache``, in a folder of ours."""
     base = environment.get("XDG_CACHE_HOME")
@@ -246,7 +242,7 @@ def open_site(
             claim = replace(claims[own], root=str(clone.root), seen=tuple(views.chain(clone.root)))
             claims[own] = claim
             records.write(_note(clone), json.dumps(vars(claim)))
-        token = _kept(clone.state / "token", new_token)
+        token = tokens.kept(clone.state / "token")
     return Site(**vars(clone), port=claim.port, public_range=IPv4Network(claim.public_range), token=token)
 
 
@@ -307,16 +303,6 @@ def noted(clone: Clone) -> Claim | None:
         return None
 
 
-def _kept(path: Path, make: Callable[[], str]) -> str:
-    """The secret kept in a file, made at the first use, readable by its owner only."""
-    if not path.exists() or not path.stat().st_size:  # a power cut may leave an empty one
-        new = path.with_suffix(".new")
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(make())
-        new.replace(path)
-    return path.read_text().strip()
-
-
 def passphrase(site: Site) -> str:
     """The passphrase of the local stack's secrets."""
-    return _kept(site.state / "passphrase", new_token)
+    return tokens.kept(site.state / "passphrase")

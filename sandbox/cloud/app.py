@@ -16,12 +16,11 @@ from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.http.access import own_names_only, refusal
-from sandbox.cloud.http.connections import Connections
+from sandbox.cloud.http.connections import CONNECTIONS, Connections
 from sandbox.cloud.http.dispatch import PREFIX, Dispatcher
 from sandbox.cloud.resources import discover
 
 CLOUD = web.AppKey("cloud", Cloud)
-CONNECTIONS = web.AppKey("connections", Connections)
 # Hetzner accepts 32 KiB of user data; certificates and zone files are larger than aiohttp's default of 1 MiB
 # only by mistake.
 _LARGEST_BODY = 2 * 1024 * 1024

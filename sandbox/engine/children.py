@@ -1,23 +1,19 @@
-"""The engine's child processes: how they are started, and how they end with the engine whatever ends that."""
+"""The engine's child processes: how they are started, and what they print."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
-
-FAILED = 1
 
 
 def start(module: str, program: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
     """Run one of our modules as a process of its own; its stderr goes to its stdout.
 
     Args:
-        module: Its name; it calls ``own_stdin`` and ``end_with``.
+        module: Its name; it is a child as in ``sandbox/parent.py``.
         program: Folder or file of the program; the process works in that folder.
         environment: Environment variables.
     """
@@ -44,21 +40,3 @@ def relay(process: subprocess.Popen[str], output: Callable[[str], None]) -> thre
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread
-
-
-def own_stdin() -> BinaryIO:
-    """In a child: the pipe from the engine; what runs in the child reads nothing from it."""
-    pipe = os.fdopen(os.dup(0), "rb", buffering=0)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    return pipe
-
-
-def end_with(pipe: BinaryIO) -> None:
-    """In a child: leave at once, with status ``FAILED``, when the engine and so the pipe's end is gone."""
-
-    def work() -> None:
-        while pipe.read(4096):
-            pass
-        os._exit(FAILED)
-
-    threading.Thread(target=work, daemon=True).start()

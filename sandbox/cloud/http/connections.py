@@ -81,6 +81,10 @@ class Connections:
             self.look(server)
 
 
+CONNECTIONS = web.AppKey("connections", Connections)
+"""Those of an application."""
+
+
 class Tersely(logging.Filter):
     """Tells in one line of a log that a client sent no HTTP; aiohttp's logger tells it with a stack trace."""
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from sandbox.engine.children import FAILED, end_with, own_stdin
+from sandbox.parent import FAILED, end_with, own_stdin, read_line
 
 ENGINE_GONE = "Resource monitor has terminated"
 RAISED = 32  # what the genuine language host returns for an exception that it has already told
@@ -71,12 +71,7 @@ def main() -> None:
     pipe = own_stdin()
     import pulumi  # noqa: F401, PLC0415  loads while the engine still prepares itself
 
-    line = b""
-    while not line.endswith(b"\n"):
-        chunk = pipe.read(65536)
-        if not chunk:
-            os._exit(FAILED)
-        line += chunk
+    line = read_line(pipe)
     end_with(pipe)
     status = _run(json.loads(line))
     sys.stdout.flush()

@@ -11,10 +11,10 @@ import yaml
 from infra.files import ROOT
 from infra.settings import MOST_WORKERS
 from sandbox import cluster
-from sandbox.__main__ import COMMANDS, parse
 from sandbox.commands import serve, up
 from sandbox.commands.ssh import choose, require_machines
 from sandbox.daemon import Running
+from sandbox.dev import COMMANDS, parse
 from sandbox.environment import merged, past_proxies, shell_lines
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.hollow import ccm

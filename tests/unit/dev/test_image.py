@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.__main__ import parse
 from sandbox.commands import image
+from sandbox.dev import parse
 from sandbox.errors import SandboxError
 from sandbox.site import open_clone
 

@@ -142,9 +142,9 @@ def no_proc(event, arguments):
 
 sys.addaudithook(no_proc)
 from pathlib import Path
-from sandbox import __main__
-__main__.ROOT = Path(sys.argv[1])
-sys.exit(__main__.main(sys.argv[2:]))
+from sandbox import dev
+dev.ROOT = Path(sys.argv[1])
+sys.exit(dev.main(sys.argv[2:]))
 """
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pretended import pretended_sandbox
 
-from sandbox import __main__ as dev
-from sandbox.__main__ import parse
+from sandbox import dev
 from sandbox.commands import bench, deploy, env, logs, plan, test
 from sandbox.commands import ssh as ssh_command
+from sandbox.dev import parse
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.site import Site, open_site
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
-from sandbox.__main__ import parse
 from sandbox.commands import serve
+from sandbox.dev import parse
 from sandbox.errors import SandboxError
 from sandbox.site import open_site
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 import sys
 from pathlib import Path
-from sandbox.__main__ import parse
+from sandbox.dev import parse
 from sandbox.commands import serve
 from sandbox.site import open_site
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import __main__ as dev
-from sandbox import views
+from sandbox import dev, views
 from sandbox.errors import NotRunning, SiteError
 from sandbox.site import DOCUMENTATION_RANGES, PORTS, Claim, Site, choose, open_site, release_site, site_id
 

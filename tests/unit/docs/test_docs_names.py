@@ -15,15 +15,15 @@ from ccm.hetzner.settings import VARIABLES
 from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.plan_command import read_command_line
 from infra.k3s import Addresses, server_flags
-from sandbox.__main__ import parse
 from sandbox.cloud.admin.calls import _CALLS
 from sandbox.cloud.traffic.faults import FaultRule
+from sandbox.dev import parse
 from sandbox.kubernetes.k3s.flags import FLAGS as STAND_IN_FLAGS
 
 TREE = Path(__file__).parents[3]
 PAGES = [TREE / "README.md", TREE / "CONTRIBUTING.md", *sorted(TREE.glob("docs/**/*.md"))]
 REFERENCE = TREE / "docs" / "reference"
-FOLDERS = "bench|ccm|docs|infra|manifests|sandbox|tests"
+FOLDERS = "bench|ccm|docs|examples|infra|manifests|sandbox|tests"
 K3S_FLAGS = server_flags(Addresses("203.0.113.4", "10.0.0.2"), "10.244.0.0/16", "10.43.0.0/16")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TREE)))
@@ -110,7 +110,7 @@ def test_what_is_typed_to_the_ccm_names_a_cloud(page: Path) -> None:
 def test_flags_exist(page: Path) -> None:
     known = {flag.name for flag in (*FLAGS, *STAND_IN_FLAGS)}
     known |= {"for", "settings-from"}  # of plan and lint
-    known |= {"output", "push"}  # of ./dev image
+    known |= {"output", "push", "state-dir"}  # of ./dev image, and of serve without a clone
     for word in words_in_code(page):
         flag = re.match(r"--([a-z][a-z0-9-]*)", word)
         if flag and page.name != "benchmarks.md" and word not in {"--name=value", "--name value"}:

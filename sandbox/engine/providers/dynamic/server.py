@@ -6,12 +6,12 @@ import runpy
 import sys
 from pathlib import Path
 
-from sandbox.engine import children
+from sandbox import parent
 
 
 def main() -> None:
     """Become ``python -m pulumi.dynamic``, with the program's folder as the first one to import from."""
-    children.end_with(children.own_stdin())
+    parent.end_with(parent.own_stdin())
     sys.path.insert(0, str(Path.cwd()))
     sys.argv = ["pulumi.dynamic"]
     runpy.run_module("pulumi.dynamic", run_name="__main__", alter_sys=True)

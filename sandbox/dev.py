@@ -1,0 +1,114 @@
+"""What ``./dev COMMAND`` runs once the Python environment is there: the commands of a clone."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from ccm.output import READER_LEFT, quietly, reader_has_left
+from sandbox import host
+from sandbox.environment import past_proxies
+from sandbox.errors import NotRunning, SandboxError
+from sandbox.site import Clone, has_claim, open_clone, open_site
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMANDS = (
+    "up",
+    "down",
+    "status",
+    "env",
+    "kubectl",
+    "ssh",
+    "logs",
+    "load",
+    "deploy",
+    "image",
+    "lock",
+    "plan",
+    "doctor",
+    "setup",
+    "serve",
+    "test",
+    "bench",
+)
+MISUSED = 2  # argparse's own exit code
+# Everything after these belongs to another program, options included.
+WRAPPERS = ("kubectl", "plan", "test", "bench")
+# These need nothing but the clone's files. All others are about addresses, of which a host has few: those in
+# CLAIMING claim some where the clone has none; the rest then have nothing to be about.
+WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "image", "lock")
+CLAIMING = ("up", "down", "serve")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    return quietly(lambda: _run(sys.argv[1:] if argv is None else argv))
+
+
+def _run(argv: list[str]) -> int:
+    name, arguments = parse(argv)
+    try:
+        return _module(name).run(place(name, ROOT), arguments)
+    except SandboxError as error:
+        print(f"✗ {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if reader_has_left(error):
+            return READER_LEFT
+        # A full disk, a missing permission, a sandbox that has ended: the system names what it is about.
+        print(f"✗ {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+
+
+def place(name: str, root: Path) -> Clone:
+    """What a command works on: the clone alone, or with its addresses, past a proxy that is set.
+
+    Args:
+        name: Of the command.
+        root: The clone.
+
+    Raises:
+        SandboxError: The clone's files can't be kept, or no addresses are free.
+        NotRunning: The command is about an environment, and none was ever begun here.
+    """
+    clone = open_clone(root, os.environ)
+    if name in WITHOUT_ADDRESSES:
+        os.environ.update(past_proxies(os.environ))
+        return clone
+    if name not in CLAIMING and not has_claim(clone):
+        raise NotRunning("the sandbox of this clone does not run; start it with './dev up'")
+    site = open_site(root, os.environ, host.used_ranges, host.port_is_free)
+    os.environ.update(past_proxies(os.environ, site.public_range))
+    return site
+
+
+def parse(argv: list[str]) -> tuple[str, argparse.Namespace]:
+    """The command's name and its arguments; exits with 2 and a message where they are wrong."""
+    if argv and argv[0] in WRAPPERS:
+        return argv[0], argparse.Namespace(arguments=argv[1:])
+    parser = argparse.ArgumentParser(
+        prog="./dev", description="The development environment of ccm-from-scratch."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # Only the module of the command that was asked for is imported; all of them for help.
+    for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
+        module = _module(name)
+        command = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(command)
+    if not argv:
+        parser.print_help(sys.stderr)
+        parser.exit(MISUSED)
+    arguments = parser.parse_args(argv)
+    return arguments.command, arguments
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"sandbox.commands.{name}")
