@@ -338,6 +338,9 @@ class TestWithoutEffect:
         domains = {"http-managed-certificate-domains": "a.example"} if text == "managed" else {}
         assert told({f"port.443.{key}": text, **elsewhere, **domains}, 80, 443) == {}
 
+    def test_https_is_http_too(self) -> None:
+        assert told({"http-cookie-name": "x", "protocol": "https", "http-certificates": "1"}) == {}
+
     def test_a_port_that_no_load_balancer_can_have_speaks_nothing(self) -> None:
         assert told({"port.53.http-cookie-name": "x"}, 80, ServicePort(53, 30_053, "UDP")) == {
             "port.53.http-cookie-name": HTTP
