@@ -1,0 +1,190 @@
+"""How load balancers and certificates come and go: the plan as a whole, and the requests that make one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from service_view import UID, view
+
+from ccm.cloud import CloudError
+from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerService, LoadBalancerType, ServiceHttp
+from ccm.hetzner.load_balancers.desired.desired import Desired, Site
+from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
+from ccm.hetzner.load_balancers.facts.targets import Target
+from ccm.hetzner.load_balancers.plan import plan, plan_release
+from ccm.hetzner.load_balancers.plan.lifecycle import DeleteCertificates, create, creation_body
+from ccm.hetzner.load_balancers.plan.steps import service_body, target_body
+from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+
+SERVICE = view()
+LISTENER = LoadBalancerService("tcp", 80, 30080)
+KIND = LoadBalancerType(1, "lb11", max_services=5, max_targets=25)
+PUBLIC, PRIVATE, IP = Target(1), Target(2, private=True), Target(ip="10.1.0.1")
+MADE = Desired("shop", {"a": "1"}, KIND, site=Site("fsn1"), listeners=(LISTENER,))
+
+
+def https(port: int, *certificates: int) -> LoadBalancerService:
+    return LoadBalancerService("https", port, 30_000 + port, http=ServiceHttp(certificates=certificates))
+
+
+def certificate(number: int, uid: str = UID, cluster: str = "c1") -> Certificate:
+    labels = {"hcloud-ccm/service-uid": uid, "ccm-from-scratch/cluster": cluster}
+    return Certificate(number, f"cert-{number}", type="managed", labels=labels)
+
+
+def facts(*certificates: Certificate, **more: Any) -> Facts:
+    known = {one.id: one for one in certificates}
+    return Facts(SERVICE, cluster="c1", certificates=CertificateFacts(known), **more)
+
+
+def texts(desired: Desired, there: Facts) -> list[str]:
+    return [str(one.step) for one in plan(desired, there)]
+
+
+class TestBodies:
+    def test_in_a_location(self) -> None:
+        assert creation_body(MADE, MADE.site) == {
+            "name": "shop",
+            "load_balancer_type": "lb11",
+            "algorithm": {"type": "round_robin"},
+            "labels": {"a": "1"},
+            "public_interface": True,
+            "services": [service_body(LISTENER)],
+            "location": "fsn1",
+        }
+
+    def test_in_a_zone_with_all_that_there_is(self) -> None:
+        desired = replace(
+            MADE,
+            algorithm="least_connections",
+            labels={},
+            public=True,
+            network=7,
+            targets=(PUBLIC, PRIVATE, IP),
+            site=Site(network_zone="us-east"),
+        )
+        assert creation_body(desired, desired.site) == {
+            "name": "shop",
+            "load_balancer_type": "lb11",
+            "algorithm": {"type": "least_connections"},
+            "labels": {},
+            "public_interface": True,
+            "services": [service_body(LISTENER)],
+            "targets": [target_body(PUBLIC), target_body(PRIVATE), target_body(IP)],
+            "network_zone": "us-east",
+            "network": 7,
+        }
+
+    @pytest.mark.parametrize(
+        ("more", "network", "targets"),
+        [
+            ({"network": None}, None, [PUBLIC]),
+            ({"private_ip": "10.0.0.9"}, None, [PUBLIC]),
+            ({"ip_range": "10.0.0.0/24"}, None, [PUBLIC]),
+            ({"public": False}, 7, [PRIVATE, IP]),
+            ({"public": None}, 7, [PUBLIC, PRIVATE, IP]),
+        ],
+    )
+    def test_only_targets_that_can_be_reached_at_once(
+        self, more: dict[str, Any], network: int | None, targets: list[Target]
+    ) -> None:
+        desired = replace(MADE, **{"network": 7, "targets": (PUBLIC, PRIVATE, IP), **more})
+        body = creation_body(desired, desired.site)
+        assert body.get("network") == network
+        assert body["targets"] == [target_body(one) for one in targets]
+        assert body["public_interface"] is (more.get("public") is not False)
+
+    def test_without_a_type_none_is_asked_for(self) -> None:
+        assert "load_balancer_type" not in creation_body(replace(MADE, type=None), MADE.site)
+
+    def test_what_is_refused_is_left_out_bit_by_bit(self) -> None:
+        full = replace(MADE, targets=(PUBLIC,))
+        keys = [{"targets", "services"} & body.keys() for body in create(full).bodies]
+        assert keys == [{"targets", "services"}, {"services"}, set()]
+        assert create(full).bodies[0] == creation_body(full, full.site)
+        assert [{*body} for body in create(MADE).bodies] == [
+            {*creation_body(MADE, MADE.site)},
+            {*creation_body(MADE, MADE.site)} - {"services"},
+        ]
+        assert len(create(replace(MADE, listeners=())).bodies) == 1
+        assert len(create(replace(full, listeners=())).bodies) == 2
+        assert all(body["location"] == "fsn1" for body in create(full).bodies)
+        assert create(full).desired is full
+
+
+class TestTexts:
+    def test_creation(self) -> None:
+        full = replace(MADE, targets=(PUBLIC, IP), listeners=(LISTENER, https(443, 1)))
+        assert str(create(full)) == "create load balancer shop (lb11) in fsn1, ports: 80, 443, targets: 2"
+        least = replace(MADE, type=None, listeners=(), site=Site(network_zone="us-east"))
+        assert str(create(least)) == "create load balancer shop () in us-east, ports: none, targets: 0"
+
+    def test_certificates(self) -> None:
+        assert str(DeleteCertificates()) == "delete managed certificate"
+        unused = DeleteCertificates((certificate(1), certificate(2)))
+        assert str(unused) == "delete managed certificate cert-1 (1), cert-2 (2)"
+        assert DeleteCertificates.last
+
+
+class TestPlan:
+    def test_certificates_come_first_and_go_last(self) -> None:
+        asked = CertificateWishes(domains=("a.example", "b.example"), name="mine")
+        other = LoadBalancer(8, "old")
+        desired = replace(
+            MADE,
+            listeners=(https(443, 1),),
+            requests=(asked,),
+            retries=(certificate(5),),
+            managed=frozenset({2}),
+        )
+        there = facts(
+            *(certificate(1), certificate(2), certificate(3), certificate(4)),
+            *(certificate(6, uid="other"), certificate(7, cluster="c2")),
+            others=(other,),
+        )
+        there = replace(there, certificates=replace(there.certificates, spared=frozenset({4})))
+        steps = plan(desired, there)
+        assert [str(one.step) for one in steps] == [
+            "request managed certificate cert-5 (5) again",
+            "request a managed certificate for a.example, b.example",
+            "create load balancer shop (lb11) in fsn1, ports: 443, targets: 0",
+            "delete managed certificate cert-3 (3)",
+            "leave load balancer old (8)",
+        ]
+        assert steps[3].step == DeleteCertificates((certificate(3),), frozenset({2, 4}))
+        assert [one.step.last for one in steps] == [False, False, False, True, True]
+        assert not any(one.needs for one in steps)
+
+    def test_what_can_not_be_all_that_is_asked_for_takes_nothing_away(self) -> None:
+        desired = replace(MADE, errors=(CloudError("no"),))
+        assert texts(desired, facts(certificate(1), others=(LoadBalancer(8, "old"),))) == [str(create(MADE))]
+
+    def test_what_others_serve_with_stays(self) -> None:
+        balancer = LoadBalancer(7, "shop", labels={"a": "1"}, services=(https(443, 1), https(444, 2)))
+        desired = Desired("shop", {"a": "1"}, foreign_ports=frozenset({443}))
+        assert texts(desired, facts(certificate(1), certificate(2), balancer=balancer)) == [
+            "stop listening on port 444",
+            "delete managed certificate cert-2 (2)",
+        ]
+
+    def test_none_is_made_that_should_not_exist(self) -> None:
+        nothing = Desired("", {}, exists=False)
+        assert texts(nothing, facts()) == []
+        assert texts(nothing, facts(certificate(1), others=(LoadBalancer(8, "old"),))) == [
+            "delete managed certificate cert-1 (1)",
+            "leave load balancer old (8)",
+        ]
+
+    def test_a_service_that_goes_leaves_everything(self) -> None:
+        leaves = plan_release(
+            facts(certificate(1), others=(LoadBalancer(8, "old"), LoadBalancer(9, "older")))
+        )
+        assert [str(one.step) for one in leaves] == [
+            "leave load balancer old (8)",
+            "leave load balancer older (9)",
+            "delete managed certificate",
+        ]
+        assert leaves[2].step == DeleteCertificates()

@@ -1,0 +1,118 @@
+"""What becomes of a load balancer that a Service leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from service_view import UID, view
+
+from ccm.hetzner.api.wire import (
+    LoadBalancer,
+    LoadBalancerService,
+    LoadBalancerTarget,
+    Protection,
+    TargetServer,
+)
+from ccm.hetzner.load_balancers.labels import with_annotated_labels
+from ccm.hetzner.load_balancers.plan.release import Released, labels_after, release
+
+OURS = "ccm-from-scratch/"
+LEADS = {"hcloud-ccm/service-uid": UID, f"{OURS}namespace": "shop", f"{OURS}service": "web", "team": "us"}
+OTHER, THIRD = "99999999-2222-3333-4444-555555555555", "88888888-2222-3333-4444-555555555555"
+SERVICE = view()
+TARGET = LoadBalancerTarget("server", server=TargetServer(1))
+
+
+def balancer(labels: dict[str, str], *ports: int, **more: Any) -> LoadBalancer:
+    services = tuple(LoadBalancerService("tcp", port, 30_000 + port) for port in ports)
+    return LoadBalancer(7, "shop", labels=labels, services=services, targets=(TARGET,), **more)
+
+
+def told(released: Released) -> list[tuple[str, set[str]]]:
+    return [(str(one.step), set(one.needs)) for one in released.changes]
+
+
+def test_one_that_was_made_for_it_goes() -> None:
+    released = release(SERVICE, balancer(LEADS, 80))
+    assert released.deletes
+    assert told(released) == [("set labels", set())]
+    assert released.changes[0].step.body == {"labels": {"team": "us"}}
+
+
+def test_a_protected_one_stays_and_says_so() -> None:
+    released = release(SERVICE, balancer(LEADS, 80, protection=Protection(True)))
+    assert not released.deletes
+    assert told(released) == [("set labels", set())]
+    [notice] = released.notices
+    assert notice.reason == "LoadBalancerProtected"
+    assert notice.message == (
+        "load balancer shop (7) stays because it is protected against deletion; "
+        "delete it yourself when you want to"
+    )
+    assert notice.warning
+
+
+def test_an_adopted_one_is_as_it_was() -> None:
+    released = release(SERVICE, balancer({**LEADS, f"{OURS}adopted": "true"}, 80, 443))
+    assert not released.deletes
+    gone = ["stop listening on port 80", "stop listening on port 443", "remove server 1"]
+    assert told(released) == [*((text, set()) for text in gone), ("set labels", set(gone))]
+    assert released.changes[-1].step.body == {"labels": {"team": "us"}}
+    [notice] = released.notices
+    assert (notice.reason, notice.warning) == ("LoadBalancerReleased", False)
+    assert notice.message == "load balancer shop (7) stays, because it was not made for this Service"
+
+
+def test_one_that_others_listen_on_stays_for_them() -> None:
+    labels = {**LEADS, f"{OURS}port-80": UID}
+    released = release(SERVICE, balancer(labels, 80, 443))
+    assert not released.deletes
+    assert told(released) == [
+        ("stop listening on port 80", set()),
+        ("set labels", {"stop listening on port 80"}),
+    ]
+    assert released.changes[-1].step.body == {"labels": {"team": "us"}}
+    [notice] = released.notices
+    assert notice.message == "load balancer shop (7) stays, because others use it"
+    assert release(SERVICE, balancer(labels, 80)).deletes
+
+
+def test_the_next_one_leads() -> None:
+    labels = {**LEADS, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER, f"{OURS}port-82": THIRD}
+    released = release(SERVICE, balancer(labels, 80, 81, 82))
+    assert (released.deletes, released.notices) == (False, ())
+    assert told(released)[0] == ("stop listening on port 80", set())
+    [*_, last] = released.changes
+    left = {key: value for key, value in labels.items() if key != f"{OURS}port-80"}
+    assert last.step.body == {"labels": {**left, "hcloud-ccm/service-uid": THIRD}}
+
+
+def test_one_that_does_not_lead_takes_its_ports_alone() -> None:
+    labels = {**LEADS, "hcloud-ccm/service-uid": OTHER, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER}
+    released = release(SERVICE, balancer(labels, 80, 81))
+    assert (released.deletes, released.notices) == (False, ())
+    assert told(released) == [
+        ("stop listening on port 80", set()),
+        ("set labels", {"stop listening on port 80"}),
+    ]
+    left = {key: value for key, value in labels.items() if key != f"{OURS}port-80"}
+    assert released.changes[-1].step.body == {"labels": left}
+
+
+@pytest.mark.parametrize(
+    ("more", "left"),
+    [
+        ({}, {"team": "us"}),
+        ({f"{OURS}adopted": "true"}, {"team": "us"}),
+        ({f"{OURS}adopted": "by-label"}, {"team": "us", f"{OURS}namespace": "shop"}),
+        (
+            {f"{OURS}annotated": "name", f"{OURS}annotated-interval": "", f"{OURS}share": "edge"},
+            {"team": "us"},
+        ),
+        (with_annotated_labels({}, {"stage": "live"}), {"team": "us"}),
+        ({f"{OURS}port-0": UID}, {"team": "us"}),
+    ],
+)
+def test_labels_of_other_people_stay(more: dict[str, str], left: dict[str, str]) -> None:
+    assert labels_after(SERVICE, balancer({**LEADS, **more})) == left
