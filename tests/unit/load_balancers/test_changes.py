@@ -164,6 +164,14 @@ class TestNameAndLabels:
         assert first.step.body == {"labels": {"a": "1", f"{FIELD}timeout": "x", f"{FIELD}interval": ""}}
         assert last.step.body == {"labels": dict(desired.labels)}
 
+    def test_both_are_remembered(self) -> None:
+        labels = {f"{PORT}80": "uid", f"{FIELD}interval": ""}
+        there = actual(labels=labels, services=(listener(80), listener(443, proxyprotocol=True)))
+        first, *_, last = changes(wanted(labels={}, listeners=(listener(443),)), there)
+        assert first.step.operation == "delete_service", "all labels stay until the end"
+        assert last.step.body == {"labels": {}}
+        assert last.needs == {"stop listening on port 80", "change the listener on port 443 (proxyprotocol)"}
+
     def test_labels_that_stay_or_were_never_there_need_no_second_write(self) -> None:
         kept = {"a": "1", f"{PORT}80": "uid"}
         assert texts(wanted(labels=kept), actual(labels=kept, services=(listener(80),))) == [

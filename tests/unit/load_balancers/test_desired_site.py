@@ -1,0 +1,141 @@
+"""Where a load balancer is made, and what is said where it is elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from desired_cases import balancer, facts, said, wishes
+
+from ccm.hetzner.api.wire import Location, PrivateNet
+from ccm.hetzner.load_balancers.desired.desired import Site
+from ccm.hetzner.load_balancers.desired.site import SiteChoice, choose_site
+from ccm.hetzner.load_balancers.wishes import PREFIX
+
+LOCATIONS = (Location("fsn1", "eu-central"), Location("hel1", "eu-central"), Location("ash", "us-east"))
+INSIDE: dict[str, Any] = {"network": 1, "private_ip": "10.0.0.9", "ip_range": "10.0.0.0/24"}
+ASKED = {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.0.0/24"}
+STAYS = (
+    "a load balancer stays where it was made: {}; to have it elsewhere, delete it or its Service, "
+    "and it is made anew"
+)
+
+
+class TestANewOne:
+    def test_where_it_is_asked_for(self) -> None:
+        there = facts(locations=LOCATIONS, network=1)
+        assert choose_site(wishes({"location": "ash", **ASKED}), there) == SiteChoice(Site("ash"), **INSIDE)
+        zone = SiteChoice(Site(network_zone="us-east"), network=1)
+        assert choose_site(wishes({"network-zone": "us-east"}), there) == zone
+
+    def test_where_most_servers_are_if_nothing_is_asked_for(self) -> None:
+        there = facts(locations=LOCATIONS, network=1, zone="eu-central")
+        assert choose_site(wishes(ASKED), there) == SiteChoice(Site(network_zone="eu-central"), **INSIDE)
+        assert choose_site(wishes(), facts()) == SiteChoice()
+
+    @pytest.mark.parametrize(
+        ("annotations", "variables", "key", "text"),
+        [
+            ({"location": "us-east"}, {}, "location", "~location: 'us-east' is not one of ash, fsn1, hel1"),
+            (
+                {"network-zone": "ash"},
+                {},
+                "network-zone",
+                "~network-zone: 'ash' is not one of eu-central, us-east",
+            ),
+            (
+                {},
+                {"LOCATION": "nbg9"},
+                "location",
+                "HCLOUD_LOAD_BALANCERS_LOCATION: 'nbg9' is not one of ash, fsn1, hel1",
+            ),
+            (
+                {"network-zone": " "},
+                {"NETWORK_ZONE": "mars"},
+                "network-zone",
+                "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE: 'mars' is not one of eu-central, us-east",
+            ),
+        ],
+    )
+    def test_a_place_that_there_is_not(
+        self, annotations: dict[str, str], variables: dict[str, str], key: str, text: str
+    ) -> None:
+        asked = wishes({**annotations, **ASKED}, **variables)
+        found = choose_site(asked, facts(locations=LOCATIONS, network=1))
+        assert found == SiteChoice(
+            Site(asked.location, asked.network_zone),
+            **INSIDE,
+            problems={PREFIX + key: text.replace("~", PREFIX)},
+        )
+
+
+class TestOneThatIsThere:
+    def test_it_is_where_it_is(self) -> None:
+        there = facts(balancer(), locations=LOCATIONS, network=1)
+        assert choose_site(wishes(ASKED), there) == SiteChoice(**INSIDE)
+        assert choose_site(wishes({"location": "nbg9"}), there).problems == {}
+
+    def test_who_does_not_lead_has_no_say(self) -> None:
+        assert (
+            choose_site(wishes({"location": "ash"}), facts(balancer(), leads=False, network=1))
+            == SiteChoice()
+        )
+
+    @pytest.mark.parametrize(
+        ("annotations", "parts"),
+        [
+            ({"location": "ash"}, ["~location: 'ash', it is in fsn1"]),
+            ({"network-zone": "us-east"}, ["~network-zone: 'us-east', it is in eu-central"]),
+            ({"location": "fsn1"}, []),
+            ({"network-zone": "eu-central"}, []),
+            (
+                {"private-subnet-ip-range": "10.0.1.0/24"},
+                ["~private-subnet-ip-range: '10.0.1.0/24', its address is 10.0.0.5"],
+            ),
+            ({"private-subnet-ip-range": "10.0.0.0/24"}, []),
+            ({"private-subnet-ip-range": "10.0.1.0/24", "private-ipv4": "10.0.0.5"}, []),
+            (
+                {"location": "ash", "private-subnet-ip-range": "10.0.1.0/24"},
+                [
+                    "~location: 'ash', it is in fsn1",
+                    "~private-subnet-ip-range: '10.0.1.0/24', its address is 10.0.0.5",
+                ],
+            ),
+        ],
+    )
+    def test_a_later_change_is_told_and_not_made(self, annotations: dict[str, str], parts: list[str]) -> None:
+        nets = (PrivateNet(2, "10.2.0.5"), PrivateNet(1, "10.0.0.5"))
+        there = facts(balancer(location=LOCATIONS[0], private_net=nets), network=1)
+        found = said(choose_site(wishes(annotations), there).notices)
+        texts = "; ".join(parts).replace("~", PREFIX)
+        assert found == ([("LoadBalancerNotMoved", STAYS.format(texts))] if parts else [])
+
+    def test_a_default_of_the_environment_moves_nothing_and_says_nothing(self) -> None:
+        there = facts(balancer(location=LOCATIONS[0], private_net=(PrivateNet(1, "10.0.0.5"),)), network=1)
+        for variables in (
+            {"LOCATION": "ash"},
+            {"NETWORK_ZONE": "us-east"},
+            {"PRIVATE_SUBNET_IP_RANGE": "10.9.0.0/24"},
+        ):
+            assert choose_site(wishes({}, **variables), there).notices == ()
+
+    def test_what_the_api_does_not_say_is_nothing_to_complain_about(self) -> None:
+        asked = wishes({"location": "ash", "private-subnet-ip-range": "10.0.1.0/24"})
+        assert choose_site(asked, facts(balancer(), network=1)).notices == ()
+        for ip in ("", "odd"):
+            there = facts(balancer(private_net=(PrivateNet(1, ip),)), network=1)
+            assert choose_site(asked, there).notices == ()
+
+    def test_one_that_others_need_in_another_network_stays_there(self) -> None:
+        nets = (PrivateNet(8, "10.8.0.5"), PrivateNet(9, "10.9.0.5"))
+        preserve = wishes({"preserve-foreign": "true", **ASKED})
+        held = choose_site(preserve, facts(balancer(private_net=nets), network=1))
+        assert (held.network, held.private_ip, held.ip_range) == (None, "10.0.0.9", "10.0.0.0/24")
+        text = f"it is in network 8, 9 and stays there for the sake of others ({PREFIX}preserve-foreign)"
+        assert said(held.notices) == [("LoadBalancerNotMoved", text)]
+        moved = choose_site(wishes(), facts(balancer(private_net=nets), network=1))
+        assert (moved.network, moved.notices) == (1, ())
+        for there in (balancer(private_net=(*nets, PrivateNet(1, "10.0.0.9"))), balancer()):
+            assert choose_site(preserve, facts(there, network=1)) == SiteChoice(**INSIDE)
+        assert choose_site(preserve, facts(balancer(private_net=nets))).notices == ()
+        assert choose_site(preserve, facts(network=1, zone="z")).network == 1

@@ -1,0 +1,165 @@
+"""Which of the Nodes get traffic, and why the others don't."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from desired_cases import LARGE, SELECTOR, SMALL, balancer, facts, said, server, wishes
+
+from ccm.hetzner.api.errors import AccessDenied
+from ccm.hetzner.api.wire import LoadBalancer, PrivateNet, PublicAddress, Server, ServerPublicNet
+from ccm.hetzner.load_balancers.desired.targets import TargetChoice, choose_targets
+from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.facts.targets import Candidates, Target
+from ccm.hetzner.load_balancers.wishes import PREFIX
+
+NO_TRAFFIC = "These nodes get no traffic from the load balancer, because "
+SERVERS = {
+    number: Server(
+        number,
+        f"n{number}",
+        public_net=ServerPublicNet(PublicAddress(f"203.0.113.{number}")),
+        private_net=(PrivateNet(1, f"10.0.0.{number}"),),
+    )
+    for number in range(1, 6)
+}
+
+
+def nodes(*targets: Target, **more: Any) -> Candidates:
+    """Nodes a, b, c, …"""
+    return Candidates(dict(zip("abcdefgh", targets, strict=False)), **more)
+
+
+def some(candidates: Candidates, there: LoadBalancer | None = None, **more: Any) -> Facts:
+    usual = {"servers": SERVERS, "network": 1, "nodes": 9, "selected": 9}
+    return facts(there, candidates=candidates, **{**usual, **more})
+
+
+def test_all_for_which_there_is_room() -> None:
+    three = tuple(Target(number) for number in (3, 1, 2))
+    assert choose_targets(wishes(), some(nodes(*three)), SMALL) == TargetChoice(
+        (Target(1), Target(2), Target(3)), frozenset(), frozenset(SERVERS), ()
+    )
+    five = nodes(*(Target(number) for number in (5, 4, 3, 2, 1)))
+    found = choose_targets(wishes(), some(five), SMALL)
+    assert found.targets == (Target(3), Target(4), Target(5))
+    assert said(found.notices) == [
+        (
+            "MaxTargetsReached",
+            (
+                f"{NO_TRAFFIC}the load balancer's type takes no more targets; choose a larger one with "
+                "load-balancer.hetzner.cloud/type, or fewer nodes with "
+                "load-balancer.hetzner.cloud/node-selector: d, e"
+            ),
+        )
+    ]
+    assert choose_targets(wishes(), some(five), LARGE).notices == ()
+
+
+def test_what_is_a_target_stays_one_on_either_side() -> None:
+    five = nodes(*(Target(number, private=True) for number in (1, 2, 3, 4, 5)))
+    there = balancer(targets=(server(5), server(4, private=True), SELECTOR))
+    found = choose_targets(wishes(), some(five, there), SMALL)
+    assert found.targets == (Target(4, private=True), Target(5, private=True))
+    assert found.notices[0].message.endswith(": a, b, c")
+
+
+def test_what_others_added_takes_room_and_stays() -> None:
+    there = balancer(targets=(server(8), server(9), server(1)))
+    preserve = wishes({"preserve-foreign": "true"})
+    mine = frozenset({(1, ""), (2, "")})
+    found = choose_targets(preserve, some(nodes(Target(1), Target(2)), there, ours=mine), SMALL)
+    assert (found.targets, found.foreign) == ((Target(1),), {(8, ""), (9, "")})
+    assert said(found.notices)[0][0] == "MaxTargetsReached"
+    found = choose_targets(wishes(), some(nodes(Target(1), Target(2)), there, ours=mine), SMALL)
+    assert (found.targets, found.foreign) == ((Target(1), Target(2)), frozenset())
+    crowded = balancer(targets=(SELECTOR,) * 4)
+    assert choose_targets(preserve, some(nodes(Target(1)), crowded), SMALL).targets == ()
+
+
+@pytest.mark.parametrize(
+    ("target", "reason", "why"),
+    [
+        (Target(77), "ServerNotFound", "their servers don't exist in this project"),
+        (Target(6, private=True), "ServerNotInNetwork", "their servers are not in the private network"),
+        (
+            Target(6),
+            "PublicIPv4Missing",
+            (
+                "they have no public IPv4 address; use private addresses "
+                "(load-balancer.hetzner.cloud/use-private-ip) or give them one"
+            ),
+        ),
+        (
+            Target(7),
+            "PublicIPv4Missing",
+            (
+                "they have no public IPv4 address; use private addresses "
+                "(load-balancer.hetzner.cloud/use-private-ip) or give them one"
+            ),
+        ),
+    ],
+)
+def test_what_is_in_the_way(target: Target, reason: str, why: str) -> None:
+    bare = {
+        6: Server(6, "n6", public_net=ServerPublicNet(None)),
+        7: Server(7, "n7", public_net=ServerPublicNet(PublicAddress(""))),
+    }
+    good = Target(1, private=True)
+    there = some(nodes(target, good, target), servers={**SERVERS, **bare})
+    found = choose_targets(wishes(), there, SMALL)
+    assert found.targets == (good,)
+    assert said(found.notices) == [(reason, f"{NO_TRAFFIC}{why}: a, c")]
+    assert found.reachable == frozenset(SERVERS)
+    present = balancer(targets=(server(target.server, private=target.private),))
+    kept = choose_targets(wishes(), some(nodes(target), present, servers={**SERVERS, **bare}), SMALL)
+    assert (kept.targets, kept.notices) == ((target,), ()), (
+        "what works is not taken away for what is not known"
+    )
+
+
+def test_addresses_of_dedicated_servers_need_no_server() -> None:
+    address = Target(ip="198.51.100.1")
+    assert choose_targets(wishes(), some(nodes(address), servers={}), SMALL).targets == (address,)
+
+
+def test_nodes_that_are_none_are_told() -> None:
+    odd = nodes(Target(1), left_out={"RobotNotEnabled": ("x", "y"), "ServerNotFound": ("z",)}, public=("a",))
+    found = choose_targets(
+        wishes(), some(Candidates({**odd.by_node, "q": Target(77)}, odd.left_out, odd.public)), SMALL
+    )
+    assert said(found.notices) == [
+        ("RobotNotEnabled", f"{NO_TRAFFIC}they are dedicated servers, and ROBOT_ENABLED is not set: x, y"),
+        ("ServerNotFound", f"{NO_TRAFFIC}their servers don't exist in this project: z, q"),
+        (
+            "InternalIPNotConfigured",
+            (
+                "These nodes get traffic by their public addresses, though private ones are wanted, because "
+                "they have no internal IPv4 address: a"
+            ),
+        ),
+    ]
+
+
+def test_a_selector_that_matches_nothing() -> None:
+    found = choose_targets(wishes(), some(nodes(), nodes=3, selected=0), SMALL)
+    text = f"{PREFIX}node-selector selects none of the 3 nodes: the load balancer has no targets"
+    assert said(found.notices) == [("NodeSelectorMatchesNothing", text)]
+    assert choose_targets(wishes(), some(nodes(), nodes=0, selected=0), SMALL).notices == ()
+
+
+def test_who_does_not_lead_hears_of_it_and_decides_nothing() -> None:
+    there = balancer(targets=(server(9),))
+    found = choose_targets(wishes(), some(nodes(Target(77), Target(1)), there, leads=False), SMALL)
+    assert (found.targets, found.foreign, found.reachable) == (None, frozenset(), frozenset())
+    assert [reason for reason, _ in said(found.notices)] == ["ServerNotFound"]
+
+
+def test_none_is_made_in_a_project_without_any_of_the_servers() -> None:
+    strangers = nodes(Target(77), Target(78))
+    with pytest.raises(AccessDenied, match="none of the servers of the cluster's 9 nodes"):
+        choose_targets(wishes(), some(strangers), SMALL)
+    assert choose_targets(wishes(), some(strangers, balancer()), SMALL).targets == ()
+    assert choose_targets(wishes(), some(nodes(Target(77), Target(1))), SMALL).targets == (Target(1),)
+    assert choose_targets(wishes(), some(nodes()), SMALL).targets == ()
