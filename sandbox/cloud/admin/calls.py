@@ -33,6 +33,7 @@ def routes(cloud: Cloud) -> list[web.RouteDef]:
     return [
         web.get("/", console.to_the_page),
         web.get(console.PATH, console.page),
+        web.get(console.PATH + "/{name}", console.part),
         web.get(f"{PREFIX}/health", _answering(cloud, _health, check_peer)),
         *guarded,
     ]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-from hashlib import sha256
 from pathlib import Path
 
 from aiohttp import web
 
 PATH = "/_sandbox/console"
-PAGE = (Path(__file__).parent / "console.html").read_bytes()
-_SCRIPT = PAGE.partition(b"<script>")[2].partition(b"</script>")[0]
-_SCRIPT_HASH = base64.b64encode(sha256(_SCRIPT).digest()).decode()
-# The page runs its own script alone and asks nobody but the sandbox, and nobody shows it inside another page.
+_FOLDER = Path(__file__).parent / "page"
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+FILES = {path.name: path.read_bytes() for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
+"""What the page is made of, by name."""
+# The page runs its own scripts alone, asks nobody but the sandbox, and nobody shows it inside another page.
 _POLICY = (
-    f"default-src 'none'; script-src 'sha256-{_SCRIPT_HASH}'; style-src 'unsafe-inline'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
@@ -27,9 +26,22 @@ _HEADERS = {
 
 async def page(_request: web.Request) -> web.StreamResponse:
     """The page."""
-    return web.Response(body=PAGE, headers=_HEADERS, content_type="text/html", charset="utf-8")
+    return _file("index.html")
+
+
+async def part(request: web.Request) -> web.StreamResponse:
+    """A script or the style of the page."""
+    name = request.match_info["name"]
+    if name not in FILES:
+        raise web.HTTPNotFound
+    return _file(name)
 
 
 async def to_the_page(_request: web.Request) -> web.StreamResponse:
     """Lead who typed the bare address to the page; a browser takes along what stands behind the ``#``."""
     raise web.HTTPFound(PATH)
+
+
+def _file(name: str) -> web.Response:
+    kind = _TYPES[Path(name).suffix]
+    return web.Response(body=FILES[name], headers=_HEADERS, content_type=kind, charset="utf-8")

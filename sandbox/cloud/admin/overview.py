@@ -2,42 +2,72 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from sandbox.cloud.actions.actions import Action, action_wire
+from sandbox.cloud.admin.problems import problems, title
 from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.resources.certificates.state import Certificate, certificate_wire
+from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, load_balancer_wire
 from sandbox.cloud.resources.networks.state import Network, network_wire
 from sandbox.cloud.resources.servers.state import Server, address
 
-LATEST_REQUESTS = 60
-LATEST_ACTIONS = 25
+LATEST_REQUESTS = 150
+LATEST_ACTIONS = 40
 
 
 def overview(cloud: Cloud) -> dict[str, Any]:
-    """Servers, networks, load balancers, actions, requests and the remaining quota."""
+    """What is wrong, and all that there is; things by name, so that none moves when another changes."""
     now = cloud.now()
     actions = sorted(cloud.store.all(Action), key=lambda action: action.id)[-LATEST_ACTIONS:]
-    return {
+    shown = {
         "backend": cloud.backend.name,
         "actions_mode": cloud.action_mode,
         "quota": [
             {"project": p, "limit": cloud.limiter.limit, "remaining": cloud.limiter.remaining(p, now)}
-            for p in cloud.projects
+            for p in sorted(cloud.projects)
         ],
-        "servers": [_server(cloud, server) for server in cloud.store.all(Server)],
-        "networks": [network_wire(cloud, network) for network in cloud.store.all(Network)],
-        "load_balancers": [load_balancer_wire(cloud, balancer) for balancer in cloud.store.all(LoadBalancer)],
-        "actions": [action_wire(action, now) for action in reversed(actions)],
+        "servers": _by_name(_server(cloud, server) for server in cloud.store.all(Server)),
+        "networks": _by_name(network_wire(cloud, network) for network in cloud.store.all(Network)),
+        "load_balancers": _by_name(
+            load_balancer_wire(cloud, balancer) for balancer in cloud.store.all(LoadBalancer)
+        ),
+        "certificates": _by_name(_certificate(cloud, one) for one in cloud.store.all(Certificate)),
+        "firewalls": _by_name(firewall_wire(cloud, firewall) for firewall in cloud.store.all(Firewall)),
+        "actions": [
+            {**action_wire(action, now), "ended": action.finished or now} for action in reversed(actions)
+        ],
         "faults": cloud.faults.listing(),
         "counts": dict(cloud.requests.counts.most_common()),
         "requests": cloud.requests.latest(LATEST_REQUESTS, lambda _entry: True),
         "total": cloud.requests.total,
     }
+    return {**shown, "problems": problems(shown, now)}
+
+
+def _by_name(things: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sorted as a person reads: ``worker-10`` after ``worker-9``; a load balancer by its Service."""
+    return sorted(
+        ({**thing, "title": title(thing)} for thing in things), key=lambda t: (_natural(t["title"]), t["id"])
+    )
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """A key under which numbers in names count as numbers."""
+    parts = re.split("([0-9]+)", name)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+def _certificate(cloud: Cloud, certificate: Certificate) -> dict[str, Any]:
+    """Without the chain, which nobody reads there."""
+    return {**certificate_wire(cloud, certificate), "certificate": None}
 
 
 def _server(cloud: Cloud, server: Server) -> dict[str, Any]:
-    ipv4 = address(cloud, server.ipv4)
+    ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
     return {
         "id": server.id,
         "name": server.name,
@@ -45,6 +75,7 @@ def _server(cloud: Cloud, server: Server) -> dict[str, Any]:
         "type": server.server_type,
         "location": server.location,
         "ipv4": ipv4.ip if ipv4 else "",
+        "ipv6": ipv6.ip if ipv6 else "",
         "private": [{"network": a.network, "ip": a.ip, "status": a.status} for a in server.attachments],
         "locked": cloud.actions.locked("server", server.id),
         "labels": server.labels,

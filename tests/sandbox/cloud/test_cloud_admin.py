@@ -77,9 +77,6 @@ async def test_the_console_shows_everything(emulator: Emulator):
     await emulator.ok("POST", "/load_balancers", body)
     response = await emulator.call("GET", "/_sandbox/console")
     assert response.content_type == "text/html"
-    page = await response.text()
-    assert "src=" not in page
-    assert "https://" not in page
     shown = await emulator.ok("GET", "/_sandbox/overview")
     assert shown["servers"][0]["private"][0]["ip"] == "10.0.0.2"
     assert shown["networks"][0]["name"] == "net"
