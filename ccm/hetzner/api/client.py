@@ -76,6 +76,7 @@ class HetznerApi:
         self._endpoint = endpoint.rstrip("/")
         self._metrics = metrics
         self.budget = budget
+        metrics.watch(budget)
         self._debug = debug
         self._timeout = timeout
         self._jitter = jitter
@@ -218,7 +219,6 @@ class HetznerApi:
         metrics.requests.labels(str(outcome.status), method.lower(), endpoint_label(path)).inc()
         metrics.operations.labels(operation_label(method, path), code_label(code)).inc()
         metrics.duration.labels(method.lower()).observe(outcome.seconds)
-        metrics.remaining.set(self.budget.remaining)
         if self._debug:
             log.info(
                 "request", method=method, path=path, status=outcome.status, code=code, answer=outcome.body

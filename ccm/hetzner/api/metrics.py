@@ -6,13 +6,15 @@ import re
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from ccm.hetzner.api.budget import Budget
+
 _NOT_LETTERS = re.compile(r"[^a-z/_]+")
 _CODE = re.compile(r"[a-z_]{1,50}|[0-9]{3}")
 _LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15)
 
 
 class ApiMetrics:
-    """What is counted at every request.
+    """What is counted at every request, and the budget.
 
     Args:
         registry: Where the metrics are registered.
@@ -48,11 +50,24 @@ class ApiMetrics:
             "Requests that the project may still make at once.",
             registry=registry,
         )
+        self.limit = Gauge(
+            "ccm_hetzner_api_quota_limit",
+            "Requests that the project may make in an hour.",
+            registry=registry,
+        )
         self.waited = Counter(
             "ccm_hetzner_api_quota_wait_seconds_total",
             "Time that requests waited because the project's quota was used up.",
             registry=registry,
         )
+
+    def watch(self, budget: Budget) -> None:
+        """Show this budget as it is whenever somebody asks: also before the first request, as in a follower.
+
+        To be asked on the event loop, since that is where the budget is.
+        """
+        self.remaining.set_function(lambda: budget.remaining)
+        self.limit.set_function(lambda: budget.limit)
 
 
 def code_label(code: str) -> str:

@@ -207,6 +207,23 @@ async def test_every_request_is_counted(sky: EmulatedCloud) -> None:
     await api.close()
 
 
+async def test_the_quota_is_shown_as_the_budget_has_it_before_the_first_request_and_after(
+    sky: EmulatedCloud,
+) -> None:
+    registry, now = CollectorRegistry(), 0.0
+    sky.api(registry=registry, budget=(budget := Budget(clock=lambda: now)))
+
+    def shown() -> list[float | None]:
+        names = ("ccm_hetzner_api_quota_remaining", "ccm_hetzner_api_quota_limit")
+        return [registry.get_sample_value(name) for name in names]
+
+    assert shown() == [3600, 3600]
+    budget.observe(7200, 100)
+    assert shown() == [100, 7200]
+    now = 10.0
+    assert shown() == [120, 7200], "it fills up again while nobody asks for anything"
+
+
 async def test_the_user_agent_is_our_own(sky: EmulatedCloud, api: HetznerApi) -> None:
     await sky.forget_requests()
     await servers(api)
