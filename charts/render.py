@@ -38,6 +38,7 @@ resources:
   - deployment.yaml
 """
 _FILES = {"deployment.yaml": ("workload.yaml", _HOW), "rbac.yaml": ("rbac.yaml", f"{_MADE}\n")}
+_OPERATOR = "monitoring.coreos.com/v1/PrometheusRule"
 
 
 def with_version(chart: str) -> str:
@@ -49,7 +50,8 @@ def rendered(helm: Path) -> dict[str, str]:
     """The files of manifests/ by path in it.
 
     Kustomize reads no file outside of a base's folder, and ``kubectl apply -f manifests/`` takes every file
-    for an object; so the base has a folder of its own, with the same objects.
+    for an object; so the base has a folder of its own, with the same objects. So have the alerts, which
+    only clusters with the Prometheus operator know.
 
     Args:
         helm: the program.
@@ -62,12 +64,14 @@ def rendered(helm: Path) -> dict[str, str]:
         **{name: head + text for name, (head, text) in objects.items()},
         **{f"kustomize/{name}": f"{_MADE}\n{text}" for name, (_, text) in objects.items()},
         "kustomize/kustomization.yaml": f"{_MADE}\n{_BASE}",
+        "monitoring/prometheusrule.yaml": f"{_MADE}\n{_template(helm, 'prometheusrule.yaml')}",
     }
 
 
 def _template(helm: Path, template: str) -> str:
     command = [helm, "template", "ccm-from-scratch", CHART, "--namespace=kube-system"]
-    command += [f"--values={HERE / 'manifests.yaml'}", f"--show-only=templates/{template}"]
+    command += [f"--values={HERE / 'manifests.yaml'}", f"--api-versions={_OPERATOR}"]
+    command += [f"--show-only=templates/{template}"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=60)
     lines = [line for line in done.stdout.splitlines() if not line.startswith("# Source: ")]
     return re.sub(r"\n{2,}", "\n", "\n".join(lines).removeprefix("---\n") + "\n")

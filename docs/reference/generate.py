@@ -72,6 +72,9 @@ On `https://…:10258/metrics`, for whoever the cluster allows to `get` the path
 `HCLOUD_METRICS_ENABLED`, on `http://…:8233/metrics`. Names that begin with `ccm_` are ours; `hcloud_api_` and
 `cloud_controller_manager_` are the official Hetzner CCM's, all others upstream's. `/metrics/slis` has
 `kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
+
+There are [alerts and a dashboard](../guides/operating.md#what-to-watch) for them; Prometheus reads them
+[with a token](../guides/operating.md#scraping-with-a-token).
 """
 
 

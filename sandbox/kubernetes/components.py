@@ -100,6 +100,7 @@ def _kubernetes_stamps() -> tuple[str, ...]:
 
 _CONTAINERD = "github.com/containerd/containerd/v2"
 _HELM = "helm.sh/helm/v4"
+_PROMETHEUS = "github.com/prometheus/prometheus"
 _CNI = "github.com/containernetworking/plugins/plugins"
 
 COMPONENTS: tuple[Component, ...] = (
@@ -155,6 +156,16 @@ REGISTRY = Component(
     "registry", pin="github.com/distribution/distribution/v3", packages=(".",), programs=("registry",)
 )
 """A real registry that the CCM's image is pushed to in tests; no machine runs it."""
+
+PROMETHEUS = Component(
+    "prometheus",
+    pin=_PROMETHEUS,
+    packages=(f"{_PROMETHEUS}/cmd/prometheus", f"{_PROMETHEUS}/cmd/promtool"),
+    programs=("prometheus", "promtool"),
+    # It finds targets in Kubernetes, but not at clouds: their SDKs take minutes to build. It has no web page.
+    tags=("remove_all_sd", "enable_kubernetes_sd"),
+)
+"""Judges the alerts and the dashboard's queries in tests; no machine runs it."""
 
 
 def build_command(component: Component, compiler: str, output: Path) -> tuple[str, ...]:

@@ -1,0 +1,480 @@
+"""Writes the dashboard for Grafana: ``python charts/dashboard.py``.
+
+It is plain data in Grafana's JSON model for dashboards, always the same. A test compares the file with what
+this makes, and another asks a real Prometheus, which has scraped a real run, each of its queries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).parent / "ccm-from-scratch" / "monitoring" / "dashboard.json"
+_WIDTH = 24  # of a page, in Grafana's columns
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+# Of all that Prometheus knows, what this program's processes say; both are chosen on the dashboard.
+_FROM = 'job=~"$job",instance=~"$instance"'
+# Of requests left, the shares at which operating.md's alerts begin.
+_QUOTA_STEPS = ((None, "red"), (0.02, "orange"), (0.1, "green"))
+_HOURLY = "sum(rate({}{{@}}[$__rate_interval])) * 3600"
+_ALARM_STEPS = ((None, "green"), (1, "red"))
+
+
+@dataclass(frozen=True)
+class Query:
+    """One curve, or one for each of its labels' values.
+
+    Attributes:
+        expression: PromQL; ``@`` stands for the selectors of job and instance.
+        legend: What it is called; ``{{label}}`` stands for a label's value.
+    """
+
+    expression: str
+    legend: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture.
+
+    Attributes:
+        title: What it shows.
+        about: How to read it.
+        queries: What is in it.
+        unit: Grafana's name of the unit.
+        kind: ``timeseries`` for curves, ``stat`` for the present numbers.
+        steps: From which value on which colour is shown.
+        text: Whether legends are shown instead of numbers.
+        width: In columns, of 24.
+    """
+
+    title: str
+    about: str
+    queries: tuple[Query, ...]
+    unit: str = "short"
+    kind: str = "timeseries"
+    steps: tuple[tuple[float | None, str], ...] = ((None, "green"),)
+    text: bool = False
+    width: int = 8
+
+
+def _stat(title: str, about: str, *queries: Query, **more: Any) -> Panel:
+    return Panel(title, about, queries, kind="stat", **{"width": 4, **more})
+
+
+def _rate(metric: str, by: str, *, times: str = "", only: str = "") -> Query:
+    """How often something happens in a second, by labels that name the curves."""
+    legend = " ".join(f"{{{{{label}}}}}" for label in by.split(", "))
+    return Query(f"sum by ({by}) (rate({metric}{{@{only}}}[$__rate_interval])){times}", legend)
+
+
+def _quantiles(metric: str, by: str = "", over: str = "$__rate_interval") -> tuple[Query, ...]:
+    """The median and the slowest hundredth of a histogram."""
+    legend = f" {{{{{by}}}}}" if by else ""
+    labels = f"le, {by}" if by else "le"
+    buckets = f"sum by ({labels}) (rate({metric}_bucket{{@}}[{over}]))"
+    return tuple(
+        Query(f"histogram_quantile({quantile}, {buckets})", f"{name}{legend}")
+        for quantile, name in (("0.5", "median"), ("0.99", "99 %"))
+    )
+
+
+ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
+    (
+        "Does it do what it should?",
+        (
+            _stat(
+                "Leaders",
+                "One replica works, the others wait. Empty without leader election.",
+                Query("sum(leader_election_master_status{@})", "leaders"),
+                steps=((None, "red"), (1, "green"), (2, "red")),
+            ),
+            _stat(
+                "Requests left",
+                "Of the project's hourly requests to Hetzner's API, which all that has a token of it shares.",
+                Query("min(ccm_hetzner_api_quota_remaining{@} / ccm_hetzner_api_quota_limit{@})", "left"),
+                unit="percentunit",
+                steps=_QUOTA_STEPS,
+            ),
+            _stat(
+                "Held back",
+                "Deletions that wait for a person, since the picture of the cloud is too odd to act on.",
+                Query("sum(ccm_node_lifecycle_deletions_paused{@})", "nodes"),
+                Query("sum(ccm_route_deletions_paused{@})", "routes"),
+                Query("sum(ccm_hetzner_load_balancers_vanished{@})", "load balancers"),
+                steps=_ALARM_STEPS,
+                width=6,
+            ),
+            _stat(
+                "Orphans",
+                "What was made in the cloud for Services that do not exist. It costs money.",
+                Query("sum(ccm_load_balancer_orphans{@})", "orphans"),
+                steps=_ALARM_STEPS,
+            ),
+            _stat(
+                "Version",
+                "Of each process.",
+                Query("kubernetes_build_info{@}", "{{git_version}}"),
+                text=True,
+                width=6,
+            ),
+            Panel(
+                "Readiness by check",
+                "0: it fails, and the log of the process has why. Empty where /metrics/slis is not scraped.",
+                (Query('min by (name) (kubernetes_healthcheck{@,type="readyz"})', "{{name}}"),),
+                width=12,
+            ),
+            Panel(
+                "Controllers that run",
+                "Of the leader; a follower runs none.",
+                (Query("sum by (name) (running_managed_controllers{@})", "{{name}}"),),
+                width=12,
+            ),
+        ),
+    ),
+    (
+        "Hetzner's API",
+        (
+            Panel(
+                "Requests an hour by operation",
+                "A project may make 3,600 an hour, unless Hetzner has given it more.",
+                (_rate("ccm_hetzner_api_requests_total", "operation", times=" * 3600"),),
+            ),
+            Panel(
+                "Errors an hour by code",
+                "Hetzner's error codes; no_answer where none came.",
+                (_rate("ccm_hetzner_api_requests_total", "code", times=" * 3600", only=',code!="ok"'),),
+            ),
+            Panel(
+                "Quota",
+                "It refills all the time; what others use of it is learnt from each answer.",
+                (
+                    Query("ccm_hetzner_api_quota_remaining{@}", "left, {{instance}}"),
+                    Query("ccm_hetzner_api_quota_limit{@}", "limit, {{instance}}"),
+                ),
+            ),
+            Panel(
+                "Duration of requests",
+                "Until the answer is there.",
+                _quantiles("hcloud_api_request_duration_seconds", "method"),
+                unit="s",
+            ),
+            Panel(
+                "Requests on their way",
+                "And the time that requests wait for the quota.",
+                (
+                    Query("sum(hcloud_api_in_flight_requests{@})", "on their way"),
+                    Query(
+                        "sum(rate(ccm_hetzner_api_quota_wait_seconds_total{@}[$__rate_interval]))",
+                        "waiting for the quota",
+                    ),
+                ),
+            ),
+            Panel(
+                "Looks at servers a second",
+                "hit: answered by the list at hand, without a request.",
+                (_rate("cloud_controller_manager_server_cache_requests_total", "subsystem, result"),),
+            ),
+        ),
+    ),
+    (
+        "Controllers",
+        (
+            Panel(
+                "Keys that wait",
+                "What a controller has yet to look at.",
+                (Query("sum by (name) (workqueue_depth{@})", "{{name}}"),),
+            ),
+            Panel("Keys added a second", "How much happens.", (_rate("workqueue_adds_total", "name"),)),
+            Panel(
+                "Retries an hour",
+                "What failed and is tried again; the object has an Event that says why.",
+                (_rate("workqueue_retries_total", "name", times=" * 3600"),),
+            ),
+            Panel(
+                "Duration of work on a key",
+                "Hetzner's actions take seconds, up to three minutes.",
+                _quantiles("workqueue_work_duration_seconds", "name"),
+                unit="s",
+            ),
+            Panel(
+                "Time that keys wait",
+                "From a change to the beginning of work on it.",
+                _quantiles("workqueue_queue_duration_seconds", "name"),
+                unit="s",
+            ),
+            Panel(
+                "Longest work now",
+                "More than ten minutes: it does not end.",
+                (Query("max by (name) (workqueue_longest_running_processor_seconds{@})", "{{name}}"),),
+                unit="s",
+            ),
+        ),
+    ),
+    (
+        "Nodes and routes",
+        (
+            Panel(
+                "Age of nodes when they are initialised",
+                "From the Node's creation until its taint is gone and Pods may run there.",
+                _quantiles("node_controller_cloud_provider_taint_removal_delay_seconds", over="$__range"),
+                unit="s",
+            ),
+            Panel(
+                "Questions about nodes that are not ready",
+                "Whether their servers still exist.",
+                (_rate("cloud_node_lifecycle_controller_cloud_provider_calls_total", "operation, result"),),
+            ),
+            Panel(
+                "Duration of a run over all nodes",
+                "Of the node lifecycle controller.",
+                _quantiles("cloud_node_lifecycle_controller_monitor_nodes_duration_seconds"),
+                unit="s",
+            ),
+            Panel(
+                "Looks at routes an hour by outcome",
+                "noop: all is as it should be.",
+                (_rate("route_controller_route_sync_total", "trigger, outcome", times=" * 3600"),),
+                width=12,
+            ),
+            Panel(
+                "Calls of the controllers an hour",
+                "By the official CCM's names.",
+                (_rate("cloud_controller_manager_operations_total", "op", times=" * 3600"),),
+                width=12,
+            ),
+        ),
+    ),
+    (
+        "Load balancers",
+        (
+            Panel(
+                "Targets by health",
+                "As Hetzner's health checks see them.",
+                (Query("sum by (status) (ccm_hetzner_load_balancer_targets{@})", "{{status}}"),),
+                width=6,
+            ),
+            Panel(
+                "Unhealthy targets by Service",
+                "With externalTrafficPolicy: Local a node without such a Pod is unhealthy on purpose.",
+                (
+                    Query(
+                        "sum by (namespace, service) "
+                        '(ccm_hetzner_load_balancer_targets{@,status="unhealthy"}) > 0',
+                        "{{namespace}}/{{service}}",
+                    ),
+                ),
+                width=6,
+            ),
+            Panel(
+                "Target updates an hour",
+                "After nodes came, went or changed.",
+                (
+                    Query(_HOURLY.format("service_controller_loadbalancer_sync_total"), "all"),
+                    Query(_HOURLY.format("service_controller_nodesync_error_total"), "failed"),
+                ),
+                width=6,
+            ),
+            Panel(
+                "Duration of target updates",
+                "Of one load balancer.",
+                _quantiles("service_controller_update_loadbalancer_host_latency_seconds", over="$__range"),
+                unit="s",
+                width=6,
+            ),
+        ),
+    ),
+    (
+        "The API server",
+        (
+            Panel(
+                "Requests a second",
+                "By method and status code; <error> where no answer came.",
+                (_rate("rest_client_requests_total", "method, code"),),
+            ),
+            Panel(
+                "Duration of requests",
+                "Until the head of the answer is there.",
+                _quantiles("rest_client_request_duration_seconds", "verb"),
+                unit="s",
+            ),
+            Panel(
+                "Waiting for our own limit",
+                "--kube-api-qps and --kube-api-burst.",
+                _quantiles("rest_client_rate_limiter_duration_seconds", "verb"),
+                unit="s",
+            ),
+        ),
+    ),
+    (
+        "Process",
+        (
+            Panel(
+                "Memory",
+                "Resident; the chart's limit is 256 MiB.",
+                (Query("process_resident_memory_bytes{@}", "{{instance}}"),),
+                unit="bytes",
+                width=6,
+            ),
+            Panel(
+                "Processor",
+                "Of one core.",
+                (Query("rate(process_cpu_seconds_total{@}[$__rate_interval])", "{{instance}}"),),
+                unit="percentunit",
+                width=6,
+            ),
+            Panel(
+                "Open files",
+                "Of those that the process may have.",
+                (Query("process_open_fds{@} / process_max_fds{@}", "{{instance}}"),),
+                unit="percentunit",
+                width=6,
+            ),
+            Panel(
+                "Starts in an hour",
+                "More than three: it dies again and again.",
+                (Query("changes(process_start_time_seconds{@}[1h])", "{{instance}}"),),
+                width=6,
+            ),
+        ),
+    ),
+)
+
+
+def dashboard() -> dict[str, Any]:
+    """The dashboard in Grafana's JSON model, as one imports it."""
+    return {
+        "uid": "ccm-from-scratch",
+        "title": "Hetzner cloud-controller-manager",
+        "description": "ccm-from-scratch; docs/guides/operating.md says what to do about what one sees here.",
+        "tags": ["hetzner", "kubernetes"],
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "1m",
+        "time": {"from": "now-6h", "to": "now"},
+        "timezone": "browser",
+        "templating": {"list": list(_variables())},
+        "annotations": {"list": [_alerts()]},
+        "panels": list(_panels()),
+    }
+
+
+def text() -> str:
+    """The file."""
+    return json.dumps(dashboard(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _variables() -> Iterator[dict[str, Any]]:
+    yield {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+    for name, selector in (("job", ""), ("instance", '{job=~"$job"}')):
+        query = f"label_values(ccm_hetzner_api_quota_limit{selector}, {name})"
+        yield {
+            "name": name,
+            "type": "query",
+            "datasource": _SOURCE,
+            "definition": query,
+            "query": {"query": query, "refId": "variable"},
+            "refresh": 2,  # whenever the time range changes
+            "sort": 1,  # by name
+            "includeAll": True,
+            "allValue": ".*",
+            "multi": True,
+            "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
+        }
+
+
+def _alerts() -> dict[str, Any]:
+    return {
+        "name": "Alerts",
+        "datasource": _SOURCE,
+        "enable": True,
+        "expr": 'ALERTS{alertname=~"HetznerCCM.*",alertstate="firing"}',
+        "iconColor": "red",
+        "titleFormat": "{{alertname}}",
+    }
+
+
+def _panels() -> Iterator[dict[str, Any]]:
+    number, top = 0, 0
+    for title, panels in ROWS:
+        number += 1
+        place = {"x": 0, "y": top, "w": _WIDTH, "h": 1}
+        yield {
+            "id": number,
+            "type": "row",
+            "title": title,
+            "collapsed": False,
+            "gridPos": place,
+            "panels": [],
+        }
+        top += 1
+        for panel, place in _places(panels, top):
+            number += 1
+            top = max(top, place["y"] + place["h"])
+            yield {"id": number, "gridPos": place, **_panel(panel)}
+
+
+def _places(panels: Iterable[Panel], top: int) -> Iterator[tuple[Panel, dict[str, int]]]:
+    """Each panel with its place: from left to right, and below where the line is full."""
+    left, height = 0, 0
+    for panel in panels:
+        if left + panel.width > _WIDTH:
+            left, top, height = 0, top + height, 0
+        own = 4 if panel.kind == "stat" else 8
+        yield panel, {"x": left, "y": top, "w": panel.width, "h": own}
+        left, height = left + panel.width, max(height, own)
+
+
+def _panel(panel: Panel) -> dict[str, Any]:
+    steps = [{"color": color, "value": value} for value, color in panel.steps]
+    return {
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.about,
+        "datasource": _SOURCE,
+        "fieldConfig": {
+            "defaults": {
+                "unit": panel.unit,
+                "min": 0,
+                "color": {"mode": "thresholds" if panel.kind == "stat" else "palette-classic"},
+                "thresholds": {"mode": "absolute", "steps": steps},
+            },
+            "overrides": [],
+        },
+        "options": _stat_options(panel) if panel.kind == "stat" else _CURVES,
+        "targets": [
+            {
+                "refId": chr(ord("A") + number),
+                "datasource": _SOURCE,
+                "expr": query.expression.replace("@", _FROM),
+                "legendFormat": query.legend,
+                "range": panel.kind != "stat",
+                "instant": panel.kind == "stat",
+            }
+            for number, query in enumerate(panel.queries)
+        ],
+    }
+
+
+_CURVES = {
+    "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+    "tooltip": {"mode": "multi", "sort": "desc"},
+}
+
+
+def _stat_options(panel: Panel) -> dict[str, Any]:
+    return {
+        "colorMode": "value",
+        "graphMode": "none",
+        "textMode": "name" if panel.text else "auto",
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+    }
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), encoding="utf-8")
