@@ -56,7 +56,7 @@ def actual(**more: Any) -> LoadBalancer:
 
 def told(desired: Desired, present: LoadBalancer) -> list[tuple[str, set[str]]]:
     """The texts of the changes, each with those that it needs."""
-    return [(str(one.step), set(one.needs)) for one in changes(desired, present)]
+    return [(str(one), set(one.needs)) for one in changes(desired, present)]
 
 
 def texts(desired: Desired, present: LoadBalancer) -> list[str]:
@@ -86,12 +86,12 @@ class TestNameAndLabels:
         ]
         assert told(wanted(name="new"), actual()) == [("rename to new", set())]
         [label, rename] = changes(wanted(name="new", labels={"b": "2"}), actual())
-        assert label.step.body == {"labels": {"b": "2"}}
-        assert rename.step.body == {"labels": {"b": "2"}, "name": "new"}
+        assert label.body == {"labels": {"b": "2"}}
+        assert rename.body == {"labels": {"b": "2"}, "name": "new"}
 
     def test_a_name_that_goes_back_goes_with_the_label_that_remembers_it(self) -> None:
         [change] = changes(wanted(name="new", labels={}, resets=frozenset({"name"})), actual())
-        assert change.step.body == {"labels": {}, "name": "new"}
+        assert change.body == {"labels": {}, "name": "new"}
         assert texts(wanted(labels={}, resets=frozenset({"name"})), actual()) == ["set labels"]
 
     def test_labels_wait_for_what_goes_back_to_its_default(self) -> None:
@@ -145,8 +145,8 @@ class TestNameAndLabels:
             ("remove labels that are not needed any more", {"stop listening on port 80"}),
         ]
         first, _, last = changes(desired, there)
-        assert first.step.body == {"labels": {"a": "2", f"{PORT}80": "uid"}}
-        assert last.step.body == {"labels": {"a": "2"}}
+        assert first.body == {"labels": {"a": "2", f"{PORT}80": "uid"}}
+        assert last.body == {"labels": {"a": "2"}}
 
     def test_what_was_annotated_is_remembered_until_the_listeners_have_changed(self) -> None:
         labels = {"a": "1", f"{PORT}80": "uid", f"{FIELD}interval": "", f"{FIELD}timeout": ""}
@@ -161,15 +161,15 @@ class TestNameAndLabels:
             ),
         ]
         first, _, last = changes(desired, there)
-        assert first.step.body == {"labels": {"a": "1", f"{FIELD}timeout": "x", f"{FIELD}interval": ""}}
-        assert last.step.body == {"labels": dict(desired.labels)}
+        assert first.body == {"labels": {"a": "1", f"{FIELD}timeout": "x", f"{FIELD}interval": ""}}
+        assert last.body == {"labels": dict(desired.labels)}
 
     def test_both_are_remembered(self) -> None:
         labels = {f"{PORT}80": "uid", f"{FIELD}interval": ""}
         there = actual(labels=labels, services=(listener(80), listener(443, proxyprotocol=True)))
         first, *_, last = changes(wanted(labels={}, listeners=(listener(443),)), there)
-        assert first.step.operation == "delete_service", "all labels stay until the end"
-        assert last.step.body == {"labels": {}}
+        assert first.operation == "delete_service", "all labels stay until the end"
+        assert last.body == {"labels": {}}
         assert last.needs == {"stop listening on port 80", "change the listener on port 443 (proxyprotocol)"}
 
     def test_labels_that_stay_or_were_never_there_need_no_second_write(self) -> None:
@@ -266,7 +266,7 @@ class TestNetwork:
             ("add address 10.1.0.1", {enter}),
         ]
         [first, *_] = changes(desired, actual())
-        assert first.step.body == {"network": 1, "ip": "10.0.0.9", "ip_range": "10.0.0.0/24"}
+        assert first.body == {"network": 1, "ip": "10.0.0.9", "ip_range": "10.0.0.0/24"}
 
     def test_who_is_there_stays_unless_another_address_is_asked_for(self) -> None:
         there = actual(private_net=(PrivateNet(1, "10.0.0.1"),))
@@ -418,11 +418,11 @@ class TestReverseNames:
         ]
         assert told(wanted(rdns={"ipv6": "z.example"}), actual()) == []
         both = wanted(rdns={"ipv4": "a.example", "ipv6": "b.example"})
-        assert [one.step.body for one in changes(both, there)] == [
+        assert [one.body for one in changes(both, there)] == [
             {"ip": "203.0.113.1", "dns_ptr": "a.example"},
             {"ip": "2001:db8::1", "dns_ptr": "b.example"},
         ]
-        assert [one.step.effect(there).public_net.ipv6.dns_ptr for one in changes(both, there)] == [
+        assert [one.effect(there).public_net.ipv6.dns_ptr for one in changes(both, there)] == [
             "y.example",
             "b.example",
         ]

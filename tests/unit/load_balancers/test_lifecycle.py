@@ -16,7 +16,8 @@ from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
 from ccm.hetzner.load_balancers.facts.targets import Target
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.plan.lifecycle import DeleteCertificates, create, creation_body
-from ccm.hetzner.load_balancers.plan.steps import service_body, target_body
+from ccm.hetzner.load_balancers.plan.listeners import service_body
+from ccm.hetzner.load_balancers.plan.targets import target_body
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 
 SERVICE = view()
@@ -41,12 +42,12 @@ def facts(*certificates: Certificate, **more: Any) -> Facts:
 
 
 def texts(desired: Desired, there: Facts) -> list[str]:
-    return [str(one.step) for one in plan(desired, there)]
+    return [str(one) for one in plan(desired, there)]
 
 
 class TestBodies:
     def test_in_a_location(self) -> None:
-        assert creation_body(MADE, MADE.site) == {
+        assert creation_body(MADE) == {
             "name": "shop",
             "load_balancer_type": "lb11",
             "algorithm": {"type": "round_robin"},
@@ -66,7 +67,7 @@ class TestBodies:
             targets=(PUBLIC, PRIVATE, IP),
             site=Site(network_zone="us-east"),
         )
-        assert creation_body(desired, desired.site) == {
+        assert creation_body(desired) == {
             "name": "shop",
             "load_balancer_type": "lb11",
             "algorithm": {"type": "least_connections"},
@@ -92,22 +93,22 @@ class TestBodies:
         self, more: dict[str, Any], network: int | None, targets: list[Target]
     ) -> None:
         desired = replace(MADE, **{"network": 7, "targets": (PUBLIC, PRIVATE, IP), **more})
-        body = creation_body(desired, desired.site)
+        body = creation_body(desired)
         assert body.get("network") == network
         assert body["targets"] == [target_body(one) for one in targets]
         assert body["public_interface"] is (more.get("public") is not False)
 
     def test_without_a_type_none_is_asked_for(self) -> None:
-        assert "load_balancer_type" not in creation_body(replace(MADE, type=None), MADE.site)
+        assert "load_balancer_type" not in creation_body(replace(MADE, type=None))
 
     def test_what_is_refused_is_left_out_bit_by_bit(self) -> None:
         full = replace(MADE, targets=(PUBLIC,))
         keys = [{"targets", "services"} & body.keys() for body in create(full).bodies]
         assert keys == [{"targets", "services"}, {"services"}, set()]
-        assert create(full).bodies[0] == creation_body(full, full.site)
+        assert create(full).bodies[0] == creation_body(full)
         assert [{*body} for body in create(MADE).bodies] == [
-            {*creation_body(MADE, MADE.site)},
-            {*creation_body(MADE, MADE.site)} - {"services"},
+            {*creation_body(MADE)},
+            {*creation_body(MADE)} - {"services"},
         ]
         assert len(create(replace(MADE, listeners=())).bodies) == 1
         assert len(create(replace(full, listeners=())).bodies) == 2
@@ -147,15 +148,15 @@ class TestPlan:
         )
         there = replace(there, certificates=replace(there.certificates, spared=frozenset({4})))
         steps = plan(desired, there)
-        assert [str(one.step) for one in steps] == [
+        assert [str(one) for one in steps] == [
             "request managed certificate cert-5 (5) again",
             "request a managed certificate for a.example, b.example",
             "create load balancer shop (lb11) in fsn1, ports: 443, targets: 0",
             "delete managed certificate cert-3 (3)",
             "leave load balancer old (8)",
         ]
-        assert steps[3].step == DeleteCertificates((certificate(3),), frozenset({2, 4}))
-        assert [one.step.last for one in steps] == [False, False, False, True, True]
+        assert steps[3] == DeleteCertificates((certificate(3),), frozenset({2, 4}))
+        assert [one.last for one in steps] == [False, False, False, True, True]
         assert not any(one.needs for one in steps)
 
     def test_what_can_not_be_all_that_is_asked_for_takes_nothing_away(self) -> None:
@@ -182,9 +183,9 @@ class TestPlan:
         leaves = plan_release(
             facts(certificate(1), others=(LoadBalancer(8, "old"), LoadBalancer(9, "older")))
         )
-        assert [str(one.step) for one in leaves] == [
+        assert [str(one) for one in leaves] == [
             "leave load balancer old (8)",
             "leave load balancer older (9)",
             "delete managed certificate",
         ]
-        assert leaves[2].step == DeleteCertificates()
+        assert leaves[2] == DeleteCertificates()

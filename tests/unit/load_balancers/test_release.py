@@ -30,14 +30,14 @@ def balancer(labels: dict[str, str], *ports: int, **more: Any) -> LoadBalancer:
 
 
 def told(released: Released) -> list[tuple[str, set[str]]]:
-    return [(str(one.step), set(one.needs)) for one in released.changes]
+    return [(str(one), set(one.needs)) for one in released.changes]
 
 
 def test_one_that_was_made_for_it_goes() -> None:
     released = release(SERVICE, balancer(LEADS, 80))
     assert released.deletes
     assert told(released) == [("set labels", set())]
-    assert released.changes[0].step.body == {"labels": {"team": "us"}}
+    assert released.changes[0].body == {"labels": {"team": "us"}}
 
 
 def test_a_protected_one_stays_and_says_so() -> None:
@@ -58,7 +58,7 @@ def test_an_adopted_one_is_as_it_was() -> None:
     assert not released.deletes
     gone = ["stop listening on port 80", "stop listening on port 443", "remove server 1"]
     assert told(released) == [*((text, set()) for text in gone), ("set labels", set(gone))]
-    assert released.changes[-1].step.body == {"labels": {"team": "us"}}
+    assert released.changes[-1].body == {"labels": {"team": "us"}}
     [notice] = released.notices
     assert (notice.reason, notice.warning) == ("LoadBalancerReleased", False)
     assert notice.message == "load balancer shop (7) stays, because it was not made for this Service"
@@ -72,7 +72,7 @@ def test_one_that_others_listen_on_stays_for_them() -> None:
         ("stop listening on port 80", set()),
         ("set labels", {"stop listening on port 80"}),
     ]
-    assert released.changes[-1].step.body == {"labels": {"team": "us"}}
+    assert released.changes[-1].body == {"labels": {"team": "us"}}
     [notice] = released.notices
     assert notice.message == "load balancer shop (7) stays, because others use it"
     assert release(SERVICE, balancer(labels, 80)).deletes
@@ -85,7 +85,7 @@ def test_the_next_one_leads() -> None:
     assert told(released)[0] == ("stop listening on port 80", set())
     [*_, last] = released.changes
     left = {key: value for key, value in labels.items() if key != f"{OURS}port-80"}
-    assert last.step.body == {"labels": {**left, "hcloud-ccm/service-uid": THIRD}}
+    assert last.body == {"labels": {**left, "hcloud-ccm/service-uid": THIRD}}
 
 
 def test_one_that_does_not_lead_takes_its_ports_alone() -> None:
@@ -97,7 +97,7 @@ def test_one_that_does_not_lead_takes_its_ports_alone() -> None:
         ("set labels", {"stop listening on port 80"}),
     ]
     left = {key: value for key, value in labels.items() if key != f"{OURS}port-80"}
-    assert released.changes[-1].step.body == {"labels": left}
+    assert released.changes[-1].body == {"labels": left}
 
 
 @pytest.mark.parametrize(

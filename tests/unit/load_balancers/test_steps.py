@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -21,25 +23,12 @@ from ccm.hetzner.api.wire import (
     TargetIp,
     TargetServer,
 )
+from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.facts.targets import Target
-from ccm.hetzner.load_balancers.plan.steps import (
-    Change,
-    add_service,
-    add_target,
-    attach,
-    change_algorithm,
-    change_protection,
-    change_public,
-    change_rdns,
-    change_type,
-    delete_service,
-    detach,
-    remove_target,
-    service_body,
-    target_body,
-    update,
-    update_service,
-)
+from ccm.hetzner.load_balancers.plan.changes import changes
+from ccm.hetzner.load_balancers.plan.listeners import service_body
+from ccm.hetzner.load_balancers.plan.steps import Change
+from ccm.hetzner.load_balancers.plan.targets import target_body
 
 SERVER = LoadBalancerTarget("server", server=TargetServer(1), use_private_ip=True)
 IP = LoadBalancerTarget("ip", ip=TargetIp("198.51.100.1"))
@@ -65,185 +54,227 @@ NEW_SERVER = LoadBalancerTarget("server", server=TargetServer(2), use_private_ip
 NEW_IP = LoadBalancerTarget("ip", ip=TargetIp("198.51.100.2"))
 
 
-def facts(change: Change) -> tuple[str, str, object]:
-    return change.operation, str(change), change.body
+def change(text: str, there: LoadBalancer = ACTUAL, **wanted: Any) -> Change:
+    """The change with this text, of all that lead to what is wanted."""
+    usual: dict[str, Any] = {"labels": {"a": "1"}, "foreign_ports": frozenset({80, 443})}
+    if "listeners" in wanted:
+        usual["foreign_ports"] = frozenset({80})
+    several = changes(Desired(**{"name": "shop", **usual, **wanted}), there)
+    [found] = [one for one in several if str(one) == text]
+    return found
 
 
 @pytest.mark.parametrize(
-    ("change", "says", "asks", "becomes"),
+    ("wanted", "operation", "text", "asks", "becomes"),
     [
         (
-            lambda: update({"b": "2"}),
-            ("update", "set labels"),
+            {"labels": {"b": "2"}},
+            "update",
+            "set labels",
             {"labels": {"b": "2"}},
             replace(ACTUAL, labels={"b": "2"}),
         ),
         (
-            lambda: update({"b": "2"}, final=True),
-            ("update", "remove labels that are not needed any more"),
-            {"labels": {"b": "2"}},
-            replace(ACTUAL, labels={"b": "2"}),
-        ),
-        (
-            lambda: update({"a": "1"}, "new"),
-            ("update", "rename to new"),
+            {"name": "new"},
+            "update",
+            "rename to new",
             {"labels": {"a": "1"}, "name": "new"},
             replace(ACTUAL, name="new"),
         ),
         (
-            lambda: change_type(LARGE),
-            ("change_type", "change type to lb21"),
+            {"type": LARGE},
+            "change_type",
+            "change type to lb21",
             {"load_balancer_type": "lb21"},
             replace(ACTUAL, load_balancer_type=LARGE),
         ),
         (
-            lambda: change_algorithm("least_connections"),
-            ("change_algorithm", "change algorithm to least_connections"),
+            {"algorithm": "least_connections"},
+            "change_algorithm",
+            "change algorithm to least_connections",
             {"type": "least_connections"},
             replace(ACTUAL, algorithm=Algorithm("least_connections")),
         ),
         (
-            lambda: change_public(enabled=False),
-            ("disable_public_interface", "disable the public interface"),
+            {"public": False},
+            "disable_public_interface",
+            "disable the public interface",
             {},
             replace(ACTUAL, public_net=replace(PUBLIC, enabled=False)),
         ),
         (
-            lambda: change_public(enabled=True),
-            ("enable_public_interface", "enable the public interface"),
-            {},
-            ACTUAL,
-        ),
-        (
-            lambda: attach(3),
-            ("attach_to_network", "attach to network 3"),
+            {"network": 3},
+            "attach_to_network",
+            "attach to network 3",
             {"network": 3},
             replace(ACTUAL, private_net=(*ACTUAL.private_net, PrivateNet(3, ""))),
         ),
         (
-            lambda: attach(3, "10.3.0.1", "10.3.0.0/24"),
-            ("attach_to_network", "attach to network 3 as 10.3.0.1"),
+            {"network": 3, "private_ip": "10.3.0.1", "ip_range": "10.3.0.0/24"},
+            "attach_to_network",
+            "attach to network 3 as 10.3.0.1",
             {"network": 3, "ip": "10.3.0.1", "ip_range": "10.3.0.0/24"},
             replace(ACTUAL, private_net=(*ACTUAL.private_net, PrivateNet(3, "10.3.0.1"))),
         ),
         (
-            lambda: attach(3, ip_range="10.3.0.0/24"),
-            ("attach_to_network", "attach to network 3 in 10.3.0.0/24"),
+            {"network": 3, "ip_range": "10.3.0.0/24"},
+            "attach_to_network",
+            "attach to network 3 in 10.3.0.0/24",
             {"network": 3, "ip_range": "10.3.0.0/24"},
             replace(ACTUAL, private_net=(*ACTUAL.private_net, PrivateNet(3, ""))),
         ),
         (
-            lambda: detach(1),
-            ("detach_from_network", "detach from network 1"),
+            {"network": 3},
+            "detach_from_network",
+            "detach from network 1",
             {"network": 1},
             replace(ACTUAL, private_net=(PrivateNet(2, "10.2.0.1"),)),
         ),
         (
-            lambda: add_service(WEB),
-            ("add_service", "listen on port 8080 (http) for node port 30090"),
+            {"listeners": (WEB,)},
+            "add_service",
+            "listen on port 8080 (http) for node port 30090",
             service_body(WEB),
             replace(ACTUAL, services=(FIRST, SECOND, WEB)),
         ),
         (
-            lambda: update_service(SECOND, MOVED),
-            ("update_service", "change the listener on port 443 (destination_port, proxyprotocol)"),
+            {"listeners": (MOVED,)},
+            "update_service",
+            "change the listener on port 443 (destination_port, proxyprotocol)",
             service_body(MOVED),
             replace(ACTUAL, services=(FIRST, MOVED)),
         ),
         (
-            lambda: delete_service(80),
-            ("delete_service", "stop listening on port 80"),
+            {"foreign_ports": frozenset({443})},
+            "delete_service",
+            "stop listening on port 80",
             {"listen_port": 80},
             replace(ACTUAL, services=(SECOND,)),
         ),
         (
-            lambda: add_target(Target(server=2, private=True)),
-            ("add_target", "add server 2 by its private address"),
+            {"targets": (Target(server=2, private=True),)},
+            "add_target",
+            "add server 2 by its private address",
             {"type": "server", "server": {"id": 2}, "use_private_ip": True},
             replace(ACTUAL, targets=(*ACTUAL.targets, NEW_SERVER)),
         ),
         (
-            lambda: add_target(Target(ip="198.51.100.2")),
-            ("add_target", "add address 198.51.100.2"),
+            {"targets": (Target(ip="198.51.100.2"),)},
+            "add_target",
+            "add address 198.51.100.2",
             {"type": "ip", "ip": {"ip": "198.51.100.2"}},
             replace(ACTUAL, targets=(*ACTUAL.targets, NEW_IP)),
         ),
         (
-            lambda: remove_target(Target(server=1)),
-            ("remove_target", "remove server 1"),
+            {"targets": ()},
+            "remove_target",
+            "remove server 1 by its private address",
             {"type": "server", "server": {"id": 1}},
             replace(ACTUAL, targets=(IP, SELECTOR)),
         ),
         (
-            lambda: remove_target(Target(ip="198.51.100.1")),
-            ("remove_target", "remove address 198.51.100.1"),
+            {"targets": ()},
+            "remove_target",
+            "remove address 198.51.100.1",
             {"type": "ip", "ip": {"ip": "198.51.100.1"}},
             replace(ACTUAL, targets=(SERVER, SELECTOR)),
         ),
         (
-            lambda: change_rdns("ipv4", "203.0.113.1", "c.example"),
-            ("change_dns_ptr", "set the reverse DNS name of 203.0.113.1 to c.example"),
+            {"rdns": {"ipv4": "c.example"}},
+            "change_dns_ptr",
+            "set the reverse DNS name of 203.0.113.1 to c.example",
             {"ip": "203.0.113.1", "dns_ptr": "c.example"},
             replace(ACTUAL, public_net=replace(PUBLIC, ipv4=PublicAddress("203.0.113.1", "c.example"))),
         ),
         (
-            lambda: change_rdns("ipv6", "2001:db8::1", None),
-            ("change_dns_ptr", "set the reverse DNS name of 2001:db8::1 to its default"),
+            {"rdns": {"ipv6": None}},
+            "change_dns_ptr",
+            "set the reverse DNS name of 2001:db8::1 to its default",
             {"ip": "2001:db8::1", "dns_ptr": None},
             replace(ACTUAL, public_net=replace(PUBLIC, ipv6=PublicAddress("2001:db8::1", None))),
         ),
         (
-            lambda: change_protection(protected=True),
-            ("change_protection", "protect against deletion"),
+            {"protection": True},
+            "change_protection",
+            "protect against deletion",
             {"delete": True},
             replace(ACTUAL, protection=Protection(True)),
-        ),
-        (
-            lambda: change_protection(protected=False),
-            ("change_protection", "lift the protection against deletion"),
-            {"delete": False},
-            ACTUAL,
         ),
     ],
 )
 def test_request_and_effect(
-    change: object, says: tuple[str, str], asks: object, becomes: LoadBalancer
+    wanted: dict[str, Any], operation: str, text: str, asks: object, becomes: LoadBalancer
 ) -> None:
-    assert callable(change)
-    made = change()
-    assert facts(made) == (*says, asks)
+    made = change(text, **wanted)
+    assert (made.operation, made.body) == (operation, asks)
     assert made.effect(ACTUAL) == becomes
 
 
-def test_the_public_interface_comes_back() -> None:
-    off = replace(ACTUAL, public_net=replace(PUBLIC, enabled=False))
-    assert change_public(enabled=True).effect(off) == ACTUAL
+def test_what_was_changed_comes_back() -> None:
+    off = replace(ACTUAL, public_net=replace(PUBLIC, enabled=False), protection=Protection(True))
+    public = change("enable the public interface", off, public=True)
+    assert (public.operation, public.body) == ("enable_public_interface", {})
+    lifted = change("lift the protection against deletion", off, protection=False)
+    assert (lifted.operation, lifted.body) == ("change_protection", {"delete": False})
+    assert lifted.effect(public.effect(off)) == ACTUAL
+
+
+def test_labels_that_go_last() -> None:
+    there = replace(ACTUAL, labels={"a": "1", "ccm-from-scratch/port-80": "uid"})
+    last = change("remove labels that are not needed any more", there, foreign_ports=frozenset({443}))
+    assert (last.operation, last.body) == ("update", {"labels": {"a": "1"}})
+    assert last.effect(there) == ACTUAL
 
 
 def test_what_goes_back_to_a_default_and_what_the_api_decides_itself() -> None:
-    every = {
-        "type": change_type(LARGE),
-        "algorithm": change_algorithm("round_robin"),
-        "public": change_public(enabled=True),
-        "protection": change_protection(protected=False),
-        "ipv4": change_rdns("ipv4", "203.0.113.1", None),
-        "ipv6": change_rdns("ipv6", "2001:db8::1", None),
+    there = replace(
+        ACTUAL,
+        public_net=replace(PUBLIC, enabled=False),
+        protection=Protection(True),
+        algorithm=Algorithm("least_connections"),
+    )
+    wanted = Desired(
+        "new",
+        {},
+        LARGE,
+        algorithm="round_robin",
+        public=True,
+        network=3,
+        listeners=(MOVED, WEB),
+        targets=(Target(2),),
+        rdns={"ipv4": None, "ipv6": None},
+        protection=False,
+    )
+    every = changes(wanted, there)
+    assert {one.operation: one.resets for one in every if one.resets} == {
+        "change_type": "type",
+        "change_algorithm": "algorithm",
+        "enable_public_interface": "public",
+        "change_dns_ptr": "ipv6",
+        "change_protection": "protection",
     }
-    assert {name: one.resets for name, one in every.items()} == {name: name for name in every}
-    others = [
-        *(change_public(enabled=False), change_rdns("ipv4", "203.0.113.1", "c.example"), update({}, "new")),
-        *(attach(1), detach(1), add_service(WEB), delete_service(80), update_service(SECOND, MOVED)),
-        *(add_target(Target(1)), remove_target(Target(1))),
-    ]
-    assert {one.resets for one in others} == {""}
-    undecided = {one.operation for one in (*every.values(), *others) if one.unforeseen}
+    assert [one.resets for one in every if one.operation == "change_dns_ptr"] == ["ipv4", "ipv6"]
+    assert {one.operation for one in every} == {
+        *("update", "change_type", "change_algorithm", "enable_public_interface", "change_protection"),
+        *("attach_to_network", "detach_from_network", "change_dns_ptr"),
+        *("add_service", "update_service", "delete_service", "add_target", "remove_target"),
+    }
+    undecided = {one.operation for one in every if one.unforeseen}
     assert undecided == {"attach_to_network", "detach_from_network", "change_dns_ptr"}
-    assert not change_rdns("ipv4", "203.0.113.1", "c.example").unforeseen
+    others = changes(
+        Desired("shop", ACTUAL.labels, public=False, rdns={"ipv4": "c.example"}, listeners=(FIRST, SECOND)),
+        ACTUAL,
+    )
+    assert [(one.operation, one.resets, one.unforeseen) for one in others] == [
+        ("change_dns_ptr", "", False),
+        ("disable_public_interface", "", False),
+    ]
 
 
 def test_targets_are_told_with_their_steps() -> None:
-    target = Target(server=1, private=True)
-    assert add_target(target).target == remove_target(target).target == target
+    assert change("add server 2", targets=(Target(2),)).target == Target(2)
+    gone = change("remove server 1 by its private address", targets=())
+    assert gone.target == Target(server=1, private=True)
 
 
 CERTIFIED = ServiceHttp(certificates=(1, 2), redirect_http=True, sticky_sessions=True)

@@ -29,9 +29,7 @@ def change_listeners(desired: Desired, actual: LoadBalancer) -> tuple[list[Chang
         freed.update(dict.fromkeys(present[listener.listen_port].ports - listener.ports, str(step)))
     adds = [(one, _add(one)) for port, one in wanted.items() if port not in present]
     changes = [
-        dataclasses.replace(
-            step, needs=frozenset(freed[port] for port in listener.ports if port in freed) - {str(step)}
-        )
+        dataclasses.replace(step, needs=frozenset(freed[port] for port in listener.ports if port in freed))
         for listener, step in (*updates, *adds)
     ]
     return [*removals.values()], changes
