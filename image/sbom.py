@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from email.parser import Parser
 from typing import Any
 
+import zstandard
 from packageurl import PackageURL
 
 from image import recipe
+from image.layer import MEDIA_TYPE
 from image.lockfile import Pin
+from image.oci import Image
 from image.platforms import Platform
 from image.tree import File, Tree
 
@@ -51,6 +56,19 @@ def document(
     }
     serial = uuid.uuid5(_NAMESPACE, json.dumps(content, sort_keys=True))
     return json.dumps({**content, "serialNumber": f"urn:uuid:{serial}"}, sort_keys=True, indent=1).encode()
+
+
+def inside(image: Image) -> bytes:
+    """The document that an image has in it."""
+    for blob in image.blobs:
+        if blob.media_type == MEDIA_TYPE:
+            plain = zstandard.ZstdDecompressor().decompressobj().decompress(blob.content)
+            with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
+                if recipe.SBOM in tar.getnames():
+                    found = tar.extractfile(recipe.SBOM)
+                    assert found is not None
+                    return found.read()
+    raise AssertionError(f"every image has {recipe.SBOM}")
 
 
 def _debian(pin: Pin) -> dict[str, Any]:

@@ -28,6 +28,7 @@ COMMANDS = (
     "deploy",
     "image",
     "lock",
+    "release",
     "plan",
     "doctor",
     "setup",
@@ -40,7 +41,7 @@ MISUSED = 2  # argparse's own exit code
 WRAPPERS = ("kubectl", "plan", "test", "bench")
 # These need nothing but the clone's files. All others are about addresses, of which a host has few: those in
 # CLAIMING claim some where the clone has none; the rest then have nothing to be about.
-WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "image", "lock")
+WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "image", "lock", "release")
 CLAIMING = ("up", "down", "serve")
 
 

@@ -48,6 +48,11 @@ class Clone:
         """What the sandbox process prints."""
         return self.state / "sandbox.log"
 
+    @property
+    def tested(self) -> Path:
+        """Where runs of all tests leave what they ran with, of all clones: it is about trees, not folders."""
+        return self.cache / "tested"
+
 
 @dataclass(frozen=True)
 class Site(Clone):

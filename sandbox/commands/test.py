@@ -5,10 +5,15 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 
+from release import commits, tested
+from release.errors import ReleaseError
 from sandbox import packages
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES
@@ -52,14 +57,48 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
     _lint(clone, steps)
     if layer == "lint":
         return 0
-    code = _pytest(clone, [*UNIT, *given])
-    if code or layer == "unit":
-        return code
-    choice = decide(AUTO, look(clone, needs=[packages.BUILD]))
-    announce(choice, steps)
-    prepare(clone, steps, choice)
-    _emulator(steps)
-    return _pytest(clone, [*SLOW, *given]) or _pytest(clone, [*REAL[choice.kind], *given])
+    with tempfile.TemporaryDirectory() as folder:
+        left = _Left(Path(folder), _committed(clone))
+        code = _pytest(clone, [*UNIT, *given], left)
+        if code or layer == "unit":
+            return code
+        choice = decide(AUTO, look(clone, needs=[packages.BUILD]))
+        announce(choice, steps)
+        prepare(clone, steps, choice)
+        _emulator(steps)
+        code = _pytest(clone, [*SLOW, *given], left) or _pytest(clone, [*REAL[choice.kind], *given], left)
+        if not code and not given and left.tree and left.tree == _committed(clone):
+            _keep(clone, left, choice.kind, steps)
+    return code
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a run leaves: pytest's files, one a layer, and the tree's name; empty if it is no commit's."""
+
+    folder: Path
+    tree: str
+
+    def files(self) -> list[Path]:
+        return sorted(self.folder.iterdir())
+
+    def next(self) -> Path:
+        return self.folder / f"{len(self.files())}.xml"
+
+
+def _keep(clone: Clone, left: _Left, servers: str, steps: Steps) -> None:
+    try:
+        record = tested.read_run(left.files(), left.tree, servers)
+    except ReleaseError as error:
+        raise SandboxError(f"all tests passed, but a release can't say with what: {error}") from error
+    steps.note(f"✓ what the tests ran with is kept for a release: {tested.keep(record, clone.tested)}")
+
+
+def _committed(clone: Clone) -> str:
+    try:
+        return "" if commits.changes(clone.root) else commits.checked_out(clone.root).tree
+    except ReleaseError:  # the source as an archive, or no git
+        return ""
 
 
 def _emulator(steps: Steps) -> None:
@@ -88,7 +127,7 @@ def _lint(clone: Clone, steps: Steps) -> None:
                 raise SandboxError(f"{what} found:\n{done.stdout}{done.stderr}")
 
 
-def _pytest(clone: Clone, arguments: Sequence[str]) -> int:
+def _pytest(clone: Clone, arguments: Sequence[str], left: _Left) -> int:
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments], cwd=clone.root, check=False
+        [sys.executable, "-m", "pytest", f"--junitxml={left.next()}", *arguments], cwd=clone.root, check=False
     ).returncode

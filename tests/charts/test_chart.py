@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from ccm.manager.flags import FLAGS, parse_flags
+from release.tested import RAN
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm may have to be built
 
@@ -37,7 +38,8 @@ def variables_of(workload: dict[str, Any]) -> dict[str, Any]:
     return {one["name"]: one.get("value", one.get("valueFrom")) for one in container_of(workload)["env"]}
 
 
-def test_helm_has_nothing_against_it(helm) -> None:
+def test_helm_has_nothing_against_it(helm, record_property) -> None:
+    record_property(f"{RAN}Helm", helm("version", "--template={{.Version}}").stdout.removeprefix("v"))
     found = helm("lint", "--strict", CHART, "--set=image.repository=registry.example.com/ccm").stdout
     assert "0 chart(s) failed" in found
 

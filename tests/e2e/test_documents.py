@@ -25,8 +25,10 @@ PAGES = (
     "docs/guides/helm.md",
     "docs/guides/kustomize.md",
     "docs/guides/image.md",
+    "docs/guides/releasing.md",
 )
 ACCOUNT = "needs an account at Hetzner"
+RELEASED = "tests/release does it: there is no commit in this copy of the tree"
 NOT_RUN = {
     "./dev test": "it runs this test",
     "SAMPLE_MACHINES=node-1=192.0.2.1 python -m ccm --cloud-provider=sample --kubeconfig=FILE": (
@@ -41,6 +43,18 @@ NOT_RUN = {
         "the official CCM does not run here"
     ),
     "./dev image --push registry.example.com/me/ccm-from-scratch:1.0": "it needs an account at a registry",
+    "./dev release": RELEASED,
+    "./dev release --key release.pem --output ../to-publish": RELEASED,
+    "SOURCE_DATE_EPOCH=$(git show -s --format=%ct) ./dev image --push "
+    "registry.example.com/me/ccm-from-scratch:VERSION": RELEASED,
+    "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -aes-256-cbc "
+    "   -pass env:COSIGN_PASSWORD -out release.pem": RELEASED,
+    "openssl pkey -in release.pem -pubout -passin env:COSIGN_PASSWORD -out cosign.pub": RELEASED,
+    "sha256sum --check --ignore-missing checksums.txt": RELEASED,
+    "cosign verify-blob --insecure-ignore-tlog --key cosign.pub "
+    "--bundle checksums.txt.sigstore.json checksums.txt": RELEASED,
+    "cosign verify-blob --insecure-ignore-tlog --key cosign.pub "
+    "--signature checksums.txt.sig checksums.txt": RELEASED,
     "./dev lock debian": "it would change what all later commands build",
 }
 """What can't run here, and why. A line with … in it waits for something of the reader's own."""

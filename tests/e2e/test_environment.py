@@ -8,6 +8,8 @@ import urllib.request
 
 import pytest
 
+from image import recipe
+from release.tested import RAN
 from sandbox import leftovers
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
@@ -52,6 +54,18 @@ def test_every_node_is_ready_and_known_by_its_server(environment):
         assert labels["topology.kubernetes.io/region"] == server["location"]["network_zone"]
         assert labels["topology.kubernetes.io/zone"] == server["location"]["name"]
         assert labels["node.kubernetes.io/instance-type"] == server["server_type"]["name"]
+
+
+def test_the_run_says_which_versions_it_has(environment, record_property):
+    node, *others = [node["status"]["nodeInfo"] for node in environment.nodes().values()]
+    assert all(other["kubeletVersion"] == node["kubeletVersion"] for other in others)
+    server = environment.kubectl("version")["serverVersion"]["gitVersion"]
+    assert node["kubeletVersion"].startswith(f"{server}+k3s")  # as the stand-in calls itself: no k3s ran
+    ccm = ("-n", "kube-system", "exec", "deployment/ccm-from-scratch", "--")
+    python = environment.dev("kubectl", *ccm, f"/{recipe.PROGRAM}", "--version").stdout
+    record_property(f"{RAN}Kubernetes", server.removeprefix("v"))
+    record_property(f"{RAN}containerd", node["containerRuntimeVersion"].removeprefix("containerd://"))
+    record_property(f"{RAN}Python in the image", python.split()[-1])
 
 
 def test_what_a_person_sees_names_every_node_and_what_to_type_next(environment):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from release.tested import RAN
 from sandbox import leftovers
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
-def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone):
+def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone, record_property):
     site = clone.site
     settings = clone.root / "sandbox" / "stacks" / "hollow.yaml"
     settings.write_text(settings.read_text() + "  ccm-from-scratch:workerServerType: cax11\n")
@@ -27,6 +28,8 @@ def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone):
     assert {
         (one["node.kubernetes.io/instance-type"], one["kubernetes.io/arch"]) for one in labels.values()
     } == {("cpx22", "amd64"), ("cax11", "arm64")}
+    server = clone.kubectl("version")["serverVersion"]["gitVersion"]
+    record_property(f"{RAN}Kubernetes", server.removeprefix("v"))
     assert "hollow" in clone.dev("doctor", check=False).stdout
     assert "as wanted, nothing to do" in clone.dev("plan").stdout
     clone.dev("deploy")

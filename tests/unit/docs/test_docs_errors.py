@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 TREE = Path(__file__).parents[3]
-FILES = [path for room in ("ccm", "infra", "sandbox") for path in sorted(TREE.glob(f"{room}/**/errors.py"))]
+ROOMS = ("ccm", "image", "infra", "release", "sandbox")
+FILES = [path for room in ROOMS for path in sorted(TREE.glob(f"{room}/**/errors.py"))]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(TREE)))

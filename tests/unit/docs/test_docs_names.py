@@ -21,9 +21,10 @@ from sandbox.dev import parse
 from sandbox.kubernetes.k3s.flags import FLAGS as STAND_IN_FLAGS
 
 TREE = Path(__file__).parents[3]
-PAGES = [TREE / "README.md", TREE / "CONTRIBUTING.md", *sorted(TREE.glob("docs/**/*.md"))]
+PAGES = [*(TREE / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
+PAGES += sorted(TREE.glob("docs/**/*.md"))
 REFERENCE = TREE / "docs" / "reference"
-FOLDERS = "bench|ccm|docs|examples|infra|manifests|sandbox|tests"
+FOLDERS = "bench|ccm|charts|docs|examples|image|infra|manifests|release|sandbox|tests"
 K3S_FLAGS = server_flags(Addresses("203.0.113.4", "10.0.0.2"), "10.244.0.0/16", "10.43.0.0/16")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TREE)))
@@ -111,6 +112,7 @@ def test_flags_exist(page: Path) -> None:
     known = {flag.name for flag in (*FLAGS, *STAND_IN_FLAGS)}
     known |= {"for", "settings-from"}  # of plan and lint
     known |= {"output", "push", "state-dir"}  # of ./dev image, and of serve without a clone
+    known |= {"key", "uncommitted"}  # of ./dev release
     for word in words_in_code(page):
         flag = re.match(r"--([a-z][a-z0-9-]*)", word)
         if flag and page.name != "benchmarks.md" and word not in {"--name=value", "--name value"}:

@@ -1,0 +1,66 @@
+"""Reads CHANGELOG.md, which has the form of https://keepachangelog.com/en/1.1.0/."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from release.errors import ChangelogError
+
+UNRELEASED = "Unreleased"
+KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+_HEADING = re.compile(r"^## \[(?P<version>[^]\n]+)\](?: - (?P<date>\S+))?[ \t]*$", re.MULTILINE)
+_LINKS = re.compile(r"^\[[^]\n]+\]: \S+\n?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Section:
+    """What is new in one version.
+
+    Attributes:
+        version: Or "Unreleased".
+        date: Of the release, as in 2026-01-31; empty where the heading has none.
+        text: Markdown, without the heading.
+    """
+
+    version: str
+    date: str
+    text: str
+
+
+def sections(changelog: str) -> list[Section]:
+    """All sections, the newest first.
+
+    Args:
+        changelog: The file's text.
+    """
+    found = list(_HEADING.finditer(changelog))
+    ends = [following.start() for following in found[1:]] + [len(changelog)] * bool(found)
+    return [
+        Section(match["version"], match["date"] or "", _LINKS.sub("", changelog[match.end() : end]).strip())
+        for match, end in zip(found, ends, strict=True)
+    ]
+
+
+def section_of(changelog: str, version: str) -> Section:
+    """What is new in a version; where it has no section yet, what is not released.
+
+    Args:
+        changelog: The file's text.
+        version: As in ``ccm/version.py``.
+
+    Raises:
+        ChangelogError: The newest section is of another version, or says nothing.
+    """
+    for section in sections(changelog):
+        if section.version == UNRELEASED and not section.text:
+            continue
+        if section.version not in (version, UNRELEASED):
+            raise ChangelogError(
+                f"the newest section of CHANGELOG.md is {section.version}, but the version is {version}: "
+                f"write what is new below '## [{UNRELEASED}]' or '## [{version}] - DATE'"
+            )
+        if not section.text:
+            break
+        return section
+    raise ChangelogError(f"CHANGELOG.md does not say what is new in {version}")

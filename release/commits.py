@@ -1,0 +1,63 @@
+"""What git says of the tree that is released, and a copy of exactly that."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from release.errors import ProgramError, RepositoryError
+from release.programs import run
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What is checked out.
+
+    Attributes:
+        id: Of the commit.
+        tree: Of its content: two commits with the same files have the same.
+        time: When it was committed, in seconds since 1970.
+    """
+
+    id: str
+    tree: str
+    time: int
+
+
+def checked_out(root: Path) -> Commit:
+    """The commit of a clone.
+
+    Raises:
+        RepositoryError: It is none.
+    """
+    try:
+        said = run("git show", ["git", "show", "-s", "--format=%H %T %ct", "HEAD"], cwd=root).decode()
+    except ProgramError as error:
+        raise RepositoryError(f"{root} is no clone with a commit: {error}") from error
+    commit, tree, time = said.split()
+    return Commit(commit, tree, int(time))
+
+
+def changes(root: Path) -> list[str]:
+    """Files that are not as they were committed, those that git does not know included; not ignored ones."""
+    said = run("git status", ["git", "status", "--porcelain=v1", "-z", "--no-renames"], cwd=root)
+    return [entry[3:] for entry in said.decode(errors="replace").split("\0") if entry]
+
+
+def export(root: Path, folder: Path) -> None:
+    """Writes the files of the commit that is checked out into a new folder."""
+    content = run("git archive", ["git", "archive", "--format=tar", "HEAD"], cwd=root)
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        tar.extractall(folder, filter="data")
+
+
+def copy(root: Path, folder: Path) -> None:
+    """Writes the files of a tree as they are now, save for ignored ones, into a new folder."""
+    listed = run("git ls-files", ["git", "ls-files", "-z", "-c", "-o", "--exclude-standard"], cwd=root)
+    for name in sorted(set(listed.decode().split("\0")) - {""}):
+        if (root / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / name, folder / name)

@@ -1,0 +1,67 @@
+"""A folder that is whole or not there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from release.errors import OutputError
+
+
+@contextmanager
+def whole(target: Path) -> Iterator[tuple[Path, Path]]:
+    """A folder to be filled, which gets its name when it is.
+
+    Whatever ends the process before that leaves nothing by that name; what it leaves beside it is taken away
+    by the next attempt.
+
+    Args:
+        target: The folder's name; nothing may be there.
+
+    Yields:
+        The empty folder, and another for what is needed only meanwhile.
+
+    Raises:
+        OutputError: Something is there, or somebody else is filling a folder for this name.
+    """
+    _must_be_free(target)
+    place = target.with_name(f".{target.name}.partial")
+    place.mkdir(parents=True, exist_ok=True)
+    held = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OutputError(f"another release is being written to {target}") from error
+        _empty(place)
+        folder, meanwhile = place / "folder", place / "meanwhile"
+        folder.mkdir()
+        meanwhile.mkdir()
+        try:
+            yield folder, meanwhile
+            _must_be_free(target)
+            folder.rename(target)
+        finally:
+            shutil.rmtree(place)
+    finally:
+        os.close(held)
+
+
+def _must_be_free(target: Path) -> None:
+    if target.exists() or target.is_symlink():
+        raise OutputError(
+            f"{target} is there already, and a release is never overwritten: remove it, or name another "
+            "folder with '--output'"
+        )
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

@@ -1,0 +1,80 @@
+"""The parts of a release, each built from a copy of the tree into the release's folder.
+
+The same copy gives the same bytes: the time in them is the commit's. What compresses wheel and sdist is the
+zlib of the Python that builds them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from image import recipe, sbom
+from image.build import build, cache_folder
+from image.oci import Image, index_of, write_layout
+from image.platforms import PLATFORMS
+from image.source import Source, read_source
+from release.programs import run
+
+CHART = Path("charts", "ccm-from-scratch")
+
+
+def python_packages(tree: Path, folder: Path, time: int) -> None:
+    """Wheel and sdist, by the build backend that ``pyproject.toml`` names and the lock file pins.
+
+    Args:
+        tree: The copy.
+        folder: Where they go.
+        time: Seconds since 1970.
+    """
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(folder)]
+    run("building wheel and sdist", command, cwd=tree, settings=_at(time))
+
+
+def chart(tree: Path, folder: Path, time: int, helm: Path) -> None:
+    """The chart's package, by Helm itself, which writes the time that it is told.
+
+    Args:
+        tree: The copy.
+        folder: Where it goes.
+        time: Seconds since 1970.
+        helm: The program.
+    """
+    command = [str(helm), "package", str(CHART), "--destination", str(folder)]
+    run("packing the chart", command, cwd=tree, settings=_at(time))
+
+
+def images(tree: Path, folder: Path, time: int) -> dict[str, str]:
+    """The CCM's images, each as an OCI layout in a tar archive with its list of contents beside it.
+
+    Args:
+        tree: The copy.
+        folder: Where they go.
+        time: Seconds since 1970.
+
+    Returns:
+        Digests by platform, and that of the index, which a registry has after ``./dev image --push``.
+    """
+    source = read_source(tree, _at(time))
+    built = build(source, cache_folder(), PLATFORMS)
+    for platform, image in zip(PLATFORMS, built, strict=True):
+        stem = f"{source.project.name}-{source.project.version}-image-linux-{platform.name}"
+        _archive(source, image, folder / f"{stem}.tar")
+        (folder / f"{stem}.cdx.json").write_bytes(sbom.inside(image))
+    return {"index": index_of(built, source.labels()).digest} | _digests(built)
+
+
+def _archive(source: Source, image: Image, path: Path) -> None:
+    repository = f"{recipe.REPOSITORY}:{source.project.version}"
+    with path.open("wb") as file:
+        write_layout(image.manifest, image.blobs, repository, file)
+
+
+def _digests(built: Sequence[Image]) -> dict[str, str]:
+    return {p.name: image.manifest.digest for p, image in zip(PLATFORMS, built, strict=True)}
+
+
+def _at(time: int) -> dict[str, str]:
+    """https://reproducible-builds.org/specs/source-date-epoch/."""
+    return {"SOURCE_DATE_EPOCH": str(time)}

@@ -1,0 +1,54 @@
+"""Programs that build parts of a release, with a time limit and without our secrets in their environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from release.errors import ProgramError
+
+_TAIL_LINES = 15
+_PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "XDG_CACHE_HOME")
+
+
+def run(
+    what: str,
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    settings: Mapping[str, str] | None = None,
+    timeout: float = 300,
+) -> bytes:
+    """Runs a program and returns what it wrote to standard output.
+
+    Args:
+        what: Names it in errors, as in "building the wheel".
+        command: Program and arguments; no shell.
+        cwd: Working directory.
+        settings: Environment variables beside the few that say where this machine has its things.
+        timeout: Seconds.
+
+    Raises:
+        ProgramError: With the last lines of what it complained of.
+    """
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env={**environment, **(settings or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProgramError(f"{what} took more than {timeout:.0f} s") from error
+    except FileNotFoundError as error:
+        raise ProgramError(f"{what} failed: there is no program {command[0]}") from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").splitlines()[-_TAIL_LINES:]
+        raise ProgramError(f"{what} failed with code {done.returncode}; its last lines:\n" + "\n".join(said))
+    return done.stdout

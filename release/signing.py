@@ -1,0 +1,99 @@
+"""Signatures that cosign verifies with a public key.
+
+Two forms of the same signature, ECDSA over SHA-256 on the curve P-256:
+
+- a bundle: ``cosign verify-blob --key cosign.pub --bundle NAME.sigstore.json NAME``;
+  https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_bundle.proto
+- the signature alone, in Base64: ``cosign verify-blob --key cosign.pub --signature NAME.sig NAME``.
+
+Neither was entered into a public log, which takes an account and the network: cosign needs
+``--insecure-ignore-tlog``. RFC 6979 makes a signature of the same content the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from release.errors import SigningKeyError
+
+BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
+_COSIGNS_OWN = (
+    b"-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----",
+    b"-----BEGIN ENCRYPTED COSIGN PRIVATE KEY-----",
+)
+_MAKE_ONE = "'openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -aes-256-cbc' makes one"
+
+
+class Signer:
+    """Signs with one key."""
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
+        self._key = key
+
+    def signature(self, content: bytes) -> bytes:
+        """In ASN.1's DER."""
+        return self._key.sign(content, ec.ECDSA(hashes.SHA256(), deterministic_signing=True))
+
+    def bundle(self, content: bytes) -> bytes:
+        """A bundle with the signature of a content, as JSON."""
+        public = self._key.public_key().public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        digest = {"algorithm": "SHA2_256", "digest": _text(hashlib.sha256(content).digest())}
+        document = {
+            "mediaType": BUNDLE,
+            "verificationMaterial": {"publicKey": {"hint": _text(hashlib.sha256(public).digest())}},
+            "messageSignature": {"messageDigest": digest, "signature": _text(self.signature(content))},
+        }
+        return json.dumps(document, sort_keys=True).encode() + b"\n"
+
+    def sign_files(self, folder: Path) -> None:
+        """Writes each file's bundle beside it; beside checksums.txt its signature alone as well."""
+        for path in sorted(folder.iterdir()):
+            content = path.read_bytes()
+            path.with_name(f"{path.name}.sigstore.json").write_bytes(self.bundle(content))
+            if path.name == "checksums.txt":
+                path.with_name(f"{path.name}.sig").write_text(_text(self.signature(content)))
+
+
+def open_signer(path: Path, password: str) -> Signer:
+    """A signer with the key of a file.
+
+    Args:
+        path: PEM with an EC key on P-256: PKCS #8, encrypted or not, or SEC 1.
+        password: Of the file; empty where it is not encrypted.
+
+    Raises:
+        SigningKeyError: It is another key, or none.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SigningKeyError(f"the key to sign with can't be read: {error}") from error
+    if content.lstrip().startswith(_COSIGNS_OWN):
+        raise SigningKeyError(
+            f"{path} is in cosign's own form, which only cosign reads. Sign with it afterwards: 'cosign "
+            f"sign-blob --key {path} --bundle checksums.txt.sigstore.json checksums.txt'; or take a key in "
+            f"PKCS #8, which 'cosign import-key-pair' takes, too: {_MAKE_ONE}"
+        )
+    try:
+        key = serialization.load_pem_private_key(content, password.encode() if password else None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        # the library's text is not passed on: nothing of a key is to be in a message
+        given = "with" if password else "without"
+        said = f"{path} can't be read as a private key in PEM, {given} a password in COSIGN_PASSWORD"
+        raise SigningKeyError(said) from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise SigningKeyError(f"{path} is no EC key on the curve P-256; {_MAKE_ONE}")
+    return Signer(key)
+
+
+def _text(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")

@@ -1,0 +1,139 @@
+"""What a run of the tests leaves: which versions it ran with, kept by the content of the tested tree.
+
+``./dev test`` lets pytest write JUnit's XML. Tests that know with which version of what they ran say so in a
+property (:data:`RAN`), by pytest's ``record_property``. When all layers have passed, and the tree was and is
+what was committed, that becomes a record. A release takes the records of its tree and claims nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from release.errors import RecordError
+
+RAN = "ran with "
+"""How the name of such a property begins; then comes one of :data:`SUBJECTS`. Its value is the version."""
+
+SUBJECTS = ("Kubernetes", "k3s", "containerd", "Python", "Python in the image", "Helm")
+
+KEPT = 50
+"""Records in the cache; each is a few hundred bytes."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run in which every layer of tests passed.
+
+    Attributes:
+        tree: Of the commit that was tested, as git names it.
+        servers: What the sandbox's servers were: ``machines`` or ``hollow``.
+        passed: Number of tests.
+        skipped: Number of tests that could not run there.
+        versions: What ran, by its subject.
+    """
+
+    tree: str
+    servers: str
+    passed: int
+    skipped: int
+    versions: Mapping[str, str]
+
+
+def read_run(files: Iterable[Path], tree: str, servers: str) -> Record:
+    """The record of a run that passed.
+
+    Args:
+        files: JUnit's XML of its layers, as pytest wrote them.
+        tree: What was tested.
+        servers: What the sandbox's servers were.
+
+    Raises:
+        RecordError: A property names an unknown subject, or tests disagree about a version.
+    """
+    cases = [case for file in files for case in ET.parse(file).getroot().iter("testcase")]  # noqa: S314 - our own
+    skipped = [case for case in cases if case.find("skipped") is not None]
+    versions: dict[str, str] = {}
+    for case in cases:
+        for subject, version in _ran(case):
+            if subject not in SUBJECTS or versions.setdefault(subject, version) != version:
+                raise RecordError(f"{case.get('name')} ran with {subject} {version}, others: {versions}")
+    return Record(tree, servers, len(cases) - len(skipped), len(skipped), dict(sorted(versions.items())))
+
+
+def _ran(case: ET.Element) -> Iterable[tuple[str, str]]:
+    for each in case.iter("property"):
+        name = each.get("name", "")
+        if name.startswith(RAN):
+            yield name.removeprefix(RAN), each.get("value", "")
+
+
+def keep(record: Record, folder: Path) -> Path:
+    """Writes a record beside those of other trees and of other versions of Python; returns its file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    python = re.sub(r"[^0-9A-Za-z.]", "", record.versions.get("Python", "unknown"))
+    path = folder / f"{record.tree}-python-{python}.json"
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(asdict(record), sort_keys=True, indent=1) + "\n")
+    partial.replace(path)
+    for old in sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
+        old.unlink()
+    return path
+
+
+def find(folder: Path, tree: str) -> list[Record]:
+    """All records of a tree.
+
+    Raises:
+        RecordError: One of them can't be read.
+    """
+    return [_read(path, tree) for path in sorted(folder.glob(f"{tree}-python-*.json"))]
+
+
+def _read(path: Path, tree: str) -> Record:
+    try:
+        record = Record(**json.loads(path.read_text()))
+        known = record.tree == tree and set(record.versions) <= set(SUBJECTS)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise RecordError(f"{path}: {error}") from error
+    if not known:
+        raise RecordError(f"{path} is not what './dev test' left of this tree")
+    return record
+
+
+def table(records: Iterable[Record]) -> str:
+    """What the records prove, for a person: a table in Markdown, or the sentence that nothing was tested."""
+    found = list(records)
+    if not found:
+        return (
+            "No run of this tree's tests is known, so nothing is claimed here. `./dev test` on a clean clone "
+            "leaves what a release puts here."
+        )
+    rows = [f"| {subject} | {_versions(found, subject) or 'not run'} |" for subject in SUBJECTS]
+    runs = [
+        f"- {one.passed} tests passed and {one.skipped} could not run, with Python "
+        f"{one.versions.get('Python', 'unknown')} and servers that are {_SERVERS[one.servers]}."
+        for one in found
+    ]
+    head = ["| | all tests passed with |", "|---|---|"]
+    return "\n".join([*head, *rows, "", *runs, "", _HOW])
+
+
+_SERVERS = {"machines": "Linux machines", "hollow": "records with hollow nodes"}
+_HOW = (
+    "Kubernetes is upstream's, started by the sandbox's stand-in for k3s. Versions that are not named may "
+    "work; they were not run."
+)
+
+
+def _versions(records: Iterable[Record], subject: str) -> str:
+    found = {record.versions[subject] for record in records if subject in record.versions}
+    return ", ".join(sorted(found, key=_numbers))
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"[0-9]+", version)]

@@ -1,0 +1,71 @@
+"""``./dev release``: everything that is published of a commit, in one folder, the same bytes each time."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from rich.console import Console
+
+from image.errors import ImageError
+from release.errors import ReleaseError
+from release.make import Wish, make
+from release.signing import Signer, open_signer
+from sandbox.console import Steps
+from sandbox.errors import SandboxError
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import HELM
+from sandbox.site import Clone
+
+HELP = "build all that is published of this commit: packages, chart, images, checksums, notes"
+KEY, PASSWORD = "COSIGN_KEY", "COSIGN_PASSWORD"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where it goes and who signs it."""
+    parser.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="a folder that is not there yet; default: dist/VERSION"
+    )
+    parser.add_argument(
+        "--key",
+        type=Path,
+        metavar="FILE",
+        help=f"sign with this private key in PEM, so that cosign can verify it; default: what {KEY} names. "
+        f"Its password is in {PASSWORD}",
+    )
+    parser.add_argument(
+        "--uncommitted",
+        action="store_true",
+        help="take the tree as it is, to try something: not signed, and not called tested",
+    )
+
+
+def run(clone: Clone, arguments: argparse.Namespace) -> int:
+    """Make it, and say where it is."""
+    steps = Steps(Console())
+
+    def helm() -> Path:
+        return toolchain.ensure(clone.cache, steps.note, [HELM]).bin / "helm"
+
+    try:
+        wish = Wish(
+            clone.root,
+            arguments.output,
+            clone.tested,
+            helm,
+            _signer(arguments.key),
+            uncommitted=arguments.uncommitted,
+        )
+        made = make(wish, steps.step)
+    except (ReleaseError, ImageError) as error:
+        raise SandboxError(str(error)) from error
+    for path in sorted(made.iterdir()):
+        steps.note(f"  {path.stat().st_size / 2**20:7.2f} MiB  {path.name}")
+    steps.note(f"✓ {made}")
+    return 0
+
+
+def _signer(given: Path | None) -> Signer | None:
+    path = given or (Path(os.environ[KEY]) if os.environ.get(KEY) else None)
+    return None if path is None else open_signer(path, os.environ.get(PASSWORD, ""))

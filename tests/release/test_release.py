@@ -1,0 +1,263 @@
+"""``./dev release`` from two folders: the same bytes, of which real programs take what is theirs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Iterator
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from ccm.version import VERSION
+from release import commits
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import HELM
+from sandbox.kubernetes.errors import GoMissingError
+from sandbox.site import cache_directory
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm and the images' layers may be made first
+
+TREE = Path(__file__).parents[2]
+AUTHOR = {"NAME": "a", "EMAIL": "a@example.com", "DATE": "2026-11-22T12:00:00Z"}
+SECONDS = 600
+
+
+def start(clone: Path, *arguments: object, **variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "sandbox", "release", *map(str, arguments)],
+        cwd=clone,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def release(clone: Path, *arguments: object, **variables: str) -> tuple[int, str]:
+    with start(clone, *arguments, **variables) as process:
+        said, _ = process.communicate(timeout=SECONDS)
+    return process.returncode, said
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def helm() -> Path:
+    try:
+        return toolchain.ensure(cache_directory(os.environ), print, [HELM]).bin / "helm"
+    except GoMissingError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def clone(helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone in which this tree, as it is now and with a changelog for its version, is committed."""
+    root = tmp_path_factory.mktemp("one") / "clone"
+    commits.copy(TREE, root)
+    changelog = root / "CHANGELOG.md"
+    changelog.write_text(changelog.read_text().replace("[Unreleased]", f"[{VERSION}] - 2026-11-22", 1))
+    who = {f"GIT_{role}_{k}": value for role in ("AUTHOR", "COMMITTER") for k, value in AUTHOR.items()}
+    for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "all of it")):
+        subprocess.run(["git", *command], cwd=root, env={**os.environ, **who}, check=True, timeout=60)
+    return root
+
+
+@pytest.fixture(scope="module")
+def other_clone(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("two") / "a clone with another name"
+    subprocess.run(["git", "clone", "-q", clone, root], check=True, timeout=60)
+    (root / ".env").write_text("ignored by git, and nobody else's business")
+    return root
+
+
+@pytest.fixture(scope="module")
+def key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+@pytest.fixture(scope="module")
+def made(clone: Path, key, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A signed release."""
+    place = tmp_path_factory.mktemp("made")
+    hidden = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"a password"),
+    )
+    (place / "key.pem").write_bytes(hidden)
+    variables = {"COSIGN_KEY": str(place / "key.pem"), "COSIGN_PASSWORD": "a password"}
+    code, said = release(clone, "--output", place / "first", **variables)
+    assert code == 0, said
+    assert "a password" not in said
+    return place / "first"
+
+
+def test_another_folder_makes_the_same_bytes_and_a_killed_one_makes_nothing(
+    made: Path, other_clone: Path
+) -> None:
+    target = other_clone / "dist" / VERSION
+    with start(other_clone) as process:
+        end = time.monotonic() + SECONDS
+        while not list(other_clone.glob(f"dist/.{VERSION}.partial/folder/*.whl")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=SECONDS)
+    assert not target.exists()
+
+    mask = os.umask(0o077)
+    try:
+        code, said = release(other_clone, TZ="Asia/Tokyo", LC_ALL="C", SOURCE_DATE_EPOCH="7")
+    finally:
+        os.umask(mask)
+    assert code == 0, said
+    first, second = contents(made), contents(target)
+    assert second == {name: content for name, content in first.items() if not is_signature(name)}
+    assert list((other_clone / "dist").iterdir()) == [target]
+
+
+def is_signature(name: str) -> bool:
+    return name.endswith((".sigstore.json", ".sig"))
+
+
+def test_all_is_there_and_the_list_of_checksums_names_it(made: Path) -> None:
+    found = {name for name in contents(made) if not is_signature(name)}
+    images = [f"ccm-from-scratch-{VERSION}-image-linux-{name}" for name in ("amd64", "arm64")]
+    assert found == {
+        "RELEASE.md",
+        "checksums.txt",
+        f"ccm-from-scratch-{VERSION}.tgz",
+        f"ccm_from_scratch-{VERSION}-py3-none-any.whl",
+        f"ccm_from_scratch-{VERSION}.tar.gz",
+        *(f"{image}{suffix}" for image in images for suffix in (".tar", ".cdx.json")),
+    }
+    lines = (made / "checksums.txt").read_text().splitlines()
+    listed = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    assert listed.keys() == found - {"checksums.txt"}
+    for name, digest in listed.items():
+        assert hashlib.sha256((made / name).read_bytes()).hexdigest() == digest
+
+
+def test_every_file_is_signed_with_the_key(made: Path, key) -> None:
+    for name, content in contents(made).items():
+        if not is_signature(name):
+            bundle = json.loads((made / f"{name}.sigstore.json").read_text())
+            signature = base64.b64decode(bundle["messageSignature"]["signature"])
+            key.public_key().verify(signature, content, ec.ECDSA(hashes.SHA256()))
+
+
+@pytest.mark.parametrize("form", [("--bundle", ".sigstore.json"), ("--signature", ".sig")])
+def test_cosign_verifies_the_list_and_nothing_else(made: Path, key, tmp_path: Path, form) -> None:
+    cosign = shutil.which("cosign")
+    if cosign is None:  # building it from its Go module takes minutes
+        pytest.skip("cosign is not on PATH: go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3")
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    (tmp_path / "cosign.pub").write_bytes(public)
+    flag, suffix = form
+    command = [cosign, "verify-blob", "--insecure-ignore-tlog", "--key", tmp_path / "cosign.pub"]
+    command += [flag, made / f"checksums.txt{suffix}"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    for name, code in (("checksums.txt", 0), ("RELEASE.md", 1)):
+        done = subprocess.run(
+            [*command, made / name], env=environment, capture_output=True, check=False, timeout=120
+        )
+        assert done.returncode == code, done.stderr
+
+
+def test_helm_installs_from_the_package_what_it_installs_from_the_folder(
+    made: Path, helm: Path, tmp_path: Path
+) -> None:
+    def template(chart: Path) -> str:
+        command = [helm, "template", "ours", chart, "--set=image.repository=registry.example.com/ccm"]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=120, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    packed = template(made / f"ccm-from-scratch-{VERSION}.tgz")
+    assert packed == template(TREE / "charts" / "ccm-from-scratch")
+    assert f"registry.example.com/ccm:{VERSION}" in packed
+
+
+def test_pythons_packages_have_the_version(made: Path) -> None:
+    with zipfile.ZipFile(made / f"ccm_from_scratch-{VERSION}-py3-none-any.whl") as wheel:
+        metadata = Parser().parsestr(wheel.read(f"ccm_from_scratch-{VERSION}.dist-info/METADATA").decode())
+        assert f'VERSION = "{VERSION}"' in wheel.read("ccm/version.py").decode()
+    assert metadata["Version"] == VERSION
+    with tarfile.open(made / f"ccm_from_scratch-{VERSION}.tar.gz") as sdist:
+        names = sdist.getnames()
+    assert f"ccm_from_scratch-{VERSION}/ccm/version.py" in names
+    assert not [name for name in names if name.endswith("/.env")]
+
+
+@pytest.mark.parametrize("platform", ["amd64", "arm64"])
+def test_an_archive_has_the_image_whose_digest_the_notes_name(made: Path, platform: str) -> None:
+    stem = f"ccm-from-scratch-{VERSION}-image-linux-{platform}"
+    with tarfile.open(made / f"{stem}.tar") as archive:
+
+        def blob(digest: str) -> bytes:
+            content = archive.extractfile(f"blobs/{digest.replace(':', '/')}").read()
+            assert f"sha256:{hashlib.sha256(content).hexdigest()}" == digest
+            return content
+
+        [entry] = json.load(archive.extractfile("index.json"))["manifests"]
+        manifest = json.loads(blob(entry["digest"]))
+        config = json.loads(blob(manifest["config"]["digest"]))
+    assert f"| {platform} | `{entry['digest']}` |" in (made / "RELEASE.md").read_text()
+    name = entry["annotations"]["io.containerd.image.name"]
+    assert name == f"localhost/ccm-from-scratch:{VERSION}"
+    assert config["architecture"] == platform
+    assert config["config"]["Labels"]["org.opencontainers.image.version"] == VERSION
+    assert config["created"] == "2026-11-22T12:00:00Z"
+    document = json.loads((made / f"{stem}.cdx.json").read_text())
+    assert document["metadata"]["component"]["version"] == VERSION
+    assert any(one["purl"].startswith("pkg:deb/debian/libc6@") for one in document["components"])
+
+
+def test_the_notes_are_the_changelogs_and_say_what_was_tested(made: Path, clone: Path) -> None:
+    text = (made / "RELEASE.md").read_text()
+    assert text.startswith(f"# ccm-from-scratch {VERSION}\n")
+    assert f"Made from commit {commits.checked_out(clone).id}.\n" in text
+    assert "### Added\n" in text
+    assert re.search(r"^No run of this tree's tests is known|^\| Kubernetes \|", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--uncommitted", "--key", "KEY"]])
+def test_what_was_not_committed_is_no_release_and_never_signed(
+    other_clone: Path, key, tmp_path: Path, arguments: list[str]
+) -> None:
+    plain = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (tmp_path / "KEY").write_bytes(plain)
+    given = [tmp_path / "KEY" if word == "KEY" else word for word in arguments]
+    (other_clone / "new.py").write_text("x = 1\n")
+    try:
+        code, said = release(other_clone, *given, "--output", tmp_path / "out")
+    finally:
+        (other_clone / "new.py").unlink()
+    assert code == 1
+    assert "but here is more: new.py. Commit it" in said
+    assert not (tmp_path / "out").exists()

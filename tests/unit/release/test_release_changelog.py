@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ccm.version import VERSION
+from release.changelog import KINDS, UNRELEASED, section_of, sections
+from release.errors import ChangelogError
+
+OURS = (Path(__file__).parents[3] / "CHANGELOG.md").read_text(encoding="utf-8")
+SAMPLE = """\
+# Changelog
+
+## [Unreleased]
+
+## [0.2.0] - 2026-12-01
+
+### Added
+
+- More.
+
+## [0.1.0] - 2026-11-22
+
+First.
+
+[0.2.0]: https://example.com/2
+[0.1.0]: https://example.com/1
+"""
+
+
+def test_ours_begins_with_this_version_or_what_comes_after_it() -> None:
+    versions = [section.version for section in sections(OURS)]
+    assert versions[0] in (UNRELEASED, VERSION)
+    assert section_of(OURS, VERSION).text
+    assert len(set(versions)) == len(versions)
+
+
+def test_ours_has_dates_and_kinds_of_changes_as_the_form_asks() -> None:
+    for section in sections(OURS):
+        assert set(re.findall(r"^### (.*)$", section.text, re.MULTILINE)) <= set(KINDS)
+        assert section.version == UNRELEASED or re.fullmatch(r"\d{4}-\d\d-\d\d", section.date)
+
+
+def test_sections_end_where_the_next_one_begins_and_before_the_links() -> None:
+    found = [(section.version, section.date, section.text) for section in sections(SAMPLE)]
+    assert found == [
+        ("Unreleased", "", ""),
+        ("0.2.0", "2026-12-01", "### Added\n\n- More."),
+        ("0.1.0", "2026-11-22", "First."),
+    ]
+
+
+def test_what_is_new_in_a_version_is_its_section_or_what_is_not_released() -> None:
+    assert section_of(SAMPLE, "0.2.0").text.endswith("- More.")
+    assert section_of(SAMPLE.replace("d]\n", "d]\n\nNext.\n"), "0.3.0").text == "Next."
+
+
+@pytest.mark.parametrize(
+    ("changelog", "said"),
+    [
+        (SAMPLE, "the newest section of CHANGELOG.md is 0.2.0, but the version is 0.3.0"),
+        ("# Changelog\n", "does not say what is new in 0.3.0"),
+        ("## [Unreleased]\n", "does not say what is new in 0.3.0"),
+        ("## [0.3.0] - 2027-01-01\n\n## [0.2.0] - 2026-12-01\n\nMore.", "does not say what is new in 0.3.0"),
+    ],
+)
+def test_a_version_that_it_says_nothing_of_is_no_release(changelog: str, said: str) -> None:
+    with pytest.raises(ChangelogError, match=re.escape(said)):
+        section_of(changelog, "0.3.0")

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from release import commits
+from release.errors import RepositoryError
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    root = tmp_path / "clone"
+    root.mkdir()
+    git(root, "init", "--quiet")
+    (root / ".gitignore").write_text("ignored\n")
+    (root / "tracked").write_text("1")
+    (root / "program").write_text("#!/bin/sh\n")
+    (root / "program").chmod(0o755)
+    (root / "ignored").write_text("secret")
+    git(root, "add", "--all")
+    git(root, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message=first")
+    return root
+
+
+def git(root: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=root, check=True, timeout=60)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_copy_of_the_commit_has_nothing_that_was_not_committed(clone: Path, tmp_path: Path) -> None:
+    (clone / "tracked").write_text("2")
+    (clone / "new").write_text("x")
+    commits.export(clone, tmp_path / "copy")
+    assert names(tmp_path / "copy") == [".gitignore", "program", "tracked"]
+    assert (tmp_path / "copy" / "tracked").read_text() == "1"
+    assert (tmp_path / "copy" / "program").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_copy_of_the_tree_has_what_was_changed_but_nothing_ignored(clone: Path, tmp_path: Path) -> None:
+    (clone / "tracked").write_text("2")
+    (clone / "program").unlink()
+    (clone / "new").write_text("x")
+    commits.copy(clone, tmp_path / "copy")
+    assert names(tmp_path / "copy") == [".gitignore", "new", "tracked"]
+    assert (tmp_path / "copy" / "tracked").read_text() == "2"
+
+
+def test_changes_are_all_that_is_not_as_it_was_committed(clone: Path) -> None:
+    assert commits.changes(clone) == []
+    (clone / "tracked").write_text("2")
+    (clone / "program").unlink()
+    (clone / "new file").write_text("x")
+    assert sorted(commits.changes(clone)) == ["new file", "program", "tracked"]
+
+
+def test_the_same_files_are_the_same_tree_in_another_commit(clone: Path) -> None:
+    first = commits.checked_out(clone)
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    git(clone, *author, "commit", "--quiet", "--allow-empty", "--message=second")
+    second = commits.checked_out(clone)
+    assert (first.id == second.id, first.tree == second.tree) == (False, True)
+    assert second.time >= first.time > 0
+
+
+def test_a_folder_that_is_no_clone_is_named(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(RepositoryError, match="plain is no clone with a commit"):
+        commits.checked_out(tmp_path / "plain")
