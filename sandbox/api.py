@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from sandbox.errors import SandboxError
 from sandbox.site import Site
 
 PAGE = 50
 CALL_SECONDS = 30
+LARGEST_ANSWER = 1 << 20
 
 
 class Api:
@@ -35,8 +38,29 @@ class Api:
             urllib.error.HTTPError: The API refuses it.
             OSError: Nobody answers.
         """
+        return self._send(method, self._site.endpoint + path, None)
+
+    def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Send an admin call and return the answer's JSON.
+
+        Args:
+            method: Of HTTP.
+            path: Below ``/_sandbox``.
+            body: Sent as JSON, where there is one.
+
+        Raises:
+            SandboxError: It is refused; with the reason for each field.
+            OSError: Nobody answers.
+        """
+        try:
+            return self._send(method, f"http://127.0.0.1:{self._site.port}/_sandbox{path}", body)
+        except urllib.error.HTTPError as error:
+            raise SandboxError(reason(error.read(LARGEST_ANSWER))) from None
+
+    def _send(self, method: str, url: str, body: Mapping[str, Any] | None) -> Mapping[str, Any]:
         request = urllib.request.Request(  # noqa: S310 - our own address
-            f"{self._site.endpoint}{path}",
+            url,
+            data=None if body is None else json.dumps(body).encode(),
             method=method,
             headers={"Authorization": f"Bearer {self._site.token}"},
         )
@@ -59,3 +83,16 @@ class Api:
             answer = self.call("GET", f"/{kind}?{urlencode({**query, 'per_page': PAGE, 'page': page})}")
             yield from answer[kind]
             page = answer["meta"]["pagination"]["next_page"]
+
+
+def reason(answer: bytes) -> str:
+    """Why a call was refused, in one line.
+
+    Args:
+        answer: In the form of Hetzner's errors.
+    """
+    error = json.loads(answer)["error"]
+    fields = (error.get("details") or {}).get("fields") or []
+    return (
+        "; ".join(f"{field['name']}: {', '.join(field['messages'])}" for field in fields) or error["message"]
+    )

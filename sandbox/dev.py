@@ -24,6 +24,7 @@ COMMANDS = (
     "kubectl",
     "ssh",
     "logs",
+    "faults",
     "load",
     "deploy",
     "image",

@@ -1,4 +1,4 @@
-"""``./dev logs``: follow the CCM; ``--sandbox``: follow the sandbox process."""
+"""``./dev logs``: follow the CCM; ``--sandbox``: the sandbox process; ``--events``: the cluster's Events."""
 
 from __future__ import annotations
 
@@ -15,18 +15,26 @@ from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
 LABEL = "app.kubernetes.io/name"
-HELP = "follow what the CCM logs"
+HELP = "follow what the CCM logs, or the Events of the cluster"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Whose log, and whether to follow it."""
-    parser.add_argument("--sandbox", action="store_true", help="the sandbox process instead of the CCM")
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--sandbox", action="store_true", help="the sandbox process instead of the CCM")
+    whose.add_argument(
+        "--events", action="store_true", help="the Events of all namespaces instead of the log"
+    )
     parser.add_argument("--no-follow", action="store_true", help="print what is there and end")
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Become tail or kubectl."""
     follow = not arguments.no_follow
+    if arguments.events:
+        watch = ["--watch"] if follow else []
+        command = cluster.kubectl(site, built_toolchain(site), ["events", "--all-namespaces", *watch])
+        os.execv(command[0], command)  # noqa: S606
     running = daemon.find(site)
     if arguments.sandbox or (running and running.backend == HOLLOW):
         file = site.log if arguments.sandbox else ccm.log_file(site)

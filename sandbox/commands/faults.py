@@ -1,0 +1,106 @@
+"""``./dev faults``: what goes wrong in this clone's cloud, on purpose."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sandbox import daemon
+from sandbox.api import Api
+from sandbox.errors import SandboxError
+from sandbox.overview import aligned
+from sandbox.site import Site
+
+HELP = "what goes wrong in the cloud on purpose: fault rules, listed, added, removed"
+_HEADER = ("ID", "REQUESTS", "WHAT HAPPENS", "STRUCK")
+_NOT_SHOWN = frozenset({"id", "method", "path", "command", "seen", "hits", "message", "seed"})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to do, and with which rule."""
+    parser.usage = "./dev faults [-h] [add FIELD=VALUE ... | remove ID ... | clear]"
+    parser.add_argument("what", nargs="?", choices=("add", "remove", "clear"), help="without: list them")
+    parser.add_argument(
+        "words", nargs="*", metavar="FIELD=VALUE | ID", help="e.g. path=/servers code=locked times=2"
+    )
+    parser.epilog = "docs/reference/sandbox-admin-api.md has all fields. Rules end with the sandbox."
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
+    """Change the rules as asked, and print those that are in force."""
+    daemon.require(site)
+    api = Api(site)
+    if arguments.what == "add":
+        api.admin("POST", "/faults", rule(arguments.words))
+    elif arguments.what == "remove":
+        for identity in numbers(arguments.words):
+            api.admin("DELETE", f"/faults/{identity}")
+    elif arguments.words:
+        raise SandboxError(
+            f"'clear' removes all rules and takes nothing more than that: {arguments.words[0]!r}"
+        )
+    elif arguments.what == "clear":
+        api.admin("DELETE", "/faults")
+    print(listing(api.admin("GET", "/faults")["faults"]))
+    return 0
+
+
+def rule(words: Sequence[str]) -> dict[str, Any]:
+    """A rule from words such as ``code=locked`` and ``times=2``; the cloud judges fields and values.
+
+    Raises:
+        SandboxError: A word has no ``=``, or a field comes twice.
+    """
+    fields: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name in fields:
+            why = f"{name} comes twice" if equals else f"{word!r} is no FIELD=VALUE"
+            raise SandboxError(f"{why}; e.g. './dev faults add path=/servers code=locked times=2'")
+        fields[name] = _value(value)
+    if not fields:
+        raise SandboxError("a rule that says nothing would do nothing; e.g. 'add path=/servers code=locked'")
+    return fields
+
+
+def _value(text: str) -> Any:
+    """Numbers, true and false as in JSON; everything else is text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | int | float) else text
+
+
+def numbers(words: Sequence[str]) -> list[int]:
+    """Ids of rules.
+
+    Raises:
+        SandboxError: There is none, or one is no number.
+    """
+    wrong = [word for word in words if not (word.isascii() and word.isdigit())]
+    if wrong or not words:
+        what = f"{wrong[0]!r} is no id:" if wrong else "which rule?"
+        raise SandboxError(
+            f"{what} './dev faults' lists them with their ids; './dev faults clear' removes all"
+        )
+    return [int(word) for word in words]
+
+
+def listing(rules: Sequence[Mapping[str, Any]]) -> str:
+    """The rules as a table."""
+    if not rules:
+        return "no fault rules: the cloud does what it should"
+    return aligned([_HEADER, *(_row(each) for each in rules)])
+
+
+def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
+    what = f"action {one['command']}" if one["command"] else f"{one['method']} {one['path']}"
+    effects = [
+        name if value is True else f"{name} {value}"
+        for name, value in one.items()
+        if name not in _NOT_SHOWN and value and (name, value) != ("probability", 1.0)
+    ]
+    return str(one["id"]), what, ", ".join(effects) or "an error", f"{one['hits']} of {one['seen']}"

@@ -1,0 +1,74 @@
+"""``./dev faults``: words of a person as rules, and what is in force as a table."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.api import reason
+from sandbox.cloud.traffic.faults import Faults, read_rule
+from sandbox.commands.faults import listing, numbers, rule
+from sandbox.errors import SandboxError
+
+
+def test_words_are_a_rule_that_the_cloud_takes():
+    words = ["path=/servers/{id}", "code=locked", "times=2", "probability=0.5", "stale=true"]
+    read = read_rule(rule(words), 1)
+    assert (read.path, read.code, read.times, read.probability, read.stale) == (
+        "/servers/{id}",
+        "locked",
+        2,
+        0.5,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["locked"], "'locked' is no FIELD=VALUE"),
+        (["times=1", "times=2"], "times comes twice"),
+        ([], "says nothing"),
+    ],
+)
+def test_words_that_are_no_rule_are_refused(words, said):
+    with pytest.raises(SandboxError, match=said):
+        rule(words)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text(), min_size=1))
+def test_every_value_that_is_no_number_is_the_text_that_was_typed(fields):
+    read = rule([f"{name}={value}" for name, value in fields.items()])
+    assert read.keys() == fields.keys()
+    for name, value in read.items():
+        assert value == fields[name] if isinstance(value, str) else value == json.loads(fields[name])
+
+
+@pytest.mark.parametrize("words", [[], ["x"], ["1", "-2"], ["٣"]])
+def test_rules_are_removed_by_number(words):
+    assert numbers(["1", "22"]) == [1, 22]
+    with pytest.raises(SandboxError, match=r"'\./dev faults' lists them"):
+        numbers(words)
+
+
+def test_the_table_tells_what_each_rule_does_and_did():
+    faults = Faults()
+    faults.add({"path": "/servers", "code": "locked", "times": 2})
+    faults.add({"command": "attach_*", "latency": 1.5})
+    faults.for_request("GET", "/servers", "/servers")
+    assert listing(faults.listing()).splitlines() == [
+        "ID  REQUESTS         WHAT HAPPENS          STRUCK",
+        "1   * /servers       times 2, code locked  1 of 1",
+        "2   action attach_*  latency 1.5           0 of 0",
+    ]
+    assert listing([]) == "no fault rules: the cloud does what it should"
+
+
+def test_a_refused_call_tells_the_field():
+    fields = [{"name": "drop", "messages": ["must be 'before' or 'after'"]}]
+    error = {"code": "invalid_input", "message": "invalid input", "details": {"fields": fields}}
+    assert reason(json.dumps({"error": error}).encode()) == "drop: must be 'before' or 'after'"
+    assert reason(b'{"error": {"message": "no", "details": null}}') == "no"
