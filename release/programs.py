@@ -10,7 +10,8 @@ from pathlib import Path
 from release.errors import ProgramError
 
 _TAIL_LINES = 15
-_PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "XDG_CACHE_HOME")
+# By SUDO_UID git sees that root works for the one who owns the clone.
+_PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "SUDO_UID", "TMPDIR", "XDG_CACHE_HOME")
 
 
 def run(

@@ -168,6 +168,15 @@ PROMETHEUS = Component(
 """Judges the alerts and the dashboard's queries in tests; no machine runs it."""
 
 
+ACTIONLINT = Component(
+    "actionlint",
+    pin="github.com/rhysd/actionlint",
+    packages=("github.com/rhysd/actionlint/cmd/actionlint",),
+    programs=("actionlint",),
+)
+"""Reads the workflows of continuous integration in a test; no machine runs it."""
+
+
 def build_command(component: Component, compiler: str, output: Path) -> tuple[str, ...]:
     """The command that builds a component, to be run in its source folder.
 
