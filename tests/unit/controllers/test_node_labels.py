@@ -65,6 +65,12 @@ def test_a_copied_label_follows_the_cloud_and_one_that_was_changed_by_hand_does_
     assert "team" not in labels_for(machine(team="red"), present).set, "nobody knows whose it is"
 
 
+def test_a_copied_label_that_was_taken_away_by_hand_comes_back() -> None:
+    changes = labels_for(machine(team="red"), {}, {"team": "blue"})
+    assert changes.set["team"] == "red"
+    assert changes.skipped == {}
+
+
 def test_after_the_initialisation_only_the_followed_labels_are_kept_true() -> None:
     whole = replace(machine(provided="cloud", team="blue"), followed_labels=frozenset({"provided", "absent"}))
     assert followed(whole) == replace(whole, type="", zone="", region="", labels={"provided": "cloud"})

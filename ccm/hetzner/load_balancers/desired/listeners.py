@@ -57,8 +57,8 @@ def choose_listeners(
     # Listeners of others take room too.
     present = facts.balancer.services if facts.balancer is not None else ()
     room = max(0, limits.max_services - sum(one.listen_port in taken for one in present))
-    ports = sum(one.protocol == "TCP" and one.node_port > 0 for one in wishes.service.ports)
-    beyond = max(0, ports - len(wishes.ports))
+    servable = (one.port for one in wishes.service.ports if one.protocol == "TCP" and one.node_port)
+    beyond = sum(port not in wishes.ports for port in servable)
     if len(listeners) > room or beyond:
         conflicts.append(_too_many(listeners[room:], beyond, limits))
     checks = {number: one.check or _NO_CHECK for number, one in asked.items()}

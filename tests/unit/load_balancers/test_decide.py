@@ -1,0 +1,298 @@
+"""What a load balancer should be, all things considered: what is put together, and what stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from desired_cases import LARGE, OURS, SMALL, balancer, facts, said, server, wishes
+
+from ccm.cloud import Rejected, ServicePort
+from ccm.hetzner.api.wire import (
+    HealthCheck,
+    HealthCheckHttp,
+    LoadBalancer,
+    Location,
+    PublicAddress,
+    Server,
+    ServerPublicNet,
+)
+from ccm.hetzner.load_balancers.desired import Desired, decide
+from ccm.hetzner.load_balancers.desired.desired import Site
+from ccm.hetzner.load_balancers.desired.labels import wanted_labels
+from ccm.hetzner.load_balancers.errors import InvalidAnnotations
+from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
+from ccm.hetzner.load_balancers.facts.targets import Candidates, Target
+from ccm.hetzner.load_balancers.wishes import PREFIX
+
+SERVERS = {1: Server(1, "n1", public_net=ServerPublicNet(PublicAddress("203.0.113.9")))}
+PLACES = (Location("fsn1", "eu-central"), Location("ash", "us-east"))
+UDP = ServicePort(53, 30_053, "UDP")
+INVALID = "InvalidLoadBalancerAnnotation"
+LOCAL: dict[str, Any] = {"external_traffic_policy": "Local", "health_check_node_port": 31_234}
+
+
+def known(there: LoadBalancer | None = None, **more: Any) -> Facts:
+    usual = {
+        "candidates": Candidates({"a": Target(1)}),
+        "servers": SERVERS,
+        "nodes": 1,
+        "selected": 1,
+        "locations": PLACES,
+        "network": 7,
+        "ours": frozenset({(1, "")}),
+    }
+    return facts(there, **{**usual, **more})
+
+
+EVERYTHING = {
+    "name": "shop",
+    "location": "fsn1",
+    "type": "lb21",
+    "algorithm-type": "least_connections",
+    "disable-public-network": "true",
+    "private-ipv4": "10.0.0.9",
+    "private-subnet-ip-range": "10.0.0.0/24",
+    "ipv4-rdns": "a.example.com",
+    "delete-protection": "true",
+}
+
+
+def test_a_new_one_is_all_that_is_asked_for() -> None:
+    asked = wishes(EVERYTHING, 80, UDP)
+    there = known()
+    found = decide(asked, there)
+    assert found == Desired(
+        "shop",
+        wanted_labels(asked, there, [80]),
+        LARGE,
+        algorithm="least_connections",
+        public=False,
+        network=7,
+        private_ip="10.0.0.9",
+        ip_range="10.0.0.0/24",
+        listeners=found.listeners,
+        targets=(Target(1),),
+        rdns={"ipv4": "a.example.com"},
+        protection=True,
+        reachable=frozenset({1}),
+        site=Site("fsn1"),
+        notices=asked.unsupported,
+    )
+    assert [one.listen_port for one in found.listeners] == [80]
+    assert found.listeners[0].health_check.port == 30_080
+
+
+def test_one_that_is_there_and_was_annotated() -> None:
+    marked = balancer(
+        {f"{OURS}annotated": "public-type", f"{OURS}port-81": "other"}, 81, targets=(server(9),)
+    )
+    found = decide(wishes({"preserve-foreign": "true"}), known(marked))
+    assert (found.resets, found.public, found.type) == ({"public", "type"}, True, SMALL)
+    assert (found.foreign_ports, found.foreign_targets) == ({81}, {(9, "")})
+    assert (found.site, found.exists, found.errors) == (Site(), True, ())
+
+
+def test_a_type_that_has_to_stay_is_remembered() -> None:
+    marked = balancer({f"{OURS}annotated": "type"}, 80, 81, 82, load_balancer_type=LARGE)
+    found = decide(wishes({}, 80, 81, 82), known(marked))
+    assert (found.type, found.resets, found.labels[f"{OURS}annotated"]) == (None, frozenset(), "type")
+    assert [one.listen_port for one in found.listeners] == [80, 81, 82]
+
+
+class TestNoneAtAll:
+    def test_for_a_service_that_none_can_serve(self) -> None:
+        asked = wishes({"type": "lb99", "algorithm": "x"}, UDP)
+        assert decide(asked, known()) == Desired("", {}, exists=False, notices=asked.unsupported[:1])
+        more = wishes({}, UDP, fields={"session_affinity": "ClientIP"})
+        assert [one.reason for one in decide(more, known()).notices] == ["UnsupportedProtocolConfigured"]
+
+    def test_but_one_that_is_there_stays(self) -> None:
+        assert decide(wishes({}, UDP), known(balancer())).exists
+
+    def test_and_what_it_leaves_is_not_left_while_annotations_are_wrong(self) -> None:
+        wrong = wishes({"protocol": "udp"}, UDP)
+        assert not decide(wrong, known()).exists
+        assert not decide(wishes({}, UDP), known(others=(balancer(),))).exists
+        with pytest.raises(InvalidAnnotations):
+            decide(wrong, known(others=(balancer(),)))
+
+
+class TestWrong:
+    WRONG: ClassVar = {"protocol": "udp", "type": "lb99", "location": "mars", "algorithm": "x"}
+    TEXTS = (
+        f"{PREFIX}protocol: 'udp' is not tcp or http or https",
+        f"{PREFIX}type: 'lb99' is not one of lb11, lb21, old",
+        f"{PREFIX}location: 'mars' is not one of ash, fsn1",
+        f"{PREFIX}algorithm: there is no such annotation; did you mean {PREFIX}algorithm-type?",
+    )
+
+    def test_everything_is_told_at_once_and_none_is_made(self) -> None:
+        with pytest.raises(InvalidAnnotations) as caught:
+            decide(wishes(self.WRONG), known())
+        assert caught.value.message == "; ".join(self.TEXTS)
+        assert said(caught.value.notices) == [(INVALID, caught.value.message)]
+
+    def test_one_that_is_there_keeps_its_settings_and_follows_the_nodes(self) -> None:
+        there = balancer({"team": "us"}, 80, 443, targets=(server(9),))
+        asked = wishes({**self.WRONG, "name": "new", "preserve-foreign": "true", "adopt": "x"}, 80, UDP)
+        found = decide(asked, known(there))
+        assert found == Desired(
+            "there",
+            there.labels,
+            targets=(Target(1),),
+            foreign_ports=frozenset({80, 443}),
+            foreign_targets=frozenset({(9, "")}),
+            reachable=frozenset({1}),
+            errors=found.errors,
+            notices=found.notices,
+        )
+        [error] = found.errors
+        assert isinstance(error, InvalidAnnotations)
+        assert error.message == "; ".join((*self.TEXTS[:2], self.TEXTS[3]))
+        reasons = [one.reason for one in found.notices]
+        assert reasons == ["UnsupportedProtocolConfigured", "LoadBalancerNotAdopted"], (
+            "the error tells the rest"
+        )
+
+    @pytest.mark.parametrize(
+        ("annotations", "follows"),
+        [
+            ({"protocol": "udp"}, True),
+            ({"node-selector": "("}, False),
+            ({"use-private-ip": "maybe"}, False),
+            ({"http-cookie-name": "x" * 40_000}, False),
+        ],
+    )
+    def test_unless_it_is_not_known_which(self, annotations: dict[str, str], follows: bool) -> None:
+        found = decide(wishes(annotations), known(balancer()))
+        assert found.targets == ((Target(1),) if follows else None)
+
+    def test_certificates_are_not_looked_for(self) -> None:
+        asked = wishes({"protocol": "https", "http-certificates": "lost", "http-timeout-idle": "1"})
+        assert len(decide(asked, known(balancer())).errors) == 1
+
+    def test_what_has_no_effect_is_told_and_the_rest_is_done(self) -> None:
+        found = decide(
+            wishes({"algorithm": "x", "location": "fsn1"}, fields={"session_affinity": "ClientIP"}), known()
+        )
+        assert said(found.notices)[0] == (INVALID, self.TEXTS[3])
+        assert [one.reason for one in found.notices] == [INVALID, "UnsupportedFieldConfigured"]
+        assert (found.errors, len(found.listeners)) == ((), 1)
+
+
+class TestSite:
+    def test_somewhere_must_be_said(self) -> None:
+        with pytest.raises(Rejected) as caught:
+            decide(wishes(), known())
+        text = (
+            f"no location is known for the load balancer: annotate the Service with {PREFIX}location or "
+            f"{PREFIX}network-zone, or set HCLOUD_LOAD_BALANCERS_LOCATION"
+        )
+        assert said(caught.value.notices) == [("LoadBalancerLocationMissing", text)]
+        assert caught.value.message == text
+        assert decide(wishes(), known(zone="eu-central")).site == Site(network_zone="eu-central")
+        assert decide(wishes(), known(balancer())).site == Site()
+
+
+class TestCertificates:
+    ASKED: ClassVar = {"protocol": "https", "location": "fsn1"}
+
+    def test_those_that_are_there(self) -> None:
+        managed = {
+            **self.ASKED,
+            "certificate-type": "managed",
+            "http-managed-certificate-domains": "a.example",
+        }
+        found = decide(wishes(managed, 443), known())
+        assert [one.domains for one in found.requests] == [("a.example",)]
+        assert [one.http.certificates for one in found.listeners if one.http] == [(0,)]
+        vain = dict.fromkeys(found.requests)
+        there = balancer({}, 443, 444)
+        held = decide(wishes(managed, 443), known(there, certificates=CertificateFacts(requested=vain)))
+        assert (held.listeners, held.foreign_ports, held.requests) == ((), {443}, ())
+
+    def test_a_port_whose_certificate_is_not_known_stays_as_it_is(self) -> None:
+        asked = wishes({"protocol": "https", "port.80.protocol": "http"}, 80, 443)
+        found = decide(asked, known(balancer({}, 80, 443, 444)))
+        assert [one.listen_port for one in found.listeners] == [80]
+        assert (found.foreign_ports, len(found.errors)) == ({443}, 1)
+        [notice] = [one for error in found.errors for one in error.notices]
+        assert notice.reason == "CertificateNotFound"
+        assert decide(wishes({}, 80), known(balancer({}, 80, 443))).foreign_ports == frozenset()
+
+
+class TestWhoseItBecomes:
+    """The official CCM checks node ports by TCP where we ask kube-proxy: nothing changes by taking over."""
+
+    USUAL = HealthCheck(protocol="tcp", port=30_080)
+    HEALTHZ = HealthCheck(
+        protocol="http", port=31_234, http=HealthCheckHttp(path="/healthz", status_codes=("200",))
+    )
+
+    @pytest.mark.parametrize(
+        ("annotations", "labels", "check"),
+        [
+            ({}, {}, USUAL),
+            ({}, {f"{OURS}namespace": "shop"}, HEALTHZ),
+            ({"labels": "a=b"}, {}, HEALTHZ),
+            ({"share": "edge"}, {}, HEALTHZ),
+            ({}, {f"{OURS}share": "edge"}, HEALTHZ),
+        ],
+    )
+    def test_checks(self, annotations: dict[str, str], labels: dict[str, str], check: HealthCheck) -> None:
+        there = known(balancer(labels, 80), leads="share" not in annotations)
+        found = decide(wishes(annotations, fields=LOCAL), replace(there, cluster=""))
+        assert [one.health_check for one in found.listeners] == [check]
+
+    def test_of_a_new_one(self) -> None:
+        [listener] = decide(wishes({"location": "fsn1"}, fields=LOCAL), known()).listeners
+        assert listener.health_check == self.HEALTHZ
+
+
+class TestNotAdopted:
+    TEXT = (
+        f"{PREFIX}adopt: 'other' is not adopted, because load balancer there (7) is this Service's; "
+        "delete that to have the other adopted"
+    )
+
+    def test_while_it_has_one(self) -> None:
+        found = decide(wishes({"adopt": "other"}), known(balancer()))
+        assert said(found.notices) == [("LoadBalancerNotAdopted", self.TEXT)]
+
+    @pytest.mark.parametrize(
+        ("word", "labels", "more"),
+        [
+            ("7", {}, {}),
+            ("there", {}, {}),
+            ("other", {f"{OURS}adopted": "true"}, {}),
+            ("other", {}, {"adopting": True}),
+            ("other", {}, {"leads": False}),
+        ],
+    )
+    def test_it_is_or_was(self, word: str, labels: dict[str, str], more: dict[str, Any]) -> None:
+        assert decide(wishes({"adopt": word}), known(balancer(labels), **more)).notices == ()
+
+
+def test_notices_of_all_parts_are_told_in_their_order() -> None:
+    there = balancer(
+        {},
+        80,
+        81,
+        load_balancer_type=LARGE,
+        location=PLACES[0],
+        targets=(server(1), server(2), server(3), server(4)),
+    )
+    asked = wishes({"location": "ash", "adopt": "other", "algorithm": "x"}, 80, 81, 82, 83, 84, UDP)
+    found = decide(asked, known(there, candidates=Candidates({"b": Target(77)})))
+    assert [one.reason for one in found.notices] == [
+        INVALID,
+        "LoadBalancerTypeKept",
+        "LoadBalancerNotMoved",
+        "ServerNotFound",
+        "UnsupportedProtocolConfigured",
+        "MaxServicesReached",
+        "LoadBalancerNotAdopted",
+    ]

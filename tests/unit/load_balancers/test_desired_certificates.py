@@ -1,0 +1,181 @@
+"""Which certificates https ports get, and what is asked for and said where they have none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from desired_cases import LEADER, OTHER, OURS, balancer, facts, said, wishes
+from service_view import UID
+
+from ccm.cloud import CloudError, Rejected
+from ccm.hetzner.api.wire import (
+    ActionError,
+    Certificate,
+    CertificateStatus,
+    LoadBalancer,
+    LoadBalancerService,
+    ServiceHttp,
+)
+from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
+from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
+from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+
+HTTPS = {"protocol": "https"}
+MANAGED = {**HTTPS, "certificate-type": "managed"}
+ASKED = CertificateWishes(domains=("b.example", "a.example"), name=f"ccm-managed-certificate-{UID}")
+DOMAINS = {"http-managed-certificate-domains": "b.example,a.example"}
+
+
+def there(*several: Certificate, balancer: LoadBalancer | None = None, **more: Any) -> Facts:
+    known = {one.id: one for one in several}
+    return facts(balancer, certificates=CertificateFacts(known, **more))
+
+
+def managed(
+    number: int, *domains: str, uid: str = UID, staging: str | None = None, **more: Any
+) -> Certificate:
+    labels = {LEADER: uid, **({"HC-Use-Staging-CA": staging} if staging else {})}
+    return Certificate(number, f"cert-{number}", type="managed", domain_names=domains, labels=labels, **more)
+
+
+def uploaded(number: int, name: str, **labels: str) -> Certificate:
+    return Certificate(number, name, labels={OURS + key: value for key, value in labels.items()})
+
+
+def messages(errors: tuple[CloudError, ...]) -> list[str]:
+    assert all(isinstance(one, Rejected) for one in errors)
+    assert [said(one.notices) for one in errors] == [[("CertificateNotFound", one.message)] for one in errors]
+    return [one.message for one in errors]
+
+
+def test_ports_that_speak_something_else_need_none() -> None:
+    assert (
+        choose_certificates(wishes({"protocol": "http", "http-certificates": "1"}), there())
+        == CertificateChoice()
+    )
+
+
+class TestUploaded:
+    def test_by_id_and_by_name(self) -> None:
+        asked = wishes({**HTTPS, "http-certificates": "shop,4711,shop", "port.80.protocol": "tcp"}, 80, 443)
+        found = choose_certificates(
+            asked, there(uploaded(9, "shop"), uploaded(4711, "other"), uploaded(5, "x"))
+        )
+        assert found == CertificateChoice({443: (9, 4711)})
+
+    def test_what_is_not_there_is_named_and_the_rest_serves(self) -> None:
+        asked = wishes({**HTTPS, "http-certificates": "shop,lost,7"}, 443)
+        found = choose_certificates(asked, there(uploaded(9, "shop")))
+        assert (found.by_port, found.refused) == ({443: (9,)}, False)
+        assert messages(found.errors) == [
+            (
+                "port 443 needs a certificate, http-certificates: this project has no certificate with id or "
+                "name 'lost', '7'"
+            )
+        ]
+
+    def test_without_any_the_port_can_not_be_served(self) -> None:
+        found = choose_certificates(wishes(HTTPS, 443, 444), there())
+        assert found.by_port == {}
+        assert messages(found.errors) == [
+            f"port {port} needs a certificate, it has none: name some in http-certificates"
+            for port in (443, 444)
+        ]
+        lost = choose_certificates(wishes({**HTTPS, "http-certificates": "lost"}, 443), there())
+        assert (lost.by_port, len(lost.errors)) == ({}, 1)
+
+    def test_those_of_others_are_refused_unless_they_serve_already(self) -> None:
+        theirs = uploaded(9, "theirs", namespace="them")
+        asked = wishes({**HTTPS, "http-certificates": "theirs,shop"}, 443)
+        found = choose_certificates(asked, there(theirs, uploaded(5, "shop")))
+        assert found.by_port == {443: (5,)}
+        assert messages(found.errors) == [
+            (
+                "port 443 needs a certificate, http-certificates: 'theirs' belongs to another namespace, "
+                "Service or cluster, as its labels say; have the namespace named in "
+                "CCM_CERTIFICATE_NAMESPACES to use it"
+            )
+        ]
+        serving = LoadBalancerService("https", 443, 30_443, http=ServiceHttp(certificates=(9,)))
+        found = choose_certificates(
+            asked, there(theirs, uploaded(5, "shop"), balancer=balancer(services=(serving,)))
+        )
+        assert found == CertificateChoice({443: (9, 5)})
+
+    def test_one_of_this_namespace_and_cluster(self) -> None:
+        asked = wishes({**HTTPS, "http-certificates": "mine"}, 443)
+        mine = uploaded(9, "mine", namespace="shop", cluster="c1")
+        assert choose_certificates(asked, there(mine)).by_port == {443: (9,)}
+        for labels in ({"namespace": "shop", "cluster": "c2"}, {"namespace": "them", "cluster": "c1"}):
+            assert choose_certificates(asked, there(uploaded(9, "mine", **labels))).by_port == {}
+
+
+class TestManaged:
+    def test_one_that_is_there(self) -> None:
+        asked = wishes({**MANAGED, **DOMAINS}, 443)
+        strangers = (
+            managed(3, "a.example"),
+            managed(4, "a.example", "b.example", uid=OTHER),
+            managed(5, "a.example", "b.example", staging="true"),
+        )
+        found = choose_certificates(asked, there(*strangers, managed(6, "a.example", "b.example")))
+        assert found == CertificateChoice({443: (6,)}, frozenset({6}))
+        staged = wishes({**MANAGED, **DOMAINS, "http-managed-certificate-acme-staging": "true"}, 443)
+        assert choose_certificates(staged, there(*strangers)).by_port == {443: (5,)}
+        not_staged = managed(7, "a.example", "b.example", staging="false")
+        assert choose_certificates(asked, there(not_staged)).by_port == {443: (7,)}
+
+    def test_one_that_is_not_is_requested_once_for_all_ports(self) -> None:
+        asked = wishes(
+            {**MANAGED, **DOMAINS, "port.445.http-managed-certificate-domains": "c.example"}, 443, 444, 445
+        )
+        other = CertificateWishes(domains=("c.example",), name=ASKED.name)
+        found = choose_certificates(asked, there())
+        assert found == CertificateChoice({443: (0,), 444: (0,), 445: (0,)}, requests=(ASKED, other))
+
+    def test_one_that_was_requested_just_now_serves_whatever_its_domains(self) -> None:
+        asked = wishes({**MANAGED, **DOMAINS}, 443)
+        found = choose_certificates(asked, there(managed(8, "odd.example"), requested={ASKED: 8}))
+        assert found == CertificateChoice({443: (8,)}, frozenset({8}))
+
+    def test_one_that_was_requested_in_vain_is_not_again(self) -> None:
+        asked = wishes({**MANAGED, **DOMAINS, "port.80.protocol": "http"}, 80, 443)
+        found = choose_certificates(asked, there(requested={ASKED: None}))
+        assert found == CertificateChoice(refused=True)
+
+    @pytest.mark.parametrize(
+        ("status", "why"),
+        [
+            (CertificateStatus(issuance="failed"), "no reason given"),
+            (
+                CertificateStatus(renewal="failed", error=ActionError("caa", "CAA forbids it")),
+                "CAA forbids it",
+            ),
+        ],
+    )
+    def test_one_that_failed_is_told_and_tried_again(self, status: CertificateStatus, why: str) -> None:
+        asked = wishes({**MANAGED, **DOMAINS}, 443)
+        failed = managed(6, "a.example", "b.example", status=status)
+        found = choose_certificates(asked, there(failed))
+        assert (found.by_port, found.managed, found.retries) == ({443: (6,)}, {6}, (failed,))
+        text = f"the managed certificate cert-6 (a.example, b.example) failed: {why}"
+        assert said(found.notices) == [("ManagedCertificateFailed", text)]
+        again = choose_certificates(asked, there(failed, retried=frozenset({6})))
+        assert (again.retries, len(again.notices)) == ((), 1)
+
+    def test_one_that_is_issued_is_not_told(self) -> None:
+        good = managed(6, "a.example", "b.example", status=CertificateStatus("completed", "scheduled"))
+        found = choose_certificates(wishes({**MANAGED, **DOMAINS}, 443), there(good))
+        assert (found.retries, found.notices) == ((), ())
+
+
+def test_where_they_are_not_known_nothing_is_decided() -> None:
+    error = CloudError("the list is not complete")
+    for one in ({**HTTPS, "http-certificates": "1"}, {**MANAGED, **DOMAINS}):
+        found = choose_certificates(wishes(one, 443), there(uploaded(1, "x"), error=error))
+        assert found == CertificateChoice(errors=(error,))
+    none = choose_certificates(wishes(HTTPS, 443), there(error=error))
+    assert (none.errors[0], len(none.errors), none.refused) == (error, 2, False)
+    assert choose_certificates(wishes(), there(error=error)) == CertificateChoice(errors=(error,))

@@ -1,0 +1,283 @@
+"""What a load balancer should listen on: what is asked for, what stays, and what there is room for."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from desired_cases import LARGE, OURS, SMALL, balancer, facts, said, wishes
+
+from ccm.cloud import ServicePort
+from ccm.hetzner.api.wire import HealthCheck, HealthCheckHttp, LoadBalancer, LoadBalancerService, ServiceHttp
+from ccm.hetzner.load_balancers.desired.checks import with_checks
+from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice, choose_listeners
+from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.wishes.ports import CheckWishes
+from ccm.hetzner.load_balancers.wishes.read import Wishes
+
+HTTPS = {"protocol": "https", "http-certificates": "1"}
+CONFLICT, TOO_MANY = "LoadBalancerPortConflict", "MaxServicesReached"
+NOTHING: dict[int, tuple[int, ...]] = {}
+
+
+def chosen(asked: Wishes, there: Facts | None = None, **more: Any) -> ListenerChoice:
+    usual = {"limits": LARGE, "certificates": NOTHING, "taken": {}}
+    return choose_listeners(asked, there or facts(), **{**usual, **more})
+
+
+def ports(found: ListenerChoice) -> list[int]:
+    return [one.listen_port for one in found.listeners]
+
+
+class TestNew:
+    def test_one_for_each_tcp_port_with_a_node_port(self) -> None:
+        asked = wishes({}, 443, 80, ServicePort(53, 30_053, "UDP"), ServicePort(81, 0))
+        found = chosen(asked)
+        assert found == ListenerChoice(
+            (LoadBalancerService("tcp", 80, 30_080), LoadBalancerService("tcp", 443, 30_443)),
+            {number: CheckWishes(chosen=False) for number in (80, 81, 443)},
+            (),
+        )
+
+    def test_http_with_all_its_settings(self) -> None:
+        asked = wishes(
+            {
+                "protocol": "http",
+                "uses-proxyprotocol": "true",
+                "http-cookie-name": "MINE",
+                "http-cookie-lifetime": "600",
+                "http-timeout-idle": "60",
+                "http-sticky-sessions": "true",
+                "health-check-port": "8080",
+            }
+        )
+        http = ServiceHttp("MINE", 600, timeout_idle=60, sticky_sessions=True)
+        found = chosen(asked, certificates={80: (1,)})
+        assert found.listeners == (LoadBalancerService("http", 80, 30_080, proxyprotocol=True, http=http),)
+        assert found.checks == {80: CheckWishes(protocol="http", port=8080)}
+
+    def test_https_needs_certificates_and_has_them_in_order(self) -> None:
+        asked = wishes({**HTTPS, "port.80.protocol": "http", "http-redirect-http": "true"}, 80, 443, 444)
+        found = chosen(asked, certificates={443: (2, 1)})
+        assert ports(found) == [80, 443]
+        assert found.listeners[1].http == ServiceHttp(certificates=(1, 2))
+        assert said(found.notices) == [
+            (CONFLICT, "port 443 can't redirect from port 80, which the Service uses itself")
+        ]
+
+    def test_port_80_redirects_to_the_first(self) -> None:
+        asked = wishes({**HTTPS, "http-redirect-http": "true"}, 445, 443, 444)
+        found = chosen(asked, certificates=dict.fromkeys((443, 444, 445), (1,)))
+        assert [one.http.redirect_http for one in found.listeners if one.http] == [True, False, False]
+        assert said(found.notices) == [
+            (
+                CONFLICT,
+                (
+                    "port 444 can't redirect from port 80, which port 443 redirects from; "
+                    "port 445 can't redirect from port 80, which port 443 redirects from"
+                ),
+            )
+        ]
+
+
+class TestRoom:
+    def test_the_first_ports_have_it(self) -> None:
+        asked = wishes({}, 83, 82, 81, 80)
+        assert (ports(chosen(asked)), chosen(asked).notices) == ([80, 81, 82, 83], ())
+        found = chosen(asked, limits=SMALL)
+        assert ports(found) == [80, 81]
+        assert said(found.notices) == [
+            (
+                TOO_MANY,
+                (
+                    "type lb11 takes 2 ports; these are left out: 82, 83; "
+                    "choose a larger type with load-balancer.hetzner.cloud/type"
+                ),
+            )
+        ]
+
+    def test_those_of_others_take_it(self) -> None:
+        there = facts(balancer({}, 22, 23, 80))
+        found = chosen(
+            wishes({}, 80, 81, 82), there, taken={22: "somebody else", 23: "somebody else", 99: "x"}
+        )
+        assert ports(found) == [80, 81]
+        assert said(found.notices)[0][0] == TOO_MANY
+        full = chosen(wishes({}, 80), there, taken=dict.fromkeys((22, 23), "x"), limits=SMALL)
+        assert ports(full) == []
+
+    def test_ports_beyond_any_type_are_counted(self) -> None:
+        several = [*range(1000, 1253), ServicePort(1, 30_001, "UDP"), ServicePort(2, 0)]
+        [(_, text)] = said(chosen(wishes({}, *several), limits=SMALL).notices)
+        assert text.startswith("type lb11 takes 2 ports; these are left out: 1002, 1003, ")
+        assert text.endswith(
+            " and 227 more, 4 that no type would take; choose a larger type with "
+            "load-balancer.hetzner.cloud/type"
+        )
+
+    def test_a_port_that_others_have_is_left_to_them(self) -> None:
+        found = chosen(
+            wishes(
+                {
+                    **HTTPS,
+                    "port.443.http-redirect-http": "true",
+                    "port.90.protocol": "tcp",
+                    "port.91.protocol": "tcp",
+                },
+                443,
+                90,
+                91,
+            ),
+            certificates={443: (1,)},
+            taken={80: "somebody else", 90: "the Service with UID u", 7: "x"},
+        )
+        assert ports(found) == [91]
+        assert said(found.notices) == [
+            (
+                CONFLICT,
+                (
+                    "on the shared load balancer port 80 belongs to somebody else; "
+                    "port 90 belongs to the Service with UID u"
+                ),
+            )
+        ]
+
+
+class TestWhatStays:
+    """What nobody asks for is as it was, unless an annotation made it so."""
+
+    THERE = LoadBalancerService(
+        "http",
+        80,
+        30_999,
+        proxyprotocol=True,
+        http=ServiceHttp("THEIRS", 900, timeout_idle=99),
+        health_check=HealthCheck(
+            protocol="http", port=1, interval=20, timeout=8, retries=4, http=HealthCheckHttp(path="/up")
+        ),
+    )
+
+    def there(self, labels: dict[str, str] | None = None) -> LoadBalancer:
+        return balancer(labels, services=(self.THERE,))
+
+    def test_settings_of_others(self) -> None:
+        found = chosen(
+            wishes({"protocol": "http", "http-timeout-idle": "60", "health-check-retries": "5"}),
+            facts(self.there()),
+        )
+        assert found.listeners == (
+            LoadBalancerService(
+                "http", 80, 30_080, proxyprotocol=True, http=ServiceHttp("THEIRS", 900, timeout_idle=60)
+            ),
+        )
+        assert found.checks == {
+            80: CheckWishes(
+                protocol="http", interval=20, timeout=8, retries=5, path="/up", status_codes=(), chosen=False
+            )  # short: a wish
+        }
+        plain = chosen(wishes({}, 80, 81), facts(self.there()))
+        assert plain.listeners[0].proxyprotocol
+        assert not plain.listeners[1].proxyprotocol
+        assert plain.checks[81] == CheckWishes(chosen=False)
+        assert (plain.checks[80].interval, plain.checks[80].chosen) == (20, False)
+
+    def test_what_was_annotated_goes_with_its_annotation(self) -> None:
+        there = facts(self.there({f"{OURS}annotated-proxyprotocol": "", f"{OURS}annotated-interval": ""}))
+        found = chosen(wishes({}), there)
+        assert not found.listeners[0].proxyprotocol
+        assert (found.checks[80].interval, found.checks[80].timeout) == (15, 8)
+
+    def test_on_a_shared_one_all_is_ours(self) -> None:
+        assert not chosen(wishes({}), facts(self.there({f"{OURS}share": "edge"}))).listeners[0].proxyprotocol
+        assert not chosen(wishes({"share": "edge"}), facts(self.there())).listeners[0].proxyprotocol
+
+    @pytest.mark.parametrize(
+        ("annotations", "times"),
+        [
+            ({}, (20, 8)),
+            ({"health-check-interval": "5"}, (5, 5)),
+            ({"health-check-interval": "9"}, (9, 8)),
+            ({"health-check-timeout": "12"}, (20, 12)),
+            ({"health-check-interval": "5", "health-check-timeout": "4"}, (5, 4)),
+        ],
+    )
+    def test_a_time_that_is_kept_gives_way_to_one_that_is_asked_for(
+        self, annotations: dict[str, str], times: tuple[int, int]
+    ) -> None:
+        check = chosen(wishes(annotations), facts(self.there())).checks[80]
+        assert (check.interval, check.timeout) == times
+
+    @pytest.mark.parametrize(
+        ("timeout", "times"), [("12", (12, 12)), ("6", (6, 6)), ("5", (5, 5)), ("4", (5, 4))]
+    )
+    def test_an_interval_that_is_kept_does_so_too(self, timeout: str, times: tuple[int, int]) -> None:
+        quick = LoadBalancerService("tcp", 80, 30_080, health_check=HealthCheck(interval=5))
+        check = chosen(wishes({"health-check-timeout": timeout}), facts(balancer(services=(quick,)))).checks[
+            80
+        ]
+        assert (check.interval, check.timeout) == times
+
+    def test_times_that_never_fitted(self) -> None:
+        odd = LoadBalancerService(
+            "tcp", 80, 30_080, health_check=HealthCheck(interval=5, timeout=9)
+        )  # short: a check
+        check = chosen(wishes({}), facts(balancer(services=(odd,)))).checks[80]
+        assert (check.interval, check.timeout) == (5, 5)
+
+
+class TestChecks:
+    LOCAL: ClassVar[dict[str, Any]] = {"external_traffic_policy": "Local", "health_check_node_port": 31_234}
+    HEALTHZ = HealthCheck(
+        protocol="http", port=31_234, http=HealthCheckHttp(path="/healthz", status_codes=("200",))
+    )
+
+    @staticmethod
+    def check(asked: Wishes, *, ours: bool = True) -> HealthCheck:
+        [listener] = with_checks(asked.service, chosen(asked), ours=ours)
+        assert (listener.listen_port, listener.destination_port) == (80, 30_080)
+        return listener.health_check
+
+    def test_the_usual_one(self) -> None:
+        assert self.check(wishes({})) == HealthCheck(protocol="tcp", port=30_080)
+
+    def test_one_by_http(self) -> None:
+        asked = wishes(
+            {
+                "health-check-protocol": "https",
+                "health-check-port": "8080",
+                "health-check-interval": "9",
+                "health-check-timeout": "8",
+                "health-check-retries": "5",
+                "health-check-http-domain": "a.example",
+                "health-check-http-path": "/up",
+                "http-status-codes": "204",
+            }
+        )
+        http = HealthCheckHttp(domain="a.example", path="/up", status_codes=("204",), tls=True)
+        wanted = HealthCheck(
+            protocol="http", port=8080, interval=9, timeout=8, retries=5, http=http
+        )  # short: a check
+        assert self.check(asked) == wanted
+        bare = self.check(wishes({"health-check-protocol": "http"})).http
+        assert bare == HealthCheckHttp(status_codes=("2??", "3??"))
+
+    def test_local_traffic_asks_kube_proxy(self) -> None:
+        asked = wishes(
+            {"health-check-interval": "9", "health-check-http-domain": "a.example"}, fields=self.LOCAL
+        )
+        found = self.check(asked)
+        assert (found.interval, found.timeout) == (9, 9)
+        assert found.http == self.HEALTHZ.http
+        assert self.check(wishes({}, fields=self.LOCAL)) == self.HEALTHZ
+        tls = wishes(
+            {"health-check-retries": "3", "health-check-http-validate-certificate": "1"}, fields=self.LOCAL
+        )
+        assert self.check(tls) == self.HEALTHZ
+
+    def test_unless_the_owner_or_the_official_ccm_said_otherwise(self) -> None:
+        usual = HealthCheck(protocol="tcp", port=30_080)
+        assert self.check(wishes({"health-check-protocol": "tcp"}, fields=self.LOCAL)) == usual
+        assert self.check(wishes({}, fields=self.LOCAL), ours=False) == usual
+        assert self.check(wishes({}, fields={**self.LOCAL, "health_check_node_port": 0})) == usual
+        cluster = {**self.LOCAL, "external_traffic_policy": "Cluster"}
+        assert self.check(wishes({}, fields=cluster)) == usual

@@ -1,0 +1,361 @@
+"""Settings that have a default: what goes back to it, and the labels that remember what was annotated."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from desired_cases import LARGE, LEADER, OTHER, OURS, balancer, facts, wishes
+from service_view import UID
+
+from ccm.hetzner.api.wire import (
+    Algorithm,
+    HealthCheck,
+    LoadBalancer,
+    LoadBalancerPublicNet,
+    LoadBalancerService,
+    Protection,
+    PublicAddress,
+    ServiceHttp,
+)
+from ccm.hetzner.load_balancers.desired.defaults import (
+    SettingsChoice,
+    annotated_fields_label,
+    annotated_label,
+    choose_settings,
+)
+from ccm.hetzner.load_balancers.desired.labels import foreign_ports, wanted_labels
+from ccm.hetzner.load_balancers.labels import with_annotated_labels
+
+EVERYTHING = {
+    "name": "shop",
+    "algorithm-type": "least_connections",
+    "disable-public-network": "true",
+    "ipv4-rdns": "four.example.com",
+    "ipv6-rdns": "six.example.com",
+    "delete-protection": "true",
+    "type": "lb21",
+}
+ALL = frozenset({"name", "algorithm", "public", "ipv4", "ipv6", "protection", "type"})
+ANNOTATED, FIELD = f"{OURS}annotated", f"{OURS}annotated-"
+NAMESPACE, CLUSTER, SERVICE = f"{OURS}namespace", f"{OURS}cluster", f"{OURS}service"
+NONE: frozenset[str] = frozenset()
+MADE = LoadBalancer(
+    7,
+    "shop",
+    public_net=LoadBalancerPublicNet(
+        False,
+        PublicAddress("203.0.113.1", "four.example.com"),
+        PublicAddress("2001:db8::1", "six.example.com"),
+    ),
+    load_balancer_type=LARGE,
+    protection=Protection(True),
+    algorithm=Algorithm("least_connections"),
+    labels={LEADER: UID},
+)
+
+
+class TestSettings:
+    def test_of_a_new_one(self) -> None:
+        asked = wishes(EVERYTHING)
+        assert choose_settings(asked, facts(), NONE) == SettingsChoice(
+            "shop",
+            "least_connections",
+            public=False,
+            rdns={"ipv4": "four.example.com", "ipv6": "six.example.com"},
+            protection=True,
+        )
+        usual = wishes()
+        assert choose_settings(usual, facts(), NONE) == SettingsChoice(usual.name, "round_robin")
+
+    def test_of_one_that_is_there(self) -> None:
+        there = facts(balancer())
+        assert choose_settings(wishes(), there, NONE) == SettingsChoice("there")
+        asked = {"name": "shop", "algorithm-type": "round_robin", "disable-public-network": "false"}
+        assert choose_settings(wishes(asked), there, NONE) == SettingsChoice(
+            "shop", "round_robin", public=True
+        )
+
+    def test_what_was_annotated_goes_back(self) -> None:
+        there = facts(balancer({ANNOTATED: "-".join(ALL)}))
+        usual = wishes()
+        back = SettingsChoice(
+            usual.name,
+            "round_robin",
+            public=True,
+            rdns={"ipv4": None, "ipv6": None},
+            protection=False,
+            resets=ALL,
+        )
+        assert choose_settings(usual, there, NONE) == back
+        assert choose_settings(usual, there, frozenset({"type"})).resets == ALL - {"type"}
+        assert choose_settings(wishes(EVERYTHING), there, NONE).resets == NONE
+        six = choose_settings(wishes({"ipv6-rdns": "six.example.com"}), there, NONE)
+        assert six.rdns == {"ipv4": None, "ipv6": "six.example.com"}
+        assert six.resets == ALL - {"ipv6"}
+
+    def test_who_does_not_lead_has_no_say(self) -> None:
+        there = facts(balancer({ANNOTATED: "-".join(ALL)}), leads=False)
+        assert choose_settings(wishes(EVERYTHING), there, NONE) == SettingsChoice("there")
+
+
+class TestRemembered:
+    def test_settings_of_a_new_one_that_are_no_defaults(self) -> None:
+        assert annotated_label(wishes(EVERYTHING), facts(), NONE) == "-".join(sorted(ALL))
+        usual = {"disable-public-network": "false", "delete-protection": "false", "type": "lb11"}
+        assert annotated_label(wishes({**usual, "algorithm-type": "round_robin"}), facts(), NONE) == ""
+
+    def test_what_the_official_ccm_has_made_so_is_not(self) -> None:
+        """As long as nothing else about its load balancer changes."""
+        assert annotated_label(wishes(EVERYTHING), facts(MADE), NONE) == ""
+        assert annotated_label(wishes(EVERYTHING), facts(balancer()), NONE) == "-".join(sorted(ALL))
+
+    @pytest.mark.parametrize("name", sorted(ALL))
+    def test_each_by_itself(self, name: str) -> None:
+        keys = {
+            "algorithm": "algorithm-type",
+            "public": "disable-public-network",
+            "ipv4": "ipv4-rdns",
+            "ipv6": "ipv6-rdns",
+            "protection": "delete-protection",
+        }
+        key = keys.get(name, name)
+        alone = wishes({key: EVERYTHING[key]})
+        assert annotated_label(alone, facts(balancer()), NONE) == name
+        assert annotated_label(alone, facts(MADE), NONE) == ""
+        ours = balancer(
+            {NAMESPACE: "shop"}, **{one: getattr(MADE, one) for one in ("public_net", "algorithm")}
+        )
+        assert annotated_label(alone, facts(ours), NONE) == name
+        again = LoadBalancer(
+            **{
+                **{one: getattr(MADE, one) for one in MADE.__struct_fields__},
+                "labels": {LEADER: UID, ANNOTATED: name},
+            }
+        )
+        assert annotated_label(alone, facts(again), NONE) == name
+
+    def test_what_can_not_go_back_yet_is_remembered(self) -> None:
+        there = facts(balancer({ANNOTATED: "type-name"}))
+        assert annotated_label(wishes(), there, frozenset({"type"})) == "type"
+        assert annotated_label(wishes({"name": "shop"}), there, frozenset({"type"})) == "name-type"
+        assert annotated_label(wishes(), there, frozenset({"public"})) == ""
+
+
+def fields(found: dict[str, str]) -> set[str]:
+    assert set(found.values()) <= {""}
+    return {key.removeprefix(FIELD) for key in found}
+
+
+class TestRememberedFields:
+    PORT: ClassVar = {
+        "protocol": "http",
+        "http-cookie-name": "MINE",
+        "http-timeout-idle": "50",
+        "health-check-retries": "5",
+    }
+
+    def test_of_a_new_one_that_are_no_defaults(self) -> None:
+        assert fields(annotated_fields_label(wishes(self.PORT), facts())) == {"cookie-name", "retries"}
+        assert annotated_fields_label(wishes({}, 80, 81), facts()) == {}
+        several = wishes({"port.80.http-timeout-idle": "60", "port.81.uses-proxyprotocol": "true"}, 80, 81)
+        assert fields(annotated_fields_label(several, facts())) == {"timeout-idle", "proxyprotocol"}
+
+    def test_of_one_that_is_so_already(self) -> None:
+        so = LoadBalancerService("tcp", 80, 30_080, proxyprotocol=True, health_check=HealthCheck(retries=5))
+        asked = wishes({"uses-proxyprotocol": "true", "health-check-retries": "5"})
+        assert annotated_fields_label(asked, facts(balancer(services=(so,)))) == {}
+        both = {"proxyprotocol", "retries"}
+        ours = balancer({NAMESPACE: "shop"}, services=(so,))
+        assert fields(annotated_fields_label(asked, facts(ours))) == both
+        again = balancer({f"{FIELD}retries": ""}, services=(so,))
+        assert fields(annotated_fields_label(asked, facts(again))) == {"retries"}
+        assert fields(annotated_fields_label(asked, facts(balancer({}, 80)))) == both
+        elsewhere = balancer(services=(LoadBalancerService("tcp", 81, 30_081, proxyprotocol=True),))
+        assert fields(annotated_fields_label(asked, facts(elsewhere))) == both
+
+    @pytest.mark.parametrize(
+        ("annotations", "present", "marked"),
+        [
+            ({"health-check-interval": "5"}, None, {"interval", "timeout"}),
+            ({"health-check-interval": "10"}, None, {"interval"}),
+            (
+                {"health-check-interval": "5"},
+                HealthCheck(interval=20, timeout=4),
+                {"interval"},
+            ),  # short: a check
+            (
+                {"health-check-interval": "5"},
+                HealthCheck(interval=20, timeout=6),
+                {"interval", "timeout"},
+            ),  # short: a check
+            (
+                {"health-check-timeout": "12"},
+                HealthCheck(interval=11, timeout=4),
+                {"interval", "timeout"},
+            ),  # short: a check
+            (
+                {"health-check-timeout": "12"},
+                HealthCheck(interval=12, timeout=4),
+                {"timeout"},
+            ),  # short: a check
+            ({"health-check-timeout": "12"}, None, {"timeout"}),
+            ({"health-check-timeout": "4", "health-check-interval": "5"}, None, {"interval", "timeout"}),
+            (
+                {"health-check-retries": "5"},
+                HealthCheck(interval=4, timeout=9),
+                {"retries"},
+            ),  # short: a check
+            ({}, HealthCheck(interval=4, timeout=9), set()),  # short: a check
+        ],
+    )
+    def test_a_time_that_gave_way_is_remembered_with_the_other(
+        self, annotations: dict[str, str], present: HealthCheck | None, marked: set[str]
+    ) -> None:
+        there = LoadBalancerService("tcp", 80, 30_080, health_check=present) if present else None
+        known = facts(balancer(services=(there,))) if there else facts()
+        assert fields(annotated_fields_label(wishes(annotations), known)) == marked
+
+    def test_a_time_that_gave_way_before_is_remembered_until_both_are_free(self) -> None:
+        check = HealthCheck(interval=5, timeout=5)  # short: a check
+        so = balancer(
+            {f"{FIELD}interval": "", f"{FIELD}timeout": ""},
+            services=(LoadBalancerService("tcp", 80, 1, health_check=check),),
+        )
+        assert fields(annotated_fields_label(wishes({"health-check-interval": "5"}), facts(so))) == {
+            "interval",
+            "timeout",
+        }
+        assert fields(annotated_fields_label(wishes({"health-check-retries": "5"}), facts(so))) == {"retries"}
+        assert annotated_fields_label(wishes(), facts(so)) == {}
+
+
+def labels(
+    asked: Any, there: LoadBalancer | None = None, *ports: int, kept: frozenset[str] = NONE, **more: Any
+) -> dict[str, str]:
+    return dict(wanted_labels(asked, facts(there, **more), ports, kept=kept))
+
+
+class TestLabels:
+    OURS: ClassVar = {LEADER: UID, NAMESPACE: "shop", SERVICE: "web", CLUSTER: "c1"}
+
+    def test_of_a_new_one(self) -> None:
+        assert labels(wishes(), None, 80) == self.OURS
+        assert labels(wishes(), None, 80, cluster="") == {
+            key: one for key, one in self.OURS.items() if key != CLUSTER
+        }
+        asked = wishes({"name": "shop", "uses-proxyprotocol": "true", "labels": "team=us"})
+        assert labels(asked, None, 80) == {
+            **with_annotated_labels({}, {"team": "us"}),
+            **self.OURS,
+            ANNOTATED: "name",
+            f"{FIELD}proxyprotocol": "",
+        }
+
+    def test_of_the_official_ccms_as_long_as_nothing_else_changes(self) -> None:
+        assert labels(wishes(), balancer({"team": "them"}), 80) == {LEADER: UID, "team": "them"}
+        asked = wishes({"labels": "stage=live"})
+        assert labels(asked, balancer({"team": "them"})) == {
+            **with_annotated_labels({}, {"stage": "live"}),
+            **self.OURS,
+            "team": "them",
+        }
+
+    def test_what_is_annotated_no_more_goes(self) -> None:
+        before = {
+            **self.OURS,
+            ANNOTATED: "name-type",
+            f"{FIELD}interval": "",
+            **with_annotated_labels({}, {"a": "b"}),
+        }
+        assert labels(wishes(), balancer(before), 80) == self.OURS
+        assert labels(wishes(), balancer(before), 80, kept=frozenset({"type"})) == {
+            **self.OURS,
+            ANNOTATED: "type",
+        }
+
+    def test_who_does_not_lead_has_ports_alone(self) -> None:
+        there = {
+            **self.OURS,
+            LEADER: OTHER,
+            SERVICE: "first",
+            ANNOTATED: "name",
+            f"{OURS}share": "edge",
+            f"{OURS}port-80": OTHER,
+            f"{OURS}port-82": UID,
+        }
+        left = {key: one for key, one in there.items() if key != f"{OURS}port-82"}
+        asked = wishes({"share": "edge", "name": "shop", "labels": "a=b"}, 81)
+        assert labels(asked, balancer(there), 81, leads=False) == {**left, f"{OURS}port-81": UID}
+        assert labels(asked, balancer(there), leads=False, cluster="c2") == {**left, CLUSTER: "c2"}
+
+    @pytest.mark.parametrize("annotations", [{"share": "edge"}, {"preserve-foreign": "true"}])
+    def test_of_one_with_listeners_of_others(self, annotations: dict[str, str]) -> None:
+        word = {f"{OURS}share": "edge"} if "share" in annotations else {}
+        found = labels(wishes({**annotations, "uses-proxyprotocol": "true"}, 80, 81), None, 80, 81)
+        mark = {} if word else {f"{FIELD}proxyprotocol": ""}
+        assert found == {**self.OURS, **word, **mark, f"{OURS}port-80": UID, f"{OURS}port-81": UID}
+        none = labels(wishes(annotations), None)
+        assert none == {**self.OURS, **word, f"{OURS}port-0": UID}
+
+    def test_whoever_has_shared_once_goes_on_telling_listeners_apart(self) -> None:
+        shared = balancer({**self.OURS, f"{OURS}share": "edge", f"{OURS}port-80": UID}, 80)
+        asked = wishes({"uses-proxyprotocol": "true"})
+        assert labels(asked, shared, 80) == {**self.OURS, f"{OURS}share": "edge", f"{OURS}port-80": UID}
+        others = balancer({**self.OURS, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER}, 80)
+        assert labels(wishes(), others, 80) == {**self.OURS, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER}
+        mine = balancer({**self.OURS, f"{OURS}port-80": UID}, 80)
+        assert labels(wishes(), mine, 80) == self.OURS
+
+    def test_an_adopted_one_remembers_that_it_is_not_ours(self) -> None:
+        theirs = LoadBalancer(7, "theirs", labels={"team": "them"})
+        assert labels(wishes(), theirs, 80, adopting=True) == {
+            **self.OURS,
+            "team": "them",
+            f"{OURS}adopted": "true",
+        }
+        given = LoadBalancer(7, "theirs", labels={NAMESPACE: "shop"})
+        assert labels(wishes(), given, 80, adopting=True) == {**self.OURS, f"{OURS}adopted": "by-label"}
+        again = LoadBalancer(7, "theirs", labels={**self.OURS, f"{OURS}adopted": "true"})
+        assert labels(wishes(), again, 80, adopting=True) == again.labels
+
+
+class TestForeignPorts:
+    @staticmethod
+    def found(asked: Any, there: LoadBalancer | None = None, **more: Any) -> dict[int, str]:
+        return dict(foreign_ports(asked, facts(there, **more)))
+
+    def test_where_none_are_to_be_expected(self) -> None:
+        assert self.found(wishes({"share": "edge"})) == {}
+        assert self.found(wishes(), balancer({}, 80, 81)) == {}
+
+    def test_one_that_was_not_shared_until_now_is_the_services(self) -> None:
+        share = wishes({"share": "edge"})
+        assert self.found(share, balancer({}, 80, 81)) == {}
+        assert self.found(share, balancer({}, 80, 81), adopting=True) == dict.fromkeys(
+            (80, 81), "somebody else"
+        )
+        foreign = LoadBalancer(7, "theirs", services=balancer({}, 80).services)
+        assert self.found(share, foreign) == {80: "somebody else"}
+
+    def test_whose_they_are(self) -> None:
+        there = balancer(
+            {f"{OURS}port-80": UID, f"{OURS}port-81": OTHER, f"{OURS}port-83": OTHER}, 80, 81, 82
+        )
+        others = {81: f"the Service with UID {OTHER}", 83: f"the Service with UID {OTHER}"}
+        assert self.found(wishes(), there) == {**others, 82: "somebody else"}
+
+    def test_a_redirect_takes_port_80_too(self) -> None:
+        there = balancer(
+            {f"{OURS}port-0": UID},
+            services=(LoadBalancerService("https", 443, 30_443, http=ServiceHttp(redirect_http=True)),),
+        )
+        assert self.found(wishes({"preserve-foreign": "true"}), there) == dict.fromkeys(
+            (80, 443), "somebody else"
+        )
+
+    def test_those_of_the_service_that_had_its_name_are_its_own(self) -> None:
+        former = {LEADER: OTHER, NAMESPACE: "shop", SERVICE: "web", CLUSTER: "c1", f"{OURS}port-80": OTHER}
+        there = balancer(former, 80, 81)
+        assert self.found(wishes({"preserve-foreign": "true"}), there) == {81: "somebody else"}
+        assert labels(wishes({"preserve-foreign": "true"}), there, 80)[f"{OURS}port-80"] == UID
