@@ -8,6 +8,7 @@ from service_view import UID, view
 
 from ccm.cloud import Notice, ServicePort
 from ccm.hetzner.api.wire import (
+    HealthCheck,
     LoadBalancer,
     LoadBalancerPublicNet,
     LoadBalancerService,
@@ -63,6 +64,11 @@ def facts(there: LoadBalancer | None = None, **more: Any) -> Facts:
 def server(number: int, *, private: bool = False) -> LoadBalancerTarget:
     """A target."""
     return LoadBalancerTarget("server", server=TargetServer(number), use_private_ip=private)
+
+
+def timed(interval: int, timeout: int, **more: Any) -> HealthCheck:
+    """A health check with these times, in seconds."""
+    return HealthCheck(interval=interval, timeout=timeout, **more)
 
 
 def said(notices: tuple[Notice, ...] | list[Notice]) -> list[tuple[str, str]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from desired_cases import LARGE, OURS, SMALL, balancer, facts, said, wishes
+from desired_cases import LARGE, OURS, SMALL, balancer, facts, said, timed, wishes
 
 from ccm.cloud import ServicePort
 from ccm.hetzner.api.wire import HealthCheck, HealthCheckHttp, LoadBalancer, LoadBalancerService, ServiceHttp
@@ -17,6 +18,7 @@ from ccm.hetzner.load_balancers.wishes.read import Wishes
 
 HTTPS = {"protocol": "https", "http-certificates": "1"}
 CONFLICT, TOO_MANY = "LoadBalancerPortConflict", "MaxServicesReached"
+THEIR_CHECK = CheckWishes("http", None, 20, 8, 4, "", "/up", (), tls=False, chosen=False)
 NOTHING: dict[int, tuple[int, ...]] = {}
 
 
@@ -152,9 +154,7 @@ class TestWhatStays:
         30_999,
         proxyprotocol=True,
         http=ServiceHttp("THEIRS", 900, timeout_idle=99),
-        health_check=HealthCheck(
-            protocol="http", port=1, interval=20, timeout=8, retries=4, http=HealthCheckHttp(path="/up")
-        ),
+        health_check=timed(20, 8, protocol="http", port=1, retries=4, http=HealthCheckHttp(path="/up")),
     )
 
     def there(self, labels: dict[str, str] | None = None) -> LoadBalancer:
@@ -171,9 +171,7 @@ class TestWhatStays:
             ),
         )
         assert found.checks == {
-            80: CheckWishes(
-                protocol="http", interval=20, timeout=8, retries=5, path="/up", status_codes=(), chosen=False
-            )  # short: a wish
+            80: replace(THEIR_CHECK, retries=5)  # short: a wish
         }
         plain = chosen(wishes({}, 80, 81), facts(self.there()))
         assert plain.listeners[0].proxyprotocol
@@ -218,9 +216,7 @@ class TestWhatStays:
         assert (check.interval, check.timeout) == times
 
     def test_times_that_never_fitted(self) -> None:
-        odd = LoadBalancerService(
-            "tcp", 80, 30_080, health_check=HealthCheck(interval=5, timeout=9)
-        )  # short: a check
+        odd = LoadBalancerService("tcp", 80, 30_080, health_check=timed(5, 9))
         check = chosen(wishes({}), facts(balancer(services=(odd,)))).checks[80]
         assert (check.interval, check.timeout) == (5, 5)
 
@@ -254,9 +250,7 @@ class TestChecks:
             }
         )
         http = HealthCheckHttp(domain="a.example", path="/up", status_codes=("204",), tls=True)
-        wanted = HealthCheck(
-            protocol="http", port=8080, interval=9, timeout=8, retries=5, http=http
-        )  # short: a check
+        wanted = timed(9, 8, protocol="http", port=8080, retries=5, http=http)
         assert self.check(asked) == wanted
         bare = self.check(wishes({"health-check-protocol": "http"})).http
         assert bare == HealthCheckHttp(status_codes=("2??", "3??"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
-from desired_cases import LARGE, LEADER, OTHER, OURS, balancer, facts, wishes
+from desired_cases import LARGE, LEADER, OTHER, OURS, balancer, facts, timed, wishes
 from service_view import UID
 
 from ccm.hetzner.api.wire import (
@@ -181,32 +181,32 @@ class TestRememberedFields:
             ({"health-check-interval": "10"}, None, {"interval"}),
             (
                 {"health-check-interval": "5"},
-                HealthCheck(interval=20, timeout=4),
+                timed(20, 4),
                 {"interval"},
-            ),  # short: a check
+            ),
             (
                 {"health-check-interval": "5"},
-                HealthCheck(interval=20, timeout=6),
+                timed(20, 6),
                 {"interval", "timeout"},
-            ),  # short: a check
+            ),
             (
                 {"health-check-timeout": "12"},
-                HealthCheck(interval=11, timeout=4),
+                timed(11, 4),
                 {"interval", "timeout"},
-            ),  # short: a check
+            ),
             (
                 {"health-check-timeout": "12"},
-                HealthCheck(interval=12, timeout=4),
+                timed(12, 4),
                 {"timeout"},
-            ),  # short: a check
+            ),
             ({"health-check-timeout": "12"}, None, {"timeout"}),
             ({"health-check-timeout": "4", "health-check-interval": "5"}, None, {"interval", "timeout"}),
             (
                 {"health-check-retries": "5"},
-                HealthCheck(interval=4, timeout=9),
+                timed(4, 9),
                 {"retries"},
-            ),  # short: a check
-            ({}, HealthCheck(interval=4, timeout=9), set()),  # short: a check
+            ),
+            ({}, timed(4, 9), set()),
         ],
     )
     def test_a_time_that_gave_way_is_remembered_with_the_other(
@@ -217,7 +217,7 @@ class TestRememberedFields:
         assert fields(annotated_fields_label(wishes(annotations), known)) == marked
 
     def test_a_time_that_gave_way_before_is_remembered_until_both_are_free(self) -> None:
-        check = HealthCheck(interval=5, timeout=5)  # short: a check
+        check = timed(5, 5)
         so = balancer(
             {f"{FIELD}interval": "", f"{FIELD}timeout": ""},
             services=(LoadBalancerService("tcp", 80, 1, health_check=check),),
