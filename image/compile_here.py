@@ -10,6 +10,9 @@ import io
 import marshal
 import sys
 import tarfile
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any
 
 UNCHECKED_HASH = (0b01).to_bytes(4, "little")
 
@@ -24,8 +27,42 @@ def compiled(path: str, source: bytes, *, docstrings: bool) -> bytes:
         importlib.util.MAGIC_NUMBER
         + UNCHECKED_HASH
         + importlib.util.source_hash(source)
-        + marshal.dumps(code)
+        + marshal.dumps(canonical(code))
     )
+
+
+def canonical(code: CodeType) -> CodeType:
+    """The same code, of strings that no longer tell what else this interpreter has loaded.
+
+    A name that a loaded module has as well is that module's object, and an equal constant another one, which
+    ``marshal`` writes once more.
+    """
+    strings = {name: sys.intern(name) for name in _names(code)}
+    return _with(code, strings)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from (code.co_name, code.co_qualname, code.co_filename)
+    yield from (*code.co_names, *code.co_varnames, *code.co_cellvars, *code.co_freevars)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _with(value: Any, strings: dict[str, str]) -> Any:
+    """A code object or one of its constants, with one object for each string."""
+    match value:
+        case str():
+            return strings.setdefault(value, value)
+        case tuple():
+            return tuple(_with(item, strings) for item in value)
+        case frozenset():
+            return frozenset(_with(item, strings) for item in value)
+        case CodeType():
+            names = ("co_consts", "co_names", "co_name", "co_qualname", "co_filename")
+            return value.replace(**{name: _with(getattr(value, name), strings) for name in names})
+        case _:
+            return value
 
 
 def remove_docstrings(tree: ast.Module) -> None:

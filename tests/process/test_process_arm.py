@@ -21,8 +21,10 @@ from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.manager.serving import selfsigned
 from image import recipe
 from image.build import build, cache_folder
+from image.bytecode import Compiler
 from image.platforms import ARM64
 from image.source import read_source
+from image.tree import File
 from sandbox import packages
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1500)]
@@ -84,6 +86,15 @@ async def test_it_is_an_arm_python_also_in_child_processes(python: str, root: Pa
     machine, _, certificate = said.decode().partition("\n")
     assert (process.returncode, machine) == (0, ARM64.machine)
     assert "-----BEGIN CERTIFICATE-----" in certificate
+
+
+async def test_a_server_with_an_arm_processor_would_build_the_same_image(python: str, root: Path) -> None:
+    """What its Python compiles is what this machine's has compiled."""
+    folder = root / recipe.APPLICATION / "ccm/controllers"
+    sources = {path.relative_to(root).as_posix(): File(path.read_bytes()) for path in folder.glob("*.py")}
+    compiled = await asyncio.to_thread(Compiler((python,)).compiled, sources)
+    assert len(compiled) == len(sources) > 1
+    assert [path for path, entry in compiled.items() if (root / path).read_bytes() != entry.content] == []
 
 
 async def test_it_plans_and_then_does_what_it_planned(arm: World, certificate: tuple[str, str]) -> None:

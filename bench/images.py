@@ -1,0 +1,83 @@
+"""The CCM's image for both kinds of processors: time to build, and size: ``./dev bench images``.
+
+Builds in this process, from a copy of the tree, with a cache of its own:
+
+- cold: nothing is there, so Debian's packages and Python's wheels are downloaded from where this machine gets
+  them; what the network takes is part of it;
+- after a change of one file of ``ccm``, and with nothing changed: as ``./dev deploy`` finds it.
+
+CPU is user and system time of this process and its children: times suffer from what else the machine does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.lab.report import BenchError, Row, main, say
+from image.build import build
+from image.errors import ImageError
+from image.oci import Image
+from image.platforms import PLATFORMS
+from image.source import ROOT, read_source
+
+COLD_SECONDS, CHANGED_SECONDS, LARGEST = 180.0, 5.0, 35.0
+CHANGED = "ccm/errors.py"
+MIB = 1 << 20
+
+
+async def measure(_arguments: argparse.Namespace) -> list[Row]:
+    """All rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        tree, cache = _copy(place / "tree"), place / "cache"
+        os.environ["UV_CACHE_DIR"] = str(place / "uv")
+        try:
+            return _rows(tree, cache)
+        except ImageError as error:
+            raise BenchError(str(error)) from error
+
+
+def _rows(tree: Path, cache: Path) -> list[Row]:
+    say("building both from nothing; this downloads some 40 MB")
+    images, cold = _built("both, nothing in the cache", COLD_SECONDS, tree, cache)
+    with (tree / CHANGED).open("a") as file:
+        file.write("\n# changed\n")
+    _, changed = _built("after a change of one file of ccm", CHANGED_SECONDS, tree, cache)
+    _, unchanged = _built("nothing changed", None, tree, cache)
+    sizes = [
+        Row(f"{platform.name}, compressed", image.size / MIB, LARGEST, "MiB")
+        for platform, image in zip(PLATFORMS, images, strict=True)
+    ]
+    return [*cold, *changed, *unchanged, *sizes]
+
+
+def _built(what: str, bound: float | None, tree: Path, cache: Path) -> tuple[Sequence[Image], list[Row]]:
+    started, used = time.monotonic(), _cpu()
+    images = build(read_source(tree), cache, PLATFORMS)
+    taken, used = time.monotonic() - started, _cpu() - used
+    return images, [Row(what, taken, bound, "s"), Row("— its CPU", used, None, "s")]
+
+
+def _cpu() -> float:
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _copy(target: Path) -> Path:
+    """What an image is made of."""
+    for folder in ("ccm", "image"):
+        shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", target)
+    return target
+
+
+if __name__ == "__main__":
+    sys.exit(main("The CCM's image", __doc__, measure, peer=False))
