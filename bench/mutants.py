@@ -81,7 +81,7 @@ def measure(
 
 
 def _mutants_of(module: str, *, anew: bool) -> list[Mutant]:
-    cache = cache_directory(os.environ) / "mutants"
+    cache = cache_directory(os.environ) / "mutants" / module.replace("/", ".")
     tests = JUDGES[module]
     with tempfile.TemporaryDirectory(prefix="ccm-mutants-") as name:
         folder = Path(name)

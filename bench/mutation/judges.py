@@ -27,7 +27,11 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/hetzner/load_balancers/desired/type.py": (f"{_RULES}desired_type.py",),
     "ccm/hetzner/load_balancers/facts/ownership.py": (f"{_BALANCERS}locate.py",),
     "ccm/hetzner/load_balancers/facts/targets.py": _OF_TARGETS,
-    "ccm/hetzner/load_balancers/labels.py": (f"{_BALANCERS}locate.py",),
+    "ccm/hetzner/load_balancers/labels.py": (
+        f"{_RULES}desired_settings.py",
+        f"{_RULES}release.py",
+        f"{_BALANCERS}locate.py",
+    ),
     "ccm/hetzner/load_balancers/plan/changes.py": (f"{_RULES}changes.py",),
     "ccm/hetzner/load_balancers/plan/labels.py": (f"{_RULES}changes.py", f"{_RULES}steps.py"),
     "ccm/hetzner/load_balancers/plan/lifecycle.py": (f"{_RULES}lifecycle.py",),

@@ -20,6 +20,7 @@ from bench.mutation.verdict import Change, Mutant
 
 _TREES = ("ccm", "sandbox", "tests")
 _ALWAYS = ("pyproject.toml", "requirements.lock")
+MOST = 8  # results of one module
 _OURS = ("engine.py", "kept.py", "verdict.py", "plugin/quick_judges.py")
 
 
@@ -46,20 +47,23 @@ def key(root: Path, module: str, tests: Sequence[str]) -> str:
 
 
 def read(folder: Path, name: str) -> list[Mutant] | None:
-    """What was kept under a name; None = nothing."""
+    """What was kept under a name; None = nothing, or nothing that can be understood."""
     try:
         rows = json.loads((folder / f"{name}.json").read_text())
-    except FileNotFoundError:
+        return [Mutant(row["status"], Change(**row["change"])) for row in rows]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    return [Mutant(row["status"], Change(**row["change"])) for row in rows]
 
 
 def write(folder: Path, name: str, mutants: Sequence[Mutant]) -> None:
-    """Keep it, all or nothing."""
+    """Keep it, all or nothing; of what is in the folder only the newest :data:`MOST` stay."""
     folder.mkdir(parents=True, exist_ok=True)
     new = folder / f"{name}.{os.getpid()}"
     new.write_text(json.dumps([asdict(one) for one in mutants]))
     new.replace(folder / f"{name}.json")
+    newest = sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime_ns, reverse=True)
+    for old in newest[MOST:]:
+        old.unlink(missing_ok=True)
 
 
 def _followed(root: Path, module: str, tests: Sequence[str]) -> list[Path]:

@@ -168,6 +168,15 @@ def test_what_was_kept_counts_until_anything_differs_that_it_follows_from(
     assert kept.key(sample, MODULE, tests) != with_data
 
 
+def test_only_the_newest_results_are_kept(tmp_path: Path) -> None:
+    for number in range(kept.MOST + 2):
+        kept.write(tmp_path, str(number), [mutant("killed")])
+        os.utime(tmp_path / f"{number}.json", (number, number))
+    assert {path.stem for path in tmp_path.iterdir()} == {str(number) for number in range(2, kept.MOST + 2)}
+    (tmp_path / "9.json").write_text("[{}]")
+    assert kept.read(tmp_path, "9") is None, "it is measured again"
+
+
 @pytest.mark.slow
 def test_a_copy_is_changed_and_each_change_told_by_its_line(sample: Path, tmp_path: Path) -> None:
     before = contents(sample)

@@ -126,9 +126,9 @@ def _one_time_of(check: CheckWishes | None) -> frozenset[str]:
 
 def _cut(check: CheckWishes | None, now: HealthCheck) -> frozenset[str]:
     """The time that can't be as it was, or its default, for the sake of the other."""
-    other = _one_time_of(check)
-    if check is None or not other:
+    if check is None:
         return frozenset()
+    other = _one_time_of(check)
     interval = now.interval if "interval" in other else check.interval
     timeout = now.timeout if "timeout" in other else check.timeout
     return other if timeout > interval else frozenset()
