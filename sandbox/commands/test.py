@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
         choice = decide(AUTO, look(clone, needs=[packages.BUILD]))
         announce(choice, steps)
         prepare(clone, steps, choice)
-        _emulator(steps)
+        emulator(steps)
         code = _pytest(clone, [*SLOW, *given], left) or _pytest(clone, [*REAL[choice.kind], *given], left)
         if not code and not given and left.tree and left.tree == _committed(clone):
             _keep(clone, left, choice.kind, steps)
@@ -101,10 +101,23 @@ def _committed(clone: Clone) -> str:
         return ""
 
 
-def _emulator(steps: Steps) -> None:
-    """What runs the image for ARM; where it can't be had, the tests that want it are skipped."""
-    missing = packages.missing({packages.EMULATION}, packages.on_this_host)
-    if missing and not packages.installable():
+def emulator(
+    steps: Steps,
+    found: Callable[[str], bool] = packages.on_this_host,
+    permitted: Callable[[], bool] = packages.installable,
+) -> None:
+    """Install what runs the image for ARM; where it can't be had, the tests that want it are skipped.
+
+    Args:
+        steps: Where to tell about it.
+        found: Whether a command is there.
+        permitted: Whether we may install packages.
+
+    Raises:
+        StepFailed: Apt-get failed.
+    """
+    missing = packages.missing({packages.EMULATION}, found)
+    if missing and not permitted():
         steps.note(f"• no test of the image for ARM; for those: {packages.install_command(missing)}")
         return
     with steps.step("Emulation of ARM") as progress:

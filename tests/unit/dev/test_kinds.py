@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -10,8 +11,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from sandbox import daemon, packages
+from sandbox.commands.test import emulator
+from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.host import port_is_free
@@ -179,3 +183,10 @@ def test_what_it_says_runs_on_macos_does(tmp_path):
         finally:
             serving.terminate()
     assert daemon.find(clone) is None
+
+
+def test_without_an_emulator_the_tests_that_want_one_are_told_of():
+    said = io.StringIO()
+    emulator(Steps(Console(file=said, width=200)), lambda _command: False, lambda: False)
+    assert "no test of the image for ARM" in said.getvalue()
+    assert "apt-get install --no-install-recommends qemu-user-static" in said.getvalue()
