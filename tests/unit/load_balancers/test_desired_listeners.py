@@ -9,7 +9,14 @@ import pytest
 from desired_cases import LARGE, OURS, SMALL, balancer, facts, said, timed, wishes
 
 from ccm.cloud import ServicePort
-from ccm.hetzner.api.wire import HealthCheck, HealthCheckHttp, LoadBalancer, LoadBalancerService, ServiceHttp
+from ccm.hetzner.api.wire import (
+    HealthCheck,
+    HealthCheckHttp,
+    LoadBalancer,
+    LoadBalancerService,
+    LoadBalancerType,
+    ServiceHttp,
+)
 from ccm.hetzner.load_balancers.desired.checks import with_checks
 from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice, choose_listeners
 from ccm.hetzner.load_balancers.facts import Facts
@@ -116,6 +123,11 @@ class TestRoom:
             " and 227 more, 4 that no type would take; choose a larger type with "
             "load-balancer.hetzner.cloud/type"
         )
+
+    def test_only_ports_beyond_any_type_may_be_left_out(self) -> None:
+        huge = LoadBalancerType(9, "huge", max_services=300)
+        [(_, text)] = said(chosen(wishes({}, *range(1000, 1252)), limits=huge).notices)
+        assert "these are left out: 2 that no type would take; " in text
 
     def test_a_port_that_others_have_is_left_to_them(self) -> None:
         found = chosen(

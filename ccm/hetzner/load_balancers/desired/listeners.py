@@ -90,7 +90,7 @@ def _in_time(check: CheckWishes) -> CheckWishes:
     """If a time is kept that doesn't fit to the other, it gives way."""
     if check.timeout <= check.interval:
         return check
-    if "interval" in check.asked or "timeout" not in check.asked:
+    if "timeout" not in check.asked:
         return replace(check, timeout=check.interval)
     return replace(check, interval=check.timeout)
 
