@@ -1,8 +1,12 @@
-"""``./dev deploy``: rebuild the CCM's image and roll it out."""
+"""``./dev deploy``: rebuild the CCM's image and roll it out; ``--watch``: after every change of the tree."""
 
 from __future__ import annotations
 
 import argparse
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -16,11 +20,65 @@ from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
 HELP = "rebuild the CCM from this tree and roll it out (a 'pulumi up' that changes only the image)"
+WATCHED = ("ccm", "manifests")
+"""Folders whose content is what is rolled out."""
+LOOK_SECONDS = 0.5
 
 
-def run(site: Site, _arguments: argparse.Namespace) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Once or again and again."""
+    parser.add_argument("--watch", action="store_true", help="again after every change, until Ctrl-C")
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
     """Roll out what the tree holds now."""
     steps = Steps(Console())
+    if not arguments.watch:
+        return roll_out(site, steps)
+    for _ in changes(lambda: snapshot(site.root), time.sleep):
+        try:
+            roll_out(site, steps)
+        except SandboxError as error:
+            steps.note(f"✗ {error}")
+        steps.note(f"• waiting for a change in {' or '.join(WATCHED)}; Ctrl-C ends")
+    return 0
+
+
+def changes(look: Callable[[], object], sleep: Callable[[float], None]) -> Iterator[None]:
+    """Yields at once, and then after each change; one that comes meanwhile counts.
+
+    Args:
+        look: What there is now, to be compared.
+        sleep: Waits for so many seconds.
+    """
+    while True:
+        seen = look()
+        yield
+        while look() == seen:
+            sleep(LOOK_SECONDS)
+
+
+def snapshot(root: Path) -> dict[Path, tuple[int, int]]:
+    """Time and size of each file that is rolled out; a file that goes while we look is not there.
+
+    Args:
+        root: The clone.
+    """
+    found = {}
+    for path in (path for folder in WATCHED for path in (root / folder).rglob("*")):
+        with suppress(FileNotFoundError):
+            facts = path.stat()
+            if path.suffix != ".pyc" and stat.S_ISREG(facts.st_mode):
+                found[path] = facts.st_mtime_ns, facts.st_size
+    return found
+
+
+def roll_out(site: Site, steps: Steps) -> int:
+    """Roll out what the tree holds now, once.
+
+    Raises:
+        SandboxError: Python can't read the tree, or a step failed; what runs goes on.
+    """
     built = built_toolchain(site)
     hollow = daemon.require(site).backend == HOLLOW
     check_source(site.root)

@@ -1,0 +1,43 @@
+"""``./dev deploy --watch``: what counts as a change, and when it is rolled out."""
+
+from __future__ import annotations
+
+import os
+
+from sandbox.commands.deploy import changes, snapshot
+
+
+def test_what_is_rolled_out_is_watched_and_nothing_else(tmp_path):
+    for folder in ("ccm/kube", "ccm/__pycache__", "manifests", "docs"):
+        (tmp_path / folder).mkdir(parents=True)
+    code = tmp_path / "ccm/kube/a.py"
+    code.write_text("a")
+    before = snapshot(tmp_path)
+    (tmp_path / "docs/a.md").write_text("b")
+    (tmp_path / "ccm/__pycache__/a.pyc").write_text("b")
+    assert snapshot(tmp_path) == before
+    os.utime(code, ns=(1, 1))
+    touched = snapshot(tmp_path)
+    assert touched != before
+    (tmp_path / "manifests/a.yaml").write_text("c")
+    added = snapshot(tmp_path)
+    assert added != touched
+    code.unlink()
+    assert snapshot(tmp_path) != added
+
+
+def test_a_change_while_the_last_one_is_rolled_out_is_rolled_out_next():
+    world, slept, rolled_out = ["a"], [], []
+
+    def sleep(_seconds):
+        slept.append(list(world))
+        world.append("later")
+
+    for _ in changes(lambda: list(world), sleep):
+        rolled_out.append(list(world))
+        if len(rolled_out) == 1:
+            world.append("meanwhile")
+        elif len(rolled_out) == 3:
+            break
+    assert rolled_out == [["a"], ["a", "meanwhile"], ["a", "meanwhile", "later"]]
+    assert slept == [["a", "meanwhile"]]
