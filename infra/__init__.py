@@ -1,7 +1,10 @@
 """The Pulumi program that builds the environment: network, servers, k3s, and our cloud-controller-manager.
 
 ``__main__.py`` wires; every other module holds one component or one decision. Dynamic providers live in these
-modules, and not in ``__main__``, because Pulumi stores a reference to their class in the stack's state.
+modules, and not in ``__main__``, because Pulumi stores a reference to their class in the stack's state: a
+module or a class that is renamed would be missed where an earlier version made the stack.
+
+In the wheel these modules are the package ``ccm_pulumi``, so they name each other relatively.
 """
 
 import sys

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.errors import CloudError, ConfigurationError, Problem
+from .errors import CloudError, ConfigurationError, Problem
 
 REAL_ENDPOINT = "https://api.hetzner.cloud/v1"
 TOKEN_KEY = "hcloud:token"  # noqa: S105 (the name of a key, not a token)

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from infra.api import Fetch, everything
-from infra.errors import Problem
-from infra.settings import Settings, key_of
+from .api import Fetch, everything
+from .errors import Problem
+from .settings import Settings, key_of
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pulumi
 
-from infra.chart import Chart
-from infra.settings import Settings
+from .chart import Chart
+from .settings import Settings
 
 CILIUM_VERSION = "1.18.4"
 
@@ -13,7 +13,13 @@ CILIUM_VERSION = "1.18.4"
 class Cilium(Chart):
     """Cilium by Helm, with the Pods' ranges from Kubernetes and the cloud's routes instead of tunnels."""
 
-    def __init__(self, name: str, settings: Settings, in_cluster: pulumi.ResourceOptions) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        in_cluster: pulumi.ResourceOptions,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         release = {
             "name": "cilium",
             "namespace": "kube-system",
@@ -24,7 +30,7 @@ class Cilium(Chart):
             # its agents can't be ready before the cloud-controller-manager has initialised their nodes
             "skip_await": True,
         }
-        super().__init__("Cilium", name, release, in_cluster)
+        super().__init__("Cilium", name, release, in_cluster, opts)
 
 
 def cilium_values(settings: Settings) -> dict[str, object]:

@@ -12,13 +12,13 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
-from infra import k3s
-from infra.dynamic import Provider
-from infra.inventory import Servers
-from infra.membership import Membership
-from infra.remote import Host, connect
-from infra.server import Server, host_of
-from infra.settings import Settings
+from . import k3s
+from .dynamic import Provider
+from .inventory import Servers
+from .membership import Membership
+from .remote import Host, connect
+from .server import Server, host_of
+from .settings import Settings
 
 _INSTALLING_SERVER = "installing the k3s server"
 _INSTALLING_AGENT = "installing the k3s agent"

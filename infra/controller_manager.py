@@ -9,8 +9,8 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from infra.manifests import Manifest, fitted, identity, read_manifests
-from infra.settings import Settings
+from .manifests import Manifest, fitted, identity, read_manifests
+from .settings import Settings
 
 SECRET = "hcloud"  # noqa: S105 (its name)
 NAMESPACE = "kube-system"
@@ -53,6 +53,7 @@ class ControllerManager(pulumi.ComponentResource):
         name: str,
         arguments: ControllerManagerArgs,
         in_cluster: pulumi.ResourceOptions,
+        prefix: str = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Declares the objects.
@@ -61,9 +62,11 @@ class ControllerManager(pulumi.ComponentResource):
             name: Of the component.
             arguments: What is special about this cluster.
             in_cluster: Options of every object in it: the provider, and what takes them with it when it goes.
+            prefix: Begins the names of their resources, which several components must not share.
             opts: Of the component.
         """
         super().__init__("ccm-from-scratch:index:ControllerManager", name, None, opts)
+        self._prefix = prefix
         self._in_cluster = pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self))
         secret = self._secret(name, arguments)
         manifests = read_manifests()
@@ -94,7 +97,7 @@ class ControllerManager(pulumi.ComponentResource):
             if field not in ("apiVersion", "kind")
         }
         options = pulumi.ResourceOptions.merge(self._in_cluster, more or pulumi.ResourceOptions())
-        return _KINDS[manifest["kind"]](identity(manifest), opts=options, **content)
+        return _KINDS[manifest["kind"]](self._prefix + identity(manifest), opts=options, **content)
 
 
 def deployment_of(manifest: Manifest, arguments: ControllerManagerArgs) -> Manifest:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from pulumi.dynamic import ConfigureRequest, DiffResult, ResourceProvider, UpdateResult
 
-from infra.errors import InfraError
+from .errors import InfraError
 
 _STATE_KEY = "__provider"
 

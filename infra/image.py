@@ -14,10 +14,11 @@ from image.errors import ImageError
 from image.oci import write_layout
 from image.platforms import PLATFORMS, Platform, of_machine
 from image.source import Source, read_source
-from infra.dynamic import Provider
-from infra.errors import ImageBuildError
-from infra.remote import Host, connect
-from infra.server import Server, host_of
+
+from .dynamic import Provider
+from .errors import ImageBuildError
+from .remote import Host, connect
+from .server import Server, host_of
 
 _IMPORT_SECONDS = 180.0
 _WAIT_FOR_CONTAINERD = """n=0

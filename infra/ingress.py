@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pulumi
 
-from infra.chart import Chart
-from infra.settings import Settings
+from .chart import Chart
+from .settings import Settings
 
 TRAEFIK_VERSION = "37.0.0"
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pulumi
 import pulumi_hcloud as hcloud
 
-from infra.k3s import API_PORT
-from infra.keys import KeyPair
-from infra.network import Network
-from infra.server import Server, ServerArgs
-from infra.settings import EVERYBODY, Settings
+from .k3s import API_PORT
+from .keys import KeyPair
+from .network import Network
+from .server import Server, ServerArgs
+from .settings import EVERYBODY, Settings
 
 GROUP_SIZE = 10
 """More servers than that don't fit into a placement group."""
@@ -33,19 +33,34 @@ class Servers(pulumi.ComponentResource):
         labels: Mapping[str, str],
         *,
         network: Network,
-        key: KeyPair,
+        key: KeyPair | None = None,
+        prefix: str = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
+        """Declares them.
+
+        Args:
+            name: Of the component.
+            settings: How many of which type, where, and who may reach them.
+            labels: Of everything in the cloud.
+            network: To which they are attached.
+            key: With which they are reached; without one the component has its own, in the state alone.
+            prefix: Begins the names of the servers' resources, which several components must not share.
+            opts: Of the component.
+        """
         super().__init__("ccm-from-scratch:index:Servers", name, None, opts)
         self._settings = settings
         self._labels = labels
         self._network = network
-        self._key = key
+        self._prefix = prefix
         self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
+        comment = f"{settings.cluster_name} dev env"
+        of_our_own = pulumi.ResourceOptions(parent=self)
+        self._key = key or KeyPair(f"{prefix}key", comment, in_file=False, opts=of_our_own)
         self._ssh_key = hcloud.SshKey(
             name,
-            name=f"{settings.cluster_name} dev env",
-            public_key=key.public_key,
+            name=comment,
+            public_key=self._key.public_key,
             labels=dict(labels),
             opts=self._mine,
         )
@@ -92,7 +107,7 @@ class Servers(pulumi.ComponentResource):
             placement_group=self._groups[number // GROUP_SIZE],
             firewalls=self._firewalls,
         )
-        return Server(role, arguments, opts=pulumi.ResourceOptions(parent=self))
+        return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
 
 
 def groups_needed(servers: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
-from infra.dynamic import Provider
-from infra.files import ROOT, remove_own, write_private
+from .dynamic import Provider
+from .files import ROOT, in_no_file, is_filed, remove_own, write_private
 
 PRIVATE_KEY_FILE = ".dev-env.ssh"
 
@@ -23,35 +24,43 @@ class KeyPairProvider(Provider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Makes a new pair and writes the file."""
         pair = new_key_pair(props["comment"])
-        write_private(file_path(), pair["private_key"])
+        _write(props, pair["private_key"])
         return CreateResult("ed25519", {**props, **pair})
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """A missing or changed file is written again; the key itself never changes."""
         path = file_path()
         same = path.is_file() and path.read_text() == _olds["private_key"]
-        return DiffResult(changes=not same)
+        return DiffResult(changes=not same and is_filed(_news))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Writes the file again."""
-        write_private(file_path(), _olds["private_key"])
+        _write(_news, _olds["private_key"])
         kept = {name: _olds[name] for name in ("public_key", "private_key")}
         return UpdateResult({**_news, **kept})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Removes the file, if it still is the one that we wrote."""
-        remove_own(file_path(), _props["private_key"])
+        if is_filed(_props):
+            remove_own(file_path(), _props["private_key"])
+
+
+def _write(props: Mapping[str, Any], private_key: str) -> None:
+    if is_filed(props):
+        write_private(file_path(), private_key)
 
 
 class KeyPair(Resource, module="ccm-from-scratch", name="KeyPair"):
-    """An ED25519 key pair; the private half is also in the ignored file ``.dev-env.ssh``, mode 0600."""
+    """An ED25519 key pair; the private half may also be in the ignored file ``.dev-env.ssh``, mode 0600."""
 
     public_key: pulumi.Output[str]
     private_key: pulumi.Output[str]
 
-    def __init__(self, name: str, comment: str, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, comment: str, *, in_file: bool = True, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         secret = pulumi.ResourceOptions(additional_secret_outputs=["private_key"])
-        props = {"comment": comment, "public_key": None, "private_key": None}
+        props = {"comment": comment, "public_key": None, "private_key": None, **in_no_file(in_file)}
         super().__init__(KeyPairProvider(), name, props, pulumi.ResourceOptions.merge(secret, opts))
         # an output is only marked by the engine: mark it for everything that is made of it, too
         self.private_key = pulumi.Output.secret(self.private_key)

@@ -10,11 +10,11 @@ import pulumi
 import yaml
 from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
-from infra.dynamic import Provider
-from infra.files import ROOT, remove_own, write_private
-from infra.k3s import API_PORT, KUBECONFIG_PATH
-from infra.remote import Host, connect
-from infra.server import Server, host_of
+from .dynamic import Provider
+from .files import ROOT, in_no_file, is_filed, remove_own, write_private
+from .k3s import API_PORT, KUBECONFIG_PATH
+from .remote import Host, connect
+from .server import Server, host_of
 
 KUBECONFIG_FILE = "kubeconfig.yaml"
 
@@ -28,13 +28,16 @@ class KubeconfigProvider(Provider):
         """Reads it by SSH and writes the file."""
         original = asyncio.run(fetch(host_of(props)))
         text = rewritten(original, props["context"], props["address"])
-        write_private(file_path(), text)
+        if is_filed(props):
+            write_private(file_path(), text)
         return CreateResult(props["server_id"], {**props, "kubeconfig": text})
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Also a missing or changed file is written again."""
         result = super().diff(_id, _olds, _news)
         path = file_path()
+        if not is_filed(_news):
+            return result
         if not path.is_file() or path.read_text() != _olds.get("kubeconfig"):
             result.changes = True
         return result
@@ -45,11 +48,12 @@ class KubeconfigProvider(Provider):
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Removes the file, if it still is the one that we wrote."""
-        remove_own(file_path(), _props["kubeconfig"])
+        if is_filed(_props):
+            remove_own(file_path(), _props["kubeconfig"])
 
 
 class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
-    """The cluster's kubeconfig, secret, and in the file ``kubeconfig.yaml``, mode 0600."""
+    """The cluster's kubeconfig, secret, and perhaps in the file ``kubeconfig.yaml``, mode 0600."""
 
     kubeconfig: pulumi.Output[str]
 
@@ -59,6 +63,8 @@ class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
         context: str,
         control: Server,
         generation: pulumi.Input[str],
+        *,
+        in_file: bool = True,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Reads the kubeconfig from the control server.
@@ -68,9 +74,16 @@ class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
             context: Name of the context, the cluster and the user in it.
             control: The control server.
             generation: Changes when the cluster is another one.
+            in_file: Whether it is also written into the file.
             opts: As for every resource.
         """
-        props = {**control.access.inputs(), "context": context, "generation": generation, "kubeconfig": None}
+        props = {
+            **control.access.inputs(),
+            "context": context,
+            "generation": generation,
+            "kubeconfig": None,
+            **in_no_file(in_file),
+        }
         secret = pulumi.ResourceOptions(additional_secret_outputs=["kubeconfig"])
         super().__init__(KubeconfigProvider(), name, props, pulumi.ResourceOptions.merge(secret, opts))
         self.kubeconfig = pulumi.Output.secret(self.kubeconfig)

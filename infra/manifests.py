@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from infra.files import ROOT
+from .files import supplied
 
-FOLDER = ROOT / "manifests"
+FOLDER = supplied("manifests")
 
 Manifest = dict[str, Any]
 

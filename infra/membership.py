@@ -15,10 +15,10 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, Resource
 
-from infra.dynamic import Provider
-from infra.errors import InfraError
-from infra.remote import Host, connect
-from infra.server import Server, host_of
+from .dynamic import Provider
+from .errors import InfraError
+from .remote import Host, connect
+from .server import Server, host_of
 
 _CONNECT_SECONDS = 30.0
 _LEAVE_CONNECT_SECONDS = 4.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pulumi
 import pulumi_hcloud as hcloud
 
-from infra.settings import Settings
+from .settings import Settings
 
 
 class Network(pulumi.ComponentResource):

@@ -12,11 +12,11 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, Resource
 
-from infra.dynamic import Provider
-from infra.errors import InfraError, NodesError
-from infra.inventory import Servers
-from infra.remote import Host, Shell, connect, tail
-from infra.server import host_of
+from .dynamic import Provider
+from .errors import InfraError, NodesError
+from .inventory import Servers
+from .remote import Host, Shell, connect, tail
+from .server import host_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3

@@ -20,13 +20,13 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, Resource
 
-from infra.dynamic import Provider
-from infra.errors import NodesError
-from infra.inventory import Servers
-from infra.k3s import CNI_FILES, CNI_FOLDER
-from infra.nodes import NOT_JOINED, node_inputs, read_nodes
-from infra.remote import Host, Shell, connect
-from infra.server import host_of
+from .dynamic import Provider
+from .errors import NodesError
+from .inventory import Servers
+from .k3s import CNI_FILES, CNI_FOLDER
+from .nodes import NOT_JOINED, node_inputs, read_nodes
+from .remote import Host, Shell, connect
+from .server import host_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3

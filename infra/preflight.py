@@ -9,10 +9,10 @@ from typing import Any
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env
 
-from infra.api import Cloud, cloud_of, fetcher
-from infra.catalogue import catalogue_problems, read_catalogue
-from infra.errors import CloudError, ConfigurationError
-from infra.settings import Settings, parse_settings
+from .api import Cloud, cloud_of, fetcher
+from .catalogue import catalogue_problems, read_catalogue
+from .errors import CloudError, ConfigurationError
+from .settings import Settings, parse_settings
 
 
 def all_configuration() -> Mapping[str, Any]:

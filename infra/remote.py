@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from infra.errors import HostKeyError, RemoteCommandError, UnreachableError
+from .errors import HostKeyError, RemoteCommandError, UnreachableError
 
 if TYPE_CHECKING:
     import asyncssh

@@ -11,9 +11,9 @@ import pulumi
 import pulumi_hcloud as hcloud
 from pulumi.dynamic import CreateResult, Resource
 
-from infra.dynamic import Provider
-from infra.network import Network
-from infra.remote import Host, connect
+from .dynamic import Provider
+from .network import Network
+from .remote import Host, connect
 
 CLOUD_INIT_SECONDS = 300.0
 WAIT_FOR_CLOUD_INIT = """

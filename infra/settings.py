@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from infra.errors import ConfigurationError, Problem
-from infra.files import ROOT
+from .errors import ConfigurationError, Problem
+from .files import ROOT
 
 NAMESPACE = "ccm-from-scratch"
 CNIS = ("native", "cilium")

@@ -17,12 +17,12 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, Resource
 
-from infra.api import Cloud, Patience, call, change, cloud_of, everything, fetcher
-from infra.dynamic import Provider
-from infra.errors import CloudError, InfraError, SweepError
-from infra.ownership import Fate, Ownership, Verdict
-from infra.remote import Host, Shell, connect
-from infra.server import Server, host_of
+from .api import Cloud, Patience, call, change, cloud_of, everything, fetcher
+from .dynamic import Provider
+from .errors import CloudError, InfraError, SweepError
+from .ownership import Fate, Ownership, Verdict
+from .remote import Host, Shell, connect
+from .server import Server, host_of
 
 CONNECT_SECONDS = 10.0
 FINALIZER_SECONDS = 60.0

@@ -7,6 +7,7 @@ import functools
 import importlib
 import pickle
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from infra.settings import read_settings
 
 TOKEN = "T" * 64
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+STACK = "pulumi:pulumi:Stack"
 SERVER = "hcloud:index/server:Server"
 
 
@@ -271,3 +273,15 @@ def test_an_existing_cluster_is_used_as_it_is(existing):
     assert "address" not in existing.one(f"{DYNAMIC}Sweep").inputs
     provider = existing.one("pulumi:providers:kubernetes")
     assert "kubeconfig" in provider.secrets
+
+
+def test_its_resources_are_called_as_ever(declared):
+    # A stack that is there finds its resources by these names: who changes one gives the resource an alias.
+    # Without it the stack gets a new server, network or cluster in place of the old one.
+    known = (Path(__file__).parent / "urns.txt").read_text().splitlines()
+    assert sorted(urn_of(item) for item in declared().all if item.type != STACK) == known
+
+
+def urn_of(item):
+    parents = item.options.parent.split("::")[2].removeprefix("pulumi:pulumi:Stack").removeprefix("$")
+    return f"{parents}{'$' if parents else ''}{item.type}::{item.name}"

@@ -130,6 +130,16 @@ def full(shared, wheel, guide) -> Installed:
     return at(shared, "full")
 
 
+@pytest.fixture(scope="session")
+def with_pulumi(shared, wheel) -> Installed:
+    """The wheel with the components of the Pulumi program."""
+    with begun(shared, "pulumi") as installed:
+        if installed:
+            uv("venv", "--quiet", str(installed.root))
+            add(installed, f"{wheel.name}[pulumi]", wheel.parent)
+    return at(shared, "pulumi")
+
+
 @dataclass(frozen=True)
 class Guide:
     """docs/guides/testing-with-the-emulator.md.

@@ -30,6 +30,15 @@ print("all of them")
 """
 
 
+SETTINGS = """
+from ccm_pulumi.components import settings
+from ccm_pulumi.manifests import read_manifests
+wanted = settings(cluster_name="shop", ssh_allowed_cidrs="any")
+(deployment,) = (item["kind"] for item in read_manifests() if item["kind"] == "Deployment")
+print(wanted.cluster_name, wanted.k3s_version[:5], deployment)
+"""
+
+
 def names(wheel):
     with zipfile.ZipFile(wheel) as archive:
         return archive.namelist()
@@ -37,9 +46,17 @@ def names(wheel):
 
 def test_nothing_of_the_tree_alone_is_in_it(wheel):
     tops = {name.partition("/")[0] for name in names(wheel) if ".dist-info/" not in name}
-    assert tops == {"ccm", "pytest_hetzner_cloud", "sandbox"}
+    assert tops == {"ccm", "ccm_pulumi", "pytest_hetzner_cloud", "sandbox"}
     other = [name for name in names(wheel) if not name.endswith(".py") and ".dist-info/" not in name]
-    assert other == ["sandbox/cloud/admin/console.html"]
+    console = "sandbox/cloud/admin/"
+    assert any(name.startswith(console) for name in other)
+    assert sorted(name for name in other if not name.startswith(console)) == [
+        "ccm_pulumi/Pulumi.yaml",
+        "ccm_pulumi/manifests/deployment.yaml",
+        "ccm_pulumi/manifests/rbac.yaml",
+    ]
+    for only_of_the_tree in ("ccm_pulumi/__main__.py", "ccm_pulumi/image.py", "ccm/requirements.lock"):
+        assert only_of_the_tree not in names(wheel)
     for name in names(wheel):
         assert not name.startswith(("sandbox/engine", "sandbox/machines", "sandbox/kubernetes")), name
 
@@ -81,6 +98,13 @@ def test_without_the_extra_the_emulator_says_which_it_is(plain):
 def test_every_module_in_it_can_be_imported(full):
     said = full.run(full.python, "-c", IMPORT_ALL, "ccm", "sandbox", "pytest_hetzner_cloud")
     assert said.stdout.strip() == "all of them"
+
+
+def test_so_can_the_components_of_the_program(with_pulumi):
+    said = with_pulumi.run(with_pulumi.python, "-c", IMPORT_ALL, "ccm_pulumi")
+    assert said.stdout.strip() == "all of them"
+    said = with_pulumi.run(with_pulumi.python, "-c", SETTINGS)
+    assert said.stdout.split() == ["shop", "v1.36", "Deployment"]
 
 
 @pytest.mark.parametrize("command", ["up", "deploy", "doctor", "upp"])

@@ -20,7 +20,10 @@ def test_command_lines_are_found_with_their_comments() -> None:
     ]
 
 
-ELSEWHERE = {"docs/guides/testing-with-the-emulator.md": "tests/packages, without a clone"}
+ELSEWHERE = {
+    "docs/guides/testing-with-the-emulator.md": "tests/packages, without a clone",
+    "docs/guides/components.md": "tests/packages, without a clone",
+}
 
 
 def test_every_page_with_commands_is_run() -> None:

@@ -1,0 +1,172 @@
+"""How the parts make a cluster: at the top of our own stack, or below a component in somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from .cilium import Cilium
+from .cluster import Cluster
+from .controller_manager import ControllerManager, ControllerManagerArgs
+from .inventory import Servers
+from .keys import SharedSecret
+from .kubeconfig import Kubeconfig
+from .nodes import ReadyNodes
+from .pod_network import PodNetwork
+from .settings import Settings
+from .sweep import Sweep
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where resources are declared.
+
+    Attributes:
+        parent: The component that they belong to; None: the stack itself.
+        prefix: Begins their names, so that a program may have several of the same kind.
+    """
+
+    parent: pulumi.Resource | None = None
+    prefix: str = ""
+
+    @property
+    def in_files(self) -> bool:
+        """Whether secrets are left in files for a person: only our own program's, in the clone."""
+        return self.parent is None
+
+    def named(self, name: str) -> str:
+        """A resource's name here."""
+        return self.prefix + name
+
+    def options(self, options: pulumi.ResourceOptions | None = None) -> pulumi.ResourceOptions:
+        """A resource's options here."""
+        return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(parent=self.parent))
+
+
+@dataclass(frozen=True)
+class RunningCluster:
+    """k3s on servers, with a network for Pods.
+
+    Attributes:
+        servers: On which it runs.
+        cluster: What was installed.
+        kubeconfig: Secret; reaches it from where the program runs.
+        provider: For objects in it.
+        in_cluster: Options of every object in it: gone with the control server, dead or alive.
+        pod_network: What nodes are waited for after.
+    """
+
+    servers: Servers
+    cluster: Cluster
+    kubeconfig: pulumi.Output[str]
+    provider: kubernetes.Provider
+    in_cluster: pulumi.ResourceOptions
+    pod_network: Sequence[pulumi.Resource]
+
+
+def running_cluster(place: Place, settings: Settings, servers: Servers) -> RunningCluster:
+    """k3s on the servers.
+
+    Args:
+        place: Where it is declared.
+        settings: Which k3s, with which ranges and which network for Pods.
+        servers: Which somebody can reach over SSH.
+    """
+    opts, control = place.options(), servers.control
+    token = SharedSecret(place.named("k3s-token"), opts=opts)
+    agent_token = SharedSecret(place.named("k3s-agent-token"), opts=opts)
+    cluster = Cluster(
+        place.named("cluster"), settings, servers, token=token.value, agent_token=agent_token.value, opts=opts
+    )
+    kubeconfig = Kubeconfig(
+        place.named("kubeconfig"),
+        settings.cluster_name,
+        control,
+        cluster.generation,
+        in_file=place.in_files,
+        opts=opts,
+    ).kubeconfig
+    provider = kubernetes.Provider(
+        place.named("kubernetes"),
+        kubeconfig=kubeconfig,
+        # a changed kubeconfig of the same cluster must not replace everything in it
+        cluster_identifier=cluster.generation,
+        delete_unreachable=True,
+        opts=place.options(pulumi.ResourceOptions(deleted_with=control.server)),
+    )
+    in_cluster = pulumi.ResourceOptions(provider=provider, deleted_with=control.server)
+    network = _pod_network(place, settings, servers, cluster, in_cluster)
+    return RunningCluster(servers, cluster, kubeconfig, provider, in_cluster, network)
+
+
+def _pod_network(
+    place: Place,
+    settings: Settings,
+    servers: Servers,
+    cluster: Cluster,
+    in_cluster: pulumi.ResourceOptions,
+) -> list[pulumi.Resource]:
+    if settings.cni == "cilium":
+        Cilium(place.named("cni"), settings, in_cluster, opts=place.options())
+        return []
+    opts = pulumi.ResourceOptions(
+        depends_on=[cluster.server, *cluster.agents], deleted_with=servers.control.server
+    )
+    name, generation = place.named("pod-network"), cluster.generation
+    return [PodNetwork(name, servers, settings.cluster_cidr, generation, opts=place.options(opts))]
+
+
+def managed(place: Place, arguments: ControllerManagerArgs, running: RunningCluster) -> list[pulumi.Resource]:
+    """The cloud-controller-manager, and the sweep of what it makes in the cloud.
+
+    Args:
+        place: Where both are declared.
+        arguments: What it needs to know.
+        running: The cluster.
+
+    Returns:
+        What nodes are initialised after.
+    """
+    settings, control, cluster = arguments.settings, running.servers.control, running.cluster
+    manager = ControllerManager(
+        place.named("ccm"), arguments, running.in_cluster, prefix=place.prefix, opts=place.options()
+    )
+    after = [*manager.deployments, *cluster.agents]
+    Sweep(
+        place.named("sweep"),
+        settings.cluster_name,
+        arguments.network_id,
+        control=control,
+        generation=cluster.generation,
+        opts=place.options(pulumi.ResourceOptions(depends_on=after)),
+    )
+    return after
+
+
+def ready_nodes(
+    place: Place, arguments: ControllerManagerArgs, running: RunningCluster, after: Sequence[pulumi.Resource]
+) -> ReadyNodes:
+    """All servers as nodes that take Pods.
+
+    Args:
+        place: Where that is declared.
+        arguments: Of the cloud-controller-manager, which initialises them.
+        running: The cluster.
+        after: What it is waited for after.
+    """
+    settings = arguments.settings
+    image = "" if arguments.image is None else arguments.image
+    release = settings.k3s_version or settings.k3s_channel
+    return ReadyNodes(
+        place.named("nodes"),
+        running.servers,
+        pulumi.Output.concat(running.cluster.generation, " ", release, " ", image),
+        opts=place.options(
+            pulumi.ResourceOptions(
+                depends_on=[*after, *running.pod_network], deleted_with=running.servers.control.server
+            )
+        ),
+    )

@@ -1,0 +1,191 @@
+"""The parts of the program for another Pulumi program: a network, servers, k3s on them, and the CCM in it.
+
+Where the package is installed, this is ``ccm_pulumi.components``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+import yaml
+
+from .api import cloud_of
+from .assembly import Place, RunningCluster, managed, ready_nodes, running_cluster
+from .controller_manager import ControllerManagerArgs
+from .errors import InfraError, Problem
+from .files import supplied
+from .inventory import Servers
+from .labels import cluster_labels
+from .network import Network
+from .preflight import all_configuration, stack_label
+from .settings import Settings, key_of, parse_settings
+
+__all__ = [
+    "CloudControllerManager",
+    "HetznerNetwork",
+    "HetznerServers",
+    "K3sCluster",
+    "Settings",
+    "settings",
+]
+
+# Of a cluster that is there already, and of a chart that our own program installs.
+_NOT_HERE = {"kubeconfig_path", "ingress"}
+
+
+def settings(**given: Any) -> Settings:
+    """What a cluster shall be: fields of ``Settings``, each with its default in Pulumi.yaml.
+
+    Args:
+        given: Such as ``cluster_name="shop", worker_count=3``. ``ssh_allowed_cidrs`` has to be given, and
+            ``ccm_image`` for a ``CloudControllerManager``.
+
+    Raises:
+        pulumi.RunError: Names every field that is wrong, its value, and what is allowed.
+    """
+    known = [field.name for field in fields(Settings) if field.name not in _NOT_HERE]
+    problems = [
+        Problem(name, value, _no_such(name, known)) for name, value in given.items() if name not in known
+    ]
+    schema = yaml.safe_load(supplied("Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+    wanted = {key: entry["default"] for key, entry in schema.items()}
+    wanted |= {key_of(name): value for name, value in given.items() if name in known}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in wanted.items()}
+    result, found = parse_settings(texts)
+    names = {key_of(name): name for name in known}
+    problems += [
+        Problem(names[item.key], given.get(names[item.key]), _without_keys(item.allowed, names))
+        for item in found
+    ]
+    if problems:
+        lines = "\n".join(f"  - {problem}" for problem in problems)
+        raise pulumi.RunError(f"settings of the cluster are wrong; nothing was created\n{lines}")
+    return result
+
+
+def _without_keys(allowed: str, names: Mapping[str, str]) -> str:
+    """What is allowed, in the names of here, and without what one types for the program's own stack."""
+    said = re.split(r", such as by:|\n", allowed)[0]
+    for key, name in names.items():
+        said = said.replace(key, name)
+    return said
+
+
+def _no_such(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    return f"there is no such setting; {hint}"
+
+
+class HetznerNetwork(Network):
+    """A private network with one subnet for servers.
+
+    Attributes:
+        id: The network's id as a text.
+        network: The ``hcloud.Network``.
+        subnet: The ``hcloud.NetworkSubnet``.
+    """
+
+    def __init__(self, name: str, settings: Settings, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, settings, _labels(settings), opts)
+
+
+class HetznerServers(Servers):
+    """A control server and workers, with an SSH key of their own, a firewall and placement groups.
+
+    Attributes:
+        control: The control server: ``public_ip``, ``private_ip``, and ``server``, the ``hcloud.Server``.
+        workers: The others, in their order.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        network: Network,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, settings, _labels(settings), network=network, prefix=f"{name}-", opts=opts)
+
+
+class K3sCluster(pulumi.ComponentResource):
+    """k3s on servers, with a network for Pods; nodes wait for a cloud-controller-manager.
+
+    Attributes:
+        kubeconfig: Secret; reaches the cluster from where the program runs. It is kept in the state alone.
+        provider: For objects of ``pulumi_kubernetes`` in the cluster.
+        running: What it is made of.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        servers: Servers,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("ccm-from-scratch:index:K3sCluster", name, None, opts)
+        self.running: RunningCluster = running_cluster(Place(self, f"{name}-"), settings, servers)
+        self.kubeconfig: pulumi.Output[str] = self.running.kubeconfig
+        self.provider: kubernetes.Provider = self.running.provider
+        self.register_outputs({"kubeconfig": self.kubeconfig})
+
+
+class CloudControllerManager(pulumi.ComponentResource):
+    """The cloud-controller-manager in a cluster; there once all nodes are ready and initialised.
+
+    When it is destroyed, so are the load balancers that the cluster has in the cloud: the program needs the
+    token then, too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        cluster: K3sCluster,
+        network: Network,
+        *,
+        token: pulumi.Input[str] | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the component.
+            settings: ``ccm_image`` names an image that the servers can pull, or have.
+            cluster: Where it runs.
+            network: That it makes routes in.
+            token: Of Hetzner's API, for the cluster; default: the one that the program itself uses.
+            opts: Of the component.
+
+        Raises:
+            pulumi.RunError: There is no image, or no token.
+        """
+        super().__init__("ccm-from-scratch:index:CloudControllerManager", name, None, opts)
+        if not settings.ccm_image:
+            allowed = "name an image in a registry, which ./dev image --push REGISTRY/NAME:TAG puts there"
+            raise pulumi.RunError(str(Problem("ccm_image", None, allowed)))
+        place = Place(self, f"{name}-")
+        secret = pulumi.Output.secret(_own_token() if token is None else token)
+        arguments = ControllerManagerArgs(settings, secret, network.id, settings.ccm_image)
+        after = managed(place, arguments, cluster.running)
+        ready_nodes(place, arguments, cluster.running, after)
+        self.register_outputs({})
+
+
+def _labels(settings: Settings) -> dict[str, str]:
+    return cluster_labels(settings.cluster_name, stack_label(), settings.labels)
+
+
+def _own_token() -> str:
+    try:
+        return cloud_of(all_configuration()).token
+    except InfraError as error:
+        raise pulumi.RunError(str(error)) from None

@@ -1,0 +1,83 @@
+"""The example of the components, planned by the embedded engine on the emulated cloud."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pytest_hetzner_cloud.cloud import running
+
+pytestmark = pytest.mark.slow
+
+TREE = Path(__file__).resolve().parents[2]
+EXAMPLE = TREE / "examples/cluster"
+CLUSTER = {"cluster_name": "shop", "ssh_allowed_cidrs": ["any"], "ccm_image": "registry.example.com/ccm:1"}
+
+
+@pytest.fixture
+def program(wheel, tmp_path):
+    """The example, and beside it of the wheel nothing but the components: the engine is not in it."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path, [name for name in archive.namelist() if name.startswith("ccm_pulumi/")])
+    shutil.copytree(EXAMPLE, tmp_path / "program")
+    return tmp_path / "program"
+
+
+def preview(program, cluster, cloud):
+    (program / "Pulumi.test.yaml").write_text(
+        yaml.safe_dump({"config": {"example-cluster:cluster": cluster}})
+    )
+    variables = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(program),
+        "PYTHONPATH": str(program.parent),
+        "CCMFS_ENGINE": "embedded",
+        "PULUMI_BACKEND_URL": program.parent.as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": "x",
+        **cloud.environment,
+    }
+    said = ""
+    for command in (["stack", "init", "test"], ["preview"]):
+        done = subprocess.run(
+            [str(TREE / ".venv/bin/pulumi"), *command],
+            cwd=program,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        said += done.stdout
+    return done.returncode, said
+
+
+def test_the_guide_shows_the_program_that_is_run():
+    text = (TREE / "docs/guides/components.md").read_text()
+    (shown,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert (EXAMPLE / "__main__.py").read_text().endswith(f"\n\n{shown}")
+    assert len([line for line in shown.splitlines() if line]) <= 10
+
+
+def test_the_example_plans_a_cluster(program):
+    with running() as cloud:
+        code, said = preview(program, CLUSTER, cloud)
+        assert code == 0, said
+        assert re.search(r"\+ \d\d to create", said), said
+        for what in ("hcloud:index:Server shop-control", "Deployment shop-deployment-ccm-from-scratch"):
+            assert what in said
+        assert {request.method for request in cloud.requests} <= {"GET"}
+
+
+def test_what_is_wrong_in_its_settings_is_told_without_a_trace(program):
+    with running() as cloud:
+        code, said = preview(program, {**CLUSTER, "worker_cuont": 1}, cloud)
+    assert code
+    assert "worker_cuont: 1 is not possible: there is no such setting; did you mean worker_count?" in said
+    assert "Traceback" not in said
