@@ -1,4 +1,4 @@
-"""Annotations: any text is read without an exception; what is wrong is named with what would be right."""
+"""Annotations: what is wrong is named with what would be right, and the environment fills in."""
 
 from __future__ import annotations
 
@@ -18,52 +18,11 @@ def wishes(annotations: dict[str, str], *ports: int, network: bool = True, **var
     return read(view("web", *(ports or (80,)), annotations=annotations), defaults, network=network)
 
 
-def test_without_annotations_everything_is_the_apis_default() -> None:
-    plain = wishes({})
-    assert plain.name == default_name(view())
-    assert plain.ports[80].protocol == "tcp"
-    assert plain.ports[80].check is None
-    assert (plain.type, plain.location, plain.public, plain.protection) == ("", "", None, None)
-    assert plain.algorithm == "round_robin"
-    assert plain.private_ingress
-    assert plain.ipv6
-    assert (plain.problems, plain.warnings) == ({}, {})
-
-
-def test_status_codes_may_have_both_of_the_apis_wildcards() -> None:
-    found = wishes({"health-check-protocol": "http", "http-status-codes": "200,2??,3*,*,?0*"})
-    assert found.problems == {}
-    check = found.ports[80].check
-    assert check is not None
-    assert check.status_codes == ("200", "2??", "3*", "*", "?0*")
-
-
 def test_the_usual_name_is_upstreams() -> None:
     assert (
         default_name(view(uid="e1b2c3d4-1111-2222-3333-444455556666")) == "ae1b2c3d411112222333344445555666"
     )
     assert len(default_name(view(uid="e1b2c3d4-1111-2222-3333-444455556666-and-more"))) == 32
-
-
-@pytest.mark.parametrize(
-    ("key", "text", "reads"),
-    [
-        ("http-cookie-lifetime", "600", ("cookie_lifetime", 600)),
-        ("http-cookie-lifetime", "10m", ("cookie_lifetime", 600)),
-        ("http-timeout-idle", "1m30s", ("timeout_idle", 90)),
-        ("http-timeout-idle", "1m30.9s", ("timeout_idle", 90)),
-        ("http-cookie-lifetime", "30500ms", ("cookie_lifetime", 30)),
-        ("http-sticky-sessions", "True", ("sticky_sessions", True)),
-        ("http-sticky-sessions", "1", ("sticky_sessions", True)),
-        ("protocol", " HTTP ", ("protocol", "http")),
-        ("uses-proxyprotocol", "true", ("proxyprotocol", True)),
-        ("http-cookie-name", "MINE", ("cookie_name", "MINE")),
-    ],
-)
-def test_values_of_a_port(key: str, text: str, reads: tuple[str, object]) -> None:
-    found = wishes({key: text})
-    assert found.problems == {}
-    assert getattr(found.ports[80], reads[0]) == reads[1]
 
 
 @pytest.mark.parametrize(
@@ -114,72 +73,10 @@ def test_all_problems_are_found_at_once() -> None:
     assert len(wishes(bad).problems) == 3
 
 
-def test_private_addresses_need_a_network() -> None:
-    [problem] = wishes({"use-private-ip": "true"}, network=False).problems.values()
-    assert "HCLOUD_NETWORK" in problem
-
-
-def test_a_timeout_longer_than_the_interval() -> None:
-    [problem] = wishes({"health-check-interval": "5", "health-check-timeout": "9"}).problems.values()
-    assert "longer than the interval of 5 seconds" in problem
-    assert wishes({"health-check-interval": "5"}).problems == {}
-
-
 def test_only_so_many_guesses_are_made_as_cost_nothing() -> None:
     found = wishes({f"helth-check-port{number}": "x" for number in range(600)})
     assert len(found.warnings) == 600
     assert sum("did you mean" in text for text in found.warnings.values()) == 5
-
-
-def test_a_misspelt_key_and_a_port_that_is_not_there_are_remarks_only() -> None:
-    found = wishes(
-        {"algorithm": "x", "port.81.protocol": "http", "port.80.location": "fsn1", "port.x.protocol": "tcp"}
-    )
-    assert found.problems == {}
-    assert sorted(found.warnings.values()) == [
-        f"{PREFIX}algorithm: there is no such annotation; did you mean {PREFIX}algorithm-type?",
-        f"{PREFIX}port.80.location: counts for the whole load balancer only: write {PREFIX}location",
-        f"{PREFIX}port.81.protocol: the Service has no port 81, it has 80",
-        f"{PREFIX}port.x.protocol: the Service has no port x, it has 80",
-    ]
-
-
-def test_a_port_of_its_own_mind() -> None:
-    found = wishes(
-        {"protocol": "http", "port.443.protocol": "tcp", "port.443.uses-proxyprotocol": "true"}, 80, 443
-    )
-    assert (found.ports[80].protocol, found.ports[443].protocol) == ("http", "tcp")
-    assert (found.ports[80].proxyprotocol, found.ports[443].proxyprotocol) == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("annotations", "text"),
-    [
-        ({"http-cookie-name": "MINE"}, "http-cookie-name: has no effect without protocol http or https"),
-        ({"http-certificates": "one"}, "http-certificates: has no effect without protocol https"),
-        ({"certificate-type": "managed", "protocol": "http"}, "certificate-type: has no effect without"),
-        (
-            {"port.80.http-timeout-idle": "60", "port.443.protocol": "http"},
-            "port.80.http-timeout-idle: has no effect without protocol http or https",
-        ),
-    ],
-)
-def test_settings_of_http_on_ports_that_do_not_speak_it(annotations: dict[str, str], text: str) -> None:
-    [remark] = wishes(annotations, 80, 443).warnings.values()
-    assert text in remark
-
-
-def test_settings_of_http_where_one_port_speaks_it_are_fine() -> None:
-    annotations = {"port.443.protocol": "https", "http-certificates": "one", "http-cookie-name": "MINE"}
-    assert wishes(annotations, 80, 443).warnings == {}
-
-
-@pytest.mark.parametrize("key", ["private-ipv4", "private-subnet-ip-range"])
-def test_private_settings_without_a_network(key: str) -> None:
-    text = {"private-ipv4": "10.0.0.9"}.get(key, "10.0.0.0/24")
-    [remark] = wishes({key: text}, network=False).warnings.values()
-    assert "HCLOUD_NETWORK" in remark
-    assert wishes({key: text}).warnings == {}
 
 
 class TestHealthChecks:
@@ -255,17 +152,3 @@ class TestEnvironment:
             False,
             True,
         )
-
-    def test_a_location_in_the_environment_beats_a_zone_in_an_annotation(self) -> None:
-        found = wishes({"network-zone": "us-east"}, LOCATION="fsn1")
-        assert (found.location, found.network_zone) == ("fsn1", "")
-        [remark] = found.warnings.values()
-        assert "has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1" in remark
-
-    def test_an_empty_location_takes_that_of_the_environment_away(self) -> None:
-        found = wishes({"network-zone": "us-east", "location": ""}, LOCATION="fsn1")
-        assert (found.location, found.network_zone, found.warnings) == ("", "us-east", {})
-
-    def test_a_location_beats_a_zone(self) -> None:
-        found = wishes({"network-zone": "us-east", "location": "ash"})
-        assert (found.location, found.network_zone) == ("ash", "")
