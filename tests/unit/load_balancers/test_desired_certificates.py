@@ -111,6 +111,12 @@ class TestUploaded:
         for labels in ({"namespace": "shop", "cluster": "c2"}, {"namespace": "them", "cluster": "c1"}):
             assert choose_certificates(asked, there(uploaded(9, "mine", **labels))).by_port == {}
 
+    def test_one_of_this_service_and_none_of_another(self) -> None:
+        asked = wishes({**HTTPS, "http-certificates": "one"}, 443)
+        mine, theirs = (Certificate(9, "one", labels={LEADER: uid}) for uid in (UID, OTHER))
+        assert choose_certificates(asked, there(mine)).by_port == {443: (9,)}
+        assert choose_certificates(asked, there(theirs)).by_port == {}
+
 
 class TestManaged:
     def test_one_that_is_there(self) -> None:

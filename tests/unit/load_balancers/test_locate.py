@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from balancer_site import LABEL, UID, view
+from desired_cases import LEADER as LABEL
+from service_view import UID, view
 
 from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerService, ServiceHttp
 from ccm.hetzner.load_balancers import labels
@@ -60,6 +61,7 @@ def test_its_own_is_found_by_its_uid() -> None:
     assert (facts.balancer, facts.leads, facts.adopting) == (MINE, True, False)
     assert (facts.service.uid, facts.cluster, facts.others) == (UID, "c1", ())
     assert facts.tenants == Tenants(adopt=frozenset({"shop"}))
+    assert facts.marks == labels.marks_of(facts.service, MINE) != found([]).marks == labels.Marks()
 
 
 def test_two_of_its_own_are_both_named() -> None:
