@@ -121,7 +121,7 @@ def table(verdicts: Sequence[Verdict]) -> Table:
 
 def report(verdicts: Sequence[Verdict], unknown: Sequence[str]) -> None:
     """Print for people."""
-    Console(width=max(120, Console().width), emoji=False, highlight=False).print(table(verdicts))
+    Console(width=max(140, Console().width), emoji=False, highlight=False).print(table(verdicts))
     for change in total(verdicts).survivors:
         print(f"\n{change}")
     for entry in unknown:

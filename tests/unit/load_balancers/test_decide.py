@@ -262,6 +262,9 @@ class TestNotAdopted:
         found = decide(wishes({"adopt": "other"}), known(balancer()))
         assert said(found.notices) == [("LoadBalancerNotAdopted", self.TEXT)]
 
+    def test_a_new_one_stands_in_nobodys_way(self) -> None:
+        assert decide(wishes({"adopt": "other", "location": "fsn1"}), known()).notices == ()
+
     @pytest.mark.parametrize(
         ("word", "labels", "more"),
         [

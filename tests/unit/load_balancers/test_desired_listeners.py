@@ -74,6 +74,15 @@ class TestNew:
             (CONFLICT, "port 443 can't redirect from port 80, which the Service uses itself")
         ]
 
+    def test_nothing_redirects_unasked(self) -> None:
+        found = chosen(wishes(HTTPS, 443), certificates={443: (1,)})
+        assert [one.http for one in found.listeners] == [ServiceHttp(certificates=(1,))]
+
+    def test_a_redirect_that_was_there_ends_with_https(self) -> None:
+        there = LoadBalancerService("https", 443, 30_443, http=ServiceHttp(redirect_http=True))
+        found = chosen(wishes({"protocol": "http"}, 443), facts(balancer(services=(there,))))
+        assert [one.http for one in found.listeners] == [ServiceHttp()]
+
     def test_port_80_redirects_to_the_first(self) -> None:
         asked = wishes({**HTTPS, "http-redirect-http": "true"}, 445, 443, 444)
         found = chosen(asked, certificates=dict.fromkeys((443, 444, 445), (1,)))
