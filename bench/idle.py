@@ -19,7 +19,7 @@ from bench.lab.stage import stage
 from bench.lab.subject import Subject, official, running
 from ccm.kube.objects import Node
 
-SERVERS, BALANCERS, PORTS, TARGETS, BOUND = 1000, 20, 2, 25, 200
+SERVERS, BALANCERS, PORTS, TARGETS, BOUND = 1000, 20, 2, 25, 150
 PREFIX = "load-balancer.hetzner.cloud/"
 
 

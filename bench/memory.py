@@ -1,8 +1,8 @@
 """Memory and CPU of the process: ``./dev bench memory [--small 10 --large 5000] [--peer PATH]``.
 
-The CCM runs as a process against a real API server that holds initialised nodes of about 7 KiB (14 images,
-5 conditions, managed fields) and the emulated cloud with a server for each; all controllers but routes are
-on, load balancers too. Once it is quiet for some seconds:
+The CCM runs as in a Pod, ours out of its image (--from=tree without), against a real API server that holds
+initialised nodes of about 7 KiB (14 images, 5 conditions, managed fields) and the emulated cloud with one
+server for each; all controllers but routes are on, load balancers too. Once it is quiet for some seconds:
 
 - resident memory is read from its smaps_rollup, and beside it the part that no file backs (Anonymous);
 - CPU is user and system time from the start of the process. To take in nodes and servers costs what the large
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.lab.cloud import Server
+from bench.lab.pod import Pod, make_pod, origin
 from bench.lab.processes import cpu_seconds, private_mib, resident_mib
 from bench.lab.report import BenchError, Row, main, say
 from bench.lab.stage import NODES, Stage, each, stage
@@ -27,7 +28,7 @@ from bench.lab.subject import Subject, running, subjects
 from ccm.kube.objects import Node
 
 SMALL, LARGE = 10, 5000
-SMALL_MIB, LARGE_MIB, SECONDS = 75.0, 130.0, 1.5
+SMALL_MIB, LARGE_MIB, SECONDS = 56.0, 100.0, 1.5
 IMAGES, DIGEST = 14, "0123456789abcdef" * 4
 PAGE = 50
 QUIET_SHARE = 0.05  # of a core
@@ -122,9 +123,14 @@ async def quiet(on: Stage, process: subprocess.Popen[str], pages: int) -> None:
     """Wait until all servers were listed and the process does nothing any more."""
     await on.until(
         "all servers were listed",
-        lambda: sum(n for name, n in on.cloud.counts().items() if name == "GET /servers") >= pages,
+        lambda: (
+            process.poll() is not None
+            or sum(n for name, n in on.cloud.counts().items() if name == "GET /servers") >= pages
+        ),
         seconds=300,
     )
+    if process.poll() is not None:
+        raise BenchError("it ended")
     end, since, used = time.monotonic() + 300, time.monotonic(), cpu_seconds(process.pid)
     while time.monotonic() - since < QUIET_SECONDS:
         if time.monotonic() > end:
@@ -135,7 +141,7 @@ async def quiet(on: Stage, process: subprocess.Popen[str], pages: int) -> None:
             since, used = time.monotonic(), now
 
 
-async def run(on: Stage, subject: Subject, number: int) -> Figures:
+async def run(on: Stage, subject: Subject, pod: Pod, number: int) -> Figures:
     """One process with so many nodes."""
     have = await asyncio.to_thread(on.cloud.servers)
     say(f"making {number} servers and nodes")
@@ -146,7 +152,7 @@ async def run(on: Stage, subject: Subject, number: int) -> Figures:
     await on.until("all nodes are there", lambda: len(on.nodes) == number)
     await on.untouched()
     on.cloud.forget()
-    with running(subject, on, network=False) as process:
+    with running(subject, on, network=False, pod=pod) as process:
         versions = on.versions()
         await quiet(on, process, -(-number // PAGE))
         if on.versions() != versions:
@@ -161,9 +167,10 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
     chosen = subjects(arguments.peer)
     small, large = arguments.small, arguments.large
     async with stage() as on:
+        pod = await make_pod(on.api, on.url, on.authority, on.directory, image=arguments.origin == "image")
         for number in (small, large):
             for subject in chosen:
-                found[subject.name, number] = await run(on, subject, number)
+                found[subject.name, number] = await run(on, subject, pod, number)
     ours = [found["ours", number] for number in (small, large)]
     peers = [found.get(("peer", number)) for number in (small, large)]
     rows = [
@@ -174,7 +181,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             "MiB",
             peer=peer and peer.resident,
             official=earlier,
-            note=f"{mine.private:.1f} MiB of it are backed by no file"
+            note=f"{pod.place}; {mine.private:.1f} MiB of it are backed by no file"
             + (f"; peer: {peer.private:.1f} MiB" if peer else ""),
         )
         for number, mine, peer, bound, earlier in zip(
@@ -204,6 +211,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 def options(parser: argparse.ArgumentParser) -> None:
     """Arguments of this comparison."""
     parser.add_argument("--small", type=int, default=SMALL, help=f"nodes of the small cluster ({SMALL})")
+    origin(parser)
     parser.add_argument("--large", type=int, default=LARGE, help=f"nodes of the large cluster ({LARGE})")
 
 

@@ -23,6 +23,7 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from sandbox.kubernetes.k3s.pki import Pki
 from sandbox.site import cache_directory
 
 CLUSTER_CIDR = "10.128.0.0/9"
@@ -43,6 +44,8 @@ class Stage:
         directory: For logs; removed at the end.
         cloud: The emulated cloud.
         kubeconfig: An administrator's.
+        url: Of the API server.
+        authority: The certificate that vouches for it, PEM.
         api: A connection to the API server, with an administrator's rights.
         hollow: The nodes that live.
         nodes: All Nodes, current.
@@ -52,6 +55,8 @@ class Stage:
     directory: Path
     cloud: Cloud
     kubeconfig: Path
+    url: str
+    authority: bytes
     api: KubernetesTransport
     hollow: HollowNodes
     nodes: Informer[Node]
@@ -185,7 +190,10 @@ async def stage() -> AsyncIterator[Stage]:
         for informer in (nodes, services):
             stack.push_async_callback(_cancel, asyncio.create_task(informer.run()))
             await informer.synced.wait()
-        yield Stage(directory, cloud, cluster.kubeconfig, api, hollow, nodes, services)
+        authority = Pki(certificates).server_authority.certificate.read_bytes()
+        yield Stage(
+            directory, cloud, cluster.kubeconfig, cluster.url, authority, api, hollow, nodes, services
+        )
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.lab.cloud import LOCATION, NETWORK, TOKEN
+from bench.lab.pod import Pod
 from bench.lab.processes import child
 from bench.lab.report import BenchError, say
 from bench.lab.stage import CLUSTER_CIDR, Stage
@@ -58,6 +59,13 @@ def official(program: Path | str) -> Subject:
 def subjects(peer: Path | None) -> list[Subject]:
     """Ours, and the official one if a binary is named."""
     return [OURS, *([official(peer)] if peer else [])]
+
+
+def started(subject: Subject, pod: Pod) -> list[str]:
+    """How one starts in a Pod's place."""
+    if subject is not OURS:
+        return pod.command(subject.command, inside=False)
+    return pod.command([pod.python, *subject.command[1:]])
 
 
 def environment(endpoint: str, *, network: bool, more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -108,6 +116,7 @@ def running(
     routes: bool = False,
     more: Mapping[str, str] | None = None,
     extra_flags: Sequence[str] = (),
+    pod: Pod | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """A CCM for the time of a block.
 
@@ -118,6 +127,7 @@ def running(
         routes: Whether its route controller runs.
         more: Further variables.
         extra_flags: Further flags.
+        pod: In whose place it runs; None = on this machine, with an administrator's kubeconfig.
 
     Raises:
         BenchError: It ended by itself; has the end of its log.
@@ -125,7 +135,13 @@ def running(
     log = stage.directory / f"{subject.name}.log"
     variables = {name: os.environ[name] for name in _KEPT if name in os.environ}
     variables |= environment(stage.cloud.endpoint, network=network, more=more)
-    command = [*subject.command, *flags(stage.kubeconfig, routes=routes), *subject.flags, *extra_flags]
+    if pod is not None and subject is OURS:
+        variables |= pod.environment()
+    elif pod is not None:
+        variables |= pod.variables
+    head = started(subject, pod) if pod is not None else list(subject.command)
+    kubeconfig = None if pod is not None else stage.kubeconfig
+    command = [*head, *flags(kubeconfig, routes=routes), *subject.flags, *extra_flags]
     say(f"running {subject.name}: {Path(subject.command[0]).name} {' '.join(subject.command[1:])}".rstrip())
     with child(command, log=log, environment=variables) as process:
         try:

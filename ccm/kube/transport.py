@@ -22,9 +22,9 @@ import structlog
 
 from ccm.errors import ConfigurationError
 from ccm.kube.http import HttpTransport, Observer, Request
-from ccm.kube.packages import run_init_later
 from ccm.kube.protocol import Page, Transport, WatchEvent
 from ccm.kube.ratelimit import TokenBucket
+from ccm.startup import run_init_later
 
 run_init_later("kubernetes", "kubernetes.aio", "kubernetes.aio.config", "kubernetes.aio.utils")
 

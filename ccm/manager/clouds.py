@@ -21,7 +21,6 @@ from ccm.manager.flags import ParsedFlags
 from ccm.startup import making_what_stays
 
 GROUP = "ccm.clouds"
-# The image holds plain files and no package metadata, so our own clouds stand here too.
 BUILT_IN = {
     "ccm-from-scratch": "ccm.hetzner:open_cloud",
     "hcloud": "ccm.hetzner:open_cloud",
@@ -31,8 +30,8 @@ Factory = Callable[..., Cloud]
 
 
 def known_clouds() -> dict[str, str]:
-    """Where the factory of each cloud is, by the cloud's name; installed ones win over ours."""
-    return BUILT_IN | {point.name: point.value for point in entry_points(group=GROUP)}
+    """Where the factory of each cloud is, by the cloud's name; no installed one takes a name of ours."""
+    return {point.name: point.value for point in entry_points(group=GROUP)} | BUILT_IN
 
 
 def open_cloud(name: str, environment: Mapping[str, str], registry: CollectorRegistry) -> Cloud:
@@ -46,7 +45,8 @@ def open_cloud(name: str, environment: Mapping[str, str], registry: CollectorReg
     Raises:
         ConfigurationError: There is no such cloud, or its settings are wrong.
     """
-    clouds = known_clouds()
+    # Which are installed is asked only if need be: it means to read every package's metadata.
+    clouds = BUILT_IN if name in BUILT_IN else known_clouds()
     if name not in clouds:
         raise ConfigurationError([f'unknown cloud provider "{name}"; known are {", ".join(sorted(clouds))}'])
     module, _, attribute = clouds[name].partition(":")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from ccm.kube.packages import run_init_later
+from ccm.startup import run_init_later
 
 FAMILY = {
     "family/__init__.py": "print('family')\nfrom family import heavy\nname = 'Smith'\n",
@@ -16,7 +17,7 @@ FAMILY = {
     "family/child/__init__.py": "print('child')\nfrom . import part\ndef __getattr__(x): return 2 * x\n",
     "family/child/part.py": "print('part')\nanswer = 42\n",
 }
-LATER = "from ccm.kube.packages import run_init_later; run_init_later('family', 'family.child');"
+LATER = "from ccm.startup import run_init_later; run_init_later('family', 'family.child');"
 
 
 def ran(program: str, *, path: Path | None = None) -> list[str]:
@@ -61,6 +62,19 @@ def test_packages_that_were_imported_before_stay(family: Path) -> None:
     assert ran(program, path=family) == ["family", "heavy", "Smith"]
 
 
+def test_the_version_is_known_without_running_it() -> None:
+    program = "from ccm.startup import run_init_later; run_init_later('charset_normalizer');"
+    program += "from charset_normalizer import __version__; import sys;"
+    program += "print(__version__, *(name for name in sys.modules if name.startswith('charset_normalizer')))"
+    assert ran(program) == [version("charset_normalizer"), "charset_normalizer"]
+
+
+def test_the_encoding_of_an_answer_is_still_guessed() -> None:
+    program = "import ccm.hetzner.api, requests; answer = requests.Response();"
+    program += "answer._content = 'Übergrößenträger'.encode('utf-16'); print(answer.apparent_encoding)"
+    assert ran(program) == ["UTF-16"]
+
+
 def test_there_is_no_such_package() -> None:
     with pytest.raises(ModuleNotFoundError, match="no package named 'nothing_like_this'"):
         run_init_later("nothing_like_this")
@@ -70,6 +84,7 @@ def test_the_manager_loads_neither_models_nor_api_classes_nor_other_clients() ->
     loaded = set(ran("import ccm.manager.command, ccm.hetzner, sys; print(*sys.modules)"))
     assert {"kubernetes.aio.client.rest", "hcloud", "ccm.hetzner.cloud"} <= loaded
     heavy = ("pydantic", "yaml", "oauthlib", "websocket", "dateutil.rrule", "cryptography")
+    heavy += ("charset_normalizer.api",)
     unused = ("kubernetes.client", "kubernetes.aio.client.api", "kubernetes.aio.client.models")
     found = {name for name in loaded if any(f"{name}.".startswith(f"{one}.") for one in heavy + unused)}
     assert not found
