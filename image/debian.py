@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from debian.debfile import DebFile
 
-from image import recipe
-from image.tree import Entry, File, Folder, Link, Tree
+from image import authorities, recipe
+from image.tree import Entry, File, Folder, Link, Tree, below
 
 _MERGED = ("bin", "sbin", "lib", "lib64")
 """Folders that are links into /usr; a package may still name them."""
@@ -61,19 +61,12 @@ def assemble(packages: Iterable[Package]) -> dict[str, Entry]:
     return {**kept, **status, **_configured(everything)}
 
 
-def certificates(tree: Tree) -> bytes:
-    """The root certificates of Mozilla as one file, as ``update-ca-certificates`` would make it."""
-    parts = [
-        entry.content.rstrip() + b"\n"
-        for path, entry in sorted(tree.items())
-        if path.startswith("usr/share/ca-certificates/") and isinstance(entry, File)
-    ]
-    return b"".join(parts)
-
-
 def _configured(tree: Tree) -> dict[str, Entry]:
+    trusted = authorities.certificates(tree)
     return {
-        recipe.CERTIFICATES: File(certificates(tree)),
+        recipe.CERTIFICATES: File(b"".join(trusted)),
+        **below(recipe.AUTHORITIES, authorities.by_hash(trusted)),
+        recipe.OPENSSL: Link(f"/{recipe.AUTHORITIES}"),
         "etc/passwd": File(_PASSWD.encode()),
         "etc/group": File(_GROUP.encode()),
         "usr/bin/python3": Link(posixpath.basename(recipe.PROGRAM)),

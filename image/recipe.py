@@ -27,7 +27,10 @@ USER = 65532
 SITE = "opt/ccm/site"
 APPLICATION = "opt/ccm/app"
 SBOM = "opt/ccm/sbom.cdx.json"
-CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
+AUTHORITIES = "etc/ssl/certs"
+CERTIFICATES = f"{AUTHORITIES}/ca-certificates.crt"
+OPENSSL = "usr/lib/ssl/certs"
+"""Where OpenSSL looks by itself: Debian's package ``openssl``, which is left out, has a link there."""
 STDLIB = f"usr/lib/python{PYTHON}"
 PROGRAM = f"usr/bin/python{PYTHON}"
 EPOCH = 1767225600
@@ -90,7 +93,6 @@ def settings() -> dict[str, object]:
             f"PYTHONPATH=/{APPLICATION}:/{SITE}",
             "PYTHONDONTWRITEBYTECODE=1",
             "PYTHONUNBUFFERED=1",
-            f"SSL_CERT_FILE=/{CERTIFICATES}",
         ],
     }
 

@@ -44,7 +44,7 @@ mount -t tmpfs none "$run"
 mkdir -p "$run/secrets/kubernetes.io/serviceaccount"
 cp "$files"/* "$run/secrets/kubernetes.io/serviceaccount"
 [ -n "$root" ] || exec "$@"
-mount --rbind /proc "$root/proc"
+for place in proc dev; do mount --rbind "/$place" "$root/$place"; done
 exec chroot "$root" "$@"
 """
 

@@ -6,6 +6,9 @@ import io
 import tarfile
 
 import pytest
+import trustme
+
+AUTHORITIES = (trustme.CA(), trustme.CA(organization_name="Second"))
 
 
 def tar(members: list[tarfile.TarInfo | tuple[str, bytes]]) -> bytes:
@@ -55,8 +58,8 @@ def a_package() -> bytes:
             link("./usr/share/doc/sample", "other"),
             ("./usr/share/doc/more/copyright", b"free"),
             ("./usr/share/doc/more/changelog.gz", b"long"),
-            ("./usr/share/ca-certificates/mozilla/B.crt", b"second\n\n"),
-            ("./usr/share/ca-certificates/mozilla/A.crt", b"first"),
+            ("./usr/share/ca-certificates/mozilla/B.crt", AUTHORITIES[1].cert_pem.bytes() + b"\n"),
+            ("./usr/share/ca-certificates/mozilla/A.crt", AUTHORITIES[0].cert_pem.bytes().rstrip()),
             ("./usr/bin/openssl", b"program"),
         ],
     )

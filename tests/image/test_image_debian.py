@@ -24,7 +24,13 @@ def test_two_names_of_one_file_are_two_files(a_package):
 
 def test_the_lowest_layer_has_what_configuring_would_have_made(a_package):
     tree = debian.assemble([debian.unpack(a_package)])
-    assert tree[recipe.CERTIFICATES] == File(b"first\nsecond\n")
+    assert tree[recipe.CERTIFICATES].content.count(b"BEGIN CERTIFICATE") == 2
+    assert tree["usr/lib/ssl/certs"] == Link("/etc/ssl/certs")
+    names = [path for path in tree if path.startswith("etc/ssl/certs/") and path.endswith(".0")]
+    assert sorted(tree[name].content for name in names) == sorted(
+        part + b"-----END CERTIFICATE-----\n"
+        for part in tree[recipe.CERTIFICATES].content.split(b"-----END CERTIFICATE-----\n")[:-1]
+    )
     assert b"ccm:x:65532:65532:" in tree["etc/passwd"].content
     assert tree["lib"] == Link("usr/lib")
     assert tree["tmp"] == Folder(0o1777)

@@ -1,0 +1,87 @@
+"""Whom the image trusts: a file with all certificates, and the folder in which OpenSSL looks one up by name.
+
+A process that trusts a file reads all of its 150 certificates for each context, which takes 25 ms of CPU and
+more than a MiB; of the folder it reads those that it needs. ``openssl rehash`` makes such a folder, and its
+file names are what ``X509_NAME_hash`` gives: the beginning of the SHA-1 of the subject in a canonical form
+(OpenSSL's crypto/x509/x_name.c, x509_name_canon).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+
+from cryptography import x509
+from cryptography.utils import CryptographyDeprecationWarning
+
+from image.tree import Entry, File, Tree
+
+_SET, _SEQUENCE, _OBJECT, _UTF8 = 0x31, 0x30, 0x06, 0x0C
+_SPACES = " \t\n\v\f\r"
+
+
+def certificates(tree: Tree) -> list[bytes]:
+    """The root certificates of Mozilla as Debian has them, PEM, in the order of their names."""
+    return [
+        entry.content.rstrip() + b"\n"
+        for path, entry in sorted(tree.items())
+        if path.startswith("usr/share/ca-certificates/") and isinstance(entry, File)
+    ]
+
+
+def by_hash(authorities: Iterable[bytes]) -> dict[str, Entry]:
+    """Certificates by the file names by which OpenSSL finds them.
+
+    Args:
+        authorities: Each PEM.
+    """
+    seen: Counter[str] = Counter()
+    files: dict[str, Entry] = {}
+    for content in authorities:
+        with warnings.catch_warnings():
+            # Some authorities numbered their certificate 0.
+            warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+            name = subject_hash(x509.load_pem_x509_certificate(content).subject)
+        files[f"{name}.{seen[name]}"] = File(content)
+        seen[name] += 1
+    return files
+
+
+def subject_hash(subject: x509.Name) -> str:
+    """Eight hexadecimal digits that stand for a name, whatever its spelling."""
+    canonical = b"".join(_canonical(part) for part in subject.rdns)
+    return hashlib.sha1(canonical, usedforsecurity=False).digest()[3::-1].hex()
+
+
+def _canonical(part: x509.RelativeDistinguishedName) -> bytes:
+    return _der(_SET, b"".join(sorted(map(_attribute, part))))
+
+
+def _attribute(one: x509.NameAttribute[str | bytes]) -> bytes:
+    assert isinstance(one.value, str), "Mozilla has no authority with a bit string in its name"
+    # Spaces at its ends and repeated ones don't matter, nor the case of ASCII letters.
+    words = re.split(f"[{_SPACES}]+", one.value.strip(_SPACES))
+    lower = re.sub("[A-Z]+", lambda found: found[0].lower(), " ".join(words))
+    return _der(_SEQUENCE, _object(one.oid) + _der(_UTF8, lower.encode()))
+
+
+def _object(identifier: x509.ObjectIdentifier) -> bytes:
+    """An object identifier in DER: seven bits a byte, and the first two numbers in one."""
+    first, second, *rest = map(int, identifier.dotted_string.split("."))
+    content = bytearray()
+    for number in (40 * first + second, *rest):
+        digits = [number & 0x7F]
+        while number := number >> 7:
+            digits.append(0x80 | number & 0x7F)
+        content += bytes(reversed(digits))
+    return _der(_OBJECT, bytes(content))
+
+
+def _der(tag: int, content: bytes) -> bytes:
+    if len(content) < 0x80:
+        return bytes((tag, len(content))) + content
+    length = len(content).to_bytes((len(content).bit_length() + 7) // 8)
+    return bytes((tag, 0x80 | len(length))) + length + content
