@@ -21,6 +21,7 @@ import yaml
 from emulated_cloud import TOKEN, EmulatedCloud
 from ports import free_port
 
+from sandbox.cloud.config import CloudConfig
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
 from sandbox.kubernetes.k3s import pki
@@ -253,26 +254,37 @@ def own_rights() -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def open_world(
-    programs: Toolchain, directory: Path, rights: Sequence[dict[str, Any]] | None = None
+    programs: Toolchain,
+    directory: Path,
+    rights: Sequence[dict[str, Any]] | None = None,
+    before: Callable[[ControlPlane], CloudConfig] | None = None,
 ) -> AsyncIterator[World]:
-    """A control plane with our rights in it, or with others, and a cloud."""
+    """A control plane with our rights in it, or with others, and a cloud with one network.
+
+    Args:
+        programs: Of the control plane.
+        directory: Empty.
+        rights: Objects instead of ours.
+        before: Puts objects into the cluster, and says how the cloud begins.
+    """
     audit = {"audit-policy-file": str(directory / "policy.json"), "audit-log-path": str(directory / AUDIT)}
     (directory / "policy.json").write_text(json.dumps(AUDIT_POLICY), encoding="utf-8")
-    sky = await emulated_cloud.start()
-    try:
-        async with (
-            ControlPlane(programs, directory / "cluster", extra={"kube-apiserver": audit}) as cluster,
-            HollowNodes(cluster.url, directory / "cluster" / "tls") as nodes,
-        ):
-            kubeconfig = await asyncio.to_thread(_grant, cluster, directory, rights or own_rights())
-            world = World(cluster, nodes, sky, await sky.network(), directory, kubeconfig)
+    async with (
+        ControlPlane(programs, directory / "cluster", extra={"kube-apiserver": audit}) as cluster,
+        HollowNodes(cluster.url, directory / "cluster" / "tls") as nodes,
+    ):
+        kubeconfig = await asyncio.to_thread(_grant, cluster, directory, rights or own_rights())
+        sky = await emulated_cloud.start(await asyncio.to_thread(before, cluster) if before else None)
+        try:
+            networks = await sky.networks() or [await sky.network()]
+            world = World(cluster, nodes, sky, networks[0], directory, kubeconfig)
             world.token_file.write_text(TOKEN, encoding="ascii")
             try:
                 yield world
             finally:
                 await world.tidy_up()
-    finally:
-        await emulated_cloud.stop(sky)
+        finally:
+            await emulated_cloud.stop(sky)
 
 
 def _grant(cluster: ControlPlane, directory: Path, rights: Sequence[dict[str, Any]]) -> Path:

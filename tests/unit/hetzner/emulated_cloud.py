@@ -85,6 +85,9 @@ class EmulatedCloud:
         body = {"name": name, "ip_range": "10.0.0.0/8", "subnets": [subnet]}
         return (await self.call("POST", "/networks", body))["network"]["id"]
 
+    async def networks(self) -> list[int]:
+        return [network["id"] for network in (await self.call("GET", "/networks"))["networks"]]
+
     async def add_server(self, name: str, **more: Any) -> dict[str, Any]:
         body = {"name": name, "server_type": "cpx22", "image": "debian-12", "location": "fsn1", **more}
         created = (await self.call("POST", "/servers", body))["server"]
