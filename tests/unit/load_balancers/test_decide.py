@@ -6,10 +6,13 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from desired_cases import LARGE, OURS, SMALL, balancer, facts, said, server, wishes
+from desired_cases import LARGE, LEADER, OURS, SMALL, balancer, facts, said, server, wishes
+from service_view import UID
 
 from ccm.cloud import Rejected, ServicePort
 from ccm.hetzner.api.wire import (
+    Certificate,
+    CertificateStatus,
     HealthCheck,
     HealthCheckHttp,
     LoadBalancer,
@@ -213,6 +216,29 @@ class TestCertificates:
         there = balancer({}, 443, 444)
         held = decide(wishes(managed, 443), known(there, certificates=CertificateFacts(requested=vain)))
         assert (held.listeners, held.foreign_ports, held.requests) == ((), {443}, ())
+
+    def test_one_that_failed_is_tried_again_and_kept(self) -> None:
+        managed = {
+            **self.ASKED,
+            "certificate-type": "managed",
+            "http-managed-certificate-domains": "a.example",
+        }
+        failed = Certificate(
+            9,
+            "mine",
+            type="managed",
+            domain_names=("a.example",),
+            labels={LEADER: UID},
+            status=CertificateStatus(issuance="failed"),
+        )
+        found = decide(wishes(managed, 443), known(certificates=CertificateFacts({9: failed})))
+        assert (found.managed, found.retries, found.requests) == ({9}, (failed,), ())
+
+    def test_a_port_for_which_there_is_no_room_does_not_stay(self) -> None:
+        there = balancer({}, 80, 81, 82, load_balancer_type=LARGE)
+        found = decide(wishes({"type": "lb11"}, 80, 81, 82), known(there))
+        assert [one.listen_port for one in found.listeners] == [80, 81]
+        assert found.foreign_ports == frozenset()
 
     def test_a_port_whose_certificate_is_not_known_stays_as_it_is(self) -> None:
         asked = wishes({"protocol": "https", "port.80.protocol": "http"}, 80, 443)
