@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import urllib.request
+import zipfile
 
 import pytest
+import yaml
+from uv import find_uv_bin
 
 from image import recipe
 from release.tested import RAN
 from sandbox import leftovers
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
-from tests.e2e.conftest import eventually
+from tests.e2e.conftest import TREE, eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -246,6 +251,67 @@ def test_a_server_that_vanished_takes_its_node_along_and_up_makes_it_again(envir
 def worker(environment):
     servers = {s["name"]: s for s in environment.api("/servers")["servers"]}
     return max((name, s) for name, s in servers.items() if "worker" in name)
+
+
+def test_another_program_makes_a_cluster_of_the_components(environment, tmp_path):
+    """As docs/guides/components.md has it; its machines get the image that was loaded before them."""
+    environment.dev("image", "--output", str(tmp_path / "ccm.tar"))
+    loaded = environment.dev("load", str(tmp_path / "ccm.tar")).stdout
+    image = re.search(r"(\S+) on all machines", loaded)[1]
+    program = example(tmp_path, image)
+    backend = f"PULUMI_BACKEND_URL={tmp_path.as_uri()}"
+    script = f'eval "$(./dev env)" && export PYTHONPATH={tmp_path} {backend} && cd {program}'
+
+    def run(*command):
+        done = subprocess.run(
+            ["bash", "-c", f'{script} && exec "$@"', "bash", *command],
+            cwd=environment.root,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert not done.returncode, done.stdout + done.stderr
+        return done.stdout
+
+    run("pulumi", "stack", "init", "example")
+    try:
+        run("pulumi", "up", "--yes", "--skip-preview")
+        (program / "kubeconfig").write_text(run("pulumi", "stack", "output", "kubeconfig", "--show-secrets"))
+        listed = run("kubectl", "--kubeconfig=kubeconfig", "get", "nodes", "--output=json")
+        nodes = json.loads(listed)["items"]
+        assert sorted(node["metadata"]["name"] for node in nodes) == ["shop-control", "shop-worker-1"]
+        assert all(ready(node) and node["spec"]["providerID"] and not taints(node) for node in nodes)
+        assert "unchanged" in (again := run("pulumi", "up", "--yes", "--skip-preview"))
+        assert not re.search(r"[1-9]\d* (created|updated|replaced|deleted)", again)
+        assert not {path.name for path in program.iterdir()} & {"kubeconfig.yaml", ".dev-env.ssh"}
+    finally:
+        run("pulumi", "destroy", "--yes", "--skip-preview")
+    assert not [s for s in environment.api("/servers")["servers"] if s["name"].startswith("shop-")]
+
+
+def example(folder, image):
+    """The program of examples/cluster beside the installed package, with settings for the sandbox."""
+    uv = [find_uv_bin(), "build", "--quiet", "--wheel", "--out-dir", str(folder), str(TREE)]
+    subprocess.run(uv, check=True, timeout=300, cwd="/")
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder, [name for name in archive.namelist() if name.startswith("ccm_pulumi/")])
+    program = folder / "program"
+    shutil.copytree(TREE / "examples/cluster", program)
+    local = yaml.safe_load((TREE / "sandbox/stacks/local.yaml").read_text())["config"]
+    cluster = {
+        "cluster_name": "shop",
+        "worker_count": 1,
+        "ssh_allowed_cidrs": ["any"],
+        "ccm_image": image,
+        "hcloud_endpoint": local["ccm-from-scratch:hcloudEndpoint"],
+        "k3s_install_url": local["ccm-from-scratch:k3sInstallUrl"],
+    }
+    polling = {key: value for key, value in local.items() if key.startswith("hcloud:")}
+    config = {"config": {"example-cluster:cluster": cluster, **polling}}
+    (program / "Pulumi.example.yaml").write_text(yaml.safe_dump(config))
+    return program
 
 
 def test_down_leaves_nothing(environment):
