@@ -19,6 +19,7 @@ from ccm.kube.objects import decode
 from ccm.kube.protocol import MERGE_PATCH, Body, Page, PatchType, WatchEvent
 from ccm.kube.ratelimit import TokenBucket
 from ccm.kube.wire import LineSplitter, decode_error, decode_event, decode_page
+from ccm.tracing import Span, current, kubernetes_template
 
 T = TypeVar("T")
 JSON = "application/json"
@@ -247,7 +248,11 @@ class HttpTransport:
             response = await self._connection.send(request)
             status = str(response.status)
         finally:
-            self._observe(Call(self._host, request.verb, status, loop.time() - started, waited, retry))
+            seconds = loop.time() - started
+            self._observe(Call(self._host, request.verb, status, seconds, waited, retry))
+            span = current.get()
+            if span is not None and request.verb != "GET":
+                _trace(span, request, status, seconds)
         if response.ok:
             return response
         async with response:
@@ -260,6 +265,12 @@ class HttpTransport:
         sent = int(response.request_info.headers.get("Content-Length", 0))
         self._observe(Transfer(self._host, request.verb, sent, len(body)))
         return body
+
+
+def _trace(span: Span, request: Request, status: str, seconds: float) -> None:
+    number = int(status) if status.isdigit() else 0
+    error = "" if 0 < number < 400 else status
+    span.request(request.verb, kubernetes_template(request.path), number, seconds, error)
 
 
 def _object(data: bytes, kind: type[T]) -> T:

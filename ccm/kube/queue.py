@@ -21,6 +21,7 @@ from typing import Protocol
 
 from ccm.errors import CcmError
 from ccm.kube.ratelimit import RetryLimiter
+from ccm.tracing import Tracer
 
 
 class QueueShutDown(CcmError):
@@ -79,12 +80,19 @@ class WorkQueue:
         name: For logs and metrics.
         limiter: How long a failed key waits.
         observer: Learns of every change.
+        tracer: Makes a span of each reconcile of a key.
     """
 
     def __init__(
-        self, name: str = "", *, limiter: RetryLimiter | None = None, observer: QueueObserver | None = None
+        self,
+        name: str = "",
+        *,
+        limiter: RetryLimiter | None = None,
+        observer: QueueObserver | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.name = name
+        self.tracer = tracer
         self._limiter = RetryLimiter() if limiter is None else limiter
         self._observer = observer
         self._waiting: deque[str] = deque()

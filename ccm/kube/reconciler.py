@@ -16,6 +16,7 @@ import structlog
 
 from ccm.errors import CcmError
 from ccm.kube.queue import QueueShutDown, WorkQueue
+from ccm.tracing import Tracer
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -42,9 +43,22 @@ async def run_workers(queue: WorkQueue, reconcile: Reconcile, workers: int = 1) 
         reconcile: Makes one key right. Never runs twice at once for the same key.
         workers: How many keys at once.
     """
+    if queue.tracer is not None:
+        reconcile = _traced(queue.tracer, queue.name, reconcile)
     async with asyncio.TaskGroup() as group:
         for number in range(workers):
             group.create_task(_work(queue, reconcile), name=f"{queue.name}-worker-{number}")
+
+
+def _traced(tracer: Tracer, queue: str, reconcile: Reconcile) -> Reconcile:
+    async def traced(key: str) -> Result | None:
+        with tracer.reconcile(queue, key) as span:
+            result = await reconcile(key)
+            later = result is not None and result.requeue_after is not None
+            span.outcome("requeued" if later else "done")
+            return result
+
+    return traced
 
 
 async def _work(queue: WorkQueue, reconcile: Reconcile) -> None:

@@ -31,6 +31,7 @@ from ccm.manager.manager import Manager
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of
 from ccm.manager.serving import Connections
+from ccm.manager.tracing import open_exporter
 from ccm.version import VERSION
 
 NAME = "cloud-controller-manager"
@@ -60,8 +61,9 @@ def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int
     if flags["version"]:
         print(f"ccm-from-scratch v{VERSION}")
         return OK
-    metrics = Metrics(VERSION)
     problems = problems_of(flags)
+    tracer = open_exporter(environment, problems)
+    metrics = Metrics(VERSION, tracer)
     cloud = open_chosen(flags, environment, metrics.registry, problems)
     if problems or cloud is None:
         for problem in problems:
@@ -78,7 +80,11 @@ def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int
         log.warning(
             "routes_off", why="--cluster-cidr is not given; --configure-cloud-routes=false says the same"
         )
-    return asyncio.run(_until_signalled(_run(options, cloud, environment, metrics, redactor)))
+    try:
+        return asyncio.run(_until_signalled(_run(options, cloud, environment, metrics, redactor)))
+    finally:
+        if tracer is not None:
+            tracer.close()
 
 
 async def _until_signalled(manager: Coroutine[Any, Any, None]) -> int:

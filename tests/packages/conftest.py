@@ -126,7 +126,7 @@ def full(shared, wheel, guide) -> Installed:
             said = installed.run("sh", "-c", line)
             assert not said.returncode, said.stdout
             shutil.rmtree(installed.folder / "dist")
-            add(installed, f"{wheel.name}[conformance]", wheel.parent, "pytest-xdist")
+            add(installed, f"{wheel.name}[conformance,tracing]", wheel.parent, "pytest-xdist")
     return at(shared, "full")
 
 

@@ -30,6 +30,7 @@ from ccm.hetzner.api.listing import Listing, Pages
 from ccm.hetzner.api.metrics import ApiMetrics, code_label, endpoint_label, operation_label
 from ccm.hetzner.api.tls import SharedTrust
 from ccm.hetzner.api.wire import Action, Meta
+from ccm.tracing import current
 from ccm.version import VERSION
 
 T = TypeVar("T")
@@ -219,6 +220,10 @@ class HetznerApi:
         metrics.requests.labels(str(outcome.status), method.lower(), endpoint_label(path)).inc()
         metrics.operations.labels(operation_label(method, path), code_label(code)).inc()
         metrics.duration.labels(method.lower()).observe(outcome.seconds)
+        span = current.get()
+        if span is not None:
+            template = operation_label("", path).strip()
+            span.request(method, template, outcome.status, outcome.seconds, code if outcome.error else "")
         if self._debug:
             log.info(
                 "request", method=method, path=path, status=outcome.status, code=code, answer=outcome.body

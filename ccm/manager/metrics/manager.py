@@ -13,6 +13,7 @@ from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
 from ccm.manager.metrics.queues import QueuesMetrics
 from ccm.manager.metrics.requests import RequestMetrics
+from ccm.tracing import Tracer
 
 MANAGER = "cloud-controller-manager"
 
@@ -22,9 +23,11 @@ class Metrics:
 
     Args:
         version: Of this program.
+        tracer: For the queues that are measured here; None for no traces.
     """
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, tracer: Tracer | None = None) -> None:
+        self._tracer = tracer
         # Upstream has no "_created" series; they would double the number of counters.
         disable_created_metrics()
         self.registry = CollectorRegistry(auto_describe=False)
@@ -66,7 +69,7 @@ class Metrics:
             name: The label's value.
             limiter: How long failed keys wait; client-go's default if not given.
         """
-        queue = WorkQueue(name, limiter=limiter, observer=self._queues.observer(name))
+        queue = WorkQueue(name, limiter=limiter, observer=self._queues.observer(name), tracer=self._tracer)
         self._queues.watched[name] = queue.statistics
         return queue
 

@@ -1,0 +1,107 @@
+"""Traces by OpenTelemetry's SDK. Only this module imports it, and it is imported only where it is wanted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Span as OpenSpan
+from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
+from opentelemetry.trace import Tracer as OpenTracer
+
+from ccm.tracing import Span, current
+from ccm.version import VERSION
+
+_SERVICE = "cloud-controller-manager"
+_GOODBYE = 2.0  # seconds; the kubelet waits 15 for all of us
+
+
+class OpenTelemetry:
+    """A ``Tracer`` that sends its spans with OTLP.
+
+    Args:
+        provider: Of OpenTelemetry's SDK.
+    """
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("ccm", VERSION)
+
+    @classmethod
+    def sending(cls, environment: Mapping[str, str]) -> OpenTelemetry:
+        """One that sends to where OpenTelemetry's variables of this process say.
+
+        Args:
+            environment: The same variables: whether they name the service.
+        """
+        named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get(
+            "OTEL_RESOURCE_ATTRIBUTES", ""
+        )
+        resource = Resource.create({} if named else {"service.name": _SERVICE})
+        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        return cls(provider)
+
+    @contextmanager
+    def reconcile(self, queue: str, key: str) -> Generator[Span]:
+        """See :meth:`ccm.tracing.Tracer.reconcile`."""
+        attributes = {"ccm.controller": queue, "ccm.key": key}
+        span = self._tracer.start_span(f"reconcile {queue}", Context(), attributes=attributes)
+        reconcile = _Reconcile(self._tracer, span)
+        token = current.set(reconcile)
+        try:
+            yield reconcile
+        except BaseException as error:
+            # its text stays in the log, which knows our secrets
+            reconcile.outcome("failed" if isinstance(error, Exception) else "cancelled")
+            span.set_attribute("error.type", type(error).__name__)
+            span.set_status(StatusCode.ERROR)
+            raise
+        finally:
+            current.reset(token)
+            span.end()
+
+    def close(self) -> None:
+        """See :meth:`ccm.manager.tracing.Exporter.close`."""
+        # The SDK waits up to half a minute for a collector that does not answer.
+        leaving = threading.Thread(target=self._provider.shutdown, name="last-spans", daemon=True)
+        leaving.start()
+        leaving.join(_GOODBYE)
+
+
+class _Reconcile:
+    """A span that is going on; see :class:`ccm.tracing.Span`."""
+
+    def __init__(self, tracer: OpenTracer, span: OpenSpan) -> None:
+        self._tracer = tracer
+        self._span = span
+
+    def outcome(self, text: str) -> None:
+        self._span.set_attribute("ccm.outcome", text)
+
+    def request(self, method: str, template: str, status: int, seconds: float, error: str = "") -> None:
+        if not self._span.is_recording():
+            return  # a task that the reconcile began has outlived it
+        end = time.time_ns()
+        attributes: dict[str, str | int] = {"http.request.method": method, "url.template": template}
+        if status:
+            attributes["http.response.status_code"] = status
+        if error:
+            attributes["error.type"] = error
+        child = self._tracer.start_span(
+            f"{method} {template}",
+            set_span_in_context(self._span, Context()),
+            kind=SpanKind.CLIENT,
+            attributes=attributes,
+            start_time=end - int(seconds * 1e9),
+        )
+        if error:
+            child.set_status(StatusCode.ERROR)
+        child.end(end)

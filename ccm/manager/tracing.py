@@ -1,0 +1,53 @@
+"""Whether the environment asks for traces, by OpenTelemetry's own variables, and who makes them then.
+
+Upstream has no flag for it: kube-apiserver has ``--tracing-config-file`` and the kubelet a part of its
+configuration, but the managers of controllers have neither.
+
+Variables: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from ccm.tracing import Tracer
+
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_HTTP = "http/protobuf"
+
+
+class Exporter(Tracer, Protocol):
+    """A tracer that sends what it makes."""
+
+    def close(self) -> None:
+        """Send what is left, for two seconds at most."""
+        ...
+
+
+def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Exporter | None:
+    """Who makes traces and sends them; None where nobody asked for them, or nobody can.
+
+    Args:
+        environment: Variables of this process; OpenTelemetry reads more of them by itself.
+        problems: What is wrong is appended.
+    """
+    endpoint = next((name for name in _ENDPOINTS if environment.get(name, "").strip()), None)
+    disabled = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    if endpoint is None or disabled or environment.get("OTEL_TRACES_EXPORTER", "").strip() == "none":
+        return None
+    asked = next((name for name in _PROTOCOLS if environment.get(name, "").strip()), None)
+    if asked is not None and environment[asked].strip() != _HTTP:
+        problems.append(f"{asked}: {environment[asked]!r} is not offered, only {_HTTP!r}")
+        return None
+    try:
+        # it takes memory and may not be there, so only who wants it has it
+        from ccm.manager.otel import OpenTelemetry  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        problems.append(
+            f"{endpoint}: asks for traces, which this installation can't make, since the Python package "
+            f"{error.name!r} is missing; it comes with ccm-from-scratch[tracing], and is not in the image"
+        )
+        return None
+    return OpenTelemetry.sending(environment)

@@ -1,0 +1,65 @@
+"""Where traces hook in: one span for each reconcile, and below it one for each request that it makes.
+
+Nothing of OpenTelemetry is imported here. Without a tracer no reconcile passes through this module, and a
+request looks once whether there is a span.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from typing import Protocol
+
+
+class Span(Protocol):
+    """One reconcile that is going on."""
+
+    def outcome(self, text: str) -> None:
+        """How it ends, in a word; ``failed`` and the error's class are told without it."""
+        ...
+
+    def request(self, method: str, template: str, status: int, seconds: float, error: str = "") -> None:
+        """A request of it has just ended.
+
+        Args:
+            method: Of HTTP.
+            template: Its path, with placeholders where ids and names are.
+            status: Of HTTP; 0 if no answer came.
+            seconds: That it took.
+            error: What went wrong, in a word; empty for nothing.
+        """
+        ...
+
+
+class Tracer(Protocol):
+    """Makes spans."""
+
+    def reconcile(self, queue: str, key: str) -> AbstractContextManager[Span]:
+        """The span of a reconcile, which is :data:`current` while the block runs.
+
+        Args:
+            queue: Name of the controller's queue.
+            key: Of the object.
+        """
+        ...
+
+
+current: ContextVar[Span | None] = ContextVar("span", default=None)
+"""The reconcile that we work for, if it is traced."""
+
+
+def kubernetes_template(path: str) -> str:
+    """A path of Kubernetes' API without names.
+
+    >>> kubernetes_template("/api/v1/namespaces/shop/services/web/status")
+    '/api/v1/namespaces/{namespace}/services/{name}/status'
+    """
+    parts = path.split("/")
+    # after /api/VERSION or /apis/GROUP/VERSION
+    place = 3 if parts[1] == "api" else 4
+    if parts[place : place + 1] == ["namespaces"] and len(parts) > place + 2:
+        parts[place + 1] = "{namespace}"
+        place += 2
+    if len(parts) > place + 1:
+        parts[place + 1] = "{name}"
+    return "/".join(parts)

@@ -1,0 +1,194 @@
+"""Whether traces are made, and that they cost nothing where they are not."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from otlp_receiver import attributes, receiving
+
+import ccm.tracing
+from ccm.errors import CcmError
+from ccm.kube.queue import WorkQueue
+from ccm.kube.ratelimit import RetryLimiter
+from ccm.kube.reconciler import Result, run_workers
+from ccm.manager.metrics import Metrics
+from ccm.manager.otel import OpenTelemetry
+from ccm.manager.tracing import open_exporter
+from ccm.tracing import current, kubernetes_template
+
+TREE = Path(__file__).parents[3]
+SOMEWHERE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+
+
+def asked(environment: dict[str, str]) -> tuple[bool, list[str]]:
+    problems: list[str] = []
+    exporter = open_exporter(environment, problems)
+    if exporter is not None:
+        exporter.close()
+    return exporter is not None, problems
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [
+        ({}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": " "}, False),
+        (SOMEWHERE, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:9/v1/traces"}, True),
+        (SOMEWHERE | {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, True),
+        (SOMEWHERE | {"OTEL_SDK_DISABLED": "TRUE"}, False),
+        (SOMEWHERE | {"OTEL_TRACES_EXPORTER": "none"}, False),
+    ],
+)
+def test_the_environment_asks_for_traces(environment: dict[str, str], wanted: bool) -> None:
+    assert asked(environment) == (wanted, [])
+
+
+def test_what_is_not_offered_is_refused() -> None:
+    on, problems = asked(SOMEWHERE | {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"})
+    assert not on
+    assert problems == ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'grpc' is not offered, only 'http/protobuf'"]
+
+
+def test_who_asks_where_the_packages_are_missing_is_told_so(monkeypatch) -> None:
+    monkeypatch.delitem(sys.modules, "ccm.manager.otel")
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    on, problems = asked(SOMEWHERE)
+    assert not on
+    (problem,) = problems
+    assert problem.startswith("OTEL_EXPORTER_OTLP_ENDPOINT: asks for traces")
+    assert "ccm-from-scratch[tracing]" in problem
+    assert "is not in the image" in problem
+
+
+def test_without_traces_nothing_of_them_is_loaded() -> None:
+    script = (
+        "import sys, ccm.__main__, ccm.manager.command as c, ccm.hetzner\n"
+        "assert c.run_manager(['--version'], {}) == 0\n"
+        "print([name for name in sys.modules if name.startswith('opentelemetry') or name.endswith('.otel')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=TREE, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+class Silent:
+    """A tracer that sends nothing."""
+
+    @contextmanager
+    def reconcile(self, queue: str, key: str) -> Iterator[Silent]:
+        yield self
+
+    def outcome(self, text: str) -> None:
+        pass
+
+    def request(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("tracer", [None, Silent()])
+async def test_without_traces_no_reconcile_does_anything_for_them(tracer: Silent | None) -> None:
+    queue = WorkQueue("quiet", tracer=tracer)
+    done: list[str] = []
+    calls: Counter[str] = Counter()
+
+    async def reconcile(key: str) -> None:
+        done.append(key)
+
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and (code.co_filename == ccm.tracing.__file__ or code.co_name == "traced"):
+            calls[code.co_name] += 1
+
+    for number in range(1000):
+        queue.add(f"key-{number}")
+    queue.shut_down()
+    sys.setprofile(watch)
+    try:
+        await run_workers(queue, reconcile)
+    finally:
+        sys.setprofile(None)
+    assert len(done) == 1000
+    assert calls == ({} if tracer is None else {"traced": 1000})
+
+
+async def test_each_reconcile_says_how_it_ended(monkeypatch) -> None:
+    with receiving() as received:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", received.endpoint)
+        monkeypatch.setenv("OTEL_SERVICE_NAME", "mine")
+        tracer = OpenTelemetry.sending({"OTEL_SERVICE_NAME": "mine"})
+        queue = Metrics("1", tracer).queue("things", RetryLimiter(base=3600))
+        late: list[ccm.tracing.Span] = []
+        all_seen = asyncio.Event()
+
+        async def reconcile(key: str) -> Result | None:
+            span = current.get()
+            assert span is not None
+            late.append(span)
+            if len(late) == 3:
+                all_seen.set()
+            if key == "bad":
+                span.request("PUT", "/things/{id}", 0, 0.5, "no_answer")
+                raise CcmError("with a secret in it")
+            return Result(requeue_after=3600) if key == "later" else None
+
+        for key in ("good", "later", "bad"):
+            queue.add(key)
+        working = asyncio.create_task(run_workers(queue, reconcile))
+        await all_seen.wait()
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        late[0].request("GET", "/too/late", 200, 0.1)
+        assert current.get() is None
+        tracer.close()
+        assert received.services == {"mine"}
+        told = {attributes(span)["ccm.key"]: attributes(span) for span in received.reconciles("things")}
+        ends = {key: (one["ccm.outcome"], one.get("error.type")) for key, one in told.items()}
+        assert ends == {
+            "good": ("done", None),
+            "later": ("requeued", None),
+            "bad": ("failed", "CcmError"),
+        }
+        assert {one["ccm.controller"] for one in told.values()} == {"things"}
+        (request,) = [span for span in received.spans if not span.name.startswith("reconcile")]
+        assert attributes(request) == {
+            "http.request.method": "PUT",
+            "url.template": "/things/{id}",
+            "error.type": "no_answer",
+        }
+        assert request.end_time_unix_nano - request.start_time_unix_nano == 500_000_000
+        assert b"secret" not in b"".join(received.bodies)
+    assert not [one for one in threading.enumerate() if "Otel" in one.name]
+
+
+@pytest.mark.parametrize(
+    ("path", "template"),
+    [
+        ("/api/v1/nodes/alpha", "/api/v1/nodes/{name}"),
+        ("/api/v1/nodes/alpha/status", "/api/v1/nodes/{name}/status"),
+        ("/api/v1/namespaces/shop/events", "/api/v1/namespaces/{namespace}/events"),
+        (
+            "/api/v1/namespaces/shop/services/web/status",
+            "/api/v1/namespaces/{namespace}/services/{name}/status",
+        ),
+        (
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ccm",
+            "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}",
+        ),
+        ("/apis/authentication.k8s.io/v1/tokenreviews", "/apis/authentication.k8s.io/v1/tokenreviews"),
+        ("/api/v1/namespaces/shop", "/api/v1/namespaces/{name}"),
+        ("/healthz", "/healthz"),
+    ],
+)
+def test_a_path_without_names(path: str, template: str) -> None:
+    assert kubernetes_template(path) == template
