@@ -269,3 +269,17 @@ class TestLabels:
         )
         assert labels.certificates_of(serving) == {3, 4}
         assert labels.certificates_of(None) == frozenset()
+
+
+def test_what_labels_remember_of_annotations() -> None:
+    remembered = {"annotated": "name-type-odd", "annotated-timeout-idle": "", "annotated-interval": ""}
+    there = balancer(5, **{f"ccm-from-scratch/{key}": value for key, value in remembered.items()})
+    marks = labels.marks_of(view(), there)
+    assert (marks.settings, marks.fields) == ({"name", "type"}, {"timeout_idle", "interval"})
+
+
+def test_labels_of_an_annotation_are_told_from_those_of_others_by_a_label_each() -> None:
+    """What older versions wrote must be found again."""
+    first = labels.with_annotated_labels({"a": "b"}, {"team": "us"})
+    assert first == {"a": "b", "team": "us", "ccm-from-scratch/label-ca8b22d0": ""}
+    assert labels.with_annotated_labels(first, {}) == {"a": "b"}
