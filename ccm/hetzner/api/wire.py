@@ -201,6 +201,11 @@ class LoadBalancer(Part, frozen=True):
     targets: tuple[LoadBalancerTarget, ...] = ()
     algorithm: Algorithm = Algorithm()
 
+    @property
+    def certificates(self) -> frozenset[int]:
+        """Ids of the certificates that it serves with."""
+        return frozenset(number for one in self.services if one.http for number in one.http.certificates)
+
 
 class ActionError(Part, frozen=True):
     """Why something failed."""

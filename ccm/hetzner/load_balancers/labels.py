@@ -50,11 +50,7 @@ def is_own_port(key: str, value: str, own: frozenset[str]) -> bool:
 
 def placed_on(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[LoadBalancer]:
     """Load balancers on which a Service has anything, whatever its annotations say by now."""
-    return [
-        one
-        for one in balancers
-        if one.labels.get(SERVICE_UID) == service.uid or service.uid in ports_by_label(one).values()
-    ]
+    return [one for one in balancers if marks_of(service, one).placed]
 
 
 def is_of_other_cluster(balancer: LoadBalancer, cluster: str) -> bool:
@@ -67,6 +63,7 @@ class Marks:
     """What the labels of a Service's load balancer say.
 
     Attributes:
+        placed: Whether the Service has anything there, whatever its annotations say by now.
         own: UIDs that stand for the Service there.
         owners: Which Service (UID) has which listener.
         settings: Which of :data:`SETTINGS` were set because of an annotation.
@@ -75,6 +72,7 @@ class Marks:
         shared: Whether it is one of those for several Services, which nobody but us knows how to make.
     """
 
+    placed: bool = False
     own: frozenset[str] = frozenset()
     owners: Mapping[int, str] = field(default_factory=dict[int, str])
     settings: frozenset[str] = frozenset()
@@ -87,10 +85,11 @@ def marks_of(service: ServiceView, balancer: LoadBalancer | None) -> Marks:
     """Read the labels of a Service's load balancer; one that is yet to be made has none, and is ours."""
     if balancer is None:
         return Marks()
-    labels = balancer.labels
+    labels, owners = balancer.labels, ports_by_label(balancer)
     return Marks(
+        placed=service.uid in {labels.get(SERVICE_UID), *owners.values()},
         own=own_uids(service, balancer),
-        owners=ports_by_label(balancer),
+        owners=owners,
         settings=frozenset(labels.get(ANNOTATED, "").split("-")) & SETTINGS,
         fields=frozenset(key[len(FIELD) :].replace("-", "_") for key in labels if key.startswith(FIELD)),
         ours=NAMESPACE in labels,
@@ -121,12 +120,6 @@ def may_delete(certificate: Certificate, service: ServiceView, cluster: str) -> 
     marked = NAMESPACE in labels or CLUSTER in labels  # the former since 0.1.0, the latter before
     elsewhere = cluster and labels.get(CLUSTER, cluster) != cluster
     return is_certificate_of(certificate, service) and marked and not elsewhere
-
-
-def certificates_of(balancer: LoadBalancer | None) -> frozenset[int]:
-    """Ids of the certificates that a load balancer serves with."""
-    services = balancer.services if balancer is not None else ()
-    return frozenset(number for one in services if one.http for number in one.http.certificates)
 
 
 def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:

@@ -267,8 +267,8 @@ class TestLabels:
                 LoadBalancerService("https", 443, 30443, http=ServiceHttp(certificates=(3, 4))),
             ),
         )
-        assert labels.certificates_of(serving) == {3, 4}
-        assert labels.certificates_of(None) == frozenset()
+        assert serving.certificates == {3, 4}
+        assert MINE.certificates == frozenset()
 
 
 def test_what_labels_remember_of_annotations() -> None:

@@ -13,7 +13,7 @@ from ccm.cloud import CloudError, Notice, Rejected
 from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.desired.desired import NOT_YET
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.labels import certificates_of, is_certificate_of
+from ccm.hetzner.load_balancers.labels import is_certificate_of
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 from ccm.hetzner.load_balancers.wording import enumerated, quoted
@@ -124,9 +124,8 @@ def _uploaded(port: int, asked: CertificateWishes, facts: Facts) -> tuple[tuple[
 def _may_use(certificate: Certificate, facts: Facts) -> bool:
     """Whether the Service may use a certificate, or does already."""
     service = facts.service
-    return certificate.id in certificates_of(facts.balancer) or facts.tenants.may_use(
-        service.namespace, service.uid, facts.cluster, certificate.labels
-    )
+    serving = facts.balancer is not None and certificate.id in facts.balancer.certificates
+    return serving or facts.tenants.may_use(service.namespace, service.uid, facts.cluster, certificate.labels)
 
 
 def _missing(port: int, why: str) -> CloudError:

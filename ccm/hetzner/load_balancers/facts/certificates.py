@@ -11,7 +11,7 @@ from ccm.hetzner.api import HetznerApi, Priority, View
 from ccm.hetzner.api.errors import NotFound
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
-from ccm.hetzner.load_balancers.labels import SERVICE_UID, certificates_of, may_delete
+from ccm.hetzner.load_balancers.labels import SERVICE_UID, may_delete
 from ccm.hetzner.load_balancers.wishes import Wishes
 
 AGE = 300.0
@@ -56,7 +56,8 @@ class Certificates:
         """
         asked = [port.certificates for port in wishes.ports.values() if port.protocol == "https"]
         named = {reference for one in asked for reference in one.uploaded}
-        if not wishes.problems and (named or any(one.domains for one in asked) or certificates_of(balancer)):
+        serving = balancer is not None and balancer.certificates
+        if not wishes.problems and (named or any(one.domains for one in asked) or serving):
             try:
                 await self._read(AGE)
                 known = self.known()  # once: it is a copy, and a tenant may name thousands

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud import CloudError, Notice, ServiceView
@@ -77,7 +77,7 @@ class Facts:
     tenants: Tenants = field(default_factory=Tenants)
     network: int | None = None
     types: Mapping[str, LoadBalancerType] = field(default_factory=dict[str, LoadBalancerType])
-    locations: tuple[Location, ...] = ()
+    locations: Collection[Location] = ()
     zone: str = ""
     nodes: int = 0
     selected: int = 0

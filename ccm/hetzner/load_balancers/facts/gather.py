@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ccm.cloud import NodeView, ServiceView
-from ccm.hetzner.api.wire import Location
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.facts.certificates import Certificates
 from ccm.hetzner.load_balancers.facts.facts import Facts
-from ccm.hetzner.load_balancers.facts.inventory import JUST_NOW, TYPES_AGE, Inventory
+from ccm.hetzner.load_balancers.facts.inventory import JUST_NOW, Inventory
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
 from ccm.hetzner.load_balancers.facts.servers import Servers
-from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, placed_on
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.settings import Tenants
 
@@ -56,8 +54,6 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
     """
     service, inventory = wishes.service, views.inventory
     everyone = await inventory.all(service)
-    if wishes.is_unservable and not placed_on(service, everyone):
-        return Facts(service)
     around = Neighbours(views.cluster, views.tenants, inventory.served)
     try:
         facts = locate(wishes, everyone, around)
@@ -67,13 +63,15 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
         # Before we complain: what stands in the way may be gone, what is to be adopted may have come.
         facts = locate(wishes, await inventory.all(service, age=0.0), around)
     balancer = facts.balancer
+    if balancer is None and wishes.is_unservable and not facts.others:
+        return facts
     if balancer is None:
-        await inventory.check_vanished(service)
+        await inventory.check_vanished(service, facts.others)
     facts = replace(
         facts,
         network=views.network(),
-        types={} if _keeps_type(wishes, facts) else await inventory.types(),
-        locations=await _locations(wishes, inventory) if balancer is None else (),
+        types=await inventory.types(wishes, balancer, facts.marks),
+        locations=await inventory.locations(wishes) if balancer is None else (),
     )
     if balancer is None and wishes.problems:
         return facts
@@ -107,24 +105,3 @@ async def gather_for_release(service: ServiceView, views: Views) -> Facts:
     found, notices = await views.inventory.to_release(service)
     others, notices_of_others = split_by_cluster(found, views.cluster)
     return Facts(service, others=others, cluster=views.cluster, notices=(*notices, *notices_of_others))
-
-
-def _keeps_type(wishes: Wishes, facts: Facts) -> bool:
-    """Whether the type stays: it has the wanted one, or none is wanted and none was annotated before."""
-    if facts.balancer is None:
-        return False
-    name = facts.balancer.load_balancer_type.name
-    goes_back = "type" in facts.marks.settings and name != DEFAULT_TYPE
-    return wishes.type in ((name,) if goes_back else (name, ""))
-
-
-async def _locations(wishes: Wishes, inventory: Inventory) -> tuple[Location, ...]:
-    """The locations, where one or a zone is asked for; read anew if that is none: it may be a new one."""
-    known: tuple[Location, ...] = ()
-    for age in (TYPES_AGE, JUST_NOW) if wishes.has_site else ():
-        known = tuple(await inventory.locations(age))
-        if wishes.location in {one.name for one in known} or (
-            not wishes.location and wishes.network_zone in {one.network_zone for one in known}
-        ):
-            break
-    return known

@@ -9,8 +9,9 @@ from ccm.hetzner.api import HetznerApi, Priority, View
 from ccm.hetzner.api.errors import NotFound, unavailable
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location
 from ccm.hetzner.load_balancers.errors import vanished
-from ccm.hetzner.load_balancers.labels import placed_on
+from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, Marks, placed_on
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
+from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.project import Project
 
 PATH = "/load_balancers"
@@ -84,15 +85,32 @@ class Inventory:
         """UIDs of the Services that have a load balancer by our own work, in this process."""
         return self._seen.keys()
 
-    async def types(self) -> Mapping[str, LoadBalancerType]:
-        """The types of load balancers, by name."""
+    async def types(
+        self, wishes: Wishes, balancer: LoadBalancer | None, marks: Marks
+    ) -> Mapping[str, LoadBalancerType]:
+        """The types of load balancers, by name; none if the load balancer keeps its own.
+
+        It keeps it if it has the wanted one, or if none is wanted and none was annotated before.
+        """
+        if balancer is not None:
+            name = balancer.load_balancer_type.name
+            goes_back = "type" in marks.settings and name != DEFAULT_TYPE
+            if wishes.type in ((name,) if goes_back else (name, "")):
+                return {}
         age = self._types.age
         self._metrics.type_lookup(hit=age is not None and age <= TYPES_AGE)
         return (await self._types.read(TYPES_AGE, Priority.LOAD_BALANCERS)).by_name
 
-    async def locations(self, age: float = TYPES_AGE) -> Collection[Location]:
-        """The locations, in a list at most ``age`` seconds old."""
-        return (await self._locations.read(age, Priority.LOAD_BALANCERS)).by_id.values()
+    async def locations(self, wishes: Wishes) -> Collection[Location]:
+        """The locations, where one or a zone is asked for; read anew if that is none: it may be a new one."""
+        known: Collection[Location] = ()
+        for age in (TYPES_AGE, JUST_NOW) if wishes.has_site else ():
+            known = tuple((await self._locations.read(age, Priority.LOAD_BALANCERS)).by_id.values())
+            if wishes.location in {one.name for one in known} or (
+                not wishes.location and wishes.network_zone in {one.network_zone for one in known}
+            ):
+                break
+        return known
 
     async def look(self, number: int) -> LoadBalancer:
         """Read one load balancer.
@@ -132,8 +150,12 @@ class Inventory:
         """Whether what we know of the Service's load balancer may be wrong."""
         (self._doubtful.add if doubtful else self._doubtful.discard)(service.uid)
 
-    async def check_vanished(self, service: ServiceView) -> None:
+    async def check_vanished(self, service: ServiceView, placed: Collection[LoadBalancer]) -> None:
         """A load balancer that we have seen is not in the list: is it gone, or are we in another project?
+
+        Args:
+            service: The Service.
+            placed: Those of the list on which it has anything.
 
         Raises:
             AccessDenied: Nothing of ours is there, so the list proves nothing.
@@ -141,7 +163,6 @@ class Inventory:
             Rejected: It is there, and not the Service's any more.
         """
         number = self._seen.get(service.uid)
-        placed = placed_on(service, self.balancers.contents.by_id.values())
         if number is None or any(one.id == number for one in placed):
             return  # there was none, or the Service is about to leave it
         there = await self._now(number)

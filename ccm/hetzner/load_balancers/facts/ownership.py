@@ -18,11 +18,9 @@ from ccm.hetzner.load_balancers.labels import (
     NAMESPACE,
     SERVICE_UID,
     SHARE,
+    Marks,
     is_of_other_cluster,
     marks_of,
-    own_uids,
-    placed_on,
-    ports_by_label,
 )
 from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
 from ccm.hetzner.settings import Tenants
@@ -54,19 +52,23 @@ def locate(wishes: Wishes, balancers: Iterable[LoadBalancer], around: Neighbours
     Raises:
         NotOurLoadBalancer: It can't have one because of another that is not ours.
     """
-    service, everyone = wishes.service, list(balancers)
+    service = wishes.service
+    everyone = [(one, marks_of(service, one)) for one in balancers]
+    placed = [one for one, marks in everyone if marks.placed]
+    if wishes.is_unservable and not placed:
+        return Facts(service)
     balancer, leads, adopting = _place(wishes, everyone, around)
-    others = [one for one in placed_on(service, everyone) if balancer is None or one.id != balancer.id]
-    marks = marks_of(service, balancer)
-    return Facts(service, balancer, marks, leads, adopting, tuple(others), around.cluster, around.tenants)
+    marks = next((marks for one, marks in everyone if one is balancer), Marks())
+    others = tuple(one for one in placed if one is not balancer)
+    return Facts(service, balancer, marks, leads, adopting, others, around.cluster, around.tenants)
 
 
 def _place(
-    wishes: Wishes, everyone: list[LoadBalancer], around: Neighbours
+    wishes: Wishes, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours
 ) -> tuple[LoadBalancer | None, bool, bool]:
     """The load balancer, whether the Service leads there, and whether that becomes ours now."""
     service = wishes.service
-    mine = [one for one in everyone if one.labels.get(SERVICE_UID) == service.uid]
+    mine = [one for one, _ in everyone if one.labels.get(SERVICE_UID) == service.uid]
     if len(mine) > 1:
         names = ", ".join(f"{one.name} ({one.id})" for one in mine)
         raise NotOurLoadBalancer(
@@ -80,8 +82,8 @@ def _place(
     if shared is not None:
         return (*shared, False)
     if wishes.adopt:
-        return _adoptable(wishes, everyone, around), True, True
-    same_name = next((one for one in everyone if one.name == wishes.name), None)
+        return _adoptable(wishes, [one for one, _ in everyone], around), True, True
+    same_name = next((one for one, _ in everyone if one.name == wishes.name), None)
     if same_name is not None:
         raise NotOurLoadBalancer(
             f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to "
@@ -92,7 +94,7 @@ def _place(
 
 
 def _shared(
-    wishes: Wishes, balancers: list[LoadBalancer], around: Neighbours
+    wishes: Wishes, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours
 ) -> tuple[LoadBalancer, bool] | None:
     """The load balancer with the word, if the Service may be there, and whether it leads.
 
@@ -100,12 +102,12 @@ def _shared(
     """
     service = wishes.service
     doubtful: LoadBalancer | None = None
-    for one in sorted(balancers, key=lambda one: one.id):
+    for one, marks in sorted(everyone, key=lambda pair: pair[0].id):
         if one.labels.get(SHARE) != wishes.share:
             continue
         leader = one.labels.get(SERVICE_UID, "")
-        place = one, leader == "" or leader in own_uids(service, one)
-        if placed_on(service, (one,)):
+        place = one, leader == "" or leader in marks.own
+        if marks.placed:
             return place
         if not around.tenants.may_share(service.namespace, one.labels.get(NAMESPACE, service.namespace)):
             continue
@@ -113,7 +115,7 @@ def _shared(
         if owner and owner == around.cluster:
             return place
         # Without ids, only a Service of this cluster tells whose it is: UIDs are no other cluster's.
-        if not owner and {leader, *ports_by_label(one).values()} & {*around.served}:
+        if not owner and {leader, *marks.owners.values()} & {*around.served}:
             return place
         doubtful = doubtful or (None if owner and around.cluster else one)
     if doubtful is not None:

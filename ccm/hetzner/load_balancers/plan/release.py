@@ -15,6 +15,7 @@ from ccm.hetzner.load_balancers.labels import (
     OURS,
     SERVICE_UID,
     is_own_port,
+    marks_of,
     ports_by_label,
     with_annotated_labels,
 )
@@ -23,7 +24,7 @@ from ccm.hetzner.load_balancers.plan.steps import Change
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class Leaving:
     """What becomes of a load balancer that a Service leaves.
 
     Attributes:
@@ -37,16 +38,13 @@ class Released:
     notices: tuple[Notice, ...]
 
 
-def release(service: ServiceView, balancer: LoadBalancer) -> Released:
-    """Decide what becomes of a load balancer that a Service leaves.
-
-    Args:
-        service: The Service.
-        balancer: The load balancer, on which it has something.
-    """
-    name = f"load balancer {balancer.name} ({balancer.id})"
+def plan_leaving(service: ServiceView, balancer: LoadBalancer) -> Leaving | None:
+    """Decide what becomes of a load balancer that a Service leaves; None = it has nothing there any more."""
+    marks = marks_of(service, balancer)
+    if not marks.placed:
+        return None
+    name, owners = f"load balancer {balancer.name} ({balancer.id})", marks.owners
     labels = labels_after(service, balancer)
-    owners = ports_by_label(balancer)
     others = set(owners.values()) - {service.uid}
     foreign = bool(owners) and any(one.listen_port not in owners for one in balancer.services)
     leads = balancer.labels.get(SERVICE_UID) == service.uid
@@ -56,9 +54,9 @@ def release(service: ServiceView, balancer: LoadBalancer) -> Released:
         why = "others use it" if foreign else "it was not made for this Service"
         notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
         rest = _changes(labels, balancer, ports, targets=leads and not owners)
-        return Released(deletes=False, changes=rest, notices=() if others else (notice,))
+        return Leaving(deletes=False, changes=rest, notices=() if others else (notice,))
     text = f"{name} stays because it is protected against deletion; delete it yourself when you want to"
-    return Released(
+    return Leaving(
         deletes=not balancer.protection.delete,
         changes=_changes(labels, balancer, (), targets=False),
         notices=(Notice("LoadBalancerProtected", text),),

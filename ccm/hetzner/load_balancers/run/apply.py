@@ -6,7 +6,6 @@ looking for its result first: only "locked" means that nothing was done.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +13,9 @@ from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import HetznerApi, Priority
 from ccm.hetzner.api.errors import ApiError, Unavailable
 from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.errors import explained
 from ccm.hetzner.load_balancers.plan.steps import Change
+from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.run.requests import Sleep, patiently
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
@@ -43,10 +44,38 @@ class Applied:
     reread: bool = False
 
 
-async def apply(
-    api: HetznerApi, balancer: LoadBalancer, steps: Sequence[Change], *, sleep: Sleep = asyncio.sleep
+async def change(steps: Sequence[Change], work: Work) -> None:
+    """Change the Service's load balancer.
+
+    Raises:
+        CloudError: It can't be looked at afterwards.
+    """
+    balancer = work.facts.balancer
+    if work.again or balancer is None or not steps:
+        return
+    applied = await apply(balancer, steps, work)
+    balancer = applied.balancer
+    if applied.reread:
+        balancer = await work.views.inventory.look(balancer.id)
+        work.again = not applied.errors
+    work.facts = work.facts.after(balancer)
+    work.errors += [explained(text, error) for text, error in applied.errors]
+
+
+async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> Applied:
+    """Change a load balancer, and have that known. What went wrong is in the result."""
+    inventory = work.views.inventory
+    applied = await _send_all(inventory.api, balancer, steps, inventory.sleep)
+    inventory.balancers.put(applied.balancer)
+    added = [one.target.identity for one in steps if one.operation == "add_target"]
+    work.views.servers.remember(applied.balancer, added)
+    work.steps += applied.steps
+    return applied
+
+
+async def _send_all(
+    api: HetznerApi, balancer: LoadBalancer, steps: Sequence[Change], sleep: Sleep
 ) -> Applied:
-    """Run changes. Never raises a :class:`CloudError`: what went wrong is in the result."""
     applied = Applied(balancer)
     failed: set[str] = set()
     unanswered = False

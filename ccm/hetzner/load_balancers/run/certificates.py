@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import msgspec
 
@@ -20,35 +20,32 @@ from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.desired.certificates import STAGING
 from ccm.hetzner.load_balancers.facts import Views
 from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID
+from ccm.hetzner.load_balancers.plan.lifecycle import DeleteCertificates, RequestCertificate, RetryCertificate
+from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.run.requests import delete, patiently
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 
-
-@dataclass
-class Deleted:
-    """What came of deleting certificates.
-
-    Attributes:
-        steps: What was done.
-        errors: What went wrong.
-        notices: What the owner should know.
-    """
-
-    steps: list[str] = field(default_factory=list[str])
-    errors: list[CloudError] = field(default_factory=list[CloudError])
-    notices: list[Notice] = field(default_factory=list[Notice])
+_NONE = frozenset[int]()
 
 
-async def request_certificate(asked: CertificateWishes, service: ServiceView, views: Views) -> int:
+async def request_certificate(step: RequestCertificate, work: Work) -> None:
     """Have a managed certificate issued.
-
-    Returns:
-        Its id.
 
     Raises:
         Unavailable: It may be requested all the same.
         ApiError: It was not.
     """
+    work.again, number = True, None
+    try:
+        number = await _request(step.asked, work.facts.service, work.views)
+        work.steps.append(str(step))
+    finally:
+        former = work.facts.certificates
+        requested = {**former.requested, step.asked: number}
+        work.facts = replace(work.facts, certificates=replace(former, requested=requested))
+
+
+async def _request(asked: CertificateWishes, service: ServiceView, views: Views) -> int:
     view = views.certificates.view
     labels = {
         SERVICE_UID: service.uid,
@@ -82,51 +79,49 @@ async def request_certificate(asked: CertificateWishes, service: ServiceView, vi
     return certificate.id
 
 
-async def retry_certificate(certificate: Certificate, views: Views) -> None:
+async def retry_certificate(step: RetryCertificate, work: Work) -> None:
     """Have a failed certificate issued again.
 
     Raises:
         CloudError: It is not.
     """
-    views.certificates.retried(certificate.id)
-    path, inventory = f"/certificates/{certificate.id}/actions/retry", views.inventory
+    number, inventory, certificates = step.certificate.id, work.views.inventory, work.views.certificates
+    certificates.retried(number)
+    path = f"/certificates/{number}/actions/retry"
     await patiently(lambda: inventory.api.act(path, priority=Priority.LOAD_BALANCERS), inventory.sleep)
-    views.certificates.doubt()
+    certificates.doubt()
+    work.steps.append(str(step))
 
 
-async def delete_certificates(
-    service: ServiceView, stays: Collection[int], left: Mapping[int, Collection[int]], views: Views
-) -> Deleted:
-    """Delete the managed certificates of ours of a Service that nothing uses.
-
-    Args:
-        service: The Service.
-        stays: Ids of those that stay.
-        left: The load balancers that were just changed, or that the Service has left, by id, and the
-            certificates with which they go on serving: of these we know better than the API's list.
-        views: Where they are looked up.
+async def delete_certificates(step: DeleteCertificates, work: Work) -> None:
+    """Delete the managed certificates of ours of the Service that nothing uses.
 
     Raises:
         CloudError: Not known what there is.
     """
-    deleted = Deleted()
-    for one in await views.certificates.list_of(service):
+    views, balancer = work.views, work.facts.balancer
+    # Of those that were just changed or left we know better than the API's list what they serve with.
+    there = views.inventory.balancers.contents.by_id
+    left = {number: there[number].certificates if number in there else _NONE for number in work.released}
+    stays = step.used
+    if balancer is not None:
+        stays = left[balancer.id] = stays | balancer.certificates
+    for one in await views.certificates.list_of(work.facts.service):
         if one.id in stays:
             continue
         name = f"managed certificate {one.name} ({one.id})"
         users = _users(one, left)
         try:
             if not users and await _delete(one, views):
-                deleted.steps.append(f"delete {name}")
+                work.steps.append(f"delete {name}")
                 continue
         except CloudError as error:
-            deleted.errors.append(error)
+            work.errors.append(error)
             continue
         views.certificates.spared(one.id)
         who = " and ".join(users) or "something"
         text = f"{name} was requested for this Service and stays, because {who} uses it"
-        deleted.notices.append(Notice("ManagedCertificateKept", text, warning=False))
-    return deleted
+        work.notices.append(Notice("ManagedCertificateKept", text, warning=False))
 
 
 def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> list[str]:

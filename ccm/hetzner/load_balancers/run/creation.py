@@ -15,6 +15,7 @@ from ccm.hetzner.load_balancers.facts.inventory import PATH
 from ccm.hetzner.load_balancers.labels import SERVICE_UID, is_of_other_cluster
 from ccm.hetzner.load_balancers.plan.lifecycle import Create
 from ccm.hetzner.load_balancers.plan.steps import Json
+from ccm.hetzner.load_balancers.run.outcome import Work
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 # Refusals of the load balancer itself: it would not help to leave anything out.
@@ -47,18 +48,21 @@ async def _post(api: HetznerApi, body: Json) -> Created:
         raise unavailable(f"POST {PATH}", f"the answer makes no sense: {error}") from None
 
 
-async def create(step: Create, service: ServiceView, views: Views) -> LoadBalancer:
+async def create(step: Create, work: Work) -> None:
     """Make a load balancer and wait until it is ready.
-
-    Args:
-        step: What it should be, and the requests for it.
-        service: For which Service.
-        views: Where it is seen from now on.
 
     Raises:
         Unavailable: It may have been made all the same.
         ApiError: It was not made.
     """
+    work.again = True
+    balancer = await _create(step, work.facts.service, work.views)
+    work.views.inventory.saw(work.facts.service, balancer)
+    work.facts = work.facts.after(balancer)
+    work.steps.append(str(step))
+
+
+async def _create(step: Create, service: ServiceView, views: Views) -> LoadBalancer:
     inventory, desired = views.inventory, step.desired
     try:
         created = await _request(inventory.api, step.bodies)
