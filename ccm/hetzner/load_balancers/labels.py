@@ -7,7 +7,6 @@ say which listener is whose, where a load balancer is shared, and which settings
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -70,6 +69,7 @@ class Marks:
         fields: Names of fields of listeners that were set because of an annotation.
         ours: Whether we made it or wrote to its labels, and it is not just as the official CCM left it.
         shared: Whether it is one of those for several Services, which nobody but us knows how to make.
+        others: Whether listeners of others are to be expected.
     """
 
     placed: bool = False
@@ -79,6 +79,7 @@ class Marks:
     fields: frozenset[str] = frozenset()
     ours: bool = True
     shared: bool = False
+    others: bool = False
 
 
 def marks_of(service: ServiceView, balancer: LoadBalancer | None) -> Marks:
@@ -94,6 +95,7 @@ def marks_of(service: ServiceView, balancer: LoadBalancer | None) -> Marks:
         fields=frozenset(key[len(FIELD) :].replace("-", "_") for key in labels if key.startswith(FIELD)),
         ours=NAMESPACE in labels,
         shared=SHARE in labels,
+        others=SHARE in labels or bool({*owners.values()} - {service.uid}),
     )
 
 
@@ -120,20 +122,3 @@ def may_delete(certificate: Certificate, service: ServiceView, cluster: str) -> 
     marked = NAMESPACE in labels or CLUSTER in labels  # the former since 0.1.0, the latter before
     elsewhere = cluster and labels.get(CLUSTER, cluster) != cluster
     return is_certificate_of(certificate, service) and marked and not elsewhere
-
-
-def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """A load balancer's labels with those of the annotation ``labels``; former ones of it go.
-
-    Args:
-        present: Its labels now.
-        wanted: What the annotation says.
-    """
-    former = {key for key in present if _label_mark(key) in present}
-    marks = {_label_mark(key) for key in former}
-    kept = {key: value for key, value in present.items() if key not in former | marks}
-    return {**kept, **wanted, **{_label_mark(key): "" for key in wanted}}
-
-
-def _label_mark(key: str) -> str:
-    return LABEL + hashlib.sha256(key.encode()).hexdigest()[:8]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from ccm.cloud import Notice, Rejected
+from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
 from ccm.hetzner.load_balancers.desired.checks import with_checks
 from ccm.hetzner.load_balancers.desired.defaults import choose_settings
 from ccm.hetzner.load_balancers.desired.desired import Desired, Site
-from ccm.hetzner.load_balancers.desired.labels import foreign_ports, wanted_labels
-from ccm.hetzner.load_balancers.desired.listeners import choose_listeners
-from ccm.hetzner.load_balancers.desired.site import choose_site
-from ccm.hetzner.load_balancers.desired.targets import choose_targets
-from ccm.hetzner.load_balancers.desired.type import choose_type
+from ccm.hetzner.load_balancers.desired.labels import wanted_labels
+from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice, choose_listeners
+from ccm.hetzner.load_balancers.desired.site import SiteChoice, choose_site
+from ccm.hetzner.load_balancers.desired.targets import TargetChoice, choose_targets
+from ccm.hetzner.load_balancers.desired.type import TypeChoice, choose_type
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE
@@ -41,6 +43,7 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
     if actual is None and wishes.is_unservable and not (facts.others and wishes.problems):
         notices = (one for one in wishes.unsupported if one.reason == "UnsupportedProtocolConfigured")
         return Desired("", {}, exists=False, notices=tuple(notices))
+    last = [*_not_adopted(wishes, facts)]
     kind, place = choose_type(wishes, facts), choose_site(wishes, facts)
     problems = {**wishes.problems, **kind.problems, **place.problems}
     # Whatever is wrong and whatever has no effect is told in one Event.
@@ -50,45 +53,62 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
         raise invalid[0]
     certificates = CertificateChoice() if problems else choose_certificates(wishes, facts)
     targets = choose_targets(wishes, facts, kind.limits)
-    taken = foreign_ports(wishes, facts)
-    chosen = choose_listeners(wishes, facts, kind.limits, certificates.by_port, taken)
-    errors = (*(invalid if problems else ()), *certificates.errors)
-    notices = (
-        *(notice for error in invalid if not problems for notice in error.notices),
-        *kind.notices,
-        *place.notices,
-        *certificates.notices,
-        *targets.notices,
-        *wishes.unsupported,
-        *chosen.notices,
-        *_not_adopted(wishes, facts),
+    listeners = choose_listeners(wishes, facts, kind.limits, certificates.by_port)
+    first = [] if problems else [notice for error in invalid for notice in error.notices]
+    parts = (kind, place, certificates, targets, listeners)
+    known = Desired(
+        name="",
+        labels={},
+        targets=targets.targets,
+        foreign_ports=listeners.foreign,
+        foreign_targets=targets.foreign,
+        reachable=targets.reachable,
+        managed=certificates.managed,
+        requests=certificates.requests,
+        retries=certificates.retries,
+        errors=(*(invalid if problems else ()), *certificates.errors),
+        notices=(*first, *(notice for part in parts for notice in part.notices), *last),
     )
-    present = frozenset(one.listen_port for one in actual.services) if actual else frozenset[int]()
     if problems and actual is not None:
-        # Its nodes are followed all the same, unless it is not known which.
-        return Desired(
-            name=actual.name,
-            labels=actual.labels,
-            targets=None if problems.keys() & _TARGET_KEYS else targets.targets,
-            foreign_ports=present,
-            foreign_targets=targets.foreign,
-            reachable=targets.reachable,
-            errors=errors,
-            notices=notices,
-        )
-    if actual is None and place.site == Site():
+        return _as_it_is(known, actual, problems)
+    return _composed(known, wishes, facts, parts)
+
+
+def _as_it_is(known: Desired, actual: LoadBalancer, problems: Collection[str]) -> Desired:
+    """What is wrong leaves it alone; its nodes are followed all the same, unless it is not known which."""
+    return replace(
+        known,
+        name=actual.name,
+        labels=actual.labels,
+        targets=None if _TARGET_KEYS.intersection(problems) else known.targets,
+        foreign_ports=frozenset(one.listen_port for one in actual.services),
+    )
+
+
+def _composed(
+    known: Desired,
+    wishes: Wishes,
+    facts: Facts,
+    parts: tuple[TypeChoice, SiteChoice, CertificateChoice, TargetChoice, ListenerChoice],
+) -> Desired:
+    kind, place, certificates, _, chosen = parts
+    if facts.balancer is None and place.site == Site():
         text = (
             f"no location is known for the load balancer: annotate the Service with {PREFIX}location or "
             f"{PREFIX}network-zone, or set HCLOUD_LOAD_BALANCERS_LOCATION"
         )
         raise Rejected(text, notices=(Notice("LoadBalancerLocationMissing", text),))
-    ports = [one.listen_port for one in chosen.listeners]
-    labels = wanted_labels(wishes, facts, ports, kept=kind.kept)
+    ports = {one.listen_port for one in chosen.listeners}
+    unclear = frozenset[int]()
+    if facts.balancer is not None and (known.errors or certificates.refused):
+        present = {one.listen_port for one in facts.balancer.services}
+        unclear = frozenset(present & wishes.ports.keys() - ports)
+    settings = choose_settings(wishes, facts, kind.kept)
+    labels = wanted_labels(wishes, facts, ports, settings.labels)
     # Had it stayed as it was, its checks would stay too; but it may become ours by this change.
     ours = bool(facts.marks.ours or wishes.share or facts.marks.shared or NAMESPACE in labels)
-    settings = choose_settings(wishes, facts, kind.kept)
-    unclear = present & wishes.ports.keys() - {*ports} if errors or certificates.refused else frozenset[int]()
-    return Desired(
+    return replace(
+        known,
         name=settings.name,
         labels=labels,
         type=kind.type,
@@ -98,19 +118,11 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
         private_ip=place.private_ip,
         ip_range=place.ip_range,
         listeners=with_checks(wishes.service, chosen, ours=ours),
-        targets=targets.targets,
         rdns=settings.rdns,
         protection=settings.protection,
         resets=settings.resets,
-        foreign_ports=frozenset(taken) | unclear,
-        foreign_targets=targets.foreign,
-        reachable=targets.reachable,
+        foreign_ports=known.foreign_ports | unclear,
         site=place.site,
-        managed=certificates.managed,
-        requests=certificates.requests,
-        retries=certificates.retries,
-        errors=errors,
-        notices=notices,
     )
 
 

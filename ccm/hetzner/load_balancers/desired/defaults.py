@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from ccm.hetzner.api.wire import HealthCheck, LoadBalancer
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, FIELD
-from ccm.hetzner.load_balancers.listeners import fields_of
+from ccm.hetzner.load_balancers.labels import ANNOTATED, DEFAULT_TYPE, FIELD
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
 
@@ -55,7 +54,11 @@ def _now(balancer: LoadBalancer) -> Mapping[str, Setting]:
 
 @dataclass(frozen=True, slots=True)
 class SettingsChoice:
-    """Of :class:`Desired` the settings that have a default, but for the type."""
+    """Of :class:`Desired` the settings that have a default, but for the type.
+
+    Attributes:
+        labels: Those that remember what is annotated.
+    """
 
     name: str
     algorithm: str | None = None
@@ -63,6 +66,7 @@ class SettingsChoice:
     rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
     protection: bool | None = None
     resets: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def choose_settings(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> SettingsChoice:
@@ -76,6 +80,9 @@ def choose_settings(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> Setti
     back = {name: DEFAULTS[name] for name in sorted(facts.marks.settings - _asked(wishes).keys())}
     chosen = {*wishes.asked, *back}
     rdns: dict[str, str | None] = {family: None for family in ("ipv4", "ipv6") if family in back}
+    labels = {} if wishes.share or facts.marks.shared else _fields_labels(wishes, facts)
+    if annotated := _settings_label(wishes, facts, kept):
+        labels[ANNOTATED] = annotated
     return SettingsChoice(
         name=wishes.name if balancer is None or "name" in chosen else balancer.name,
         algorithm=wishes.algorithm if balancer is None or "algorithm" in chosen else None,
@@ -83,10 +90,11 @@ def choose_settings(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> Setti
         rdns={**rdns, **wishes.rdns},
         protection=False if "protection" in back else wishes.protection,
         resets=frozenset(back) - kept,
+        labels=labels,
     )
 
 
-def annotated_label(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> str:
+def _settings_label(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> str:
     """The label that remembers what is annotated, and what was and can't go back to its default yet."""
     before = facts.marks.settings
     now = DEFAULTS if facts.balancer is None else _now(facts.balancer)
@@ -98,13 +106,13 @@ def annotated_label(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> str:
     return "-".join(sorted(asked | (before & kept)))
 
 
-def annotated_fields_label(wishes: Wishes, facts: Facts) -> dict[str, str]:
+def _fields_labels(wishes: Wishes, facts: Facts) -> dict[str, str]:
     """The labels that remember which fields of ports are annotated."""
     before = facts.marks.fields
     present = {one.listen_port: one for one in facts.balancer.services} if facts.balancer else {}
-    found: set[str] = set()
+    fields, found = facts.fields, set[str]()
     for number, port in wishes.ports.items():
-        now = fields_of(present[number]) if number in present else {}
+        now = fields.get(number, {})
         for wish, default in ((port, _PORT), (port.check, _CHECK)):
             for name in wish.asked - found if wish is not None else ():
                 value = getattr(wish, name)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 
-from ccm.hetzner.load_balancers.desired.defaults import annotated_fields_label, annotated_label
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import (
     ADOPTED,
@@ -12,6 +12,7 @@ from ccm.hetzner.load_balancers.labels import (
     BY_LABEL,
     CLUSTER,
     FIELD,
+    LABEL,
     NAMESPACE,
     NO_PORT,
     PORT,
@@ -19,34 +20,12 @@ from ccm.hetzner.load_balancers.labels import (
     SERVICE_UID,
     SHARE,
     is_own_port,
-    with_annotated_labels,
 )
 from ccm.hetzner.load_balancers.wishes import Wishes
 
 
-def _is_shared(wishes: Wishes, facts: Facts) -> bool:
-    """Whether listeners of others are to be expected, and left alone."""
-    others = {*facts.marks.owners.values()} - {wishes.service.uid}
-    return bool(wishes.share or wishes.preserve_foreign or facts.marks.shared or others)
-
-
-def foreign_ports(wishes: Wishes, facts: Facts) -> dict[int, str]:
-    """Ports that are not the Service's to use, and who has them."""
-    balancer, owners, own = facts.balancer, facts.marks.owners, facts.marks.own
-    if balancer is None or not _is_shared(wishes, facts):
-        return {}
-    taken = {port: f"the Service with UID {uid}" for port, uid in owners.items() if uid not in own}
-    if not owners and balancer.labels.get(SERVICE_UID) == wishes.service.uid and not facts.adopting:
-        return taken  # it was not shared until now
-    for listener in balancer.services:
-        if owners.get(listener.listen_port) not in own:
-            for port in listener.ports:
-                taken.setdefault(port, "somebody else")
-    return taken
-
-
 def wanted_labels(
-    wishes: Wishes, facts: Facts, ports: Iterable[int], *, kept: frozenset[str] = frozenset()
+    wishes: Wishes, facts: Facts, ports: Iterable[int], annotated: Mapping[str, str]
 ) -> Mapping[str, str]:
     """All labels that the load balancer should have.
 
@@ -57,12 +36,12 @@ def wanted_labels(
         wishes: What the Service asks for.
         facts: What there is.
         ports: The Service's listeners.
-        kept: Annotated settings that can't go back to their defaults yet.
+        annotated: Labels that remember what is annotated.
     """
     service = wishes.service
     present = dict(facts.balancer.labels) if facts.balancer else {}
     labels = {key: value for key, value in present.items() if not is_own_port(key, value, facts.marks.own)}
-    if _is_shared(wishes, facts):
+    if wishes.tolerates_others or facts.marks.others:
         own_ports = {f"{PORT}{port}": service.uid for port in ports}
         labels |= own_ports or ({NO_PORT: service.uid} if facts.leads else {})
         if wishes.share:
@@ -71,10 +50,7 @@ def wanted_labels(
         labels[SERVICE_UID] = service.uid
         labels.pop(ANNOTATED, None)
         labels = {key: value for key, value in labels.items() if not key.startswith(FIELD)}
-        if not (wishes.share or facts.marks.shared):
-            labels |= annotated_fields_label(wishes, facts)
-        if annotated := annotated_label(wishes, facts, kept):
-            labels[ANNOTATED] = annotated
+        labels |= annotated
         labels = with_annotated_labels(labels, wishes.labels)
     if facts.adopting:
         # Where the rest is planned anew, the label is there already, and so is the namespace.
@@ -86,3 +62,20 @@ def wanted_labels(
     if facts.cluster:
         labels[CLUSTER] = facts.cluster
     return labels
+
+
+def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """A load balancer's labels with those of the annotation ``labels``; former ones of it go.
+
+    Args:
+        present: Its labels now.
+        wanted: What the annotation says.
+    """
+    former = {key for key in present if _label_mark(key) in present}
+    marks = {_label_mark(key) for key in former}
+    kept = {key: value for key, value in present.items() if key not in former | marks}
+    return {**kept, **wanted, **{_label_mark(key): "" for key in wanted}}
+
+
+def _label_mark(key: str) -> str:
+    return LABEL + hashlib.sha256(key.encode()).hexdigest()[:8]

@@ -11,7 +11,7 @@ import msgspec
 from ccm.cloud import Notice, ServicePort
 from ccm.hetzner.api.wire import LoadBalancerService, LoadBalancerType, ServiceHttp
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.listeners import fields_of
+from ccm.hetzner.load_balancers.labels import SERVICE_UID
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
 from ccm.hetzner.load_balancers.wording import enumerated
@@ -27,11 +27,13 @@ class ListenerChoice:
     Attributes:
         listeners: Those for which there is room, by port.
         checks: By port, what is asked for the health check.
+        foreign: Ports that are not the Service's to use.
         notices: What the owner should know.
     """
 
     listeners: tuple[LoadBalancerService, ...]
     checks: Mapping[int, CheckWishes]
+    foreign: frozenset[int]
     notices: tuple[Notice, ...]
 
 
@@ -40,7 +42,6 @@ def choose_listeners(
     facts: Facts,
     limits: LoadBalancerType,
     certificates: Mapping[int, tuple[int, ...]],
-    taken: Mapping[int, str],
 ) -> ListenerChoice:
     """Choose the listeners for which there is room.
 
@@ -49,31 +50,53 @@ def choose_listeners(
         facts: What there is.
         limits: How many listeners the type takes.
         certificates: By port, ids of the certificates; an https port without any is left out.
-        taken: Ports that belong to others, and who they are.
     """
-    asked = what_is_asked(wishes, facts)
+    asked, taken = what_is_asked(wishes, facts), _foreign_ports(wishes, facts)
     listeners, notices = wanted_listeners(wishes.service.ports, asked, certificates)
-    listeners, conflicts = _without_conflicts(listeners, taken)
+    free = [one for one in listeners if not one.ports & taken.keys()]
     # Listeners of others take room too.
     present = facts.balancer.services if facts.balancer is not None else ()
     room = max(0, limits.max_services - sum(one.listen_port in taken for one in present))
     servable = (one.port for one in wishes.service.ports if one.protocol == "TCP" and one.node_port)
     beyond = sum(port not in wishes.ports for port in servable)
-    if len(listeners) > room or beyond:
-        conflicts.append(_too_many(listeners[room:], beyond, limits))
+    conflicts = sorted({port for one in listeners for port in one.ports if port in taken})
+    if conflicts:
+        who = enumerated([f"port {port} belongs to {taken[port]}" for port in conflicts], between="; ")
+        notices.append(Notice("LoadBalancerPortConflict", f"on the shared load balancer {who}"))
+    if len(free) > room or beyond:
+        out = enumerated([str(one.listen_port) for one in free[room:]])
+        more = f"{', ' if out else ''}{beyond} that no type would take" if beyond else ""
+        text = (
+            f"type {limits.name} takes {limits.max_services} ports; these are left out: {out}{more}; "
+            "choose a larger type with load-balancer.hetzner.cloud/type"
+        )
+        notices.append(Notice("MaxServicesReached", text))
     checks = {number: one.check or _NO_CHECK for number, one in asked.items()}
-    return ListenerChoice(tuple(listeners[:room]), checks, (*notices, *conflicts))
+    return ListenerChoice(tuple(free[:room]), checks, frozenset(taken), (*wishes.unsupported, *notices))
+
+
+def _foreign_ports(wishes: Wishes, facts: Facts) -> dict[int, str]:
+    """Ports that are not the Service's to use, and who has them."""
+    balancer, owners, own = facts.balancer, facts.marks.owners, facts.marks.own
+    if balancer is None or not (wishes.tolerates_others or facts.marks.others):
+        return {}
+    taken = {port: f"the Service with UID {uid}" for port, uid in owners.items() if uid not in own}
+    if not owners and balancer.labels.get(SERVICE_UID) == wishes.service.uid and not facts.adopting:
+        return taken  # it was not shared until now
+    for listener in balancer.services:
+        if owners.get(listener.listen_port) not in own:
+            for port in listener.ports:
+                taken.setdefault(port, "somebody else")
+    return taken
 
 
 def what_is_asked(wishes: Wishes, facts: Facts) -> Mapping[int, PortWishes]:
     """What is asked for each port; a field that nobody asks for stays as it is, unless it was annotated."""
     if facts.balancer is None or wishes.share or facts.marks.shared:
         return wishes.ports
-    present = {one.listen_port: one for one in facts.balancer.services}
-    asked = dict(wishes.ports)
+    present, asked = facts.fields, dict(wishes.ports)
     for number in asked.keys() & present.keys():
-        now = fields_of(present[number])
-        stays = {name: value for name, value in now.items() if name not in facts.marks.fields}
+        stays = {name: one for name, one in present[number].items() if name not in facts.marks.fields}
         port = asked[number]
         check = _in_time(_as_present(port.check or _NO_CHECK, stays))
         asked[number] = replace(_as_present(port, stays), check=check)
@@ -93,27 +116,6 @@ def _in_time(check: CheckWishes) -> CheckWishes:
     if "timeout" not in check.asked:
         return replace(check, timeout=check.interval)
     return replace(check, interval=check.timeout)
-
-
-def _without_conflicts(
-    listeners: list[LoadBalancerService], taken: Mapping[int, str]
-) -> tuple[list[LoadBalancerService], list[Notice]]:
-    free = [one for one in listeners if not one.ports & taken.keys()]
-    ports = sorted({port for one in listeners for port in one.ports if port in taken})
-    if not ports:
-        return listeners, []
-    who = enumerated([f"port {port} belongs to {taken[port]}" for port in ports], between="; ")
-    return free, [Notice("LoadBalancerPortConflict", f"on the shared load balancer {who}")]
-
-
-def _too_many(left_out: Sequence[LoadBalancerService], beyond: int, limits: LoadBalancerType) -> Notice:
-    out = enumerated([str(one.listen_port) for one in left_out])
-    more = f"{', ' if out else ''}{beyond} that no type would take" if beyond else ""
-    text = (
-        f"type {limits.name} takes {limits.max_services} ports; these are left out: {out}{more}; "
-        "choose a larger type with load-balancer.hetzner.cloud/type"
-    )
-    return Notice("MaxServicesReached", text)
 
 
 def wanted_listeners(

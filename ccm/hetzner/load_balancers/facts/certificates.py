@@ -60,20 +60,23 @@ class Certificates:
         if not wishes.problems and (named or any(one.domains for one in asked) or serving):
             try:
                 await self._read(AGE)
-                known = self.known()  # once: it is a copy, and a tenant may name thousands
+                known = self.known(wishes.service)  # once: it is a copy, and a tenant may name thousands
                 if not all(known.find(reference) for reference in named):
                     await self._read(AGE_AFTER_MISS)
             except CloudError as error:
-                return replace(self.known(), error=error)
-        return self.known()
+                return replace(self.known(wishes.service), error=error)
+        return self.known(wishes.service)
 
-    def known(self) -> CertificateFacts:
+    def known(self, service: ServiceView) -> CertificateFacts:
         """What is known now; nothing is read."""
         now = self._clock()
         self._retried = {one: at for one, at in self._retried.items() if now - at < RETRY_PERIOD}
         self._spared = {one: at for one, at in self._spared.items() if now - at < RETRY_PERIOD}
         return CertificateFacts(
             known=dict(self.view.contents.by_id),
+            ours=tuple(
+                one for one in self.view.contents.by_id.values() if may_delete(one, service, self._cluster)
+            ),
             retried=frozenset(self._retried),
             spared=frozenset(self._spared),
         )

@@ -9,6 +9,7 @@ from ccm.cloud import CloudError, Notice, ServiceView
 from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerType, Location, Server
 from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target, targets_of
 from ccm.hetzner.load_balancers.labels import Marks, marks_of
+from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 from ccm.hetzner.settings import Tenants
 
@@ -19,6 +20,7 @@ class CertificateFacts:
 
     Attributes:
         known: By id, as far as they had to be known.
+        ours: Those of them that were requested for the Service, and are ours to delete.
         error: Why they are not known.
         requested: What came of managed ones that were requested just now: their ids; None = nothing.
         retried: Ids of failed ones that are not to be issued again yet.
@@ -26,6 +28,7 @@ class CertificateFacts:
     """
 
     known: Mapping[int, Certificate] = field(default_factory=dict[int, Certificate])
+    ours: tuple[Certificate, ...] = ()
     error: CloudError | None = None
     requested: Mapping[CertificateWishes, int | None] = field(
         default_factory=dict[CertificateWishes, "int | None"]
@@ -91,6 +94,11 @@ class Facts:
     def present(self) -> frozenset[Target]:
         """The targets of the load balancer, but for label selectors."""
         return targets_of(self.balancer)
+
+    @property
+    def fields(self) -> Mapping[int, Mapping[str, object]]:
+        """By port, the fields of the listeners that there are, which may be somebody else's."""
+        return {one.listen_port: fields_of(one) for one in self.balancer.services} if self.balancer else {}
 
     def after(self, balancer: LoadBalancer) -> Facts:
         """The same, with the load balancer as it is now."""

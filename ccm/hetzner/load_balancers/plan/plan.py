@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.labels import may_delete
 from ccm.hetzner.load_balancers.plan.changes import changes
 from ccm.hetzner.load_balancers.plan.lifecycle import (
     DeleteCertificates,
@@ -32,6 +31,8 @@ def plan(desired: Desired, facts: Facts) -> Sequence[Step]:
     Returns:
         The steps, in order; none if there is no difference.
     """
+    stays = desired.managed | facts.certificates.spared
+    unused = _unused(desired, facts, stays)
     steps: list[Step] = [RetryCertificate(one) for one in desired.retries]
     steps += [RequestCertificate(asked) for asked in desired.requests]
     if desired.exists and facts.balancer is None:
@@ -40,8 +41,7 @@ def plan(desired: Desired, facts: Facts) -> Sequence[Step]:
         steps += changes(desired, facts.balancer)
     if desired.errors:
         return steps
-    stays = desired.managed | facts.certificates.spared
-    if unused := _unused(desired, facts, stays):
+    if unused:
         steps.append(DeleteCertificates(unused, stays))
     return [*steps, *(Release(one) for one in facts.others)]
 
@@ -60,8 +60,4 @@ def _unused(desired: Desired, facts: Facts, stays: Collection[int]) -> tuple[Cer
     kept = facts.balancer.services if facts.balancer else ()
     serving = [*desired.listeners, *(one for one in kept if one.listen_port in desired.foreign_ports)]
     used = {number for one in serving if one.http for number in one.http.certificates} | {*stays}
-    return tuple(
-        one
-        for number, one in facts.certificates.known.items()
-        if number not in used and may_delete(one, facts.service, facts.cluster)
-    )
+    return tuple(one for one in facts.certificates.ours if one.id not in used)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
+from ccm.hetzner.load_balancers.desired.labels import with_annotated_labels
 from ccm.hetzner.load_balancers.labels import (
     ADOPTED,
     BY_LABEL,
@@ -17,9 +18,9 @@ from ccm.hetzner.load_balancers.labels import (
     is_own_port,
     marks_of,
     ports_by_label,
-    with_annotated_labels,
 )
 from ccm.hetzner.load_balancers.plan.changes import changes
+from ccm.hetzner.load_balancers.plan.labels import set_labels
 from ccm.hetzner.load_balancers.plan.steps import Change
 
 
@@ -83,11 +84,8 @@ def _changes(
         foreign_ports=frozenset(one.listen_port for one in actual.services) - {*ports},
     )
     first = changes(rest, actual)
-    for one in first:
-        actual = one.effect(actual)
-    needs = frozenset(map(str, first))
-    after = changes(replace(rest, labels=labels), actual)
-    return (*first, *(replace(one, needs=one.needs | needs) for one in after))
+    last = [set_labels(labels, frozenset(map(str, first)))] if labels != actual.labels else []
+    return (*first, *last)
 
 
 def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, str]:

@@ -46,6 +46,7 @@ class Work:
     def outcome(self) -> Outcome:
         """The result."""
         former = self.facts.certificates
-        known = replace(self.views.certificates.known(), error=former.error, requested=former.requested)
+        known = self.views.certificates.known(self.facts.service)
+        known = replace(known, error=former.error, requested=former.requested)
         facts = replace(self.facts, certificates=known)
         return Outcome(facts, tuple(self.steps), tuple(self.errors), tuple(self.notices), self.again)

@@ -68,6 +68,11 @@ class Wishes:
         return bool(self.location or self.network_zone)
 
     @property
+    def tolerates_others(self) -> bool:
+        """Whether listeners of others are to be left alone."""
+        return bool(self.share or self.preserve_foreign)
+
+    @property
     def is_unservable(self) -> bool:
         """Whether the Service has ports, and none that a load balancer could serve."""
         return bool(self.service.ports) and not self.ports
