@@ -14,6 +14,7 @@ from ccm.hetzner.load_balancers.desired.desired import Desired, Site
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
 from ccm.hetzner.load_balancers.facts.targets import Target
+from ccm.hetzner.load_balancers.labels import may_delete
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.plan.lifecycle import DeleteCertificates, create, creation_body
 from ccm.hetzner.load_balancers.plan.listeners import service_body
@@ -38,7 +39,8 @@ def certificate(number: int, uid: str = UID, cluster: str = "c1") -> Certificate
 
 def facts(*certificates: Certificate, **more: Any) -> Facts:
     known = {one.id: one for one in certificates}
-    return Facts(SERVICE, cluster="c1", certificates=CertificateFacts(known), **more)
+    ours = tuple(one for one in certificates if may_delete(one, SERVICE, "c1"))
+    return Facts(SERVICE, cluster="c1", certificates=CertificateFacts(known, ours), **more)
 
 
 def texts(desired: Desired, there: Facts) -> list[str]:

@@ -14,7 +14,7 @@ from ccm.hetzner.api.wire import (
     Protection,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.labels import with_annotated_labels
+from ccm.hetzner.load_balancers.desired.labels import with_annotated_labels
 from ccm.hetzner.load_balancers.plan.release import Released, labels_after, release
 
 OURS = "ccm-from-scratch/"

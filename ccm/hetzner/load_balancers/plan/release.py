@@ -25,7 +25,7 @@ from ccm.hetzner.load_balancers.plan.steps import Change
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class Released:
     """What becomes of a load balancer that a Service leaves.
 
     Attributes:
@@ -39,7 +39,7 @@ class Leaving:
     notices: tuple[Notice, ...]
 
 
-def plan_leaving(service: ServiceView, balancer: LoadBalancer) -> Leaving | None:
+def release(service: ServiceView, balancer: LoadBalancer) -> Released | None:
     """Decide what becomes of a load balancer that a Service leaves; None = it has nothing there any more."""
     marks = marks_of(service, balancer)
     if not marks.placed:
@@ -55,9 +55,9 @@ def plan_leaving(service: ServiceView, balancer: LoadBalancer) -> Leaving | None
         why = "others use it" if foreign else "it was not made for this Service"
         notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
         rest = _changes(labels, balancer, ports, targets=leads and not owners)
-        return Leaving(deletes=False, changes=rest, notices=() if others else (notice,))
+        return Released(deletes=False, changes=rest, notices=() if others else (notice,))
     text = f"{name} stays because it is protected against deletion; delete it yourself when you want to"
-    return Leaving(
+    return Released(
         deletes=not balancer.protection.delete,
         changes=_changes(labels, balancer, (), targets=False),
         notices=(Notice("LoadBalancerProtected", text),),

@@ -8,13 +8,13 @@ from ccm.hetzner.api.errors import NotFound, RefusedProtected
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.facts.inventory import PATH
 from ccm.hetzner.load_balancers.plan.lifecycle import Release
-from ccm.hetzner.load_balancers.plan.release import plan_leaving
+from ccm.hetzner.load_balancers.plan.release import release
 from ccm.hetzner.load_balancers.run.apply import apply
 from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.run.requests import delete
 
 
-async def release(step: Release, work: Work) -> None:
+async def leave(step: Release, work: Work) -> None:
     """Delete the load balancer, or leave it to others.
 
     Raises:
@@ -22,12 +22,12 @@ async def release(step: Release, work: Work) -> None:
     """
     # Since it was planned, others may have come, to whom the load balancer is left then.
     balancer = work.views.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
-    leaving = plan_leaving(work.facts.service, balancer)
-    if leaving is not None and not (leaving.deletes and await _delete(balancer, work)):
-        applied = await apply(balancer, leaving.changes, work)
+    released = release(work.facts.service, balancer)
+    if released is not None and not (released.deletes and await _delete(balancer, work)):
+        applied = await apply(balancer, released.changes, work)
         if applied.errors:
             raise applied.errors[0][1]
-        work.notices += leaving.notices
+        work.notices += released.notices
     work.views.servers.forget(balancer)
     work.released.append(balancer.id)
     others = tuple(one for one in work.facts.others if one.id != balancer.id)

@@ -22,7 +22,7 @@ from ccm.hetzner.load_balancers.run.certificates import (
 )
 from ccm.hetzner.load_balancers.run.creation import create
 from ccm.hetzner.load_balancers.run.outcome import Outcome, Work
-from ccm.hetzner.load_balancers.run.release import release
+from ccm.hetzner.load_balancers.run.release import leave
 
 
 async def run(steps: Sequence[Step], before: Outcome, views: Views) -> Outcome:
@@ -69,6 +69,6 @@ async def _do(step: Step, work: Work) -> None:
         case Create():
             await create(step, work)
         case Release():
-            await release(step, work)
+            await leave(step, work)
         case _:
             raise TypeError(f"no such step: {step!r}")
