@@ -22,6 +22,7 @@ from ccm.hetzner.api.wire import (
     ServerPublicNet,
 )
 from ccm.hetzner.load_balancers.desired import Desired, decide
+from ccm.hetzner.load_balancers.desired.defaults import labels_of_annotations
 from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.desired.labels import wanted_labels
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
@@ -69,7 +70,7 @@ def test_a_new_one_is_all_that_is_asked_for() -> None:
     found = decide(asked, there)
     assert found == Desired(
         "shop",
-        wanted_labels(asked, there, [80]),
+        wanted_labels(asked, there, [80], labels_of_annotations(asked, there, frozenset())),
         LARGE,
         algorithm="least_connections",
         public=False,

@@ -23,9 +23,10 @@ from ccm.hetzner.load_balancers.desired.defaults import (
     annotated_fields_label,
     annotated_label,
     choose_settings,
+    labels_of_annotations,
 )
-from ccm.hetzner.load_balancers.desired.labels import foreign_ports, wanted_labels
-from ccm.hetzner.load_balancers.labels import with_annotated_labels
+from ccm.hetzner.load_balancers.desired.labels import wanted_labels, with_annotated_labels
+from ccm.hetzner.load_balancers.desired.sharing import foreign_ports
 
 EVERYTHING = {
     "name": "shop",
@@ -233,7 +234,8 @@ class TestRememberedFields:
 def labels(
     asked: Any, there: LoadBalancer | None = None, *ports: int, kept: frozenset[str] = NONE, **more: Any
 ) -> dict[str, str]:
-    return dict(wanted_labels(asked, facts(there, **more), ports, kept=kept))
+    known = facts(there, **more)
+    return dict(wanted_labels(asked, known, ports, labels_of_annotations(asked, known, kept)))
 
 
 class TestLabels:

@@ -10,6 +10,7 @@ from service_view import UID, view
 
 from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerService, ServiceHttp
 from ccm.hetzner.load_balancers import labels
+from ccm.hetzner.load_balancers.desired.labels import with_annotated_labels
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.facts.facts import Facts
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
@@ -280,6 +281,6 @@ def test_what_labels_remember_of_annotations() -> None:
 
 def test_labels_of_an_annotation_are_told_from_those_of_others_by_a_label_each() -> None:
     """What older versions wrote must be found again."""
-    first = labels.with_annotated_labels({"a": "b"}, {"team": "us"})
+    first = with_annotated_labels({"a": "b"}, {"team": "us"})
     assert first == {"a": "b", "team": "us", "ccm-from-scratch/label-ca8b22d0": ""}
-    assert labels.with_annotated_labels(first, {}) == {"a": "b"}
+    assert with_annotated_labels(first, {}) == {"a": "b"}

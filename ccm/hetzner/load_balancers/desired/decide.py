@@ -9,12 +9,13 @@ from ccm.cloud import Notice, Rejected
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
 from ccm.hetzner.load_balancers.desired.checks import with_checks
-from ccm.hetzner.load_balancers.desired.defaults import choose_settings
+from ccm.hetzner.load_balancers.desired.defaults import choose_settings, labels_of_annotations
 from ccm.hetzner.load_balancers.desired.desired import Desired, Site
 from ccm.hetzner.load_balancers.desired.labels import wanted_labels
 from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice, choose_listeners
+from ccm.hetzner.load_balancers.desired.sharing import foreign_ports
 from ccm.hetzner.load_balancers.desired.site import SiteChoice, choose_site
-from ccm.hetzner.load_balancers.desired.targets import TargetChoice, choose_targets
+from ccm.hetzner.load_balancers.desired.targets import choose_targets
 from ccm.hetzner.load_balancers.desired.type import TypeChoice, choose_type
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.facts import Facts
@@ -53,25 +54,26 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
         raise invalid[0]
     certificates = CertificateChoice() if problems else choose_certificates(wishes, facts)
     targets = choose_targets(wishes, facts, kind.limits)
-    listeners = choose_listeners(wishes, facts, kind.limits, certificates.by_port)
-    first = [] if problems else [notice for error in invalid for notice in error.notices]
-    parts = (kind, place, certificates, targets, listeners)
+    taken = foreign_ports(wishes, facts)
+    listeners = choose_listeners(wishes, facts, kind.limits, certificates.by_port, taken)
+    told = [] if problems else [notice for error in invalid for notice in error.notices]
+    told += [*kind.notices, *place.notices, *certificates.notices, *targets.notices]
     known = Desired(
         name="",
         labels={},
         targets=targets.targets,
-        foreign_ports=listeners.foreign,
+        foreign_ports=frozenset(taken),
         foreign_targets=targets.foreign,
         reachable=targets.reachable,
         managed=certificates.managed,
         requests=certificates.requests,
         retries=certificates.retries,
         errors=(*(invalid if problems else ()), *certificates.errors),
-        notices=(*first, *(notice for part in parts for notice in part.notices), *last),
+        notices=(*told, *wishes.unsupported, *listeners.notices, *last),
     )
     if problems and actual is not None:
         return _as_it_is(known, actual, problems)
-    return _composed(known, wishes, facts, parts)
+    return _composed(known, wishes, facts, (kind, place, certificates, listeners))
 
 
 def _as_it_is(known: Desired, actual: LoadBalancer, problems: Collection[str]) -> Desired:
@@ -89,9 +91,9 @@ def _composed(
     known: Desired,
     wishes: Wishes,
     facts: Facts,
-    parts: tuple[TypeChoice, SiteChoice, CertificateChoice, TargetChoice, ListenerChoice],
+    parts: tuple[TypeChoice, SiteChoice, CertificateChoice, ListenerChoice],
 ) -> Desired:
-    kind, place, certificates, _, chosen = parts
+    kind, place, certificates, chosen = parts
     if facts.balancer is None and place.site == Site():
         text = (
             f"no location is known for the load balancer: annotate the Service with {PREFIX}location or "
@@ -104,7 +106,8 @@ def _composed(
         present = {one.listen_port for one in facts.balancer.services}
         unclear = frozenset(present & wishes.ports.keys() - ports)
     settings = choose_settings(wishes, facts, kind.kept)
-    labels = wanted_labels(wishes, facts, ports, settings.labels)
+    annotated = labels_of_annotations(wishes, facts, kind.kept)
+    labels = wanted_labels(wishes, facts, ports, annotated)
     # Had it stayed as it was, its checks would stay too; but it may become ours by this change.
     ours = bool(facts.marks.ours or wishes.share or facts.marks.shared or NAMESPACE in labels)
     return replace(

@@ -54,11 +54,7 @@ def _now(balancer: LoadBalancer) -> Mapping[str, Setting]:
 
 @dataclass(frozen=True, slots=True)
 class SettingsChoice:
-    """Of :class:`Desired` the settings that have a default, but for the type.
-
-    Attributes:
-        labels: Those that remember what is annotated.
-    """
+    """Of :class:`Desired` the settings that have a default, but for the type."""
 
     name: str
     algorithm: str | None = None
@@ -66,7 +62,6 @@ class SettingsChoice:
     rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
     protection: bool | None = None
     resets: frozenset[str] = frozenset()
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def choose_settings(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> SettingsChoice:
@@ -80,9 +75,6 @@ def choose_settings(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> Setti
     back = {name: DEFAULTS[name] for name in sorted(facts.marks.settings - _asked(wishes).keys())}
     chosen = {*wishes.asked, *back}
     rdns: dict[str, str | None] = {family: None for family in ("ipv4", "ipv6") if family in back}
-    labels = {} if wishes.share or facts.marks.shared else _fields_labels(wishes, facts)
-    if annotated := _settings_label(wishes, facts, kept):
-        labels[ANNOTATED] = annotated
     return SettingsChoice(
         name=wishes.name if balancer is None or "name" in chosen else balancer.name,
         algorithm=wishes.algorithm if balancer is None or "algorithm" in chosen else None,
@@ -90,11 +82,17 @@ def choose_settings(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> Setti
         rdns={**rdns, **wishes.rdns},
         protection=False if "protection" in back else wishes.protection,
         resets=frozenset(back) - kept,
-        labels=labels,
     )
 
 
-def _settings_label(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> str:
+def labels_of_annotations(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> Mapping[str, str]:
+    """The labels that remember what is annotated, or was and is ``kept``."""
+    labels = {} if wishes.share or facts.marks.shared else annotated_fields_label(wishes, facts)
+    annotated = annotated_label(wishes, facts, kept)
+    return {**labels, ANNOTATED: annotated} if annotated else labels
+
+
+def annotated_label(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> str:
     """The label that remembers what is annotated, and what was and can't go back to its default yet."""
     before = facts.marks.settings
     now = DEFAULTS if facts.balancer is None else _now(facts.balancer)
@@ -106,7 +104,7 @@ def _settings_label(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> str:
     return "-".join(sorted(asked | (before & kept)))
 
 
-def _fields_labels(wishes: Wishes, facts: Facts) -> dict[str, str]:
+def annotated_fields_label(wishes: Wishes, facts: Facts) -> dict[str, str]:
     """The labels that remember which fields of ports are annotated."""
     before = facts.marks.fields
     present = {one.listen_port: one for one in facts.balancer.services} if facts.balancer else {}

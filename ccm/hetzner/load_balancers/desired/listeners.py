@@ -11,7 +11,6 @@ import msgspec
 from ccm.cloud import Notice, ServicePort
 from ccm.hetzner.api.wire import LoadBalancerService, LoadBalancerType, ServiceHttp
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.labels import SERVICE_UID
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
 from ccm.hetzner.load_balancers.wording import enumerated
@@ -27,13 +26,11 @@ class ListenerChoice:
     Attributes:
         listeners: Those for which there is room, by port.
         checks: By port, what is asked for the health check.
-        foreign: Ports that are not the Service's to use.
         notices: What the owner should know.
     """
 
     listeners: tuple[LoadBalancerService, ...]
     checks: Mapping[int, CheckWishes]
-    foreign: frozenset[int]
     notices: tuple[Notice, ...]
 
 
@@ -42,6 +39,7 @@ def choose_listeners(
     facts: Facts,
     limits: LoadBalancerType,
     certificates: Mapping[int, tuple[int, ...]],
+    taken: Mapping[int, str],
 ) -> ListenerChoice:
     """Choose the listeners for which there is room.
 
@@ -50,8 +48,9 @@ def choose_listeners(
         facts: What there is.
         limits: How many listeners the type takes.
         certificates: By port, ids of the certificates; an https port without any is left out.
+        taken: Ports that belong to others, and who they are.
     """
-    asked, taken = what_is_asked(wishes, facts), _foreign_ports(wishes, facts)
+    asked = what_is_asked(wishes, facts)
     listeners, notices = wanted_listeners(wishes.service.ports, asked, certificates)
     free = [one for one in listeners if not one.ports & taken.keys()]
     # Listeners of others take room too.
@@ -72,22 +71,7 @@ def choose_listeners(
         )
         notices.append(Notice("MaxServicesReached", text))
     checks = {number: one.check or _NO_CHECK for number, one in asked.items()}
-    return ListenerChoice(tuple(free[:room]), checks, frozenset(taken), (*wishes.unsupported, *notices))
-
-
-def _foreign_ports(wishes: Wishes, facts: Facts) -> dict[int, str]:
-    """Ports that are not the Service's to use, and who has them."""
-    balancer, owners, own = facts.balancer, facts.marks.owners, facts.marks.own
-    if balancer is None or not (wishes.tolerates_others or facts.marks.others):
-        return {}
-    taken = {port: f"the Service with UID {uid}" for port, uid in owners.items() if uid not in own}
-    if not owners and balancer.labels.get(SERVICE_UID) == wishes.service.uid and not facts.adopting:
-        return taken  # it was not shared until now
-    for listener in balancer.services:
-        if owners.get(listener.listen_port) not in own:
-            for port in listener.ports:
-                taken.setdefault(port, "somebody else")
-    return taken
+    return ListenerChoice(tuple(free[:room]), checks, tuple(notices))
 
 
 def what_is_asked(wishes: Wishes, facts: Facts) -> Mapping[int, PortWishes]:
