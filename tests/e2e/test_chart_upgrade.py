@@ -80,15 +80,59 @@ def test_helm_upgrades_the_official_release_and_changes_nothing_else(clone: Clon
     assert (clone.writes(), clone.api("/load_balancers"), pods(clone), identities(clone)) == before
 
     # two replicas are on different nodes; the environment has the image only on the one where the CCM runs
-    helm(clone, *ours[:-2], "--set=replicaCount=2")
-    eventually(lambda: len(nodes_of_ours(clone)) == 2, 60, "two Pods on two nodes")
+    clone.dev("image", "--output", str(tmp_path / "ccm.tar"))
+    clone.dev("load", str(tmp_path / "ccm.tar"))
+    helm(clone, *ours, "--set=replicaCount=2")
+    assert len(nodes_of_ours(clone)) == 2
     assert (clone.writes(), clone.api("/load_balancers")) == before[:2]
+    one_is_killed(clone)
+    drains_leave_one(clone)
 
+    later = clone.writes(), clone.api("/load_balancers")
     helm(clone, "rollback", "hccm", "1")
     helm(clone, "uninstall", "hccm", "--wait")
-    assert (clone.writes(), clone.api("/load_balancers"), pods(clone)) == before[:3]
+    assert (clone.writes(), clone.api("/load_balancers"), pods(clone)) == (*later, before[2])
     clone.dev("kubectl", "-n", "kube-system", "scale", environment, "--replicas=1")
     clone.dev("kubectl", "-n", "kube-system", "rollout", "status", environment, "--timeout=60s")
+
+
+def one_is_killed(clone: Clone) -> None:
+    """What is asked for while nobody leads is done once, by another process."""
+    former, before, balancers = leader(clone), clone.writes(), clone.api("/load_balancers")
+    clone.dev("ssh", machine(former), "kill -9 $(pgrep -f '[-]m ccm')")
+    second = ("--name=second", "--port=80", "--target-port=http", "--type=LoadBalancer")
+    clone.dev("kubectl", "expose", "deployment/whoami", *second)
+    ready = "--for=jsonpath={.status.loadBalancer.ingress[0].ip}"
+    clone.dev("kubectl", "wait", ready, "service/second", "--timeout=120s")
+    assert leader(clone) not in ("", former)
+    made = {name: number - before.get(name, 0) for name, number in clone.writes().items()}
+    assert made["POST /load_balancers"] == 1
+    clone.dev("kubectl", "delete", "service/second", "--timeout=120s")  # it has a finalizer
+    assert clone.api("/load_balancers") == balancers
+
+
+def drains_leave_one(clone: Clone) -> None:
+    """With no third node to go to, a drain ends one of two and waits with the other, which leads by then."""
+    eventually(lambda: ready_of_ours(clone) == 2, 120, "both run again")
+    first = leader(clone).partition("_")[0]
+    (second,) = nodes_of_ours(clone) - {first}
+    others = clone.nodes().keys() - {first, second}
+    clone.dev("kubectl", "cordon", *others)
+    drain = ("kubectl", "drain", f"--pod-selector=app.kubernetes.io/name={NAME}")
+    clone.dev(*drain, first, "--timeout=120s")
+    eventually(lambda: leader(clone).startswith(f"{second}_"), 120, "the other leads")
+    holder = leader(clone)
+    refused = clone.dev(*drain, second, "--timeout=15s", check=False)  # short: it would go on for ever
+    assert refused.returncode != 0
+    assert "would violate the pod's disruption budget" in refused.stdout
+    assert leader(clone) == holder
+    clone.dev("kubectl", "uncordon", first, second, *others)
+    eventually(lambda: ready_of_ours(clone) == 2, 120, "both run again")
+
+
+def machine(holder: str) -> str:
+    """What ``./dev ssh`` calls the machine of who holds the lease."""
+    return holder.partition("_")[0].removeprefix("ccm-from-scratch-")
 
 
 def identities(clone: Clone) -> dict[str, tuple[str, str, dict]]:
@@ -104,6 +148,11 @@ def nodes_of_ours(clone: Clone) -> set[str]:
     label = f"app.kubernetes.io/name={NAME}"
     found = clone.kubectl("-n", "kube-system", "get", "pods", "-l", label)["items"]
     return {pod["spec"].get("nodeName", "") for pod in found} - {""}
+
+
+def ready_of_ours(clone: Clone) -> int:
+    """How many of the release's Pods are ready."""
+    return clone.kubectl("-n", "kube-system", "get", RELEASE)["status"].get("readyReplicas", 0)
 
 
 def leader(clone: Clone) -> str:
