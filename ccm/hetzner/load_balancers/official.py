@@ -148,6 +148,8 @@ def _of_ports(service: ServiceView, wishes: Wishes, theirs: Wishes) -> Iterator[
 
 
 def _unreadable(service: ServiceView, wishes: Wishes) -> Iterator[str]:
+    if PREFIX in wishes.problems:
+        return  # they are too long: ours has not read what is in them either
     for name, value in service.annotations.items():
         key = _BY_NAME.get(name.removeprefix(PREFIX))
         if not name.startswith(PREFIX) or key is None or name in wishes.problems:

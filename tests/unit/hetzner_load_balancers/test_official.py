@@ -279,3 +279,8 @@ async def test_only_a_protection_that_is_there_keeps_an_adopted_one(site: Balanc
     await site.ensure(wished)
     told = await site.balancers.differences(wished, "official")
     assert not any("deletes the load balancer together" in one for one in told)
+
+
+def test_annotations_that_are_too_long_are_not_judged_one_by_one() -> None:
+    found = judged({"uses-proxyprotocol": "no", "labels": "x" * 33_000})
+    assert not any("uses-proxyprotocol" in sentence for sentence in found)
