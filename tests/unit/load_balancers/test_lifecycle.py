@@ -165,6 +165,14 @@ class TestPlan:
         desired = replace(MADE, errors=(CloudError("no"),))
         assert texts(desired, facts(certificate(1), others=(LoadBalancer(8, "old"),))) == [str(create(MADE))]
 
+    def test_certificates_come_before_changes_too(self) -> None:
+        balancer = LoadBalancer(7, "shop", labels={"a": "1"}, services=(https(444),))
+        desired = Desired("shop", {"a": "1"}, retries=(certificate(5),))
+        assert texts(desired, facts(balancer=balancer)) == [
+            "request managed certificate cert-5 (5) again",
+            "stop listening on port 444",
+        ]
+
     def test_what_others_serve_with_stays(self) -> None:
         balancer = LoadBalancer(7, "shop", labels={"a": "1"}, services=(https(443, 1), https(444, 2)))
         desired = Desired("shop", {"a": "1"}, foreign_ports=frozenset({443}))
