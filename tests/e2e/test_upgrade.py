@@ -1,0 +1,86 @@
+"""An environment that the version before made, in the hands of this one: the same stack, cloud and cluster.
+
+The commit is the one whose CCM wrote `tests/process/version_before.json`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import tarfile
+from collections.abc import Iterator
+
+import pytest
+
+from release import commits
+from sandbox import leftovers
+from tests.e2e.conftest import TREE, Clone, eventually
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+RECORDED = TREE / "tests" / "process" / "version_before.json"
+BEFORE = json.loads(RECORDED.read_text(encoding="utf-8"))["commit"]
+
+
+@pytest.fixture
+def before(tmp_path) -> Iterator[Clone]:
+    """A clone of the version before."""
+    found = subprocess.run(["git", "archive", BEFORE], cwd=TREE, capture_output=True, check=False, timeout=60)
+    if found.returncode:
+        pytest.skip(f"this clone has no history that reaches {BEFORE[:12]}")
+    clone = Clone(tmp_path / "clone")
+    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as tar:
+        tar.extractall(clone.root, filter="data")
+    subprocess.run(["git", "init", "--quiet"], cwd=clone.root, check=True, timeout=60)
+    site = clone.site
+    yield clone
+    if clone.dev("down", check=False).returncode:
+        clone.dev("down", "--force")
+    assert leftovers.find(site) == []
+
+
+def put_this_version_into(clone: Clone) -> None:
+    """As `git pull` does; what the environment left there stays."""
+    for name in clone.not_ignored():
+        (clone.root / name).unlink()
+    commits.copy(TREE, clone.root)
+
+
+def balancers(clone: Clone) -> list[dict]:
+    return clone.api("/load_balancers")["load_balancers"]
+
+
+def holder(clone: Clone) -> str:
+    lease = clone.kubectl("-n", "kube-system", "get", "lease", "cloud-controller-manager")
+    return lease["spec"].get("holderIdentity") or ""
+
+
+def identities(clone: Clone) -> dict[str, tuple]:
+    nodes = clone.nodes().items()
+    return {name: (one["metadata"]["uid"], one["spec"], one["metadata"]["labels"]) for name, one in nodes}
+
+
+def test_nothing_is_made_anew(before: Clone) -> None:
+    before.dev("up", "--backend", "hollow", "--workers", "1")
+    before.dev("kubectl", "apply", "-f", "manifests/examples/service.yaml")
+    before.dev(
+        "kubectl",
+        "wait",
+        "--for=jsonpath={.status.loadBalancer.ingress[0].ip}",
+        "service/whoami",
+        "--timeout=60s",
+    )
+    eventually(lambda: before.api("/networks")["networks"][0]["routes"], 60, "routes")
+    seen = before.writes(), balancers(before), identities(before)
+    leader = holder(before)
+
+    put_this_version_into(before)
+    said = before.dev("up").stdout
+    assert re.search(r"\d+ unchanged", said), said
+    assert not re.search(r"\d+ (created|deleted|replaced)", said), said
+    before.dev("deploy")
+    eventually(lambda: holder(before) not in ("", leader), 60, "this version's CCM leads")
+    eventually(lambda: "as wanted, nothing to do" in before.dev("plan").stdout, 60, "nothing left to do")
+    assert (before.writes(), balancers(before), identities(before)) == seen
