@@ -23,7 +23,6 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/hetzner/load_balancers/desired/labels.py": (f"{_RULES}desired_settings.py",),
     "ccm/hetzner/load_balancers/desired/listeners.py": (f"{_RULES}desired_listeners.py",),
     "ccm/hetzner/load_balancers/desired/sharing.py": (f"{_RULES}desired_settings.py",),
-    "ccm/hetzner/load_balancers/desired/sharing.py": (f"{_RULES}desired_settings.py",),
     "ccm/hetzner/load_balancers/desired/site.py": (f"{_RULES}desired_site.py",),
     "ccm/hetzner/load_balancers/desired/targets.py": (f"{_RULES}desired_targets.py",),
     "ccm/hetzner/load_balancers/desired/type.py": (f"{_RULES}desired_type.py",),
