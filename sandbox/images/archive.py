@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import re
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +31,8 @@ _INDEXES = frozenset(
         "application/vnd.docker.distribution.manifest.list.v2+json",
     }
 )
+_SOUND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
+"""What a reference may consist of, in whatever order; a terminal does as it is told by anything else."""
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _MOST_JSON = 4 * 1024 * 1024
 """Bytes: as much as containerd reads of a manifest."""
@@ -138,6 +142,10 @@ class _Reader:
             )
         if not names:
             raise NotAnArchive(self._path, "no image in it has a name; save it by its name, not by its id")
+        if wrong := [name for name in names if not _SOUND.fullmatch(name)]:
+            raise NotAnArchive(
+                self._path, f"an image in it is called {wrong[0]!r:.80}, which is no image's name"
+            )
         return Contents(tuple(sorted(set(names))), frozenset(architectures))
 
     def index_with_full_names(self) -> dict[str, Any]:
@@ -192,7 +200,7 @@ class _Reader:
             raise NotAnArchive(self._path, f"{name} in it has {member.size} bytes; {_MOST_JSON} are allowed")
         try:
             return json.loads(file.read())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise NotAnArchive(self._path, f"{name} in it is no JSON: {error}") from None
 
 
@@ -204,10 +212,12 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
     try:
         with _uncompressed(path) as file, tarfile.open(fileobj=file, mode="r:*") as tar:
             yield tar
-    except (tarfile.TarError, EOFError, zstandard.ZstdError) as error:
+    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's; gzip and bzip2 have theirs without a number
         # tarfile adds a line for each compression that it tried
         why = str(error).partition("\n")[0].rstrip(":")
-        raise NotAnArchive(path, f"no archive of container images: {why}") from None
+        raise NotAnArchive(path, f"no archive of container images, or not whole: {why}") from None
 
 
 @contextmanager

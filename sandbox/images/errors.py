@@ -18,10 +18,11 @@ class NotAnArchive(SandboxError):
 
     Attributes:
         path: The file.
-        why: In words.
+        why: In words; what the archive says of itself is in it as a terminal may have it.
     """
 
     def __init__(self, path: Path, why: str) -> None:
+        why = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in why)
         self.path, self.why = path, why
         super().__init__(f"{path}: {why}")
 

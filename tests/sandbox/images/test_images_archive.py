@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import tarfile
+from contextlib import suppress
+from random import Random
 
 import pytest
 import zstandard
@@ -143,10 +147,13 @@ def test_a_node_gets_a_layout_under_the_name_that_kubernetes_asks_for(file, tmp_
         (docker(), "save it by its name"),
         ({"manifest.json": [{"Config": "c.json", "RepoTags": ["a:1"]}]}, "c.json is missing"),
         ({"manifest.json": b"{"}, "manifest.json in it is no JSON"),
+        ({"manifest.json": b"[" * 100_000}, "manifest.json in it is no JSON"),
         ({"manifest.json": {"a": 1}}, "a list is expected"),
         ({"manifest.json": b"[" + b" " * archive._MOST_JSON + b"]"}, "are allowed"),
         (layout({archive.REFERENCE: "1.0"}), "the tag 1.0"),
         (layout({}), "no name"),
+        (layout({archive.NAME: "me/app\x1b[31m:1"}), r"called 'docker.io/me/app\\x1b\[31m:1', which is no"),
+        (docker("app:1\nB"), "no image's name"),
         ({k: v for k, v in layout({archive.NAME: "a:1"}).items() if not k.endswith("/c")}, "is missing"),
     ],
 )
@@ -155,6 +162,37 @@ def test_what_is_no_image_is_refused_with_the_reason(file, content, said):
     with pytest.raises(NotAnArchive, match=said) as caught:
         archive.read(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "pack", [bytes, gzip.compress, bz2.compress, lzma.compress, zstandard.ZstdCompressor().compress]
+)
+def test_an_archive_that_was_damaged_on_its_way_is_read_or_refused(tmp_path, pack):
+    random = Random(1)
+    padding = {"blobs/sha256/p": random.randbytes(20_000)}
+    whole = pack(packed(layout({archive.NAME: "app:1"}) | padding))
+    path = tmp_path / "image.tar"
+    for _ in range(100):
+        content = bytearray(whole)
+        for _ in range(random.choice([1, 5, 50])):
+            content[random.randrange(len(content))] = random.randrange(256)
+        path.write_bytes(content)
+        with suppress(NotAnArchive), io.BytesIO() as target:
+            archive.read(path)
+            archive.write_plain(path, target)
+
+
+def test_a_file_that_can_not_be_read_is_the_systems_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        archive.read(tmp_path / "image.tar")
+
+
+def test_what_an_archive_says_of_itself_does_not_command_a_terminal(file):
+    files = layout({archive.NAME: "app:1"})
+    files["index.json"]["manifests"][0]["digest"] = "sha256:\x1b]0;x"
+    with pytest.raises(NotAnArchive) as caught:
+        archive.read(file(files))
+    assert str(caught.value).endswith(r"blobs/sha256/\x1b]0;x is missing")
 
 
 def test_a_folder_is_refused_with_the_command_that_packs_it(tmp_path):
