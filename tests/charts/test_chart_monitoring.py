@@ -17,7 +17,9 @@ import yaml
 from ccm.hetzner.api.errors import _BY_CODE, Unauthorized, Unavailable
 
 TREE = Path(__file__).parents[2]
-MONITORING = TREE / "charts" / "ccm-from-scratch" / "monitoring"
+CHART = TREE / "charts" / "ccm-from-scratch"
+IMAGE = "--set=image.repository=registry.example.com/ccm"
+MONITORING = CHART / "monitoring"
 RULES, DASHBOARD = MONITORING / "rules.yaml", MONITORING / "dashboard.json"
 CASES = Path(__file__).parent / "alerts.yaml"
 GUIDE = TREE / "docs" / "guides" / "operating.md"
@@ -29,6 +31,7 @@ ALERTS = {
     for rule in group["rules"]
 }
 Render = Callable[..., dict[str, Any]]
+Helm = Callable[..., "subprocess.CompletedProcess[str]"]
 built = pytest.mark.timeout(1800)  # Helm and Prometheus may have to be built
 
 
@@ -150,3 +153,21 @@ def test_the_sidecar_of_grafana_finds_the_dashboard(render: Render) -> None:
     found = render("--set=monitoring.dashboard.enabled=true")[f"ConfigMap/{NAME}-dashboard"]
     assert found["metadata"]["labels"] == {"grafana_dashboard": "1"}
     assert found["data"]["ccm-from-scratch.json"] == DASHBOARD.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@built
+@pytest.mark.parametrize("part", ["podMonitor", "serviceMonitor", "prometheusRule", "dashboard"])
+def test_a_part_that_is_set_to_nothing_is_off(helm: Helm, part: str) -> None:
+    off = ("ours", CHART, IMAGE, f"--set=monitoring.{part}=null")
+    assert helm("template", *off, OPERATOR).stdout == helm("template", *off[:-1], OPERATOR).stdout
+    assert "STATUS: pending-install" in helm("install", "--dry-run=client", *off).stdout
+
+
+@pytest.mark.slow
+@built
+@pytest.mark.parametrize("part", ["podMonitor", "serviceMonitor"])
+def test_a_monitor_without_its_spec_is_refused_by_its_name(helm: Helm, part: str) -> None:
+    off = ("ours", CHART, IMAGE, f"--set=monitoring.{part}.spec=null")
+    done = helm("template", *off, check=False)
+    assert f"at '/monitoring/{part}': missing property 'spec'" in done.stderr
