@@ -10,7 +10,7 @@ import importlib.util
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from threading import RLock
 from typing import Any
 
@@ -41,7 +41,8 @@ def run_init_later(*names: str) -> None:
     what ``c`` needs; and ``c`` can't be had without packages around it, since its own imports name them.
     After this, modules below a package can be imported at once. Nothing else is different for whoever
     uses it: its own names are there, at the cost that importing it had before, and its version is what
-    its metadata says.
+    its metadata says. Of several threads that ask at once, one has it run and the others wait; if it fails,
+    whoever asks next has it run again.
 
     Args:
         names: Of packages, parents first. One that is imported already stays as it is.
@@ -59,17 +60,29 @@ def _put(name: str) -> None:
     if spec is None or spec.loader is None or spec.submodule_search_locations is None:
         raise ModuleNotFoundError(f"no package named {name!r}", name=name)
     package, loader = importlib.util.module_from_spec(spec), spec.loader
+    running = False
 
     def look_up(attribute: str) -> Any:
-        if attribute == "__version__":
-            return version(name)
+        nonlocal running
+        lacks = AttributeError(f"module {name!r} has no attribute {attribute!r}")
+        if attribute == "__version__" and (found := _version(name)):
+            return found
         # Python itself asks for such names, like __all__, and can do without.
-        if attribute.startswith("__"):
-            raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
+        if attribute.startswith("__") and attribute != "__version__":
+            raise lacks
         with _running:
+            # One of its own parts asks, which must do without what is not there yet.
+            if running:
+                raise lacks
+            # Another thread may have had it run while this one waited.
             if vars(package).get("__getattr__") is look_up:
-                del vars(package)["__getattr__"]
-                loader.exec_module(package)
+                running = True
+                try:
+                    loader.exec_module(package)
+                finally:
+                    running = False
+                if vars(package).get("__getattr__") is look_up:
+                    del vars(package)["__getattr__"]
         return getattr(package, attribute)
 
     vars(package)["__getattr__"] = look_up  # as in PEP 562
@@ -77,3 +90,11 @@ def _put(name: str) -> None:
     parent, _, child = name.rpartition(".")
     if parent:
         setattr(sys.modules[parent], child, package)
+
+
+def _version(package: str) -> str | None:
+    """A package's version by its metadata; None = it has none of its own."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

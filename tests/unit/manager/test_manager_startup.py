@@ -62,6 +62,27 @@ def test_packages_that_were_imported_before_stay(family: Path) -> None:
     assert ran(program, path=family) == ["family", "heavy", "Smith"]
 
 
+def test_a_thread_that_asks_while_it_runs_waits_for_the_name(family: Path) -> None:
+    # It is waited for too little to hear that it had to wait, and long enough to hear that it failed at once.
+    program = "import family, threading; answer = []\n"
+    program += "other = threading.Thread(target=lambda: answer.append(family.name))\n"
+    program += "other.start(); other.join(0.2)\nname = 'Smith'\n"
+    (family / "family" / "__init__.py").write_text(program)
+    ask = f"{LATER} import family; family.name; family.other.join(60); print(family.answer)"
+    assert ran(ask, path=family) == ["['Smith']"]
+
+
+def test_one_that_fails_says_why_whoever_asks(family: Path) -> None:
+    (family / "family" / "__init__.py").write_text("import nothing_like_this\n")
+    ask = "\ntry: family.name\nexcept ModuleNotFoundError as error: print(error.name)\n"
+    assert ran(f"{LATER} import family {ask} {ask}", path=family) == ["nothing_like_this"] * 2
+
+
+def test_a_version_that_no_metadata_has_is_its_own(family: Path) -> None:
+    (family / "family" / "__init__.py").write_text("__version__ = '7'\n")
+    assert ran(f"{LATER} from family import __version__; print(__version__)", path=family) == ["7"]
+
+
 def test_the_version_is_known_without_running_it() -> None:
     program = "from ccm.startup import run_init_later; run_init_later('charset_normalizer');"
     program += "from charset_normalizer import __version__; import sys;"
