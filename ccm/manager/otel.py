@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Generator, Mapping
@@ -44,6 +45,7 @@ class OpenTelemetry:
         named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get(
             "OTEL_RESOURCE_ATTRIBUTES", ""
         )
+        logging.getLogger("opentelemetry.util.re").addFilter(_hide)
         resource = Resource.create({} if named else {"service.name": _SERVICE})
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -74,6 +76,12 @@ class OpenTelemetry:
         leaving = threading.Thread(target=self._provider.shutdown, name="last-spans", daemon=True)
         leaving.start()
         leaving.join(_GOODBYE)
+
+
+def _hide(record: logging.LogRecord) -> bool:
+    """What the SDK can't read as headers it writes into the log, and there may be a token in it."""
+    record.args = tuple("(not shown)" for _ in record.args or ())
+    return True
 
 
 class _Reconcile:

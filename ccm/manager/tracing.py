@@ -44,10 +44,13 @@ def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Export
     try:
         # it takes memory and may not be there, so only who wants it has it
         from ccm.manager.otel import OpenTelemetry  # noqa: PLC0415
+
+        return OpenTelemetry.sending(environment)
     except ModuleNotFoundError as error:
         problems.append(
             f"{endpoint}: asks for traces, which this installation can't make, since the Python package "
             f"{error.name!r} is missing; it comes with ccm-from-scratch[tracing], and is not in the image"
         )
-        return None
-    return OpenTelemetry.sending(environment)
+    except ValueError as error:  # the SDK reads some of its variables when it is imported
+        problems.append(f"{endpoint}: asks for traces, but OpenTelemetry refuses a variable: {error}")
+    return None

@@ -70,6 +70,39 @@ def test_who_asks_where_the_packages_are_missing_is_told_so(monkeypatch) -> None
     assert "is not in the image" in problem
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "max_queue_size must be a positive integer."),
+        (
+            "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT",
+            "many",
+            "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT must be a non-negative integer but got many",
+        ),
+    ],
+)
+def test_a_variable_that_the_sdk_refuses_is_one_of_the_problems(name: str, value: str, why: str) -> None:
+    # In a process of its own, for the SDK reads some of them when it is imported.
+    asked = "OTEL_EXPORTER_OTLP_ENDPOINT: asks for traces"
+    assert f"{asked}, but OpenTelemetry refuses a variable: {why}\n" in told(name, value)
+
+
+def test_headers_that_the_sdk_cannot_read_are_not_shown() -> None:
+    errors = told("OTEL_EXPORTER_OTLP_HEADERS", 'authorization="Bearer hunter2"')
+    assert "Header format invalid" in errors
+    assert "hunter2" not in errors
+
+
+def told(name: str, value: str) -> str:
+    """What a manager that makes traces, and lacks all that it needs otherwise, says about a variable."""
+    script = "import os; from ccm.manager.command import run_manager; run_manager([], os.environ)"
+    command, environment = [sys.executable, "-c", script], {"PATH": "", name: value} | SOMEWHERE
+    done = subprocess.run(
+        command, cwd=TREE, env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stderr
+
+
 def test_without_traces_nothing_of_them_is_loaded() -> None:
     script = (
         "import sys, ccm.__main__, ccm.manager.command as c, ccm.hetzner\n"
