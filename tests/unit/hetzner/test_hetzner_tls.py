@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import threading
+import tomllib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 import trustme
+from packaging.requirements import Requirement
 
 from ccm.hetzner.api.tls import SharedTrust
 
@@ -102,3 +104,10 @@ def test_a_bundle_that_is_not_there_is_an_error_of_tls(
     bundle.write_text("no certificate")
     with pytest.raises(requests.exceptions.SSLError, match=r"authorities\.pem"):
         session.get(server, timeout=60)
+
+
+def test_no_requests_is_accepted_that_would_never_ask_whom_we_trust() -> None:
+    """2.32.3 is the first that asks; with an older one, which hcloud takes, no bundle would count."""
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    named = {one.name: one.specifier for one in map(Requirement, project["dependencies"])}
+    assert not named["requests"].contains("2.32.2")
