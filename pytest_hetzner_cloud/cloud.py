@@ -7,6 +7,7 @@ event loops. Calls here block and use the standard library only.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from sandbox import tokens
+from sandbox.address import past_proxies
 from sandbox.cloud.traffic.requests import Request
 
 if TYPE_CHECKING:
@@ -170,6 +172,8 @@ class Faults:
 def running() -> Iterator[HetznerCloud]:
     """An emulated cloud for as long as a block runs, for fixtures of another scope than a test.
 
+    Where a proxy is set, ``NO_PROXY`` leads clients of this process and its children past it meanwhile.
+
     Raises:
         CloudError: Its process could not be started; carries what that printed.
     """
@@ -177,6 +181,7 @@ def running() -> Iterator[HetznerCloud]:
     # -P: what lies in the folder that tests are run from is not to be imported there.
     command = [sys.executable, "-P", "-m", "pytest_hetzner_cloud.process"]
     with (
+        _environment(past_proxies(os.environ)),
         tempfile.TemporaryFile() as printed,
         subprocess.Popen(
             command,
@@ -190,6 +195,20 @@ def running() -> Iterator[HetznerCloud]:
             yield HetznerCloud(_started(process, operator, printed), operator)
         finally:
             process.kill()  # it keeps nothing
+
+
+@contextmanager
+def _environment(added: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _started(process: subprocess.Popen[bytes], operator: str, printed: IO[bytes]) -> int:

@@ -1,9 +1,13 @@
-"""Where the emulated API answers."""
+"""Where the emulated API answers, and how clients get there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from urllib.parse import quote
+
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 @dataclass(frozen=True)
@@ -27,3 +31,20 @@ class Address:
     def console(self) -> str:
         """The address of the cloud's console for a person; no server and no log sees what is behind the #."""
         return f"http://127.0.0.1:{self.port}/_sandbox/console#token={quote(self.token, safe='')}"
+
+
+def past_proxies(environment: Mapping[str, str], public_range: Iterable[IPv4Address] = ()) -> dict[str, str]:
+    """Where a proxy is set, the variables with which clients reach this machine without it.
+
+    Every address by itself: not every client understands ranges there.
+
+    Args:
+        environment: May name proxies, and what to reach without them.
+        public_range: Addresses of servers that are on this machine, too.
+    """
+    if not any(environment.get(name) or environment.get(name.lower()) for name in PROXIES):
+        return {}
+    given = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    hosts = [*given.split(","), "localhost", "127.0.0.1", *map(str, public_range)]
+    value = ",".join(dict.fromkeys(host.strip() for host in hosts if host.strip()))
+    return {"NO_PROXY": value, "no_proxy": value}

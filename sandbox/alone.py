@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import fcntl
 import logging
+import os
 import re
 import shlex
 import signal
@@ -16,7 +17,7 @@ from pathlib import Path
 from aiohttp import web
 
 from sandbox import tokens
-from sandbox.address import Address
+from sandbox.address import Address, past_proxies
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import RecordsBackend
 from sandbox.cloud.config import ACTION_MODES, CloudConfig
@@ -65,7 +66,7 @@ def log_to_stderr() -> None:
 
 def welcome(address: Address) -> str:
     """What a person needs besides the address, once the API answers."""
-    needed = {"HCLOUD_ENDPOINT": address.endpoint, "HCLOUD_TOKEN": address.token}
+    needed = {"HCLOUD_ENDPOINT": address.endpoint, "HCLOUD_TOKEN": address.token} | past_proxies(os.environ)
     exports = [f"  export {name}={shlex.quote(value)}" for name, value in needed.items()]
     lines = [f"Console            {address.console}", "For clients, in another shell:", *exports]
     return "\n".join(lines)

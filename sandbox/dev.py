@@ -11,7 +11,7 @@ from types import ModuleType
 
 from ccm.output import READER_LEFT, quietly, reader_has_left
 from sandbox import host
-from sandbox.environment import past_proxies
+from sandbox.address import past_proxies
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.site import Clone, has_claim, open_clone, open_site
 

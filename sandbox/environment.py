@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Address
+from collections.abc import Mapping
 from pathlib import Path
 
+from sandbox.address import past_proxies
 from sandbox.site import Clone, Site, passphrase
 
 MACHINES, HOLLOW = "machines", "hollow"
 STACKS = {MACHINES: "local", HOLLOW: "hollow"}
 """The stack of each kind of environment; its settings begin as ``sandbox/stacks/<stack>.yaml``."""
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 def exports(site: Site, toolchain: Path | None) -> dict[str, str]:
@@ -33,23 +32,6 @@ def exports(site: Site, toolchain: Path | None) -> dict[str, str]:
         "PATH": os.pathsep.join(path),
         **past_proxies(os.environ, site.public_range),
     }
-
-
-def past_proxies(environment: Mapping[str, str], public_range: Iterable[IPv4Address] = ()) -> dict[str, str]:
-    """Where a proxy is set, the variables with which clients reach this machine without it.
-
-    Every address by itself: not every client understands ranges there.
-
-    Args:
-        environment: May name proxies, and what to reach without them.
-        public_range: Addresses of servers that are on this machine, too.
-    """
-    if not any(environment.get(name) or environment.get(name.lower()) for name in PROXIES):
-        return {}
-    given = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
-    hosts = [*given.split(","), "localhost", "127.0.0.1", *map(str, public_range)]
-    value = ",".join(dict.fromkeys(host.strip() for host in hosts if host.strip()))
-    return {"NO_PROXY": value, "no_proxy": value}
 
 
 def pulumi_backend(site: Clone) -> Path:

@@ -107,6 +107,28 @@ def test_a_clock_that_stands_still_and_a_closed_stdin_disturb_nothing(full, tmp_
     assert outcomes(said) == {"passed": 1}, said.stdout
 
 
+def test_a_proxy_is_not_asked_for_it(full, tmp_path):
+    (tmp_path / "test_proxy.py").write_text(
+        "import os, subprocess, sys, urllib.request\n"
+        "from pytest_hetzner_cloud.cloud import running\n"
+        "ASK = 'import hcloud, os; hcloud.Client(os.environ[\"HCLOUD_TOKEN\"], '\\\n"
+        "    'api_endpoint=os.environ[\"HCLOUD_ENDPOINT\"]).locations.get_all()'\n"
+        "def test_it(monkeypatch):\n"
+        "    monkeypatch.setenv('HTTP_PROXY', 'http://127.0.0.1:1')\n"
+        "    monkeypatch.setenv('http_proxy', 'http://127.0.0.1:1')\n"
+        "    monkeypatch.setenv('NO_PROXY', 'corp.example')\n"
+        "    monkeypatch.delenv('no_proxy', raising=False)\n"
+        "    with running() as cloud:\n"
+        "        assert cloud.client().locations.get_by_name('fsn1')\n"
+        "        environment = {**os.environ, **cloud.environment}\n"
+        "        subprocess.run([sys.executable, '-c', ASK], env=environment, check=True)\n"
+        "    assert os.environ['NO_PROXY'] == 'corp.example'\n"
+        "    assert 'no_proxy' not in os.environ\n"
+    )
+    said = pytest_in(full, tmp_path)
+    assert outcomes(said) == {"passed": 1}, said.stdout
+
+
 @pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["alone", "two workers"])
 def test_no_process_is_left_when_pytest_is_killed(full, tmp_path, options):
     (tmp_path / "test_killed.py").write_text(

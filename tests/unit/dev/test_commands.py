@@ -11,11 +11,13 @@ import yaml
 from infra.files import ROOT
 from infra.settings import MOST_WORKERS
 from sandbox import cluster
+from sandbox.address import Address, past_proxies
+from sandbox.alone import welcome
 from sandbox.commands import serve, up
 from sandbox.commands.ssh import choose, require_machines
 from sandbox.daemon import Running
 from sandbox.dev import COMMANDS, parse
-from sandbox.environment import merged, past_proxies, shell_lines
+from sandbox.environment import merged, shell_lines
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.hollow import ccm
 from sandbox.host import port_is_free
@@ -69,6 +71,15 @@ def test_a_proxy_is_not_asked_for_what_lies_on_this_machine(tmp_path):
     assert hosts[:3] == ["corp.example", "127.0.0.1", "localhost"]
     assert set(hosts) >= {str(address) for address in site.public_range}
     assert past_proxies(set_up | found, site.public_range) == found
+
+
+def test_what_serve_prints_leads_past_a_proxy(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    assert "  export NO_PROXY=" in welcome(Address(8400, "t"))
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    assert "NO_PROXY" not in welcome(Address(8400, "t"))
 
 
 def test_options_after_a_wrapper_belong_to_the_wrapped_program():
