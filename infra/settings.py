@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from .errors import ConfigurationError, Problem
+from .errors import Problem
 from .files import ROOT
 
 NAMESPACE = "ccm-from-scratch"
@@ -66,18 +66,6 @@ def key_of(field: str) -> str:
     """The configuration key of a field: ``worker_count`` is ``ccm-from-scratch:workerCount``."""
     first, *rest = field.split("_")
     return f"{NAMESPACE}:{first}{''.join(part.capitalize() for part in rest)}"
-
-
-def read_settings(raw: Mapping[str, Any]) -> Settings:
-    """Reads and checks the configuration; see ``parse_settings``.
-
-    Raises:
-        ConfigurationError: With every problem there is.
-    """
-    settings, problems = parse_settings(raw)
-    if problems:
-        raise ConfigurationError(problems)
-    return settings
 
 
 def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:

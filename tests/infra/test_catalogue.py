@@ -5,12 +5,12 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from infra_settings import read_settings
 
 from infra.api import Cloud, check_token, cloud_of, everything, fetcher
 from infra.catalogue import Catalogue, catalogue_problems, read_catalogue
 from infra.errors import CloudError, ConfigurationError
 from infra.preflight import check_everything
-from infra.settings import read_settings
 
 TOKEN = "t" * 64
 

@@ -10,8 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
-from infra.settings import read_settings
+from infra_settings import read_settings
 
 TOKEN = "T" * 64
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"

@@ -7,10 +7,11 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from infra_settings import read_settings
 
 from infra.errors import ConfigurationError
 from infra.files import ROOT
-from infra.settings import MOST_WORKERS, Settings, address_problems, key_of, parse_settings, read_settings
+from infra.settings import MOST_WORKERS, Settings, address_problems, key_of, parse_settings
 from sandbox.kubernetes.k3s.versions import VERSION
 
 
