@@ -30,7 +30,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/hetzner/load_balancers/facts/targets.py": _OF_TARGETS,
     "ccm/hetzner/load_balancers/labels.py": (
         f"{_RULES}desired_settings.py",
-        f"{_RULES}release.py",
+        f"{_RULES}plan_release.py",
         f"{_RULES}locate.py",
     ),
     "ccm/hetzner/load_balancers/plan/changes.py": (f"{_RULES}changes.py",),
@@ -38,7 +38,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "ccm/hetzner/load_balancers/plan/lifecycle.py": (f"{_RULES}lifecycle.py",),
     "ccm/hetzner/load_balancers/plan/listeners.py": (f"{_RULES}changes.py", f"{_RULES}steps.py"),
     "ccm/hetzner/load_balancers/plan/plan.py": (f"{_RULES}lifecycle.py",),
-    "ccm/hetzner/load_balancers/plan/release.py": (f"{_RULES}release.py",),
+    "ccm/hetzner/load_balancers/plan/release.py": (f"{_RULES}plan_release.py",),
     "ccm/hetzner/load_balancers/plan/settings.py": (f"{_RULES}changes.py", f"{_RULES}steps.py"),
     "ccm/hetzner/load_balancers/plan/targets.py": (f"{_RULES}changes.py", f"{_RULES}steps.py"),
     "ccm/hetzner/load_balancers/wishes/annotations.py": (*_OF_WISHES, f"{_RULES}annotation_bounds.py"),
