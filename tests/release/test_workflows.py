@@ -116,6 +116,13 @@ def facts(folder: Path) -> dict[str, tuple[object, ...]]:
 
 
 @each
+def test_the_clone_has_the_history_without_which_the_upgrade_is_not_tested(file: Path) -> None:
+    steps = [step for job in yaml.safe_load(file.read_text())["jobs"].values() for step in job["steps"]]
+    (checkout,) = (step for step in steps if step.get("uses", "").startswith("actions/checkout@"))
+    assert checkout["with"]["fetch-depth"] == 0
+
+
+@each
 def test_they_may_read_and_nothing_else_and_know_no_secret(file: Path) -> None:
     text = file.read_text()
     workflow = yaml.safe_load(text)

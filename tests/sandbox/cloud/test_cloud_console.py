@@ -14,7 +14,7 @@ from axe_playwright_python.async_playwright import Axe
 from cloud_emulator import TOKEN, Emulator, Start
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 SECONDS = 60
 pytestmark = [
     pytest.mark.slow,

@@ -71,6 +71,7 @@ def one(service: LoadBalancerService, *addresses: str) -> str:
 TCP = LoadBalancerService("tcp", 80, 30080, False, HealthCheck("tcp", 30080, 15, 10, 3))
 
 
+@pytest.mark.slow  # by then ./dev test has installed haproxy
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
 @settings(max_examples=25, deadline=None, suppress_health_check=[Health.function_scoped_fixture])
 @given(spec=specs)
