@@ -38,6 +38,7 @@ __all__ = [
 
 # Of a cluster that is there already, and of a chart that our own program installs.
 _NOT_HERE = {"kubeconfig_path", "ingress"}
+_PLAIN = "give a plain value; what another resource puts out is known too late"
 
 
 def settings(**given: Any) -> Settings:
@@ -57,17 +58,27 @@ def settings(**given: Any) -> Settings:
     schema = yaml.safe_load(supplied("Pulumi.yaml").read_text(encoding="utf-8"))["config"]
     wanted = {key: entry["default"] for key, entry in schema.items()}
     wanted |= {key_of(name): value for name, value in given.items() if name in known}
-    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in wanted.items()}
-    result, found = parse_settings(texts)
     names = {key_of(name): name for name in known}
+    texts = {key: _text(value) for key, value in wanted.items()}
+    problems += [Problem(names[key], wanted[key], _PLAIN) for key, text in texts.items() if text is None]
+    result, found = parse_settings({key: text for key, text in texts.items() if text is not None})
     problems += [
         Problem(names[item.key], given.get(names[item.key]), _without_keys(item.allowed, names))
         for item in found
+        if texts.get(item.key, "") is not None
     ]
     if problems:
         lines = "\n".join(f"  - {problem}" for problem in problems)
         raise pulumi.RunError(f"settings of the cluster are wrong; nothing was created\n{lines}")
     return result
+
+
+def _text(value: Any) -> str | None:
+    """A value as the stack's settings have it; None where they can't."""
+    try:
+        return value if isinstance(value, str) else json.dumps(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def _without_keys(allowed: str, names: Mapping[str, str]) -> str:

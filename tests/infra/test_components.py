@@ -94,6 +94,8 @@ def test_what_is_not_given_is_as_in_the_programs_own_stack(defaults):
         ({"subnet_cidr": "10.244.1.0/24"}, "cluster_cidr: "),
         ({"labels": {"a b": "c"}}, "labels: "),
         ({"ssh_allowed_cidrs": []}, "ssh_allowed_cidrs: "),
+        ({"ccm_image": object()}, "ccm_image: <object object"),  # as an output is
+        ({"labels": {"a": {1}}}, "labels: {'a': {1}} is not possible: give a plain value"),
     ],
 )
 def test_wrong_settings_are_named_as_they_were_given(given, says):
@@ -102,6 +104,7 @@ def test_wrong_settings_are_named_as_they_were_given(given, says):
     assert says in str(raised.value)
     assert "ccm-from-scratch:" not in str(raised.value)
     assert "pulumi config" not in str(raised.value)
+    assert str(raised.value).count("\n") == 1
 
 
 def test_every_wrong_setting_is_named_at_once():
