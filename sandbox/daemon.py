@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,12 @@ def find(site: Clone) -> Running | None:
     except (FileNotFoundError, ValueError, TypeError):
         return None  # none yet, or what a power cut has left of it
     return record if _is_locked(site.state / "serve.lock") else None
+
+
+def located(site: Site) -> Site:
+    """The site with the port that its process has, where one runs: ``serve --port`` gives it another one."""
+    running = find(site)
+    return replace(site, port=running.port) if running and running.port else site
 
 
 def _is_locked(path: Path) -> bool:

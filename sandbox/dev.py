@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ccm.output import READER_LEFT, quietly, reader_has_left
-from sandbox import host
+from sandbox import daemon, host
 from sandbox.address import past_proxies
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.site import Clone, has_claim, open_clone, open_site
@@ -44,6 +44,8 @@ WRAPPERS = ("kubectl", "plan", "test", "bench")
 # CLAIMING claim some where the clone has none; the rest then have nothing to be about.
 WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "image", "lock", "release")
 CLAIMING = ("up", "down", "serve")
+# These start a process on the clone's own port; all others ask the one that runs.
+STARTING = ("up", "serve")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -88,7 +90,7 @@ def place(name: str, root: Path) -> Clone:
         raise NotRunning("the sandbox of this clone does not run; start it with './dev up'")
     site = open_site(root, os.environ, host.used_ranges, host.port_is_free)
     os.environ.update(past_proxies(os.environ, site.public_range))
-    return site
+    return site if name in STARTING else daemon.located(site)
 
 
 def parse(argv: list[str]) -> tuple[str, argparse.Namespace]:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
+from sandbox.api import Api
 from sandbox.commands import serve
-from sandbox.dev import parse
+from sandbox.dev import parse, place
 from sandbox.errors import SandboxError
 from sandbox.site import open_site
 
@@ -66,6 +67,17 @@ def test_a_shell_takes_what_serve_prints(tmp_path, given):
             assert get(endpoint.replace("/v1", "/_sandbox/state"), known) == 200
         assert page.endswith("#token=" + urllib.request.quote(token, safe=""))
         assert shlex.split(exports[1]) == ["export", f"HCLOUD_TOKEN={token}"]
+
+
+@pytest.mark.slow
+def test_other_commands_ask_on_the_port_that_serve_was_given(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with served(tmp_path) as (_, output):
+        address = output.readline()
+        for name in ("faults", "env", "down"):
+            site = place(name, tmp_path)
+            assert site.endpoint in address
+            assert Api(site).admin("GET", "/faults") == {"faults": []}
 
 
 @pytest.mark.slow
