@@ -35,7 +35,11 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     if arguments.what == "add":
         api.admin("POST", "/faults", rule(arguments.words))
     elif arguments.what == "remove":
-        for identity in numbers(arguments.words):
+        wanted = numbers(arguments.words)
+        known = {each["id"] for each in api.admin("GET", "/faults")["faults"]}
+        if missing := [str(identity) for identity in wanted if identity not in known]:
+            raise SandboxError(f"there is no rule {', '.join(missing)}; './dev faults' lists those in force")
+        for identity in wanted:
             api.admin("DELETE", f"/faults/{identity}")
     elif arguments.words:
         raise SandboxError(

@@ -98,11 +98,27 @@ def read_rule(body: Any, identity: int) -> FaultRule:
         problems["drop"] = ["must be 'before' or 'after'"]
     numbers = {name: v for name, v in values.items() if isinstance(v, (int, float)) and name != "seed"}
     problems |= {name: ["must not be negative"] for name, value in numbers.items() if value < 0}
+    if not problems:
+        problems |= _never_true(values)
     if not problems and values.get("status") and not 400 <= values["status"] <= 599:
         problems["status"] = ["must be that of an error, 400 to 599"]
     if not isinstance(body, dict) or problems:
         raise InvalidInput(problems or {"body": ["must be an object"]})
     return dataclasses.replace(FaultRule(**values), id=identity)
+
+
+def _never_true(values: dict[str, Any]) -> dict[str, list[str]]:
+    """What is of the right type, but would never match anything, or not as often as it says."""
+    method, path = values.get("method", "*"), values.get("path", "*")
+    problems = {}
+    if method != method.upper():
+        problems["method"] = [f"must be in capitals: {method.upper()}"]
+    if path[:1] not in {*"/*?["} or path.startswith("/v1/"):
+        meant = "/" + path.removeprefix("/v1").lstrip("/")
+        problems["path"] = [f"begins with / and is without /v1: {meant}"]
+    if values.get("probability", 0) > 1:
+        problems["probability"] = ["must not be more than 1"]
+    return problems
 
 
 @dataclass

@@ -129,11 +129,26 @@ async def test_an_action_that_fails(emulator: Emulator):
         {"after": 1},
         {"status": 99},
         {"latency": -1},
+        {"probability": 1.5},
     ],
 )
 async def test_rules_that_are_none(emulator: Emulator, rule):
     error = await emulator.refused("POST", "/_sandbox/faults", rule)
     assert error["code"] == "invalid_input"
+
+
+@pytest.mark.parametrize(
+    ("rule", "meant"),
+    [
+        ({"method": "post"}, "in capitals: POST"),
+        ({"path": "servers"}, "without /v1: /servers"),
+        ({"path": "/v1/servers/{id}"}, "without /v1: /servers/{id}"),
+        ({"path": ""}, "without /v1: /"),
+    ],
+)
+async def test_a_rule_that_would_never_match_is_refused_with_what_was_meant(emulator: Emulator, rule, meant):
+    error = await emulator.refused("POST", "/_sandbox/faults", rule)
+    assert meant in str(error)
 
 
 @given(st.integers(), st.floats(0.05, 0.95), st.integers(0, 5), st.none() | st.integers(0, 5))

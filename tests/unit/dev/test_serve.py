@@ -13,7 +13,7 @@ import pytest
 from ports import free_port
 
 from sandbox.api import Api
-from sandbox.commands import serve
+from sandbox.commands import faults, serve
 from sandbox.dev import parse, place
 from sandbox.errors import SandboxError
 from sandbox.site import open_site
@@ -78,6 +78,18 @@ def test_other_commands_ask_on_the_port_that_serve_was_given(tmp_path, monkeypat
             site = place(name, tmp_path)
             assert site.endpoint in address
             assert Api(site).admin("GET", "/faults") == {"faults": []}
+
+
+@pytest.mark.slow
+def test_a_rule_that_is_not_there_is_not_removed_in_silence(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with served(tmp_path) as (_, output):
+        output.readline()
+        site = place("faults", tmp_path)
+        faults.run(site, parse(["faults", "add", "path=/servers", "code=locked"])[1])
+        with pytest.raises(SandboxError, match="there is no rule 7, 8"):
+            faults.run(site, parse(["faults", "remove", "7", "1", "8"])[1])
+        assert [each["id"] for each in Api(site).admin("GET", "/faults")["faults"]] == [1]
 
 
 @pytest.mark.slow
