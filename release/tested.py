@@ -21,6 +21,8 @@ RAN = "ran with "
 
 SUBJECTS = ("Kubernetes", "k3s", "containerd", "Python", "Python in the image", "Helm")
 
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+~_-]{0,79}")
+
 KEPT = 50
 """Records in the cache; each is a few hundred bytes."""
 
@@ -97,7 +99,13 @@ def find(folder: Path, tree: str) -> list[Record]:
 def _read(path: Path, tree: str) -> Record:
     try:
         record = Record(**json.loads(path.read_text()))
-        known = record.tree == tree and set(record.versions) <= set(SUBJECTS)
+        known = (
+            record.tree == tree
+            and record.servers in _SERVERS
+            and all(type(number) is int for number in (record.passed, record.skipped))
+            and set(record.versions) <= set(SUBJECTS)
+            and all(_VERSION.fullmatch(version) for version in record.versions.values())
+        )
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise RecordError(f"{path}: {error}") from error
     if not known:

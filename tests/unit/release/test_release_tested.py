@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import platform
 from pathlib import Path
@@ -69,6 +70,22 @@ def test_only_the_newest_records_are_kept(tmp_path: Path, monkeypatch) -> None:
 def test_a_broken_record_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / f"{TREE_ID}-python-3.json").write_text(content)
     with pytest.raises(RecordError, match=r"-python-3\.json"):
+        find(tmp_path, TREE_ID)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"servers": "cloud"},
+        {"passed": "all"},
+        {"versions": {"Helm": "4 | **all**"}},
+        {"versions": {"Helm": 4}},
+    ],
+)
+def test_a_record_that_no_run_left_is_refused(tmp_path: Path, wrong: dict[str, object]) -> None:
+    path = keep(RECORD, tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
+    with pytest.raises(RecordError, match=path.name):
         find(tmp_path, TREE_ID)
 
 
