@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bench.lab.cloud import TOKEN, Cloud, running_cloud
-from bench.lab.processes import cpu_seconds
+from bench.lab.processes import TICK, cpu_seconds
 from bench.lab.report import BenchError, Row, main
 
 SERVERS = 50
@@ -64,7 +64,7 @@ async def answers(cloud: Cloud, requests: list[bytes], seconds: float) -> tuple[
     wall, cpu = time.perf_counter() - begin, cpu_seconds(cloud.pid) - cpu
     for _, writer in connections:
         writer.close()
-    return done / wall, done / cpu
+    return done / wall, done / max(cpu, TICK)
 
 
 def cases(cloud: Cloud) -> dict[str, list[bytes]]:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 STOP_SECONDS = 10.0
 _DEATH_SIGNAL = 1  # prctl: the signal that a process gets when its parent dies
-_TICKS = os.sysconf("SC_CLK_TCK")
+TICK = 1 / os.sysconf("SC_CLK_TCK")
+"""Seconds in which the kernel counts the time of processes: nothing shorter is known."""
 _MIB = 1024.0  # KiB
 
 
@@ -88,7 +89,7 @@ def private_mib(pid: int) -> float:
 def cpu_seconds(pid: int) -> float:
     """User and system time so far, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    return (int(fields[11]) + int(fields[12])) * TICK
 
 
 def _rollup(text: str, key: str) -> float:

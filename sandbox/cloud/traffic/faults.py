@@ -12,6 +12,8 @@ from sandbox.cloud.errors import STATUSES, ApiError, InvalidInput
 from sandbox.cloud.wire.reply import Reply
 
 DROPS = ("", "before", "after")
+LONGEST_WAIT = 3600.0
+"""Seconds that a rule may let a client wait: more than any client does."""
 _TYPES = {"str": str, "int": int, "float": (int, float), "bool": bool, "int | None": int}
 
 
@@ -118,6 +120,9 @@ def _never_true(values: dict[str, Any]) -> dict[str, list[str]]:
         problems["path"] = [f"begins with / and is without /v1: {meant}"]
     if values.get("probability", 0) > 1:
         problems["probability"] = ["must not be more than 1"]
+    for name in ("latency", "hold"):
+        if not values.get(name, 0) <= LONGEST_WAIT:
+            problems[name] = [f"must not be more than {LONGEST_WAIT:g} seconds"]
     return problems
 
 

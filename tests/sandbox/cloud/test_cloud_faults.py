@@ -129,6 +129,8 @@ async def test_an_action_that_fails(emulator: Emulator):
         {"after": 1},
         {"status": 99},
         {"latency": -1},
+        {"latency": 1e308},
+        {"hold": 3601},
         {"probability": 1.5},
     ],
 )
