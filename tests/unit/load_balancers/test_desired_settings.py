@@ -361,3 +361,10 @@ class TestForeignPorts:
         there = balancer(former, 80, 81)
         assert self.found(wishes({"preserve-foreign": "true"}), there) == {81: "somebody else"}
         assert labels(wishes({"preserve-foreign": "true"}), there, 80)[f"{OURS}port-80"] == UID
+
+
+def test_labels_of_an_annotation_are_told_from_those_of_others_by_a_label_each() -> None:
+    """What older versions wrote must be found again."""
+    first = with_annotated_labels({"a": "b"}, {"team": "us"})
+    assert first == {"a": "b", "team": "us", "ccm-from-scratch/label-ca8b22d0": ""}
+    assert with_annotated_labels(first, {}) == {"a": "b"}

@@ -8,9 +8,9 @@ import pytest
 from desired_cases import LEADER as LABEL
 from service_view import UID, view
 
+from ccm.cloud import ServicePort
 from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerService, ServiceHttp
 from ccm.hetzner.load_balancers import labels
-from ccm.hetzner.load_balancers.desired.labels import with_annotated_labels
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.facts.facts import Facts
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
@@ -279,8 +279,11 @@ def test_what_labels_remember_of_annotations() -> None:
     assert (marks.settings, marks.fields) == ({"name", "type"}, {"timeout_idle", "interval"})
 
 
-def test_labels_of_an_annotation_are_told_from_those_of_others_by_a_label_each() -> None:
-    """What older versions wrote must be found again."""
-    first = with_annotated_labels({"a": "b"}, {"team": "us"})
-    assert first == {"a": "b", "team": "us", "ccm-from-scratch/label-ca8b22d0": ""}
-    assert with_annotated_labels(first, {}) == {"a": "b"}
+def test_a_service_that_none_could_serve_takes_nobodys_and_keeps_what_it_has() -> None:
+    allowed = Neighbours("c1", Tenants(adopt=frozenset({"shop"})))
+    wishes = read(
+        view("web", ServicePort(53, 30_053, "UDP"), annotations={"adopt": "6"}), DEFAULTS, network=True
+    )
+    assert wishes.is_unservable
+    assert locate(wishes, [THEIRS], allowed) == Facts(wishes.service)
+    assert locate(wishes, [MINE, THEIRS], allowed).balancer == MINE
