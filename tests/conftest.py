@@ -19,3 +19,8 @@ def pytest_configure() -> None:
     # Before Python 3.12, pytest-asyncio's look at the current event loop makes one that nobody closes, unless
     # it was told that there is none.
     asyncio.set_event_loop(None)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Bytes get no name of their content: what is compressed holds the time, and workers have to agree."""
+    return "bytes" if isinstance(val, bytes) else None
