@@ -51,7 +51,9 @@ def export(root: Path, folder: Path) -> None:
     """Writes the files of the commit that is checked out into a new folder."""
     content = run("git archive", ["git", "archive", "--format=tar", "HEAD"], cwd=root)
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        tar.extractall(folder, filter="data")
+        # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(folder)  # noqa: S202 - made by us
 
 
 def copy(root: Path, folder: Path) -> None:

@@ -157,5 +157,7 @@ def _unpacked(folder: Path) -> Path:
         if blob.media_type.endswith("zstd"):
             data = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(blob.content)).read()
             with tarfile.open(fileobj=io.BytesIO(data)) as layer:
-                layer.extractall(folder, filter="tar")
+                # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
+                layer.extraction_filter = getattr(tarfile, "tar_filter", None)
+                layer.extractall(folder)
     return folder

@@ -32,7 +32,9 @@ def before(tmp_path) -> Iterator[Clone]:
         pytest.skip(f"this clone has no history that reaches {BEFORE[:12]}")
     clone = Clone(tmp_path / "clone")
     with tarfile.open(fileobj=io.BytesIO(found.stdout)) as tar:
-        tar.extractall(clone.root, filter="data")
+        # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(clone.root)
     subprocess.run(["git", "init", "--quiet"], cwd=clone.root, check=True, timeout=60)
     site = clone.site
     yield clone

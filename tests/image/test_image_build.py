@@ -115,7 +115,9 @@ def python(images, tmp_path):
     lowest = images[PLATFORMS.index(platform)].blobs[1]
     root = tmp_path / "python"
     with tarfile.open(fileobj=io.BytesIO(zstandard.ZstdDecompressor().decompress(lowest.content))) as tar:
-        tar.extractall(root, filter="fully_trusted")
+        # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
+        tar.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
+        tar.extractall(root)
     program = root / recipe.PROGRAM
     inner = program.rename(program.with_name("inner"))
     start = f'{root / platform.loader} --argv0 "$0" --library-path {root / "usr/lib" / platform.triplet}'

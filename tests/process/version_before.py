@@ -146,7 +146,9 @@ def main(name: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         tree, folder = Path(place, "tree"), Path(place, "world")
         with tarfile.open(fileobj=io.BytesIO(git("archive", commit))) as tar:
-            tar.extractall(tree, filter="data")
+            # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)
+            tar.extractall(tree)
         folder.mkdir()
         objects = asyncio.run(record(tree, folder))
         state = read_state(folder / "cloud.sqlite")
