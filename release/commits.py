@@ -49,7 +49,9 @@ def changes(root: Path) -> list[str]:
 
 def export(root: Path, folder: Path) -> None:
     """Writes the files of the commit that is checked out into a new folder."""
-    content = run("git archive", ["git", "archive", "--format=tar", "HEAD"], cwd=root)
+    # files that others may not write, whoever unpacks them
+    command = ["git", "-c", "tar.umask=022", "archive", "--format=tar", "HEAD"]
+    content = run("git archive", command, cwd=root)
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
