@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from ccm.output import READER_LEFT, quietly, reader_has_left
+from ccm.output import quietly
 from sandbox import daemon, host
 from sandbox.address import past_proxies
-from sandbox.errors import NotRunning, SandboxError
+from sandbox.ending import exit_code
+from sandbox.errors import NotRunning
 from sandbox.site import Clone, has_claim, open_clone, open_site
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,20 +56,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     name, arguments = parse(argv)
-    try:
-        return _module(name).run(place(name, ROOT), arguments)
-    except SandboxError as error:
-        print(f"✗ {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        if reader_has_left(error):
-            return READER_LEFT
-        # A full disk, a missing permission, a sandbox that has ended: the system names what it is about.
-        print(f"✗ {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
+    return exit_code(lambda: _module(name).run(place(name, ROOT), arguments))
 
 
 def place(name: str, root: Path) -> Clone:

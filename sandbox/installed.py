@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ccm.output import READER_LEFT, quietly, reader_has_left
+from ccm.output import quietly
+from sandbox.ending import exit_code
 from sandbox.errors import SandboxError
 
 SERVE = "serve"
@@ -17,29 +18,19 @@ RECORDS = "records"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    return quietly(lambda: _run(sys.argv[1:] if argv is None else list(argv)))
+    given = sys.argv[1:] if argv is None else list(argv)
+    return quietly(lambda: exit_code(lambda: _run(given)))
 
 
 def _run(argv: list[str]) -> int:
     try:
         return _serve(argv)
-    except SandboxError as error:
-        print(f"✗ {error}", file=sys.stderr)
-        return 1
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in {"ccm", "sandbox"}:
             raise
-        text = f"the package {error.name} is missing: install ccm-from-scratch with its extra 'sandbox'"
-        print(f"✗ {text}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        if reader_has_left(error):
-            return READER_LEFT
-        print(f"✗ {error}", file=sys.stderr)  # a full disk, a missing permission: the system names the file
-        return 1
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
+        raise SandboxError(
+            f"the package {error.name} is missing: install ccm-from-scratch with its extra 'sandbox'"
+        ) from None
 
 
 def _serve(argv: list[str]) -> int:
