@@ -10,6 +10,7 @@ import hashlib
 import io
 import tarfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import zstandard
 
@@ -42,6 +43,20 @@ def make_layer(tree: Tree, epoch: int) -> Layer:
     """
     plain = archive(tree, epoch)
     return Layer(zstandard.ZstdCompressor(level=LEVEL).compress(plain), hashlib.sha256(plain).hexdigest())
+
+
+def unpack(content: bytes, folder: Path) -> None:
+    """Unpacks a layer that was made here into a folder, over what is there.
+
+    Args:
+        content: The compressed archive.
+        folder: The image's root; made if it is not there.
+    """
+    plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(content)).read()
+    with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
+        # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
+        tar.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
+        tar.extractall(folder)  # noqa: S202 - made by us
 
 
 def archive(tree: Tree, epoch: int) -> bytes:

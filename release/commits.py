@@ -47,10 +47,19 @@ def changes(root: Path) -> list[str]:
     return [entry[3:] for entry in said.decode(errors="replace").split("\0") if entry]
 
 
-def export(root: Path, folder: Path) -> None:
-    """Writes the files of the commit that is checked out into a new folder."""
+def export(root: Path, folder: Path, commit: str = "HEAD") -> None:
+    """Writes the files of a commit into a new folder.
+
+    Args:
+        root: The clone.
+        folder: Made with what is in it.
+        commit: Whatever names one to git.
+
+    Raises:
+        ProgramError: The clone has no such commit.
+    """
     # files that others may not write, whoever unpacks them
-    command = ["git", "-c", "tar.umask=022", "archive", "--format=tar", "HEAD"]
+    command = ["git", "-c", "tar.umask=022", "archive", "--format=tar", commit]
     content = run("git archive", command, cwd=root)
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import io
 import os
 import platform
 import sys
-import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +17,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-import zstandard
 
 from bench.lab.report import BenchError, say
 from ccm.kube.protocol import Transport
 from image.build import build, cache_folder
 from image.errors import ImageError
+from image.layer import MEDIA_TYPE, unpack
 from image.platforms import of_machine
 from image.recipe import PROGRAM, settings
 from image.source import read_source
@@ -154,10 +152,6 @@ def _unpacked(folder: Path) -> Path:
     except ImageError as error:
         raise BenchError(f"{error}; --from=tree runs without the image") from error
     for blob in made.blobs:
-        if blob.media_type.endswith("zstd"):
-            data = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(blob.content)).read()
-            with tarfile.open(fileobj=io.BytesIO(data)) as layer:
-                # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
-                layer.extraction_filter = getattr(tarfile, "tar_filter", None)
-                layer.extractall(folder)
+        if blob.media_type == MEDIA_TYPE:
+            unpack(blob.content, folder)
     return folder

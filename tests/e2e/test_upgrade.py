@@ -5,16 +5,15 @@ The commit is the one whose CCM wrote `tests/process/version_before.json`.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import subprocess
-import tarfile
 from collections.abc import Iterator
 
 import pytest
 
 from release import commits
+from release.errors import ReleaseError
 from sandbox import leftovers
 from tests.e2e.conftest import TREE, Clone, eventually
 
@@ -27,14 +26,11 @@ BEFORE = json.loads(RECORDED.read_text(encoding="utf-8"))["commit"]
 @pytest.fixture
 def before(tmp_path) -> Iterator[Clone]:
     """A clone of the version before."""
-    found = subprocess.run(["git", "archive", BEFORE], cwd=TREE, capture_output=True, check=False, timeout=60)
-    if found.returncode:
-        pytest.skip(f"this clone has no history that reaches {BEFORE[:12]}")
     clone = Clone(tmp_path / "clone")
-    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as tar:
-        # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
-        tar.extraction_filter = getattr(tarfile, "data_filter", None)
-        tar.extractall(clone.root)
+    try:
+        commits.export(TREE, clone.root, BEFORE)
+    except ReleaseError:
+        pytest.skip(f"this clone has no history that reaches {BEFORE[:12]}")
     subprocess.run(["git", "init", "--quiet"], cwd=clone.root, check=True, timeout=60)
     site = clone.site
     yield clone

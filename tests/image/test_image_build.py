@@ -16,6 +16,7 @@ import zstandard
 
 from image import recipe
 from image.build import build, cache_folder
+from image.layer import unpack
 from image.mirror import VARIABLE, open_mirror
 from image.oci import Image
 from image.platforms import PLATFORMS, of_machine
@@ -114,10 +115,7 @@ def python(images, tmp_path):
     platform = of_machine(os.uname().machine)
     lowest = images[PLATFORMS.index(platform)].blobs[1]
     root = tmp_path / "python"
-    with tarfile.open(fileobj=io.BytesIO(zstandard.ZstdDecompressor().decompress(lowest.content))) as tar:
-        # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
-        tar.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
-        tar.extractall(root)
+    unpack(lowest.content, root)
     program = root / recipe.PROGRAM
     inner = program.rename(program.with_name("inner"))
     start = f'{root / platform.loader} --argv0 "$0" --library-path {root / "usr/lib" / platform.triplet}'

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import io
 import shutil
-import tarfile
 from pathlib import Path
 
 import pytest
-import zstandard
 from process_world import World
 
 from ccm.controllers.names import UNINITIALIZED_TAINT
@@ -22,6 +19,7 @@ from ccm.manager.serving import selfsigned
 from image import recipe
 from image.build import build, cache_folder
 from image.bytecode import Compiler
+from image.layer import unpack
 from image.platforms import ARM64
 from image.source import read_source
 from image.tree import File
@@ -39,11 +37,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (image,) = build(read_source(), cache_folder(), [ARM64])
     folder = tmp_path_factory.mktemp("arm")
     for layer in image.blobs[1:]:
-        plain = zstandard.ZstdDecompressor().decompress(layer.content)
-        with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
-            # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
-            tar.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
-            tar.extractall(folder)
+        unpack(layer.content, folder)
     return folder
 
 

@@ -8,13 +8,11 @@ To be recorded anew after each release, of its tag.
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import os
 import sqlite3
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from emulated_cloud import TOKEN
 from process_world import LEASE, World, open_world
 
 from image.source import project_version
+from release import commits
 from sandbox.cloud.config import CloudConfig
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.controlplane import ControlPlane
@@ -145,10 +144,7 @@ def main(name: str) -> None:
     commit = git("rev-parse", f"{name}^{{commit}}").decode().strip()
     with tempfile.TemporaryDirectory() as place:
         tree, folder = Path(place, "tree"), Path(place, "world")
-        with tarfile.open(fileobj=io.BytesIO(git("archive", commit))) as tar:
-            # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
-            tar.extraction_filter = getattr(tarfile, "data_filter", None)
-            tar.extractall(tree)
+        commits.export(Path(__file__).parents[2], tree, commit)
         folder.mkdir()
         objects = asyncio.run(record(tree, folder))
         state = read_state(folder / "cloud.sqlite")
