@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from image.errors import ToolError
 
 _TAIL_LINES = 15
 
 
-def run(what: str, command: Sequence[str], timeout: float, stdin: bytes = b"") -> bytes:
+def run(
+    what: str,
+    command: Sequence[str],
+    timeout: float,
+    stdin: bytes = b"",
+    *,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> bytes:
     """Runs a program and returns what it wrote to standard output.
 
     Args:
@@ -18,12 +27,22 @@ def run(what: str, command: Sequence[str], timeout: float, stdin: bytes = b"") -
         command: Program and arguments; no shell.
         timeout: Seconds.
         stdin: What it reads.
+        cwd: Working directory; None for ours.
+        environment: All its variables; None for ours.
 
     Raises:
         ToolError: With the last lines of what it complained of.
     """
     try:
-        done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
+        done = subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            cwd=cwd,
+            env=environment,
+        )
     except subprocess.TimeoutExpired as error:
         raise ToolError(f"{what} took more than {timeout:.0f} s") from error
     except FileNotFoundError as error:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from image import tools
+from image.errors import ToolError
 from release.errors import ProgramError
 
-_TAIL_LINES = 15
 # By SUDO_UID git sees that root works for the one who owns the clone.
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "SUDO_UID", "TMPDIR", "XDG_CACHE_HOME")
 
@@ -36,20 +36,6 @@ def run(
     """
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env={**environment, **(settings or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ProgramError(f"{what} took more than {timeout:.0f} s") from error
-    except FileNotFoundError as error:
-        raise ProgramError(f"{what} failed: there is no program {command[0]}") from error
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").splitlines()[-_TAIL_LINES:]
-        raise ProgramError(f"{what} failed with code {done.returncode}; its last lines:\n" + "\n".join(said))
-    return done.stdout
+        return tools.run(what, command, timeout, cwd=cwd, environment={**environment, **(settings or {})})
+    except ToolError as error:
+        raise ProgramError(str(error)) from error
