@@ -20,6 +20,10 @@ from image.platforms import Platform
 CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
+CONTAINERD_NAME = "io.containerd.image.name"
+"""Annotation of a layout with an image's full name, which containerd and Docker read."""
+REF_NAME = "org.opencontainers.image.ref.name"
+"""Annotation of a layout with a name or a tag alone, by the specification."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +124,8 @@ def write_layout(top: Blob, below: Iterable[Blob], reference: str, target: IO[by
         target: Where to.
     """
     names = {
-        "io.containerd.image.name": reference,
-        "org.opencontainers.image.ref.name": reference.rpartition(":")[2],
+        CONTAINERD_NAME: reference,
+        REF_NAME: reference.rpartition(":")[2],
     }
     entry = {**top.descriptor(), "annotations": names}
     files = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"})}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from sandbox.site import Site
 
 _OPTIONS = (
@@ -22,3 +25,12 @@ def ssh(site: Site, address: str, *options: str) -> list[str]:
     """
     chosen = [word for option in (*_OPTIONS, *options) for word in ("-o", option)]
     return ["ssh", "-i", str(site.ssh_key), *chosen, f"root@{address}"]
+
+
+def public_addresses(servers: Iterable[Mapping[str, Any]]) -> dict[str, str | None]:
+    """Public IPv4 addresses by server name; None for a server without.
+
+    Args:
+        servers: As the API lists them.
+    """
+    return {server["name"]: (server["public_net"]["ipv4"] or {}).get("ip") for server in servers}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from image.platforms import of_machine
 from sandbox import daemon
 from sandbox.api import Api
 from sandbox.console import Steps
@@ -21,11 +22,10 @@ from sandbox.images.archive import Contents
 from sandbox.images.errors import NotAnArchive
 from sandbox.images.send import Answer, Result
 from sandbox.machines.airgap import Airgap
-from sandbox.remote import ssh
+from sandbox.remote import public_addresses, ssh
 from sandbox.site import Site
 
 HELP = "put container images on all machines, also on those that come later"
-_GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +85,8 @@ def checked(path: Path, contents: Contents, machine: str) -> Contents:
     Raises:
         NotAnArchive: It is for other processors only.
     """
-    wanted = _GO_NAMES.get(machine, machine)
+    known = of_machine(machine)
+    wanted = known.name if known else machine
     if wanted not in contents.architectures:
         has = ", ".join(sorted(contents.architectures))
         raise NotAnArchive(path, f"{', '.join(contents.names)} is for {has}; the machines are {wanted}")
@@ -140,6 +141,7 @@ def refuse_failed(answers: Mapping[str, Answer], off: Sequence[str]) -> None:
 def _servers(site: Site) -> tuple[dict[str, str], list[str]]:
     """Public addresses of those that run, and the names of those that are off."""
     servers = list(Api(site).list("servers"))
-    addresses = {server["name"]: (server["public_net"]["ipv4"] or {}).get("ip") for server in servers}
     off = [server["name"] for server in servers if server["status"] == "off"]
-    return {name: address for name, address in addresses.items() if address and name not in off}, off
+    return {
+        name: address for name, address in public_addresses(servers).items() if address and name not in off
+    }, off

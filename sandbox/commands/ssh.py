@@ -9,7 +9,7 @@ from sandbox import daemon
 from sandbox.api import Api
 from sandbox.environment import MACHINES
 from sandbox.errors import NotRunning
-from sandbox.remote import ssh
+from sandbox.remote import public_addresses, ssh
 from sandbox.site import Site
 
 HELP = "a shell or a command on a machine, by the server's name or the end of it"
@@ -31,8 +31,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
         )
     name, *command = arguments.words
-    servers = {s["name"]: (s["public_net"]["ipv4"] or {}).get("ip") for s in Api(site).list("servers")}
-    address = choose(servers, name)
+    address = choose(public_addresses(Api(site).list("servers")), name)
     os.execvp("ssh", [*ssh(site, address), *command])  # noqa: S606
 
 

@@ -21,13 +21,14 @@ from typing import IO, Any
 
 import zstandard
 
+from image.oci import CONTAINERD_NAME as NAME
+from image.oci import INDEX_TYPE
+from image.oci import REF_NAME as REFERENCE
 from sandbox.images.errors import NotAnArchive
 
-NAME = "io.containerd.image.name"
-REFERENCE = "org.opencontainers.image.ref.name"
 _INDEXES = frozenset(
     {
-        "application/vnd.oci.image.index.v1+json",
+        INDEX_TYPE,
         "application/vnd.docker.distribution.manifest.list.v2+json",
     }
 )

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""What Go and container images call the machine."""
+from image.platforms import of_machine
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,10 @@ def write_archive(image: ContainerImage, target: Path) -> None:
 
 
 def _config(image: ContainerImage, layer_digest: str) -> dict[str, object]:
+    machine = platform.machine()
+    known = of_machine(machine)
     return {
-        "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "architecture": known.name if known else machine,
         "os": "linux",
         "config": {"Entrypoint": list(image.entrypoint), "Env": ["PATH=/"], "User": image.user},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_digest}"]},
