@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -70,10 +71,15 @@ def rule(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Numbers, true and false as in JSON; everything else is text."""
+    """Numbers, true and false as in JSON; everything else is text.
+
+    ``NaN`` and ``1e999`` are text too: Python reads numbers in them that JSON can't say.
+    """
     try:
         value = json.loads(text)
     except ValueError:
+        return text
+    if isinstance(value, float) and not math.isfinite(value):
         return text
     return value if isinstance(value, bool | int | float) else text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sandbox.api import reason
@@ -39,6 +39,7 @@ def test_words_that_are_no_rule_are_refused(words, said):
         rule(words)
 
 
+@example({"seed": "NaN", "code": "-Infinity", "latency": "1e999", "times": "9" * 400, "path": "9" * 5000})
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text(), min_size=1))
 def test_every_value_that_is_no_number_is_the_text_that_was_typed(fields):
     read = rule([f"{name}={value}" for name, value in fields.items()])
