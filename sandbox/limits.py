@@ -20,7 +20,8 @@ from sandbox.errors import MissingRequirement
 from sandbox.kinds import Choice
 from sandbox.kubernetes import image, toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
-from sandbox.machines import capacity, machine
+from sandbox.machines import capacity, ipv6, machine
+from sandbox.machines.names import Names
 from sandbox.site import Clone
 
 GIB = 1 << 30
@@ -101,6 +102,7 @@ class Facts:
         watches_allowed: In all.
         memory: Bytes that programs can have without swapping.
         spaces: Where something will be written.
+        ipv6: Why it can have no route to machines' IPv6 addresses; empty when it can.
     """
 
     instances_free: int
@@ -109,6 +111,7 @@ class Facts:
     watches_allowed: int
     memory: int
     spaces: Sequence[Space] = ()
+    ipv6: str = ""
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,7 @@ def findings(facts: Facts, wanted: Wanted) -> list[Finding]:
         _watches(facts, wanted.watches),
         _memory(facts, wanted.memory),
         *_spaces(facts.spaces),
+        *_ipv6(facts.ipv6),
     ]
 
 
@@ -179,6 +183,13 @@ def _spaces(spaces: Sequence[Space]) -> list[Finding]:
         enough = free >= needed
         found.append(Finding("ok" if enough else "stop", "disk", text, "" if enough else remedy))
     return found
+
+
+def _ipv6(obstacle: str) -> list[Finding]:
+    if not obstacle:
+        return []
+    remedy = "fine: machines and load balancers answer it at their IPv4 addresses"
+    return [Finding("note", "IPv6", f"this host can't reach machines by it: {obstacle}", remedy)]
 
 
 def _size(number: int) -> str:
@@ -247,6 +258,7 @@ def read(clone: Clone, wanted: Wanted, proc: Path = Path("/proc")) -> Facts:
             _space(clone.state, wanted.machines * DISK_OF_A_MACHINE),
             _space(clone.cache, wanted.cached),
         ),
+        ipv6=(wanted.machines and ipv6.obstacle(Names(clone.id).host_link, proc / "sys/net/ipv6")) or "",
     )
 
 

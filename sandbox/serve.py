@@ -26,7 +26,7 @@ from sandbox.errors import SandboxError
 from sandbox.hollow.backend import HollowBackend, control_plane_directory
 from sandbox.kinds import decide, look
 from sandbox.kubernetes import image, installer
-from sandbox.machines import processes
+from sandbox.machines import ipv6, processes
 from sandbox.machines.backend import MachinesBackend
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
@@ -123,6 +123,7 @@ def _config(site: Site, options: ServeOptions) -> CloudConfig:
         tokens=dict.fromkeys(options.tokens, PROJECT),
         state_file=site.state / "cloud.sqlite",
         public_ipv4=site.public_range,
+        public_ipv6=ipv6.of_site(site.id),
         actions=options.actions,
         rate_limit=options.rate_limit,
     )

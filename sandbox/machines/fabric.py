@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from ipaddress import IPv4Network
-from pathlib import Path
+from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
-from sandbox.machines import namespaces, topology
+from sandbox.machines import ipv6, namespaces, topology
 from sandbox.machines.errors import AddressesInUse, CommandFailed, NotPermitted
 from sandbox.machines.names import Names
 from sandbox.machines.runner import Runner, ip
+
+log = logging.getLogger(__name__)
 
 BACKLOG = 256
 
@@ -33,7 +35,7 @@ class Fabric:
         self._names = names
         self._range = public_range
         self._run = run
-        self._ipv6 = Path("/proc/sys/net/ipv6").is_dir()
+        self._ipv6 = ipv6.KERNEL.is_dir()
         self._router: int | None = None  # keeps the router that has the metadata socket, even without a name
 
     async def ensure_router(self) -> None:
@@ -43,20 +45,35 @@ class Fabric:
             AddressesInUse: The host uses the range of public addresses itself.
         """
         link, router = self._names.host_link, self._names.router
-        addresses = await self._show(None, "-4 addr show")
-        routes = await self._show(None, "-4 route show table all")
-        user = topology.range_in_use(self._range, link, addresses, routes)
+        user = await self._user_of(self._range)
         if user:
             raise AddressesInUse(self._range, user)
-        connected = any(route.get("dev") == link and route["dst"] == str(self._range) for route in routes)
-        if connected and namespaces.exists(router) and await self.has_link(router, "uplink"):
-            await self._ip(router, topology.router_lines(self._range))
-            return
-        await self.delete_link(None, link)
-        await asyncio.to_thread(self._make_router_like, router)
-        await self.delete_link(router, "uplink")
-        await self._ip(None, topology.host_lines(link, router, self._range))
+        routes = await self._show(None, f"-4 route show {self._range}")
+        connected = any(route.get("dev") == link for route in routes)
+        if not (connected and namespaces.exists(router) and await self.has_link(router, "uplink")):
+            await self.delete_link(None, link)
+            await asyncio.to_thread(self._make_router_like, router)
+            await self.delete_link(router, "uplink")
+            await self._ip(None, topology.host_lines(link, router, self._range))
         await self._ip(router, topology.router_lines(self._range))
+        await self._ensure_ipv6()
+
+    async def _user_of(self, public_range: IPv4Network | IPv6Network) -> str | None:
+        """Who on the host uses a range, other than we."""
+        family = f"-{public_range.version}"
+        addresses = await self._show(None, f"{family} addr show")
+        routes = await self._show(None, f"{family} route show table all")
+        return topology.range_in_use(public_range, self._names.host_link, addresses, routes)
+
+    async def _ensure_ipv6(self) -> None:
+        """Let the host reach IPv6 addresses; where it can't, say why, and go on as without."""
+        link, own = self._names.host_link, ipv6.of_site(self._names.site)
+        reason = ipv6.obstacle(link) or await self._user_of(own)
+        if reason:
+            log.warning("this host does not reach machines at their IPv6 addresses: %s", reason)
+            return
+        await self._ip(None, topology.ipv6_host_lines(link, own))
+        await self._ip(self._names.router, topology.ipv6_router_lines(own))
 
     def _make_router_like(self, name: str) -> None:
         v6 = topology.FORWARDING_V6 if self._ipv6 else {}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
@@ -47,9 +47,9 @@ class Uplink:
     prefix: int
 
     @staticmethod
-    def of(public_range: IPv4Network) -> Uplink:
+    def of(public_range: IPv4Network | IPv6Network) -> Uplink:
         """The link's addresses in a range of public addresses."""
-        return Uplink(str(public_range[1]), str(public_range[2]), 30)
+        return Uplink(str(public_range[1]), str(public_range[2]), public_range.max_prefixlen - 2)
 
 
 def public_mac(server_id: int) -> str:
@@ -81,6 +81,21 @@ def host_lines(link: str, router: str, public_range: IPv4Network) -> list[str]:
         f"link set {link} up",
         f"route add {public_range} via {uplink.router} dev {link}",
     ]
+
+
+def ipv6_host_lines(link: str, public_range: IPv6Network) -> list[str]:
+    """In the host's namespace, after the link was made: the same for IPv6, as often as one likes."""
+    uplink = Uplink.of(public_range)
+    return [
+        f"addr replace {uplink.host}/{uplink.prefix} dev {link} nodad",
+        f"route replace {public_range} via {uplink.router} dev {link} src {uplink.host}",
+    ]
+
+
+def ipv6_router_lines(public_range: IPv6Network) -> list[str]:
+    """In the router's namespace, after the link was made. What no machine has leads nowhere, not back."""
+    uplink = Uplink.of(public_range)
+    return [f"addr replace {uplink.router}/{uplink.prefix} dev uplink nodad"]
 
 
 def router_lines(public_range: IPv4Network) -> list[str]:
@@ -257,7 +272,7 @@ def _kernel_routes(
 
 
 def range_in_use(
-    public_range: IPv4Network,
+    public_range: IPv4Network | IPv6Network,
     own_link: str,
     addresses: Sequence[Mapping[str, Any]],
     routes: Sequence[Mapping[str, Any]],
@@ -267,17 +282,18 @@ def range_in_use(
     Args:
         public_range: The range.
         own_link: Our interface, which may use it.
-        addresses: What ``ip -json -4 addr show`` says.
-        routes: What ``ip -json -4 route show table all`` says.
+        addresses: What ``ip -json addr show`` says of the range's family (``-4`` or ``-6``).
+        routes: What ``ip -json route show table all`` says of it.
     """
     for link in addresses:
         for address in link["addr_info"]:
-            if link["ifname"] != own_link and IPv4Network(f"{address['local']}/32").subnet_of(public_range):
+            if link["ifname"] != own_link and ip_address(address["local"]) in public_range:
                 return f"address {address['local']} on {link['ifname']}"
     for route in routes:
         device, destination = route.get("dev"), route["dst"]
         if device == own_link or destination == "default" or "/" not in destination:
             continue
-        if IPv4Network(destination, strict=False).overlaps(public_range) and destination != "0.0.0.0/0":
+        found = ip_network(destination, strict=False)
+        if found.prefixlen and found.overlaps(public_range):
             return f"route {destination} dev {device}"
     return None

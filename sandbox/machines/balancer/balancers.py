@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.cloud.backend import LoadBalancerSpec, NetworkSpec, PrivateInterface
-from sandbox.machines import disk, namespaces, processes, records, topology
+from sandbox.machines import disk, ipv6, namespaces, processes, records, topology
 from sandbox.machines.balancer import config, health, process
 from sandbox.machines.fabric import Fabric
 from sandbox.machines.names import Names
@@ -66,7 +66,7 @@ class LoadBalancers:
         self._locks: dict[int, asyncio.Lock] = {}
         self._specs: dict[int, LoadBalancerSpec] = {}
         self._seen: dict[int, tuple[float, dict[tuple[str, int], str]]] = {}
-        self._ipv6 = Path("/proc/sys/net/ipv6").is_dir()
+        self._ipv6 = ipv6.KERNEL.is_dir()
 
     async def put(self, spec: LoadBalancerSpec) -> None:
         """Create a load balancer or change it; connections that can stay do.

@@ -6,7 +6,7 @@ import secrets
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 import asyncssh
@@ -16,7 +16,7 @@ from aiohttp import web
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.kubernetes import image as images
 from sandbox.kubernetes import toolchain
-from sandbox.machines import capacity
+from sandbox.machines import capacity, ipv6
 from sandbox.machines.backend import MachinesBackend
 from sandbox.machines.cleanup import remove_all
 from sandbox.machines.probe import available
@@ -47,7 +47,7 @@ class World:
             "id": number,
             "name": f"m{number}",
             "public_ipv4": str(self.range[10 + number]) if public else None,
-            "public_ipv6": f"2001:db8:0:{number}::/64" if public else None,
+            "public_ipv6": str(self.ipv6(number)) if public else None,
             "cores": 2,
             "memory": 2.0,
             "private": (self.interface(number),) if private else (),
@@ -56,6 +56,10 @@ class World:
         for address in [spec.public_ipv4, *(i.ip for i in spec.private)]:
             self.specs[address] = spec
         return spec
+
+    def ipv6(self, number: int) -> IPv6Network:
+        """The network of a machine or load balancer."""
+        return IPv6Network((int(ipv6.of_site(self.site).network_address) + (number << 64), 64))
 
     def interface(self, number: int, *alias_ips: str) -> PrivateInterface:
         return PrivateInterface(1, f"10.0.0.{1 + number}", alias_ips, f"86:00:00:00:00:{number:02x}")

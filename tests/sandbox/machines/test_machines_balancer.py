@@ -35,6 +35,10 @@ def service(protocol="tcp", listen=80, **changes) -> LoadBalancerService:
     )
 
 
+def _listen() -> socket.socket:
+    return socket.create_server(("", 8080), family=socket.AF_INET6, dualstack_ipv6=True)
+
+
 class Target:
     """A server's namespace without a machine, in which this process serves.
 
@@ -48,7 +52,7 @@ class Target:
 
     async def start(self, backend) -> None:
         await backend._fabric.create_server(self.spec, {1: 0}, backend._networks)
-        listening = namespaces.inside(self.namespace, lambda: socket.create_server(("", 8080)))
+        listening = namespaces.inside(self.namespace, _listen)
         self.server = await asyncio.start_server(self.serve, sock=listening)
 
     async def stop(self) -> None:
@@ -71,11 +75,11 @@ class Target:
             await writer.drain()
         writer.close()
 
-    async def get(self, address: str) -> str:
-        """What this server gets from an address of its private network; empty when nobody answers."""
+    async def get(self, address: str, port: int = 80) -> str:
+        """What this server gets from an address; empty when nobody answers."""
 
         def connect() -> socket.socket:
-            return socket.create_connection((address, 80), timeout=5)  # short: nobody may answer
+            return socket.create_connection((address, port), timeout=5)  # short: nobody may answer
 
         try:
             made = await asyncio.to_thread(namespaces.inside, self.namespace, connect)
@@ -112,7 +116,7 @@ def spec(world, targets):
         name="lb",
         public_enabled=True,
         public_ipv4=str(world.range[40]),
-        public_ipv6="2001:db8:0:99::1",
+        public_ipv6=str(world.ipv6(99)[1]),
         private=((1, "10.0.0.40"),),
         algorithm="round_robin",
         max_connections=10000,
@@ -161,6 +165,19 @@ async def test_traffic_is_spread_over_healthy_targets(world, backend, servers, s
     assert backend.target_health(1) == {}
     with pytest.raises(aiohttp.ClientError):
         await get(url, tries=1)
+
+
+async def test_ipv6_addresses_answer_the_host_and_machines(world, backend, servers, spec):
+    await backend.put_load_balancer(spec)
+    await healthy(backend, spec)
+    other = str(world.ipv6(2)[1])
+    assert "GET / HTTP" in await get(f"http://[{spec.public_ipv6}]/")
+    assert "GET / HTTP" in await servers[0].get(spec.public_ipv6)
+    assert (await get(f"http://[{other}]:8080/")).startswith("m2|")
+    assert (await servers[0].get(other, 8080)).startswith("HTTP/1.1 200 OK")
+    unknown = str(world.ipv6(77)[1])  # is refused at once, and goes round in no circle
+    with pytest.raises(OSError, match="unreachable"):
+        await asyncio.to_thread(socket.create_connection, (unknown, 80))
 
 
 async def test_http_services_speak_of_the_client_and_stick_to_a_target(backend, spec):

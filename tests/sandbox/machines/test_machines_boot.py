@@ -67,8 +67,12 @@ async def test_three_machines_start_at_once_and_private_traffic_flows(world, bac
     await asyncio.gather(*(backend.power_on(number) for number in (1, 2, 3)))
     await asyncio.gather(*(world.ssh(number, "true") for number in (1, 2, 3)))
     assert time.monotonic() - began < 60  # 2.6 s on an idle host
-    for address in ("10.0.0.3", "10.0.0.4", "2001:db8:0:2::1", str(world.range[12])):
+    ipv6 = str(world.ipv6(2)[1])
+    for address in ("10.0.0.3", "10.0.0.4", ipv6, str(world.range[12])):
         assert "1 received" in await world.ssh(1, f"ping -c1 -W2 {address}")
+    reader, writer = await asyncio.wait_for(asyncio.open_connection(ipv6, 22), 60)  # from the host
+    assert (await reader.readline()).startswith(b"SSH-2.0-")
+    writer.close()
 
 
 async def test_a_route_of_the_api_is_a_kernel_route(world, backend):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface, Route
-from sandbox.machines import topology
+from sandbox.machines import ipv6, topology
 
 SUBNETS = [f"10.0.{n}.0/24" for n in range(4)]
 DESTINATIONS = [f"10.244.{n}.0/24" for n in range(6)] + ["10.9.0.0/16", "192.168.1.1/32", "0.0.0.0/0"]
@@ -168,6 +168,51 @@ def test_a_range_that_the_host_uses_is_found(addresses, routes, user):
     links = [{"ifname": name, "addr_info": [{"local": ip}]} for name, ip in addresses]
     entries = [{"dev": device, "dst": destination} for device, destination in routes]
     assert topology.range_in_use(RANGE, "cfs1", links, entries) == user
+
+
+RANGE_V6 = IPv6Network("3fff:abc:def0::/44")
+
+
+@pytest.mark.parametrize(
+    ("addresses", "routes", "user"),
+    [
+        ([("lo", "::1"), ("eth0", "2001:db8::1")], [("eth0", "default"), ("eth0", "ff00::/8")], None),
+        ([("cfs1", "3fff:abc:def0::1")], [("cfs1", "3fff:abc:def0::/44")], None),
+        ([("eth0", "3fff:abc:def0:1::5")], [], "address 3fff:abc:def0:1::5 on eth0"),
+        ([], [("tun0", "3fff:abc::/32")], "route 3fff:abc::/32 dev tun0"),
+    ],
+)
+def test_a_range_of_ipv6_that_the_host_uses_is_found(addresses, routes, user):
+    links = [{"ifname": name, "addr_info": [{"local": ip}]} for name, ip in addresses]
+    entries = [{"dev": device, "dst": destination} for device, destination in routes]
+    assert topology.range_in_use(RANGE_V6, "cfs1", links, entries) == user
+
+
+@given(st.integers(0, 2**24 - 1), st.integers(0, 2**24 - 1))
+def test_no_two_sites_share_a_range_of_ipv6(one, other):
+    first, second = (ipv6.of_site(f"{number:06x}") for number in (one, other))
+    assert first.overlaps(second) is (one == other)
+    assert first.subnet_of(ipv6.DOCUMENTATION)
+
+
+@pytest.mark.parametrize(
+    ("switched_off", "reason"),
+    [
+        (None, "its kernel has no IPv6"),
+        ([], None),
+        (["all"], "net.ipv6.conf.all.disable_ipv6"),
+        (["default"], "net.ipv6.conf.default.disable_ipv6"),
+        (["cfs1"], "net.ipv6.conf.cfs1.disable_ipv6"),
+        (["eth0"], None),
+    ],
+)
+def test_a_host_without_ipv6_is_told_why(tmp_path, switched_off, reason):
+    kernel = tmp_path / "ipv6"
+    for name in ("all", "default", "cfs1", "eth0") if switched_off is not None else ():
+        (kernel / "conf" / name).mkdir(parents=True)
+        (kernel / "conf" / name / "disable_ipv6").write_text(f"{int(name in switched_off)}\n")
+    found = ipv6.obstacle("cfs1", kernel)
+    assert reason in found if reason else found is None
 
 
 def test_a_machine_with_ipv6_alone_has_a_public_interface():

@@ -69,6 +69,13 @@ def test_little_memory_is_told_but_no_reason_to_refuse():
     refuse(found)
 
 
+def test_a_host_without_ipv6_is_told_and_no_reason_to_refuse():
+    found = findings(replace(ROOMY, ipv6="its kernel has no IPv6"), THREE)
+    assert named(found)["IPv6"].severity == "note"
+    assert named(found)["IPv6"].found.endswith("its kernel has no IPv6")
+    refuse(found)
+
+
 @given(free=st.integers(0, 20 * GIB), needs=st.lists(st.integers(0, 9 * GIB), min_size=1, max_size=3))
 def test_what_lies_on_one_disk_is_added_up(free, needs):
     spaces = tuple(Space(CACHE / str(number), 7, free, need) for number, need in enumerate(needs))
