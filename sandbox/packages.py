@@ -47,6 +47,7 @@ PACKAGES: tuple[Package, ...] = (
     Package("mmdebstrap", "mmdebstrap", "builds the machine image"),
     Package("iproute2", "ip", "makes networks"),
     Package("util-linux", "nsenter", "load balancers"),
+    Package("nftables", "nft", "firewalls"),
     Package("haproxy", "haproxy", "load balancers"),
     Package("openssh-client", "ssh", "./dev ssh"),
     Package("openssl", "openssl", "certificates of a control plane on loopback", (MACHINES, HOLLOW)),

@@ -67,6 +67,20 @@ class NetworkSpec:
 
 
 @dataclass(frozen=True)
+class FirewallRule:
+    """Traffic that a server's public interface lets through.
+
+    ``ports`` are the first and the last one, None where the protocol has none or all are meant; ``ranges``
+    (CIDR, both families) are where inbound traffic comes from, and where outbound traffic goes.
+    """
+
+    direction: Literal["in", "out"]
+    protocol: Literal["tcp", "udp", "icmp", "esp", "gre"]
+    ports: tuple[int, int] | None
+    ranges: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class HealthCheck:
     """How a load balancer asks its targets; times in seconds."""
 
@@ -187,6 +201,14 @@ class Backend(Protocol):
 
     async def delete_machine(self, server_id: int) -> None:
         """Removes the machine with its disk and addresses."""
+
+    async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
+        """Lets the public interfaces of these servers, by id, pass no more than their rules say.
+
+        All traffic passes at servers that are not named. At those that are, nothing comes in but what a rule
+        of that direction names; everything goes out unless there are rules of that direction. Answers to what
+        was let through always pass. Calls never overlap.
+        """
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
         """Creates a load balancer or changes anything of it without cutting connections that can stay."""

@@ -33,8 +33,7 @@ PARTLY = {
     "POST /servers/{id}/actions/enable_backup": "a record; no backups are made",
     "POST /servers/{id}/actions/attach_iso": "a record; machines have no drive",
     "POST /servers/{id}/actions/reset_password": "answers a password that no machine accepts",
-    "POST /firewalls": "a record; no packets are filtered",
-    "POST /firewalls/{id}/actions/set_rules": "a record; no packets are filtered",
+    "POST /firewalls": "rules hold on machines, not on records",
     "POST /certificates": "managed ones are self-signed; names below .invalid fail",
 }
 """Operations that do less than at Hetzner."""

@@ -13,13 +13,24 @@ from typing import TypeVar
 
 from sandbox.cloud.backend import (
     BackendError,
+    FirewallRule,
     GuestEvent,
     LoadBalancerSpec,
     MachineSpec,
     NetworkSpec,
     PrivateInterface,
 )
-from sandbox.machines import capacity, cgroups, cleanup, machine, namespaces, processes, records, runner
+from sandbox.machines import (
+    capacity,
+    cgroups,
+    cleanup,
+    firewalls,
+    machine,
+    namespaces,
+    processes,
+    records,
+    runner,
+)
 from sandbox.machines.airgap import Airgap
 from sandbox.machines.balancer.balancers import LoadBalancers
 from sandbox.machines.disk import Image
@@ -61,6 +72,7 @@ class MachinesBackend:
         self._names = Names(site_id)
         self._state = state.resolve()
         self._image = image
+        self._run = run
         self._airgap = Airgap(self._state)
         self._fabric = Fabric(self._names, public_range, run)
         self._host = cgroups.discover()
@@ -332,6 +344,10 @@ class MachinesBackend:
                 log.error("server %s ended (%s) and is off: %s", known.spec.name, end, error)  # noqa: TRY400
                 end = "failed"
         self._events(server_id, {records.REBOOT: "running", "failed": "failed"}.get(end, "off"))
+
+    async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
+        """Filter in the router, where no machine's root can change it."""
+        await self._run(firewalls.command(self._names), firewalls.ruleset(self._names.firewalls, wanted))
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
         """Create a load balancer or change it without cutting connections that can stay."""

@@ -50,6 +50,11 @@ class Names:
         return f"cfs{self.site}"
 
     @property
+    def firewalls(self) -> str:
+        """The table of nftables in the router."""
+        return f"ccmfs_{self.site}"
+
+    @property
     def sockets(self) -> Path:
         """The folder for sockets; their paths may have 107 characters only, so it is not in the clone."""
         return Path("/run") / f"ccmfs-{self.site}"

@@ -10,7 +10,13 @@ from sandbox.machines.errors import CommandFailed, Unavailable
 from sandbox.machines.names import NAMESPACES
 
 DEADLINE = 30.0
-PACKAGES = {"ip": "iproute2", "haproxy": "haproxy", "cp": "coreutils", "nsenter": "util-linux"}
+PACKAGES = {
+    "ip": "iproute2",
+    "haproxy": "haproxy",
+    "cp": "coreutils",
+    "nsenter": "util-linux",
+    "nft": "nftables",
+}
 
 Runner = Callable[[Sequence[str], str], Awaitable[str]]
 """Runs a program with a text on its standard input and returns what it prints."""
@@ -45,17 +51,21 @@ async def run(command: Sequence[str], text: str = "") -> str:
     return await asyncio.to_thread(run_blocking, command, text)
 
 
-def ip(namespace: str | None, *arguments: str) -> list[str]:
-    """The command that runs iproute2's ip in a network namespace.
+def inside(namespace: str | None, *command: str) -> list[str]:
+    """The command that runs a program in a network namespace.
 
-    Not ``ip -n``: that makes a mount namespace, too, which it can't in a chroot whose root is no mount.
+    Not ``ip netns exec``: it makes a mount namespace, too, which it can't in a chroot whose root is no mount.
 
     Args:
         namespace: Its name; None: the host's.
-        arguments: For ip.
+        command: Program and arguments.
     """
-    inside = [] if namespace is None else ["nsenter", f"--net={NAMESPACES / namespace}"]
-    return [*inside, "ip", *arguments]
+    return [*([] if namespace is None else ["nsenter", f"--net={NAMESPACES / namespace}"]), *command]
+
+
+def ip(namespace: str | None, *arguments: str) -> list[str]:
+    """The command that runs iproute2's ip in a network namespace, as :func:`inside` does."""
+    return inside(namespace, "ip", *arguments)
 
 
 def missing(program: str) -> str:

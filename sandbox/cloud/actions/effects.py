@@ -35,6 +35,16 @@ def effect(name: str, kind: type[R]) -> Callable[[EffectOn[R]], EffectOn[R]]:
     return register
 
 
+def general_effect(name: str) -> Callable[[Effect], Effect]:
+    """The same for an effect that looks at more than its object: it runs even where that is gone."""
+
+    def register(function: Effect) -> Effect:
+        EFFECTS[name] = function
+        return function
+
+    return register
+
+
 def removal(name: str, kind: type[R]) -> Callable[[EffectOn[R]], EffectOn[R]]:
     """The same for an effect that removes the object: where it is gone already, nothing is left to do."""
     return _if_there(EFFECTS, name, kind)

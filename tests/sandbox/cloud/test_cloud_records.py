@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from cloud_emulator import Emulator, Start
+
+from sandbox.cloud.backend import BackendError, FirewallRule, RecordsBackend
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
 
@@ -245,3 +249,69 @@ async def test_a_server_has_five_firewalls_at_most(emulator: Emulator):
         firewall = (await emulator.ok("POST", "/firewalls", body))["firewall"]
     path = f"/firewalls/{firewall['id']}/actions/apply_to_resources"
     assert (await emulator.refused("POST", path, {"apply_to": [target]}))["code"] == "resource_limit_exceeded"
+
+
+class Filter(RecordsBackend):
+    """Remembers what the firewalls shall let through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wanted: dict[int, tuple[FirewallRule, ...]] = {}
+        self.made_before: list[int] = []
+        self.failure: BackendError | None = None
+
+    async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
+        if self.failure:
+            raise self.failure
+        self.wanted = dict(wanted)
+
+    async def power_on(self, server_id: int) -> None:
+        if server_id in self.wanted:
+            self.made_before.append(server_id)
+
+
+WEB = FirewallRule("in", "tcp", (80, 80), ("0.0.0.0/0",))
+
+
+async def test_the_rules_of_all_firewalls_of_a_server_unite_and_follow_every_change(start: Start):
+    backend = Filter()
+    emulator = await start(backend)
+    rules = [RULE, {**RULE, "port": "1000-2000"}, {**RULE, "protocol": "icmp", "port": None}]
+    first = (await emulator.ok("POST", "/firewalls", {"name": "one", "rules": [RULE]}))["firewall"]
+    server = (await emulator.make_server(firewalls=[{"firewall": first["id"]}]))["id"]
+    assert backend.wanted == {server: (WEB,)}
+    assert backend.made_before == [server], "a server starts behind its firewall"
+    by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
+    body = {"name": "two", "rules": rules, "apply_to": [by_label]}
+    await emulator.ok("POST", "/firewalls", body)
+    assert backend.wanted == {server: (WEB,)}
+    await emulator.ok("PUT", f"/servers/{server}", {"labels": {"role": "web"}})
+    more = (WEB, FirewallRule("in", "tcp", (1000, 2000), WEB.ranges))
+    assert backend.wanted == {server: (*more, FirewallRule("in", "icmp", None, WEB.ranges))}
+    out = {"direction": "out", "protocol": "tcp", "port": "any", "destination_ips": ["::/0"]}
+    await emulator.ok("POST", f"/firewalls/{first['id']}/actions/set_rules", {"rules": [out]})
+    await emulator.ok("PUT", f"/servers/{server}", {"labels": {}})
+    assert backend.wanted == {server: (FirewallRule("out", "tcp", None, ("::/0",)),)}
+    backend.failure = BackendError("nft refuses")
+    target = {"type": "server", "server": {"id": server}}
+    remove = f"/firewalls/{first['id']}/actions/remove_from_resources"
+    (action,) = (await emulator.ok("POST", remove, {"remove_from": [target]}))["actions"]
+    assert action["error"] == {"code": "action_failed", "message": "nft refuses"}
+    backend.failure = None
+    await emulator.ok("DELETE", f"/servers/{server}")
+    assert backend.wanted == {}
+
+
+async def test_a_server_has_five_firewalls_at_most_also_by_its_labels(emulator: Emulator):
+    server = await emulator.make_server(labels={"role": "web"})
+    target = {"type": "server", "server": {"id": server["id"]}}
+    by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
+    for number, each in enumerate([target, by_label, target, by_label, target]):
+        await emulator.ok("POST", "/firewalls", {"name": f"fw{number}", "apply_to": [each]})
+    for each in (target, by_label):
+        error = await emulator.refused("POST", "/firewalls", {"name": "more", "apply_to": [each]})
+        assert error["code"] == "resource_limit_exceeded"
+    wide = {**RULE, "source_ips": [f"10.0.{n}.0/24" for n in range(100)]}
+    await emulator.ok("POST", "/firewalls", {"name": "wide", "rules": [wide] * 5})
+    error = await emulator.refused("POST", "/firewalls", {"name": "wider", "rules": [*[wide] * 5, RULE]})
+    assert error["details"]["fields"][0]["name"] == "rules"

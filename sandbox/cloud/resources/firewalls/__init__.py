@@ -1,1 +1,1 @@
-"""Firewalls, as records."""
+"""Firewalls: which traffic the public interfaces of servers let through."""

@@ -12,7 +12,8 @@ from sandbox.cloud.api.resource import Resource, created
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError
 from sandbox.cloud.resources.firewalls.rules import read_rules
-from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire
+from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire, firewalls_of
+from sandbox.cloud.resources.firewalls.sync import EFFECT
 from sandbox.cloud.resources.servers.state import Server, selected
 from sandbox.cloud.state.records import Record, Reference
 from sandbox.cloud.wire.fields import Fields
@@ -66,7 +67,10 @@ def _read_targets(call: Call, fields: Fields, name: str, *, required: bool) -> t
 def _start(call: Call, command: str, firewall: Firewall, servers: Iterable[int]) -> list[Action]:
     own = firewall.reference
     resources = [[own, Reference("server", identity)] for identity in servers] or [[own]]
-    return [call.cloud.actions.start(command, call.project, each, locks=[own]) for each in resources]
+    return [
+        call.cloud.actions.start(command, call.project, each, effect=EFFECT, locks=[own])
+        for each in resources
+    ]
 
 
 def _set_and_apply(call: Call, firewall: Firewall) -> list[Action]:
@@ -82,6 +86,7 @@ async def create(call: Call) -> Reply:
     name, labels, rules = FIREWALLS.read_name(fields), fields.labels(), read_rules(fields)
     servers, selectors = _read_targets(call, fields, "apply_to", required=False)
     FIREWALLS.check_new(call, name)
+    _check_counts(call, servers, selectors)
     firewall = FIREWALLS.new(call, name, labels, rules=rules)
     _add(call.cloud, firewall, servers, selectors)
     actions = await call.wires(*_set_and_apply(call, firewall))
@@ -112,18 +117,22 @@ async def apply(call: Call) -> Reply:
     servers, selectors = _read_targets(call, call.fields(), "apply_to", required=True)
     if set(servers) & set(firewall.servers) or set(selectors) & set(firewall.selectors):
         raise ApiError("firewall_already_applied", "firewall is already applied to resource")
-    for identity in servers:
-        _check_count(call.cloud, call.project, identity)
+    _check_counts(call, servers, selectors)
     _add(call.cloud, firewall, servers, selectors)
     return created("actions", await call.wires(*_start(call, "apply_firewall", firewall, servers)))
 
 
-def _check_count(cloud: Cloud, project: str, server: int) -> None:
-    if (
-        sum(server in firewall.servers for firewall in cloud.store.of(Firewall, project))
-        >= MAXIMUM_PER_SERVER
-    ):
-        raise ApiError("resource_limit_exceeded", f"a server can have {MAXIMUM_PER_SERVER} firewalls at most")
+def _check_counts(call: Call, servers: Iterable[int], selectors: Iterable[str]) -> None:
+    """Refuse one more firewall for servers that have as many as may be, named or selected by labels."""
+    concerned = [call.cloud.store.get(Server, call.project, identity) for identity in servers]
+    concerned += [server for text in selectors for server in selected(call.cloud, call.project, text)]
+    for server in concerned:
+        if len(firewalls_of(call.cloud, server)) >= MAXIMUM_PER_SERVER:
+            raise _too_many()
+
+
+def _too_many() -> ApiError:
+    return ApiError("resource_limit_exceeded", f"a server can have {MAXIMUM_PER_SERVER} firewalls at most")
 
 
 @operation("POST", "/firewalls/{id}/actions/remove_from_resources")
@@ -150,7 +159,7 @@ async def join(cloud: Cloud, wish: tuple[Server, Sequence[int]]) -> None:
     server, identities = wish
     wanted = [cloud.store.get(Firewall, server.project, identity) for identity in identities]
     if len(wanted) > MAXIMUM_PER_SERVER:
-        raise ApiError("resource_limit_exceeded", f"a server can have {MAXIMUM_PER_SERVER} firewalls at most")
+        raise _too_many()
     for firewall in wanted:
         _add(cloud, firewall, [server.id])
 

@@ -11,13 +11,19 @@ from sandbox.cloud.wire.fields import Fields
 
 MAXIMUM_RULES = 50
 MAXIMUM_RANGES = 100
+MAXIMUM_EFFECTIVE = 500
+"""Rules times their ranges: https://docs.hetzner.com/cloud/firewalls/overview#limits"""
 PROTOCOLS = frozenset({"tcp", "udp", "icmp", "esp", "gre"})
 _PORTS = re.compile(r"any|(\d{1,5})(?:-(\d{1,5}))?")
 
 
 def read_rules(fields: Fields, *, required: bool = False) -> list[dict[str, Any]]:
     """The field ``rules``; what is wrong is collected in ``fields``."""
-    return [_rule(item) for item in fields.objects("rules", required=required, most=MAXIMUM_RULES)]
+    rules = [_rule(item) for item in fields.objects("rules", required=required, most=MAXIMUM_RULES)]
+    effective = sum(len(rule["source_ips"]) + len(rule["destination_ips"]) for rule in rules)
+    if effective > MAXIMUM_EFFECTIVE:
+        fields.wrong("rules", f"can't have more than {MAXIMUM_EFFECTIVE} effective rules, one for each range")
+    return rules
 
 
 def _rule(item: Fields) -> dict[str, Any]:

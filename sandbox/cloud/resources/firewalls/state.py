@@ -1,4 +1,4 @@
-"""What is kept of a firewall; the sandbox filters no packets."""
+"""What is kept of a firewall."""
 
 from __future__ import annotations
 
@@ -45,13 +45,16 @@ def firewall_wire(cloud: Cloud, firewall: Firewall) -> dict[str, Any]:
     }
 
 
-def _of_server(cloud: Cloud, server: Server) -> list[Any]:
-    result = []
-    for firewall in cloud.store.of(Firewall, server.project):
-        by_label = any(parse_selector(text).matches(server.labels) for text in firewall.selectors)
-        if server.id in firewall.servers or by_label:
-            result.append({"id": firewall.id, "status": "applied"})
-    return result
+def firewalls_of(cloud: Cloud, server: Server) -> list[Firewall]:
+    """The firewalls that apply to a server, by its id or by its labels."""
+    return [
+        firewall
+        for firewall in cloud.store.of(Firewall, server.project)
+        if server.id in firewall.servers
+        or any(parse_selector(text).matches(server.labels) for text in firewall.selectors)
+    ]
 
 
-FIREWALLS_OF.append(_of_server)
+FIREWALLS_OF.append(
+    lambda cloud, server: [{"id": f.id, "status": "applied"} for f in firewalls_of(cloud, server)]
+)

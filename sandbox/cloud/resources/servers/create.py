@@ -176,6 +176,7 @@ async def create_effect(cloud: Cloud, server: Server, action: Action) -> None:
     """Make the machine; it is not started here."""
     async with cloud.exclusive("server", server.id):
         await cloud.backend.create_machine(server_spec(cloud, server))
+    await announce("server_made", cloud, server)
     if not action.arguments["start"]:
         server.status = "off"
     cloud.store.put(server)
