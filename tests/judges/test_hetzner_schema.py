@@ -38,6 +38,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEaQde8iCKizUOiXlowY1iEL1yCufgjb3aiat
 SUBNET = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.0.1.0/24"}
 ROUTE = {"destination": "10.100.0.0/16", "gateway": "10.0.1.2"}
 RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
+RRSET = {"name": "www", "type": "A", "records": [{"value": "198.51.100.1", "comment": "web"}]}
 PORT = {"protocol": "http", "listen_port": 80, "destination_port": 80}
 
 pytestmark = [
@@ -112,10 +113,11 @@ class World:
             **place,
         )
         self._make("primary_ips", type="ipv4", assignee_type="server", **place)
+        self._make("zones", name="example.com", mode="primary", rrsets=[RRSET])
 
     def _make(self, resource: str, **values: Any) -> int:
         answer = self._service.post(
-            f"{self._base}/v1/{resource}", json={"name": "first", **values}, timeout=60
+            f"{self._base}/v1/{resource}", json={"name": "first"} | values, timeout=60
         )
         assert answer.status_code == 201, answer.text
         return answer.json()[resource.removesuffix("s")]["id"]
@@ -136,13 +138,19 @@ class World:
             return [self.with_own_ids(inner, name.removesuffix("s")) for inner in value]
         return self.ids.get(f"{name}s", value) if isinstance(value, int) else value
 
-    def parameters(self, path: str) -> dict[str, int]:
+    def parameters(self, path: str) -> dict[str, Any]:
         """The ids of objects that there are, for the parameters of a path."""
         resource = path.split("/")[1]
         actions = self.ids.get(f"{resource}/actions", 0)
         if path.endswith("/actions/{id}"):
             return {"id": actions}
         known = {"id": self.ids.get(resource, 0), "action_id": actions}
+        if resource == "zones":
+            known |= {
+                "id_or_name": str(self.ids["zones"]),
+                "rr_name": RRSET["name"],
+                "rr_type": RRSET["type"],
+            }
         return {name: value for name, value in known.items() if f"{{{name}}}" in path}
 
 

@@ -16,7 +16,7 @@ from sandbox.cloud.errors import Conflict, InvalidInput, NotFound, Protected, Un
 from sandbox.cloud.state.records import Record
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.labels import parse_selector
-from sandbox.cloud.wire.pagination import read_page, sort_entries
+from sandbox.cloud.wire.pagination import MAXIMUM_PER_PAGE, read_page, sort_entries
 from sandbox.cloud.wire.reply import Reply
 
 R = TypeVar("R", bound=Record)
@@ -27,9 +27,11 @@ ActionHandler = Callable[[Call, R, Fields], Awaitable[Reply]]
 ACTION_SORTS = ("id", "command", "status", "started", "finished")
 
 
-def listing(call: Call, name: str, entries: Sequence[Any], wire: Callable[[Any], Any]) -> Reply:
-    """One page of entries that are filtered and sorted already."""
-    page = read_page(call.query, len(entries))
+def listing(
+    call: Call, name: str, entries: Sequence[Any], wire: Callable[[Any], Any], most: int = MAXIMUM_PER_PAGE
+) -> Reply:
+    """One page, of ``most`` entries or fewer, of entries that are filtered and sorted already."""
+    page = read_page(call.query, len(entries), most)
     body = {name: [wire(entry) for entry in page.cut(entries)], "meta": page.meta()}
     return Reply(200, body, {"Link": page.link(call.url, call.query.items())})
 
@@ -53,6 +55,8 @@ class Resource(Generic[R]):
         filters: Query parameters with the text that they compare with.
         longest_name: Characters that a name may have.
         name_problem: Says what is wrong with a name, or "".
+        by_name: Whether paths may name an object instead of giving its id.
+        renames: Whether PUT changes the name.
         flags: Booleans that PUT changes besides name and labels.
         put_conflicts: Whether PUT is refused while an action changes the object.
         deletes: Whether DELETE is answered here.
@@ -72,6 +76,8 @@ class Resource(Generic[R]):
     filters: Mapping[str, Filter[R]] = field(default_factory=dict)
     longest_name: int = 128
     name_problem: Callable[[str], str] = lambda _name: ""
+    by_name: bool = False
+    renames: bool = True
     flags: Collection[str] = ()
     put_conflicts: bool = False
     deletes: bool = True
@@ -83,7 +89,7 @@ class Resource(Generic[R]):
 
     def register(self) -> None:
         """Answer what all resources have."""
-        one = f"/{self.path}/{{id}}"
+        one = f"/{self.path}/{{{'id_or_name' if self.by_name else 'id'}}}"
         add_operation("GET", f"/{self.path}", self._list)
         add_operation("GET", one, self._get)
         add_operation("PUT", one, self._update)
@@ -111,6 +117,19 @@ class Resource(Generic[R]):
             return handler
 
         return register
+
+    def find(self, call: Call) -> R:
+        """The object that the path names.
+
+        Raises:
+            NotFound: This project has none with this id or name.
+        """
+        if not self.by_name:
+            return call.get(self.kind)
+        text = call.parameters["id_or_name"]
+        for entry in call.cloud.store.named(self.kind, call.project, text):
+            return entry
+        return call.cloud.store.get(self.kind, call.project, call.identity("id_or_name", self.kind.KIND))
 
     def check_new(self, call: Call, name: str) -> None:
         """Refuse one more object.
@@ -164,14 +183,14 @@ class Resource(Generic[R]):
         return entries
 
     async def _get(self, call: Call) -> Reply:
-        return Reply(200, {self.kind.KIND: self.wire(call.cloud, call.get(self.kind))})
+        return Reply(200, {self.kind.KIND: self.wire(call.cloud, self.find(call))})
 
     async def _update(self, call: Call) -> Reply:
-        entry, fields = call.get(self.kind), call.fields()
+        entry, fields = self.find(call), call.fields()
         if self.put_conflicts and call.cloud.actions.locked(self.kind.KIND, entry.id):
             raise Conflict(self.kind.KIND)
         values: dict[str, Any] = {name: fields.flag(name, getattr(entry, name)) for name in self.flags}
-        values["name"] = self.read_name(fields) if "name" in fields else entry.name
+        values["name"] = self.read_name(fields) if self.renames and "name" in fields else entry.name
         values["labels"] = fields.labels() if "labels" in fields else entry.labels
         fields.check()
         if values["name"] != entry.name:
@@ -183,7 +202,7 @@ class Resource(Generic[R]):
         return Reply(200, {self.kind.KIND: self.wire(call.cloud, entry)})
 
     async def _delete(self, call: Call) -> Reply:
-        entry = call.get(self.kind)
+        entry = self.find(call)
         if self.protection:
             call.cloud.actions.check_free(self.kind.KIND, entry.id)
             if getattr(entry, self.protection):
@@ -196,7 +215,7 @@ class Resource(Generic[R]):
         return Reply(204, None)
 
     async def _metrics(self, call: Call) -> Reply:
-        call.get(self.kind)
+        self.find(call)
         return Reply(200, {"metrics": flat_metrics(call, self.series)})
 
     def read_name(self, fields: Fields) -> str:
@@ -214,14 +233,14 @@ class Resource(Generic[R]):
         return self._list_actions(call, self._of_resource(call))
 
     async def _own_actions(self, call: Call) -> Reply:
-        own = call.get(self.kind).reference
+        own = self.find(call).reference
         return self._list_actions(call, [a for a in self._of_resource(call) if own in a.resources])
 
     async def _action(self, call: Call) -> Reply:
         return self._one_action(call, self._of_resource(call), "id")
 
     async def _own_action(self, call: Call) -> Reply:
-        own = call.get(self.kind).reference
+        own = self.find(call).reference
         return self._one_action(call, [a for a in self._of_resource(call) if own in a.resources], "action_id")
 
     def _of_resource(self, call: Call) -> list[Action]:

@@ -8,7 +8,7 @@ from sandbox.cloud.api.resource import listing
 from sandbox.cloud.errors import ApiError, NotFound
 from sandbox.cloud.wire.reply import Reply
 
-MISSING = {"volumes": "volume", "floating_ips": "floating_ip", "zones": "zone"}
+MISSING = {"volumes": "volume", "floating_ips": "floating_ip"}
 
 
 def _empty(path: str) -> Handler:
@@ -47,11 +47,10 @@ _BELOW = (
     ("GET", "/actions/{action_id}"),
     ("POST", "/actions/{action}"),
 )
-_BELOW_ZONES = (("GET", "/zonefile"), ("GET", "/rrsets"), ("POST", "/rrsets"))
 
 for _path, _kind in MISSING.items():
     add_operation("GET", f"/{_path}", _empty(_path))
     add_operation("POST", f"/{_path}", _refuse(_path))
     add_operation("GET", f"/{_path}/actions", _no_actions)
-    for _method, _rest in _BELOW + (_BELOW_ZONES if _path == "zones" else ()):
+    for _method, _rest in _BELOW:
         add_operation(_method, f"/{_path}/{{id}}{_rest}", _absent(_kind))

@@ -38,6 +38,7 @@ NAMES = re.findall(
     placement_group public_net enable_ipv4 ipv4 start_after_create subnets routes destination
     gateway vswitch_id alias_ips dns_ptr delete rebuild iso upgrade_disk assignee_id assignee_type
     auto_delete public_key certificate private_key domain_names direction source_ips description
+    mode ttl primary_nameservers address rrsets records value comment zonefile change
     """,
 )
 WORDS = re.findall(
@@ -45,6 +46,7 @@ WORDS = re.findall(
     """
     a tcp http https ip server label_selector managed uploaded ipv4 ipv6 in out fsn1 cx22 debian-12 lb11 cloud
     eu-central 10.0.0.0/24 10.0.0.5 0.0.0.0/0 spread a=b round_robin 2001:db8::1 -
+    example.com primary secondary www @ A TXT CNAME
     """,
 )
 FIRST_IDS = [kind.FIRST_ID for kind in RECORDS.values()]
@@ -64,6 +66,9 @@ QUERIES = (
 VALUES = ("1", "id", "name:desc", "a", "running", "cpu", "2026-01-01T00:00:00Z", "x=y", "-1", "(")
 SERVICE = {"protocol": "http", "listen_port": 81, "destination_port": 80, "http": {"certificates": [1]}}
 RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
+RRSET = {"name": "www", "type": "A", "ttl": 60, "records": [{"value": "10.0.0.5", "comment": "a"}]}
+NAMESERVER = {"address": "10.0.0.5", "port": 53}
+RRSET_PATH = "/zones/{id_or_name}/rrsets/{rr_name}/{rr_type}"
 GOOD = [
     *[((method, url), body) for method, url, body in PRELUDE],
     (
@@ -92,6 +97,20 @@ GOOD = [
     (("POST", "/primary_ips"), {"name": "i", "type": "ipv4", "location": "fsn1", "assignee_type": "server"}),
     (("POST", "/primary_ips/{id}/actions/assign"), {"assignee_id": 4000001, "assignee_type": "server"}),
     (("POST", "/certificates"), {"name": "c", "type": "managed", "domain_names": ["a.de"]}),
+    (
+        ("POST", "/zones"),
+        {
+            "name": "example.org",
+            "mode": "secondary",
+            "primary_nameservers": [{"address": "10.0.0.5", "port": 53}],
+        },
+    ),
+    (("POST", "/zones"), {"name": "example.org", "mode": "primary", "ttl": 60, "rrsets": [RRSET]}),
+    (("POST", "/zones/{id_or_name}/actions/import_zonefile"), {"zonefile": "www A 10.0.0.5"}),
+    (("POST", "/zones/{id_or_name}/rrsets"), RRSET),
+    (("POST", f"{RRSET_PATH}/actions/add_records"), {"ttl": 60, "records": RRSET["records"]}),
+    (("POST", f"{RRSET_PATH}/actions/remove_records"), {"records": RRSET["records"]}),
+    (("POST", f"{RRSET_PATH}/actions/update_records"), {"records": RRSET["records"]}),
 ]
 OWNERS = {
     "servers": 4000001,
@@ -99,6 +118,7 @@ OWNERS = {
     "load_balancers": 3000001,
     "firewalls": 7000001,
     "primary_ips": 6000001,
+    "zones": 10000001,
 }
 
 identities = st.sampled_from([*map(str, FIRST_IDS), "0", "x", "114690387", "1", "٣", ""])
@@ -145,8 +165,12 @@ def nearly_good(draw: st.DrawFn) -> Request:
 
 async def one(cloud: Cloud, request: Request) -> None:
     key, identity, body, query = request
-    path = key[1].replace("{id}", identity).replace("{action_id}", identity).replace("{action}", "x")
-    call = Call(cloud, "p", {"id": identity, "action_id": identity}, MultiDict(query), body, "http://test")
+    parameters = dict.fromkeys(("id", "action_id", "id_or_name", "action"), identity)
+    parameters |= {"rr_name": "www", "rr_type": "A"}
+    path = key[1]
+    for parameter, value in parameters.items():
+        path = path.replace(f"{{{parameter}}}", value)
+    call = Call(cloud, "p", parameters, MultiDict(query), body, "http://test")
     try:
         reply: Reply = await OPERATIONS[key].handler(call)
     except ApiError as error:

@@ -116,7 +116,7 @@ async def test_data_centres_are_gone(emulator: Emulator):
         assert error["details"]["announcement"].startswith("https://docs.hetzner.cloud/changelog")
 
 
-@pytest.mark.parametrize("path", ["volumes", "floating_ips", "zones"])
+@pytest.mark.parametrize("path", ["volumes", "floating_ips"])
 async def test_what_is_missing_says_so(emulator: Emulator, path):
     assert (await emulator.ok("GET", f"/{path}"))[path] == []
     error = await emulator.refused("POST", f"/{path}", {"name": "x"})

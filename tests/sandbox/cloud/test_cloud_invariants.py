@@ -31,6 +31,7 @@ from sandbox.cloud.resources.networks.state import Network, members
 from sandbox.cloud.resources.placement_groups import PlacementGroup
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp
 from sandbox.cloud.resources.servers.state import Server
+from sandbox.cloud.resources.zones.state import RrSet, Zone, rrsets_named
 from sandbox.cloud.state.records import RECORDS
 from sandbox.cloud.state.store import Store
 from sandbox.cloud.wire.reply import Reply
@@ -210,6 +211,7 @@ PRELUDE: list[tuple[str, str, Any]] = [
             "targets": [target(0, private=True)],
         },
     ),
+    ("POST", "/zones", {"name": "example.com", "mode": "primary"}),
 ]
 
 
@@ -274,6 +276,10 @@ def check(cloud: Cloud) -> None:
         assert {t.server for t in balancer.targets if t.server} <= set(servers)
         used = {c for service in balancer.services for c in certificates_of(service)}
         assert all(store.find(Certificate, identity) for identity in used)
+    for zone in store.all(Zone):
+        if zone.mode == "primary":
+            assert {"SOA"} <= set(rrsets_named(store, zone, "@"))
+    assert all(store.find(Zone, rrset.zone) for rrset in store.all(RrSet))
     for kind in RECORDS.values():
         everything = list(store.all(kind))
         assert {r.id for r in everything} == {r.id for r in store.of(kind, "p")}
