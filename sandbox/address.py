@@ -28,6 +28,11 @@ class Address:
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
+    def registry(self) -> str:
+        """What stands before the name of an image that is pushed into the sandbox's registry."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
     def console(self) -> str:
         """The address of the cloud's console for a person; no server and no log sees what is behind the #."""
         return f"http://127.0.0.1:{self.port}/_sandbox/console#token={quote(self.token, safe='')}"

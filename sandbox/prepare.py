@@ -10,6 +10,7 @@ from sandbox.environment import MACHINES
 from sandbox.errors import NotRunning
 from sandbox.kinds import Choice
 from sandbox.kubernetes import image, toolchain
+from sandbox.kubernetes.components import REGISTRY
 from sandbox.site import Clone
 
 
@@ -42,6 +43,8 @@ def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
         packages.ensure(choice.packages, progress)
     with steps.step("Kubernetes toolchain (≈ 10 min the first time)", "Kubernetes toolchain") as progress:
         built = toolchain.ensure(clone.cache, progress, choice.components)
+        if choice.kind == MACHINES:
+            toolchain.ensure(clone.cache, progress, [REGISTRY])  # no machine runs it: not in their image
     if choice.kind != MACHINES:
         return Prepared(built, None)
     with steps.step("Machine image (≈ 3 min the first time)", "Machine image") as progress:

@@ -24,10 +24,13 @@ from sandbox.cloud.http.serving import serve_until
 from sandbox.environment import MACHINES
 from sandbox.errors import SandboxError
 from sandbox.hollow.backend import HollowBackend, control_plane_directory
+from sandbox.images.registry import FOLDER, Registry
 from sandbox.kinds import decide, look
-from sandbox.kubernetes import image, installer
+from sandbox.kubernetes import image, installer, toolchain
+from sandbox.kubernetes.components import REGISTRY
 from sandbox.machines import ipv6, processes
 from sandbox.machines.backend import MachinesBackend
+from sandbox.machines.names import Names
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
@@ -93,6 +96,8 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
     backend = choose_backend(site, options.backend, say)
     app = create_app(_config(site, options), backend)
     app.add_routes(installer.routes(options.k3s))
+    if isinstance(backend, MachinesBackend):
+        _registry(site).add_to(app)
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -109,6 +114,14 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
         await serve_until(stopped, app, options.port, answering)
     finally:
         daemon.forget(site)
+
+
+def _registry(site: Site) -> Registry:
+    """Where images are pushed to, by whoever is root here anyway or owns the clone."""
+    built = toolchain.find(site.cache, [REGISTRY])
+    users = {0, os.geteuid(), site.root.stat().st_uid}
+    address = Names(site.id).sockets / "registry"
+    return Registry(built and built.bin / "registry", site.state / FOLDER, address, users)
 
 
 def _running(backend: Backend, options: ServeOptions) -> daemon.Running:

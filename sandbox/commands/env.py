@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sandbox import daemon, stack_settings
-from sandbox.environment import exports, shell_lines
+from sandbox.environment import MACHINES, exports, shell_lines
 from sandbox.kubernetes import toolchain
 from sandbox.site import Site
 
@@ -14,8 +14,13 @@ HELP = 'print exports for any other client; use as: eval "$(./dev env)"'
 
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Print the exports; who then types ``pulumi`` finds the settings of the stacks."""
-    daemon.require(site)  # a shell evaluates what is printed: nothing, while there is nothing to reach
+    running = daemon.require(
+        site
+    )  # a shell evaluates what is printed: nothing, while there is nothing to reach
     stack_settings.ensure_all(site)
     built = toolchain.find_control_plane(site.cache)
-    print("\n".join(shell_lines(exports(site, built.bin if built else None))))
+    lines = shell_lines(exports(site, built.bin if built else None))
+    if running.backend == MACHINES:  # elsewhere no node pulls anything
+        lines.append(f"export SANDBOX_REGISTRY={site.address.registry}")
+    print("\n".join(lines))
     return 0

@@ -2,4 +2,5 @@
 
 ``archive`` reads what ``docker save`` and its like write, ``engines`` asks those programs for an image by
 name, ``send`` puts it on machines. What is kept for later machines is ``sandbox/machines/airgap.py``'s.
+``registry`` takes what is pushed, and gives it to machines that ask for it.
 """

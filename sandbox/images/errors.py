@@ -1,8 +1,9 @@
-"""What can be wrong with an image that a person brings.
+"""What can be wrong with an image that a person brings, or on its way.
 
 SandboxError
 ├── NotAnArchive   a file is no archive of container images, or one that a node can't use
-└── NoSuchImage    neither a file nor a container engine of this host has it
+├── NoSuchImage    neither a file nor a container engine of this host has it
+└── NoRegistry     the sandbox's registry does not run
 """
 
 from __future__ import annotations
@@ -40,3 +41,7 @@ class NoSuchImage(SandboxError):
         asked = "; ".join(f"{engine}: {said}" for engine, said in answers.items())
         engines = asked or "no container engine is on PATH (docker, podman, nerdctl, ctr)"
         super().__init__(f"{name} is no file here, and no image that this host has. {engines}")
+
+
+class NoRegistry(SandboxError):
+    """The sandbox's registry does not run; the text says why."""

@@ -155,7 +155,7 @@ HELM = Component("helm", pin=_HELM, packages=(f"{_HELM}/cmd/helm",), programs=("
 REGISTRY = Component(
     "registry", pin="github.com/distribution/distribution/v3", packages=(".",), programs=("registry",)
 )
-"""A real registry that the CCM's image is pushed to in tests; no machine runs it."""
+"""The sandbox's registry; it runs on the host, no machine runs it."""
 
 PROMETHEUS = Component(
     "prometheus",

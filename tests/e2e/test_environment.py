@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 import subprocess
@@ -14,6 +15,11 @@ import yaml
 from uv import find_uv_bin
 
 from image import recipe
+from image.layer import make_layer
+from image.oci import describe, index_of
+from image.platforms import of_machine
+from image.registry import Registry, Target
+from image.tree import File
 from release.tested import RAN
 from sandbox import leftovers
 from sandbox.kubernetes import toolchain
@@ -187,6 +193,18 @@ def test_an_image_of_ones_own_runs_on_every_machine(environment, tmp_path):
     assert "docker.io/library/mine:1 on all machines" in said
     for name in environment.nodes():
         run_on(environment, name, "mine:1")
+
+
+def test_an_image_that_is_pushed_runs_under_the_name_that_it_has_on_docker_hub(environment):
+    program = File((toolchain.find(environment.site.cache).bin / "whoami").read_bytes(), executable=True)
+    own = of_machine(platform.machine())
+    settings = {"Entrypoint": ["/whoami"], "User": "65532:65532"}
+    image = describe(own, [make_layer({"whoami": program}, 0)], settings, {}, 0)
+    target = Target(environment.site.address.registry, "pushed", "1")
+    Registry(target, None).push(index_of([image], {}), [image.manifest], image.blobs)
+    run_on(environment, "ccm-from-scratch-worker-1", "pushed:1")
+    write = "curl -s -o /dev/null -w %{http_code} -X POST http://169.254.169.254/v2/pushed/blobs/uploads/"
+    assert environment.dev("ssh", "worker-1", write).stdout == "403"
 
 
 def run_on(environment, node, image):

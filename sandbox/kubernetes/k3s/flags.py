@@ -54,6 +54,7 @@ _UNDERSTOOD = (
     Flag("kubelet-arg", "list", _BOTH),
     Flag("kube-proxy-arg", "list", _BOTH),
     Flag("resolv-conf", commands=_BOTH, variable="K3S_RESOLV_CONF"),
+    Flag("private-registry", commands=_BOTH),
     Flag("agent-token", variable="K3S_AGENT_TOKEN"),
     Flag("agent-token-file", variable="K3S_AGENT_TOKEN_FILE"),
     Flag("bind-address"),
@@ -106,7 +107,7 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
         ),
         "both": (
             "flannel-cni-conf", "flannel-conf", "flannel-iface", "lb-server-port", "log", "pause-image",
-            "private-registry", "snapshotter", "v", "vmodule",
+            "snapshotter", "v", "vmodule",
         ),
     },
     "list": {"server": ("kube-cloud-controller-manager-arg",), "both": ()},

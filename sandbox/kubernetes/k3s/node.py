@@ -49,7 +49,7 @@ async def start_node(children: Children, node: NodeOptions, server: str, token: 
     """
     joiner = Joiner(server, token, node.node_name, node.node_ips + node.external_ips)
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(runtime.start(children))
+        tasks.create_task(runtime.start(children, node.registries))
         joining = tasks.create_task(joiner.join())
     joined = joining.result()
     log.info(f"Joined the cluster at {server} as {node.node_name}")

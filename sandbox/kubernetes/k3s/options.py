@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
+from sandbox.kubernetes.k3s import paths
 from sandbox.kubernetes.k3s.control_plane import nth_address, parse_flags
 from sandbox.kubernetes.k3s.errors import UsageError
 from sandbox.kubernetes.k3s.flags import Value
@@ -32,6 +33,7 @@ class NodeOptions:
         kube_proxy: Flags for kube-proxy.
         resolv_conf: The file that Pods' DNS comes from; empty for the kubelet's default.
         started_with: Annotations about the command line and the environment.
+        registries: The file that says which registries are asked.
     """
 
     node_name: str
@@ -43,6 +45,7 @@ class NodeOptions:
     kube_proxy: Mapping[str, str]
     resolv_conf: str
     started_with: Mapping[str, str] = field(default_factory=dict)
+    registries: Path = paths.REGISTRIES
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,7 @@ def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
         kubelet=parse_flags(_texts(values, "kubelet-arg")),
         kube_proxy=parse_flags(_texts(values, "kube-proxy-arg")),
         resolv_conf=_text(values, "resolv-conf"),
+        registries=Path(_text(values, "private-registry") or paths.REGISTRIES),
     )
 
 

@@ -17,6 +17,7 @@ LOGS = Path("/var/log/k3s")
 IMAGES = AGENT / "images"
 NODE_PASSWORD = Path("/etc/rancher/node/password")
 KUBECONFIG = Path("/etc/rancher/k3s/k3s.yaml")
+REGISTRIES = Path("/etc/rancher/k3s/registries.yaml")
 NODE_TOKEN = SERVER / "node-token"
 
 CONTAINERD_ROOT = Path("/var/lib/containerd")
@@ -25,4 +26,5 @@ CONTAINERD_ROOT = Path("/var/lib/containerd")
 CONTAINERD_SOCKET = Path("/run/k3s/containerd/containerd.sock")
 CONTAINERD_CONFIG = AGENT / "etc/containerd/config.toml"
 CONTAINERD_DROPINS = AGENT / "etc/containerd/config-v3.toml.d"
+CERTS = AGENT / "etc/containerd/certs.d"
 CNI_CONFIGURATION = Path("/etc/cni/net.d")

@@ -7,17 +7,23 @@ import subprocess
 import time
 from pathlib import Path
 
-from sandbox.kubernetes.k3s import log, paths
+from sandbox.kubernetes.k3s import log, paths, registries
+from sandbox.kubernetes.k3s.certificates import write_secret
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.errors import K3sError
+from sandbox.kubernetes.k3s.registries import Registries
 from sandbox.kubernetes.k3s.versions import PAUSE_IMAGE
 
 _START_SECONDS = 30.0
 _IMPORT_SECONDS = 300.0
 
 
-def containerd_config() -> str:
-    """Containerd's configuration; files in config-v3.toml.d override it, as in k3s."""
+def containerd_config(asked: Registries = registries.NONE) -> str:
+    """Containerd's configuration; files in config-v3.toml.d override it, as in k3s.
+
+    Args:
+        asked: What it logs in to registries with.
+    """
     return f"""\
 version = 3
 root = '{paths.CONTAINERD_ROOT}'
@@ -30,6 +36,10 @@ address = '{paths.CONTAINERD_SOCKET}'
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
 sandbox = '{PAUSE_IMAGE}'
 
+[plugins.'io.containerd.cri.v1.images'.registry]
+config_path = '{paths.CERTS}'
+
+{registries.credentials(asked)}
 [plugins.'io.containerd.cri.v1.runtime']
 # A machine may not lower the score of a process below its own.
 restrict_oom_score_adj = true
@@ -40,20 +50,28 @@ conf_dir = '{paths.CNI_CONFIGURATION}'
 """
 
 
-def write_configuration() -> None:
-    """Write containerd's files."""
-    paths.CONTAINERD_CONFIG.parent.mkdir(parents=True, exist_ok=True)
-    paths.CONTAINERD_CONFIG.write_text(containerd_config())
+def write_configuration(asked: Registries) -> None:
+    """Write containerd's files; only root reads them, for they may hold passwords."""
+    registries.write_host_files(paths.CERTS, registries.host_files(asked))
+    write_secret(paths.CONTAINERD_CONFIG, containerd_config(asked))
 
 
-async def start(children: Children) -> None:
+async def start(children: Children, registries_file: Path) -> None:
     """Start containerd, wait until it answers, import images.
 
+    Args:
+        children: Get containerd.
+        registries_file: Which registries it asks; need not be there.
+
     Raises:
+        UsageError: That file is not understood.
         K3sError: It does not answer, or an image can't be imported.
         ChildEndedError: It ended.
     """
-    await asyncio.to_thread(write_configuration)
+    asked = registries.load(registries_file)
+    for line in asked.warnings:
+        log.warning(line)
+    await asyncio.to_thread(write_configuration, asked)
     await children.start(["containerd", "--config", str(paths.CONTAINERD_CONFIG)])
     end = time.monotonic() + _START_SECONDS
     while not await _answers():

@@ -1,0 +1,136 @@
+"""The sandbox's registry: the real program of Distribution behind a door of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from image.layer import make_layer
+from image.oci import describe, index_of
+from image.platforms import PLATFORMS
+from image.registry import Registry as Pushing
+from image.registry import Target
+from image.tree import File
+from sandbox.images.peers import user_of
+from sandbox.images.registry import Registry
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import REGISTRY
+from sandbox.kubernetes.errors import GoMissingError
+from sandbox.site import cache_directory
+
+LAYER = make_layer({"file": File(os.urandom(3 * 1024 * 1024))}, epoch=0)
+IMAGE = describe(PLATFORMS[0], [LAYER], {}, {}, epoch=0)
+INDEX = index_of([IMAGE], {})
+BLOB = next(blob for blob in IMAGE.blobs if blob.content == LAYER.content)
+
+
+@pytest.fixture(scope="module")
+def program():
+    try:
+        return toolchain.ensure(cache_directory(os.environ), print, [REGISTRY]).bin / "registry"
+    except GoMissingError as error:
+        pytest.skip(str(error))
+
+
+@asynccontextmanager
+async def served(registry):
+    app = web.Application()
+    registry.add_to(app)
+    async with TestServer(app, host="127.0.0.1") as server, aiohttp.ClientSession() as client:
+        yield f"http://127.0.0.1:{server.port}", client
+
+
+@pytest.fixture
+def address():
+    """Its path is short, as a socket's has to be."""
+    with tempfile.TemporaryDirectory(prefix="ccmfs-") as folder:
+        yield Path(folder) / "registry"
+
+
+def push(root, name):
+    target = Target(root.removeprefix("http://"), name, "1")
+    return Pushing(target, None, sleep=lambda _: None).push(INDEX, [IMAGE.manifest], IMAGE.blobs)
+
+
+async def is_there(client, url):
+    async with client.head(url, headers={"Accept": INDEX.media_type}) as answer:
+        return answer.status == 200
+
+
+@pytest.mark.slow
+async def test_what_is_pushed_is_found_under_the_name_that_kubernetes_asks_for(program, tmp_path, address):
+    registry = Registry(program, tmp_path / "kept", address, {os.geteuid()})
+    async with served(registry) as (root, client):
+        assert not (tmp_path / "kept").exists(), "it starts when somebody asks"
+        assert await asyncio.to_thread(push, root, "app") == 2
+        assert await asyncio.to_thread(push, root, "library/app") == 0, "both names mean the same"
+        for name in ("app", "library/app"):
+            async with client.get(
+                f"{root}/v2/{name}/manifests/1", headers={"Accept": INDEX.media_type}
+            ) as answer:
+                assert await answer.read() == INDEX.content
+                assert answer.headers["Docker-Content-Digest"] == INDEX.digest
+            async with client.get(f"{root}/v2/{name}/blobs/{BLOB.digest}") as answer:
+                assert await answer.read() == LAYER.content
+        assert not await is_there(client, f"{root}/v2/other/manifests/1")
+
+
+@pytest.mark.slow
+async def test_a_program_that_ended_is_started_again_with_its_images(program, tmp_path, address):
+    registry = Registry(program, tmp_path, address, {os.geteuid()})
+    async with served(registry) as (root, client):
+        await asyncio.to_thread(push, root, "app")
+        process = registry._process
+        process.kill()
+        await process.wait()
+        assert await is_there(client, f"{root}/v2/app/manifests/1")
+    with socket.socket(socket.AF_UNIX) as connection, pytest.raises(OSError):
+        connection.connect(str(address))
+
+
+async def test_other_users_of_the_host_are_refused_before_anything_starts(tmp_path, address):
+    registry = Registry(tmp_path / "none", tmp_path / "kept", address, {os.geteuid() + 1})
+    async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
+        assert answer.status == 403
+        assert (await answer.json())["errors"][0]["code"] == "DENIED"
+    assert not (tmp_path / "kept").exists()
+
+
+async def test_a_registry_that_was_not_built_says_how_it_is(tmp_path, address):
+    registry = Registry(None, tmp_path, address, {os.geteuid()})
+    async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
+        assert answer.status == 503
+        assert "./dev setup" in (await answer.json())["errors"][0]["message"]
+
+
+async def test_a_program_that_does_not_start_is_told_with_the_place_of_its_log(tmp_path, address):
+    registry = Registry(Path("/bin/false"), tmp_path, address, {os.geteuid()})
+    async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
+        assert answer.status == 503
+        assert str(tmp_path / "log") in await answer.text()
+
+
+def test_the_kernel_knows_whose_program_asks():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        with socket.create_connection(listening.getsockname(), timeout=60) as client:
+            accepted, _ = listening.accept()
+            accepted.close()
+            assert user_of(client.getsockname(), listening.getsockname()) == os.geteuid()
+        assert user_of(("127.0.0.1", 1), listening.getsockname()) is None
+
+
+def test_a_program_that_speaks_ipv4_by_ipv6_is_known_too():
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_INET6) as client:
+        client.connect(("::ffff:127.0.0.1", listening.getsockname()[1]))
+        accepted, peer = listening.accept()
+        accepted.close()
+        assert user_of(peer, listening.getsockname()) == os.geteuid()
