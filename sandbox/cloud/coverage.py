@@ -10,17 +10,18 @@ from pathlib import Path
 
 from sandbox.cloud.api.registry import OPERATIONS, Operation
 from sandbox.cloud.resources import discover
+from sandbox.cloud.resources.refused import REFUSED
 
 DEFAULT = Path("docs/reference/sandbox-api-coverage.md")
 NOT_EMULATED = {
     "* /volumes*": "no volumes: listings are empty, creating answers 501",
     "* /floating_ips*": "no floating IPs: listings are empty, creating answers 501",
     "POST /servers/{id}/actions/create_image": "no snapshots: answers 501",
-    "POST /servers/{id}/actions/request_console": "no VNC consoles: answers 501",
     "PUT /images/{id}": "system images can't be changed: answers 422",
     "DELETE /images/{id}": "system images can't be changed: answers 422",
     "POST /images/{id}/actions/change_protection": "system images can't be changed: answers 422",
     "GET /datacenters*": "removed by Hetzner in October 2026: answers 410, as there",
+    **{name: f"{reason}: answers 501" for name, reason in REFUSED.items()},
 }
 """Globs of operations that are refused, with the reason."""
 
@@ -28,7 +29,6 @@ PARTLY = {
     "POST /servers": "a machine has this host's processor, also where the server type says ARM",
     "GET /servers/{id}/metrics": "all values are zero",
     "GET /load_balancers/{id}/metrics": "all values are zero",
-    "POST /servers/{id}/actions/enable_rescue": "a record; machines have no rescue system",
     "POST /servers/{id}/actions/enable_backup": "a record; no backups are made",
     "POST /servers/{id}/actions/attach_iso": "a record; machines have no drive",
     "POST /servers/{id}/actions/reset_password": "answers a password that no machine accepts",

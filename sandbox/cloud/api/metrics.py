@@ -8,6 +8,7 @@ from typing import Any
 
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.errors import InvalidInput
+from sandbox.cloud.state.records import timestamp
 
 
 def flat_metrics(call: Call, series: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
@@ -27,8 +28,8 @@ def flat_metrics(call: Call, series: Mapping[str, tuple[str, ...]]) -> dict[str,
     points = [start + i * step for i in range(min(500, int((end - start) / step) + 1))]
     names = [name for kind in wanted for name in series[kind]]
     return {
-        "start": call.query["start"],
-        "end": call.query["end"],
+        "start": timestamp(start),
+        "end": timestamp(end),
         "step": step,
         "time_series": {name: {"values": [[point, "0"] for point in points]} for name in names},
     }

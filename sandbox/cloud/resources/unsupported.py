@@ -52,5 +52,6 @@ for _path, _kind in MISSING.items():
     add_operation("GET", f"/{_path}", _empty(_path))
     add_operation("POST", f"/{_path}", _refuse(_path))
     add_operation("GET", f"/{_path}/actions", _no_actions)
+    add_operation("GET", f"/{_path}/actions/{{id}}", _absent("action"))
     for _method, _rest in _BELOW:
         add_operation(_method, f"/{_path}/{{id}}{_rest}", _absent(_kind))

@@ -116,6 +116,20 @@ async def test_data_centres_are_gone(emulator: Emulator):
         assert error["details"]["announcement"].startswith("https://docs.hetzner.cloud/changelog")
 
 
+async def test_what_the_sandbox_will_not_have_is_refused_with_the_reason(emulator: Emulator):
+    for method, path, words in (
+        ("GET", "/storage_boxes", "Storage Boxes"),
+        ("POST", "/storage_boxes/1/subaccounts/2/actions/reset_subaccount_password", "Storage Boxes"),
+        ("GET", "/storage_box_types/1", "Storage Boxes"),
+        ("POST", "/servers/1/actions/request_console", "VNC"),
+        ("POST", "/servers/1/actions/enable_rescue", "rescue"),
+    ):
+        error = await emulator.refused(method, path)
+        assert (error["status"], error["code"]) == (501, "unsupported_error")
+        assert words in error["message"]
+    assert (await emulator.refused("GET", "/storage_boxes/1/2/3/4/5/6"))["code"] == "not_found"
+
+
 @pytest.mark.parametrize("path", ["volumes", "floating_ips"])
 async def test_what_is_missing_says_so(emulator: Emulator, path):
     assert (await emulator.ok("GET", f"/{path}"))[path] == []

@@ -113,14 +113,6 @@ async def _with_password(call: Call, action: Action) -> Reply:
     return created("root_password", new_password(call.cloud), action=wire)
 
 
-@SERVERS.action("enable_rescue")
-async def enable_rescue(call: Call, server: Server, _fields: Fields) -> Reply:
-    """Remember that the rescue system is wanted; machines of the sandbox have none."""
-    server.rescue = True
-    call.cloud.store.put(server)
-    return await _with_password(call, call.start("enable_rescue", server))
-
-
 def _set(command: str, name: str, value: object) -> None:
     @SERVERS.action(command)
     async def change(call: Call, server: Server, _fields: Fields) -> Reply:
@@ -128,10 +120,9 @@ def _set(command: str, name: str, value: object) -> None:
         return await _done(call, command, server)
 
 
-# Of backups and the rescue system there is no more than these records.
+# Of backups there is no more than this record.
 _set("enable_backup", "backup_window", BACKUP_WINDOW)
 _set("disable_backup", "backup_window", None)
-_set("disable_rescue", "rescue", value=False)
 
 
 @SERVERS.action("reset_password")
@@ -142,12 +133,11 @@ async def reset_password(call: Call, server: Server, _fields: Fields) -> Reply:
     return await _with_password(call, call.start("reset_password", server))
 
 
-@operation("POST", "/servers/{id}/actions/request_console")
 @operation("POST", "/servers/{id}/actions/create_image")
 async def unsupported(call: Call) -> Reply:
-    """Neither VNC consoles nor snapshots are there."""
+    """There are no snapshots."""
     call.get(Server)
-    raise ApiError("unsupported_error", "the sandbox has no consoles and no snapshots", status=501)
+    raise ApiError("unsupported_error", "the sandbox has no snapshots", status=501)
 
 
 @SERVERS.action("change_type")

@@ -62,7 +62,6 @@ class Server(Holder):
     placement_group: int | None = None
     iso: int | None = None
     disk: int = 0
-    rescue: bool = False
     backup_window: str | None = None
     delete_protected: bool = False
     rebuild_protected: bool = False
@@ -95,7 +94,7 @@ def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
         "location": LOCATIONS[server.location].wire(),
         "image": None if image is None else image.wire(),
         "iso": None if iso is None else iso.wire(),
-        "rescue_enabled": server.rescue,
+        "rescue_enabled": False,
         "locked": cloud.actions.locked("server", server.id),
         "backup_window": server.backup_window,
         "outgoing_traffic": 0,

@@ -1,0 +1,42 @@
+"""Operations that the sandbox doesn't have and won't pretend to have: each is refused with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import Handler, add_operation
+from sandbox.cloud.errors import ApiError
+from sandbox.cloud.wire.reply import Reply
+
+_NO_RESCUE = "no rescue system: a machine always starts from its own disk"
+_NO_STORAGE_BOXES = "no Storage Boxes, which are another product behind another address"
+REFUSED: Mapping[str, str] = {
+    "POST /servers/{id}/actions/request_console": "no VNC consoles: a machine has no screen",
+    "POST /servers/{id}/actions/enable_rescue": _NO_RESCUE,
+    "POST /servers/{id}/actions/disable_rescue": _NO_RESCUE,
+    "* /storage_boxes*": _NO_STORAGE_BOXES,
+    "* /storage_box_types*": _NO_STORAGE_BOXES,
+}
+"""What the sandbox has not, by operation; ``*`` stands for anything."""
+
+_DEEPEST = 5  # /storage_boxes/{id}/subaccounts/{id}/actions/{action}
+
+
+def _refuse(reason: str) -> Handler:
+    async def handler(_call: Call) -> Reply:
+        text = f"the sandbox has {reason}"
+        raise ApiError("unsupported_error", text, status=501)
+
+    return handler
+
+
+for _name, _reason in REFUSED.items():
+    _method, _, _path = _name.partition(" ")
+    if _method != "*":
+        add_operation(_method, _path, _refuse(_reason))
+        continue
+    for _verb, _depth in product(("GET", "POST", "PUT", "DELETE"), range(_DEEPEST + 1)):
+        _below = "".join(f"/{{part{number}}}" for number in range(_depth))
+        add_operation(_verb, _path.removesuffix("*") + _below, _refuse(_reason))
