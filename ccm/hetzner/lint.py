@@ -19,9 +19,9 @@ import yaml
 
 from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner.load_balancers import official
+from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, shown
 from ccm.hetzner.load_balancers.wishes.read import read
 from ccm.hetzner.load_balancers.wishes.table import PREFIX
-from ccm.hetzner.load_balancers.wording import LONGEST_SHOWN, shown
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object
 

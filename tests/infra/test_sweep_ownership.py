@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers import labels as marks
+from ccm.hetzner.load_balancers.labels import ports_by_label
 from ccm.hetzner.load_balancers.plan.release import labels_after
 from infra import ownership
 from infra.ownership import ADOPTED, CLUSTER, PORT, SERVICE_UID, Fate, Ownership, released_labels
@@ -153,7 +154,8 @@ def test_a_release_leaves_what_the_ccm_would(labels, services, count):
     left = labels
     for uid in services:
         service = ServiceView("shop", "web", uid, {}, ())
-        left = dict(labels_after(service, LoadBalancer(id=1, name="lb", labels=left)))
+        there = LoadBalancer(id=1, name="lb", labels=left)
+        left = labels_after(service, left, ports_by_label(there))
     assert released_labels(labels, services) == left
 
 

@@ -15,6 +15,7 @@ from ccm.hetzner.load_balancers import official
 from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.errors import incomplete
 from ccm.hetzner.load_balancers.facts import Views, gather, gather_for_release
+from ccm.hetzner.load_balancers.facts.catalogue import Catalogue
 from ccm.hetzner.load_balancers.facts.certificates import Certificates
 from ccm.hetzner.load_balancers.facts.inventory import VIEW_AGE, Inventory
 from ccm.hetzner.load_balancers.facts.servers import Servers
@@ -69,10 +70,11 @@ class HetznerLoadBalancers:
     ) -> None:
         self._metrics = metrics or LoadBalancerMetrics(CollectorRegistry())
         self._settings = settings
-        self.inventory = Inventory(api, project, locations=locations, metrics=self._metrics, sleep=sleep)
+        self.inventory = Inventory(api, project, metrics=self._metrics, sleep=sleep)
         self.certificates = Certificates(api, cluster)
         self._views = Views(
             self.inventory,
+            Catalogue(api, locations, self._metrics),
             Servers(servers, scheme, robots),
             self.certificates,
             network,
@@ -88,6 +90,7 @@ class HetznerLoadBalancers:
     async def close(self) -> None:
         """Stop reading."""
         await self.inventory.close()
+        await self._views.catalogue.close()
         await self.certificates.close()
 
     def annotations_to_keep(self, annotations: Mapping[str, str]) -> Mapping[str, str]:

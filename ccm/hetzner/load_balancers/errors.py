@@ -1,4 +1,6 @@
-"""What can go wrong with a Service's load balancer, beside what the API says.
+"""What can go wrong with a Service's load balancer, beside what the API says, and the words to tell it.
+
+Their length doesn't depend on what a tenant wrote.
 
 ::
 
@@ -11,11 +13,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from ccm.cloud import AccessDenied, CloudError, Notice, Rejected
 from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
-from ccm.hetzner.load_balancers.wording import enumerated
+
+LONGEST_SHOWN = 80
+MOST_SHOWN = 20
+
+
+def shown(value: str) -> str:
+    """A value in quotes, cut where it is long."""
+    return repr(value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "…")
+
+
+def enumerated(names: Sequence[str], *, between: str = ", ", most: int = MOST_SHOWN) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
+
+
+def quoted(names: Iterable[str], *, most: int = MOST_SHOWN) -> str:
+    """The first of some values in quotes, each cut where it is long."""
+    several = list(islice(names, most + 1))
+    return ", ".join(shown(name) for name in several[:most]) + (" and more" if len(several) > most else "")
 
 
 class NotOurLoadBalancer(CloudError):
@@ -70,12 +92,3 @@ def vanished(what: str) -> AccessDenied:
         f"{MASS_DELETION_BREAKER_OFF}"
     )
     return AccessDenied(text, notices=(Notice("LoadBalancersVanished", text),))
-
-
-def wrong_project(nodes: int) -> AccessDenied:
-    """No server of any of so many nodes is in this project: it is no place for a load balancer."""
-    text = (
-        f"this project has none of the servers of the cluster's {nodes} nodes: the token seems to "
-        "belong to another project, so no load balancer is made"
-    )
-    return AccessDenied(text, notices=(Notice("WrongProject", text),))

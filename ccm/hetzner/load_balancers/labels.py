@@ -47,9 +47,14 @@ def is_own_port(key: str, value: str, own: frozenset[str]) -> bool:
     return value in own and _PORT_LABEL.fullmatch(key) is not None
 
 
+def marked(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[tuple[LoadBalancer, Marks]]:
+    """Load balancers, and what their labels say for a Service."""
+    return [(one, marks_of(service, one)) for one in balancers]
+
+
 def placed_on(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[LoadBalancer]:
     """Load balancers on which a Service has anything, whatever its annotations say by now."""
-    return [one for one in balancers if marks_of(service, one).placed]
+    return [one for one, marks in marked(service, balancers) if marks.placed]
 
 
 def is_of_other_cluster(balancer: LoadBalancer, cluster: str) -> bool:

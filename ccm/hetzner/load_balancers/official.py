@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.errors import enumerated, shown
 from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE, ports_by_label
 from ccm.hetzner.load_balancers.wishes.read import Wishes, read
 from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
 from ccm.hetzner.load_balancers.wishes.table import PORT_KEYS, PREFIX, TABLE
-from ccm.hetzner.load_balancers.wording import enumerated, shown
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")

@@ -26,7 +26,7 @@ from ccm.hetzner.load_balancers.desired import decide
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate
 from ccm.hetzner.load_balancers.facts.targets import Candidates, Target, target_of
-from ccm.hetzner.load_balancers.labels import ports_by_label
+from ccm.hetzner.load_balancers.labels import marked, ports_by_label
 from ccm.hetzner.load_balancers.listeners import comparable, fields_of
 from ccm.hetzner.load_balancers.plan import plan
 from ccm.hetzner.load_balancers.plan.steps import Change
@@ -101,7 +101,7 @@ def serve(service: ServiceView, balancer: LoadBalancer, *, times: int = 1) -> tu
         wishes = read(service, DEFAULTS, network=True)
         assert wishes.problems == {}
         facts = replace(
-            locate(wishes, [balancer], Neighbours("c1")),
+            locate(wishes, marked(wishes.service, [balancer]), Neighbours("c1")),
             network=7,
             candidates=Candidates({f"n{one.server}": one for one in TARGETS}),
             servers=SERVERS,

@@ -19,8 +19,8 @@ from ccm.cloud import Rejected, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.wishes.annotations import LONGEST_ANNOTATIONS
-from ccm.hetzner.load_balancers.wishes.ports import MOST_PORTS
 from ccm.hetzner.load_balancers.wishes.read import Wishes, read
+from ccm.hetzner.load_balancers.wishes.reader import MOST_PORTS
 from ccm.hetzner.load_balancers.wishes.selector import MOST_CONDITIONS
 from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, PREFIX
 from ccm.hetzner.load_balancers.wishes.values import MOST_ITEMS

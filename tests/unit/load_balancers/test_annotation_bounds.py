@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN
 from ccm.hetzner.load_balancers.wishes.annotations import (
     LONGEST_ANNOTATIONS,
     SHARE,
     SOURCE_RANGES,
     TOO_LONG,
     Annotations,
-    Values,
     annotations_to_keep,
     sort,
 )
+from ccm.hetzner.load_balancers.wishes.reader import Values
 from ccm.hetzner.load_balancers.wishes.table import PREFIX
-from ccm.hetzner.load_balancers.wording import LONGEST_SHOWN
 from ccm.hetzner.settings import environment
 
 NAME = PREFIX + "name"

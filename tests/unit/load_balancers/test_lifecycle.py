@@ -16,7 +16,14 @@ from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
 from ccm.hetzner.load_balancers.facts.targets import Target
 from ccm.hetzner.load_balancers.labels import may_delete
 from ccm.hetzner.load_balancers.plan import plan, plan_release
-from ccm.hetzner.load_balancers.plan.lifecycle import DeleteCertificates, create, creation_body
+from ccm.hetzner.load_balancers.plan.changes import changes
+from ccm.hetzner.load_balancers.plan.lifecycle import (
+    NOTHING,
+    Create,
+    DeleteCertificates,
+    create,
+    creation_body,
+)
 from ccm.hetzner.load_balancers.plan.listeners import service_body
 from ccm.hetzner.load_balancers.plan.targets import target_body
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
@@ -47,9 +54,17 @@ def texts(desired: Desired, there: Facts) -> list[str]:
     return [str(one) for one in plan(desired, there)]
 
 
+def body_of(desired: Desired) -> dict[str, Any]:
+    return creation_body(desired, changes(desired, NOTHING))
+
+
+def creation(desired: Desired) -> Create:
+    return create(desired, changes(desired, NOTHING))
+
+
 class TestBodies:
     def test_in_a_location(self) -> None:
-        assert creation_body(MADE) == {
+        assert body_of(MADE) == {
             "name": "shop",
             "load_balancer_type": "lb11",
             "algorithm": {"type": "round_robin"},
@@ -69,7 +84,7 @@ class TestBodies:
             targets=(PUBLIC, PRIVATE, IP),
             site=Site(network_zone="us-east"),
         )
-        assert creation_body(desired) == {
+        assert body_of(desired) == {
             "name": "shop",
             "load_balancer_type": "lb11",
             "algorithm": {"type": "least_connections"},
@@ -95,35 +110,35 @@ class TestBodies:
         self, more: dict[str, Any], network: int | None, targets: list[Target]
     ) -> None:
         desired = replace(MADE, **{"network": 7, "targets": (PUBLIC, PRIVATE, IP), **more})
-        body = creation_body(desired)
+        body = body_of(desired)
         assert body.get("network") == network
         assert body["targets"] == [target_body(one) for one in targets]
         assert body["public_interface"] is (more.get("public") is not False)
 
     def test_without_a_type_none_is_asked_for(self) -> None:
-        assert "load_balancer_type" not in creation_body(replace(MADE, type=None))
+        assert "load_balancer_type" not in body_of(replace(MADE, type=None))
 
     def test_what_is_refused_is_left_out_bit_by_bit(self) -> None:
         full = replace(MADE, targets=(PUBLIC,))
-        keys = [{"targets", "services"} & body.keys() for body in create(full).bodies]
+        keys = [{"targets", "services"} & body.keys() for body in creation(full).bodies]
         assert keys == [{"targets", "services"}, {"services"}, set()]
-        assert create(full).bodies[0] == creation_body(full)
-        assert [{*body} for body in create(MADE).bodies] == [
-            {*creation_body(MADE)},
-            {*creation_body(MADE)} - {"services"},
+        assert creation(full).bodies[0] == body_of(full)
+        assert [{*body} for body in creation(MADE).bodies] == [
+            {*body_of(MADE)},
+            {*body_of(MADE)} - {"services"},
         ]
-        assert len(create(replace(MADE, listeners=())).bodies) == 1
-        assert len(create(replace(full, listeners=())).bodies) == 2
-        assert all(body["location"] == "fsn1" for body in create(full).bodies)
-        assert create(full).desired is full
+        assert len(creation(replace(MADE, listeners=())).bodies) == 1
+        assert len(creation(replace(full, listeners=())).bodies) == 2
+        assert all(body["location"] == "fsn1" for body in creation(full).bodies)
+        assert creation(full).desired is full
 
 
 class TestTexts:
     def test_creation(self) -> None:
         full = replace(MADE, targets=(PUBLIC, IP), listeners=(LISTENER, https(443, 1)))
-        assert str(create(full)) == "create load balancer shop (lb11) in fsn1, ports: 80, 443, targets: 2"
+        assert str(creation(full)) == "create load balancer shop (lb11) in fsn1, ports: 80, 443, targets: 2"
         least = replace(MADE, type=None, listeners=(), site=Site(network_zone="us-east"))
-        assert str(create(least)) == "create load balancer shop () in us-east, ports: none, targets: 0"
+        assert str(creation(least)) == "create load balancer shop () in us-east, ports: none, targets: 0"
 
     def test_certificates(self) -> None:
         assert str(DeleteCertificates()) == "delete managed certificate"
@@ -163,7 +178,8 @@ class TestPlan:
 
     def test_what_can_not_be_all_that_is_asked_for_takes_nothing_away(self) -> None:
         desired = replace(MADE, errors=(CloudError("no"),))
-        assert texts(desired, facts(certificate(1), others=(LoadBalancer(8, "old"),))) == [str(create(MADE))]
+        there = facts(certificate(1), others=(LoadBalancer(8, "old"),))
+        assert texts(desired, there) == [str(creation(MADE))]
 
     def test_certificates_come_before_changes_too(self) -> None:
         balancer = LoadBalancer(7, "shop", labels={"a": "1"}, services=(https(444),))

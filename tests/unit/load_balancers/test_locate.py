@@ -39,7 +39,7 @@ def find(
 def found(everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str) -> Facts:
     wishes = read(view(annotations=annotations), DEFAULTS, network=True)
     assert not wishes.problems
-    return locate(wishes, everyone, around)
+    return locate(wishes, labels.marked(wishes.service, everyone), around)
 
 
 def refused(everyone: Sequence[LoadBalancer], around: Neighbours = HERE, **annotations: str) -> str:
@@ -285,5 +285,6 @@ def test_a_service_that_none_could_serve_takes_nobodys_and_keeps_what_it_has() -
         view("web", ServicePort(53, 30_053, "UDP"), annotations={"adopt": "6"}), DEFAULTS, network=True
     )
     assert wishes.is_unservable
-    assert locate(wishes, [THEIRS], allowed) == Facts(wishes.service)
-    assert locate(wishes, [MINE, THEIRS], allowed).balancer == MINE
+    theirs, both = labels.marked(wishes.service, [THEIRS]), labels.marked(wishes.service, [MINE, THEIRS])
+    assert locate(wishes, theirs, allowed) == Facts(wishes.service)
+    assert locate(wishes, both, allowed).balancer == MINE

@@ -15,6 +15,7 @@ from ccm.hetzner.api.wire import (
     TargetServer,
 )
 from ccm.hetzner.load_balancers.desired.labels import with_annotated_labels
+from ccm.hetzner.load_balancers.labels import marks_of, ports_by_label
 from ccm.hetzner.load_balancers.plan.release import Released, labels_after, release
 
 OURS = "ccm-from-scratch/"
@@ -29,19 +30,23 @@ def balancer(labels: dict[str, str], *ports: int, **more: Any) -> LoadBalancer:
     return LoadBalancer(7, "shop", labels=labels, services=services, targets=(TARGET,), **more)
 
 
+def leave(there: LoadBalancer) -> Released | None:
+    return release(SERVICE, there, marks_of(SERVICE, there))
+
+
 def told(released: Released) -> list[tuple[str, set[str]]]:
     return [(str(one), set(one.needs)) for one in released.changes]
 
 
 def test_one_that_was_made_for_it_goes() -> None:
-    released = release(SERVICE, balancer(LEADS, 80))
+    released = leave(balancer(LEADS, 80))
     assert released.deletes
     assert told(released) == [("set labels", set())]
     assert released.changes[0].body == {"labels": {"team": "us"}}
 
 
 def test_a_protected_one_stays_and_says_so() -> None:
-    released = release(SERVICE, balancer(LEADS, 80, protection=Protection(True)))
+    released = leave(balancer(LEADS, 80, protection=Protection(True)))
     assert not released.deletes
     assert told(released) == [("set labels", set())]
     [notice] = released.notices
@@ -54,7 +59,7 @@ def test_a_protected_one_stays_and_says_so() -> None:
 
 
 def test_an_adopted_one_is_as_it_was() -> None:
-    released = release(SERVICE, balancer({**LEADS, f"{OURS}adopted": "true"}, 80, 443))
+    released = leave(balancer({**LEADS, f"{OURS}adopted": "true"}, 80, 443))
     assert not released.deletes
     gone = ["stop listening on port 80", "stop listening on port 443", "remove server 1"]
     assert told(released) == [*((text, set()) for text in gone), ("set labels", set(gone))]
@@ -66,7 +71,7 @@ def test_an_adopted_one_is_as_it_was() -> None:
 
 def test_one_that_others_listen_on_stays_for_them() -> None:
     labels = {**LEADS, f"{OURS}port-80": UID}
-    released = release(SERVICE, balancer(labels, 80, 443))
+    released = leave(balancer(labels, 80, 443))
     assert not released.deletes
     assert told(released) == [
         ("stop listening on port 80", set()),
@@ -75,12 +80,12 @@ def test_one_that_others_listen_on_stays_for_them() -> None:
     assert released.changes[-1].body == {"labels": {"team": "us"}}
     [notice] = released.notices
     assert notice.message == "load balancer shop (7) stays, because others use it"
-    assert release(SERVICE, balancer(labels, 80)).deletes
+    assert leave(balancer(labels, 80)).deletes
 
 
 def test_the_next_one_leads() -> None:
     labels = {**LEADS, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER, f"{OURS}port-82": THIRD}
-    released = release(SERVICE, balancer(labels, 80, 81, 82))
+    released = leave(balancer(labels, 80, 81, 82))
     assert (released.deletes, released.notices) == (False, ())
     assert told(released)[0] == ("stop listening on port 80", set())
     [*_, last] = released.changes
@@ -90,7 +95,7 @@ def test_the_next_one_leads() -> None:
 
 def test_one_that_does_not_lead_takes_its_ports_alone() -> None:
     labels = {**LEADS, "hcloud-ccm/service-uid": OTHER, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER}
-    released = release(SERVICE, balancer(labels, 80, 81))
+    released = leave(balancer(labels, 80, 81))
     assert (released.deletes, released.notices) == (False, ())
     assert told(released) == [
         ("stop listening on port 80", set()),
@@ -115,4 +120,5 @@ def test_one_that_does_not_lead_takes_its_ports_alone() -> None:
     ],
 )
 def test_labels_of_other_people_stay(more: dict[str, str], left: dict[str, str]) -> None:
-    assert labels_after(SERVICE, balancer({**LEADS, **more})) == left
+    there = balancer({**LEADS, **more})
+    assert labels_after(SERVICE, there.labels, ports_by_label(there)) == left

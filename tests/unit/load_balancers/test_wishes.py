@@ -9,13 +9,9 @@ import pytest
 from service_view import view
 
 from ccm.cloud import ServicePort
-from ccm.hetzner.load_balancers.wishes.ports import (
-    MOST_PORTS,
-    CertificateWishes,
-    CheckWishes,
-    PortWishes,
-)
+from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes, CheckWishes, PortWishes
 from ccm.hetzner.load_balancers.wishes.read import Wishes, read
+from ccm.hetzner.load_balancers.wishes.reader import MOST_PORTS
 from ccm.hetzner.load_balancers.wishes.selector import Requirement, Selector
 from ccm.hetzner.load_balancers.wishes.table import PREFIX
 from ccm.hetzner.settings import environment

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from ccm.cloud import CloudError, Notice, Rejected
 from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.desired.desired import NOT_YET
+from ccm.hetzner.load_balancers.errors import enumerated, quoted
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import is_certificate_of
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
-from ccm.hetzner.load_balancers.wording import enumerated, quoted
 
 STAGING = "HC-Use-Staging-CA"
 

@@ -10,10 +10,10 @@ import msgspec
 
 from ccm.cloud import Notice, ServicePort
 from ccm.hetzner.api.wire import LoadBalancerService, LoadBalancerType, ServiceHttp
+from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
-from ccm.hetzner.load_balancers.wording import enumerated
 
 Asked = TypeVar("Asked", PortWishes, CheckWishes)
 _NO_CHECK = CheckWishes(chosen=False)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from ccm.cloud import Notice
+from ccm.cloud import AccessDenied, Notice
 from ccm.hetzner.api.wire import LoadBalancerType, Server
-from ccm.hetzner.load_balancers.errors import wrong_project
+from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target
 from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
-from ccm.hetzner.load_balancers.wording import enumerated
 
 # Event reasons (the official CCM's where it has one) and what they mean.
 _WHY = {
@@ -45,7 +44,11 @@ def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> Ta
     """
     numbers = {one.server for one in facts.candidates.by_node.values() if one.server}
     if facts.balancer is None and numbers and numbers.isdisjoint(facts.servers):
-        raise wrong_project(facts.nodes)
+        text = (
+            f"this project has none of the servers of the cluster's {facts.nodes} nodes: the token seems to "
+            "belong to another project, so no load balancer is made"
+        )
+        raise AccessDenied(text, notices=(Notice("WrongProject", text),))
     present, actual = facts.present, facts.balancer.targets if facts.balancer else ()
     identities = frozenset(one.identity for one in present)
     foreign = identities - facts.ours if wishes.preserve_foreign else frozenset[Identity]()

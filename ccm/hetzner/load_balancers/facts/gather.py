@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 from ccm.cloud import NodeView, ServiceView
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
+from ccm.hetzner.load_balancers.facts.catalogue import Catalogue
 from ccm.hetzner.load_balancers.facts.certificates import Certificates
 from ccm.hetzner.load_balancers.facts.facts import Facts
-from ccm.hetzner.load_balancers.facts.inventory import JUST_NOW, Inventory
+from ccm.hetzner.load_balancers.facts.inventory import JUST_NOW, VIEW_AGE, Inventory
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
 from ccm.hetzner.load_balancers.facts.servers import Servers
+from ccm.hetzner.load_balancers.labels import marked
 from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.settings import Tenants
 
@@ -22,6 +24,7 @@ class Views:
 
     Attributes:
         inventory: The load balancers.
+        catalogue: Their types, and locations.
         servers: The servers.
         certificates: The certificates.
         network: The private network's id, or None; asked each time, for it is known only after the start.
@@ -30,6 +33,7 @@ class Views:
     """
 
     inventory: Inventory
+    catalogue: Catalogue
     servers: Servers
     certificates: Certificates
     network: Callable[[], int | None]
@@ -53,15 +57,7 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
         CloudError: Not known.
     """
     service, inventory = wishes.service, views.inventory
-    everyone = await inventory.all(service)
-    around = Neighbours(views.cluster, views.tenants, inventory.served)
-    try:
-        facts = locate(wishes, everyone, around)
-    except NotOurLoadBalancer:
-        if (inventory.balancers.age or 0.0) < JUST_NOW:
-            raise
-        # Before we complain: what stands in the way may be gone, what is to be adopted may have come.
-        facts = locate(wishes, await inventory.all(service, age=0.0), around)
+    facts = await _located(wishes, views)
     balancer = facts.balancer
     if balancer is None and wishes.is_unservable and not facts.others:
         return facts
@@ -70,8 +66,8 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
     facts = replace(
         facts,
         network=views.network(),
-        types=await inventory.types(wishes, balancer, facts.marks),
-        locations=await inventory.locations(wishes) if balancer is None else (),
+        types=await views.catalogue.types(wishes, balancer, facts.marks),
+        locations=await views.catalogue.locations(wishes) if balancer is None else (),
     )
     if balancer is None and wishes.problems:
         return facts
@@ -89,6 +85,22 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
         ours=frozenset(ours | views.servers.remember(balancer, ours) if balancer else ours),
         zone="" if balancer or wishes.has_site else await views.servers.zone_of(nodes),
     )
+
+
+async def _located(wishes: Wishes, views: Views) -> Facts:
+    """The Service's load balancer; looked for anew before anybody hears that there is none for it."""
+    inventory, around = views.inventory, Neighbours(views.cluster, views.tenants, views.inventory.served)
+    facts, age = None, VIEW_AGE
+    while facts is None:
+        everyone = marked(wishes.service, await inventory.all(wishes.service, age))
+        try:
+            facts = locate(wishes, everyone, around)
+        except NotOurLoadBalancer:
+            # What stands in the way may be gone, what is to be adopted may have come.
+            if not age or (inventory.balancers.age or 0.0) < JUST_NOW:
+                raise
+            age = 0.0
+    return facts
 
 
 async def gather_for_release(service: ServiceView, views: Views) -> Facts:

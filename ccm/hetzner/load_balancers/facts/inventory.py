@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 
 from ccm.cloud import Notice, Rejected, ServiceView
 from ccm.hetzner.api import HetznerApi, Priority, View
 from ccm.hetzner.api.errors import NotFound, unavailable
-from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location
+from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.errors import vanished
-from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, Marks, placed_on
+from ccm.hetzner.load_balancers.labels import placed_on
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
-from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.project import Project
 
 PATH = "/load_balancers"
 VIEW_AGE = 30.0  # how old the list of load balancers may be, in seconds
 JUST_NOW = 1.0
-TYPES_AGE = 3600.0
 
 
 class Inventory:
@@ -26,7 +24,6 @@ class Inventory:
     Args:
         api: The API.
         project: Knows whether it is the right one.
-        locations: The cloud's locations; None = read here.
         metrics: Tell when it may not be.
         sleep: Waits.
     """
@@ -36,7 +33,6 @@ class Inventory:
         api: HetznerApi,
         project: Project,
         *,
-        locations: View[Location] | None = None,
         metrics: LoadBalancerMetrics,
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
@@ -48,14 +44,6 @@ class Inventory:
         self.balancers: View[LoadBalancer] = View(
             lambda priority: api.list(PATH, "load_balancers", LoadBalancer, priority=priority)
         )
-        self._types: View[LoadBalancerType] = View(
-            lambda priority: api.list(
-                "/load_balancer_types", "load_balancer_types", LoadBalancerType, priority=priority
-            )
-        )
-        self._locations: View[Location] = locations or View(
-            lambda priority: api.list("/locations", "locations", Location, priority=priority)
-        )
         self._doubtful: set[str] = set()
         self._seen: dict[str, int] = {}
         self._released: set[str] = set()
@@ -63,8 +51,6 @@ class Inventory:
     async def close(self) -> None:
         """Stop reading."""
         await self.balancers.close()
-        await self._types.close()
-        await self._locations.close()
 
     async def all(self, service: ServiceView, age: float = VIEW_AGE) -> list[LoadBalancer]:
         """All load balancers, the list at most ``age`` seconds old; a fresh one if we had trouble with it.
@@ -84,33 +70,6 @@ class Inventory:
     def served(self) -> Collection[str]:
         """UIDs of the Services that have a load balancer by our own work, in this process."""
         return self._seen.keys()
-
-    async def types(
-        self, wishes: Wishes, balancer: LoadBalancer | None, marks: Marks
-    ) -> Mapping[str, LoadBalancerType]:
-        """The types of load balancers, by name; none if the load balancer keeps its own.
-
-        It keeps it if it has the wanted one, or if none is wanted and none was annotated before.
-        """
-        if balancer is not None:
-            name = balancer.load_balancer_type.name
-            goes_back = "type" in marks.settings and name != DEFAULT_TYPE
-            if wishes.type in ((name,) if goes_back else (name, "")):
-                return {}
-        age = self._types.age
-        self._metrics.type_lookup(hit=age is not None and age <= TYPES_AGE)
-        return (await self._types.read(TYPES_AGE, Priority.LOAD_BALANCERS)).by_name
-
-    async def locations(self, wishes: Wishes) -> Collection[Location]:
-        """The locations, where one or a zone is asked for; read anew if that is none: it may be a new one."""
-        known: Collection[Location] = ()
-        for age in (TYPES_AGE, JUST_NOW) if wishes.has_site else ():
-            known = tuple((await self._locations.read(age, Priority.LOAD_BALANCERS)).by_id.values())
-            if wishes.location in {one.name for one in known} or (
-                not wishes.location and wishes.network_zone in {one.network_zone for one in known}
-            ):
-                break
-        return known
 
     async def look(self, number: int) -> LoadBalancer:
         """Read one load balancer.
@@ -166,12 +125,13 @@ class Inventory:
         if number is None or any(one.id == number for one in placed):
             return  # there was none, or the Service is about to leave it
         there = await self._now(number)
-        if there is not None and placed_on(service, (there,)):
+        if there is None:
+            await self._believe_absence(service)
+        elif placed_on(service, (there,)):
             raise unavailable(f"GET {PATH}", f"load balancer {number} is not in the list, but it is there")
-        if there is not None:
+        else:
             text = f"load balancer {number} was this Service's and has lost its labels; adopt or delete it"
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
-        await self._believe_absence(service)
 
     async def to_release(self, service: ServiceView) -> tuple[list[LoadBalancer], list[Notice]]:
         """What a Service that goes leaves, as it is now.

@@ -6,7 +6,7 @@ A load balancer may be shared: by several Services of the cluster (``share``), o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ccm.cloud import Notice
@@ -20,7 +20,6 @@ from ccm.hetzner.load_balancers.labels import (
     SHARE,
     Marks,
     is_of_other_cluster,
-    marks_of,
 )
 from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
 from ccm.hetzner.settings import Tenants
@@ -41,19 +40,18 @@ class Neighbours:
     served: Collection[str] = ()
 
 
-def locate(wishes: Wishes, balancers: Iterable[LoadBalancer], around: Neighbours) -> Facts:
+def locate(wishes: Wishes, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours) -> Facts:
     """Find a Service's load balancer, and what else it is on.
 
     Args:
         wishes: What the Service asks for.
-        balancers: All of the project.
+        everyone: All of the project, and what their labels say for the Service.
         around: Whose they may be.
 
     Raises:
         NotOurLoadBalancer: It can't have one because of another that is not ours.
     """
     service = wishes.service
-    everyone = [(one, marks_of(service, one)) for one in balancers]
     placed = [one for one, marks in everyone if marks.placed]
     if wishes.is_unservable and not placed:
         return Facts(service)

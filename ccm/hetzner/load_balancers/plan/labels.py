@@ -46,14 +46,9 @@ def _identity(
         return
     if labels != actual.labels:
         # Without the new name, for that may be taken, and the labels say whose the load balancer is.
-        yield set_labels(labels, needs)
+        yield _update("set labels", labels, needs)
     if desired.name != actual.name:
         yield _update(f"rename to {desired.name}", labels, needs, desired.name)
-
-
-def set_labels(labels: Mapping[str, str], needs: frozenset[str]) -> Change:
-    """The change of the labels alone."""
-    return _update("set labels", labels, needs)
 
 
 def _update(text: str, labels: Mapping[str, str], needs: frozenset[str], name: str = "") -> Change:

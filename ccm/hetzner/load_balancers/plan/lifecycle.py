@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.plan.listeners import service_body
-from ccm.hetzner.load_balancers.plan.steps import Json, Step
-from ccm.hetzner.load_balancers.plan.targets import target_body
+from ccm.hetzner.load_balancers.errors import enumerated
+from ccm.hetzner.load_balancers.plan.steps import Change, Json, Step
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
-from ccm.hetzner.load_balancers.wording import enumerated
+
+NOTHING = LoadBalancer(0, "")  # the load balancer before it is made
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,14 @@ class Release(Step):
         return f"leave load balancer {self.balancer.name} ({self.balancer.id})"
 
 
-def create(desired: Desired) -> Create:
-    """The step that makes a load balancer."""
-    body = creation_body(desired)
+def create(desired: Desired, parts: Sequence[Change]) -> Create:
+    """The step that makes a load balancer.
+
+    Args:
+        desired: What it should be.
+        parts: What would make it of :data:`NOTHING`.
+    """
+    body = creation_body(desired, parts)
     bodies = [body]
     if desired.targets:
         bodies.append({key: value for key, value in body.items() if key != "targets"})
@@ -102,14 +108,15 @@ def create(desired: Desired) -> Create:
     return Create(desired, tuple(bodies))
 
 
-def creation_body(desired: Desired) -> Json:
+def creation_body(desired: Desired, parts: Sequence[Change]) -> Json:
     """The request for a new load balancer, with all that it can ask for at once; its type must be known."""
     # An address, or a range for it, can only be asked for when attaching.
     network = desired.network if not (desired.private_ip or desired.ip_range) else None
     inline = [
-        target_body(one)
-        for one in desired.targets or ()
-        if (network is not None if one.private or one.ip else desired.public is not False)
+        one.body
+        for one in parts
+        if one.operation == "add_target"
+        and (network is not None if one.target.private or one.target.ip else desired.public is not False)
     ]
     body: Json = {
         "name": desired.name,
@@ -117,7 +124,7 @@ def creation_body(desired: Desired) -> Json:
         "algorithm": {"type": desired.algorithm or "round_robin"},
         "labels": dict(desired.labels),
         "public_interface": desired.public is not False,
-        "services": [service_body(one) for one in desired.listeners],
+        "services": [one.body for one in parts if one.operation == "add_service"],
         "targets": inline,
         "location": desired.site.location,
         "network_zone": desired.site.network_zone,

@@ -9,6 +9,7 @@ from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.plan.changes import changes
 from ccm.hetzner.load_balancers.plan.lifecycle import (
+    NOTHING,
     DeleteCertificates,
     Release,
     RequestCertificate,
@@ -35,10 +36,9 @@ def plan(desired: Desired, facts: Facts) -> Sequence[Step]:
     unused = _unused(desired, facts, stays)
     steps: list[Step] = [RetryCertificate(one) for one in desired.retries]
     steps += [RequestCertificate(asked) for asked in desired.requests]
-    if desired.exists and facts.balancer is None:
-        steps.append(create(desired))
-    elif facts.balancer is not None:
-        steps += changes(desired, facts.balancer)
+    if desired.exists or facts.balancer is not None:
+        parts = changes(desired, facts.balancer or NOTHING)
+        steps += parts if facts.balancer is not None else [create(desired, parts)]
     if desired.errors:
         return steps
     if unused:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
@@ -15,12 +17,10 @@ from ccm.hetzner.load_balancers.labels import (
     NAMESPACE,
     OURS,
     SERVICE_UID,
+    Marks,
     is_own_port,
-    marks_of,
-    ports_by_label,
 )
 from ccm.hetzner.load_balancers.plan.changes import changes
-from ccm.hetzner.load_balancers.plan.labels import set_labels
 from ccm.hetzner.load_balancers.plan.steps import Change
 
 
@@ -39,60 +39,64 @@ class Released:
     notices: tuple[Notice, ...]
 
 
-def release(service: ServiceView, balancer: LoadBalancer) -> Released | None:
-    """Decide what becomes of a load balancer that a Service leaves; None = it has nothing there any more."""
-    marks = marks_of(service, balancer)
-    if not marks.placed:
-        return None
-    name, owners = f"load balancer {balancer.name} ({balancer.id})", marks.owners
-    labels = labels_after(service, balancer)
-    others = set(owners.values()) - {service.uid}
-    foreign = bool(owners) and any(one.listen_port not in owners for one in balancer.services)
-    leads = balancer.labels.get(SERVICE_UID) == service.uid
-    if not leads or others or foreign or ADOPTED in balancer.labels:
-        mine = [port for port, uid in owners.items() if uid == service.uid]
-        ports = mine if owners else [one.listen_port for one in balancer.services]
-        why = "others use it" if foreign else "it was not made for this Service"
-        notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
-        rest = _changes(labels, balancer, ports, targets=leads and not owners)
-        return Released(deletes=False, changes=rest, notices=() if others else (notice,))
-    text = f"{name} stays because it is protected against deletion; delete it yourself when you want to"
-    return Released(
-        deletes=not balancer.protection.delete,
-        changes=_changes(labels, balancer, (), targets=False),
-        notices=(Notice("LoadBalancerProtected", text),),
-    )
-
-
-def _changes(
-    labels: Mapping[str, str], actual: LoadBalancer, ports: Iterable[int], *, targets: bool
-) -> tuple[Change, ...]:
-    """What changes where the load balancer stays.
-
-    Labels go last: as long as they are there, what fails now is found again.
+def release(service: ServiceView, balancer: LoadBalancer, marks: Marks) -> Released | None:
+    """Decide what becomes of a load balancer that a Service leaves; None = it has nothing there any more.
 
     Args:
-        labels: That it keeps.
-        actual: It now.
-        ports: Listeners that go.
-        targets: Whether the targets go too.
+        service: The Service.
+        balancer: The load balancer now.
+        marks: What its labels say.
     """
+    if not marks.placed:
+        return None
+    owners, listening = marks.owners, [one.listen_port for one in balancer.services]
+    labels = labels_after(service, balancer.labels, owners)
+    others = {*owners.values()} - {service.uid}
+    foreign = bool(owners) and not owners.keys() >= {*listening}
+    leads = balancer.labels.get(SERVICE_UID) == service.uid
+    stays = not leads or bool(others) or foreign or ADOPTED in balancer.labels
+    mine = [port for port, uid in owners.items() if uid == service.uid] if owners else listening
     rest = Desired(
-        name=actual.name,
-        labels=actual.labels,
-        targets=() if targets else None,
-        foreign_ports=frozenset(one.listen_port for one in actual.services) - {*ports},
+        name=balancer.name,
+        labels=balancer.labels,
+        targets=() if stays and leads and not owners else None,
+        foreign_ports=frozenset(listening) - frozenset(mine if stays else ()),
     )
-    first = changes(rest, actual)
-    last = [set_labels(labels, frozenset(map(str, first)))] if labels != actual.labels else []
-    return (*first, *last)
+    steps = changes(rest, balancer)
+    if labels != balancer.labels:
+        # Last: as long as they are there, what fails now is found again.
+        steps.append(
+            Change(
+                "update",
+                "set labels",
+                {"labels": labels},
+                lambda one: replace(one, labels=labels),
+                needs=frozenset(map(str, steps)),
+            )
+        )
+    name = f"load balancer {balancer.name} ({balancer.id})"
+    if stays:
+        why = "others use it" if foreign else "it was not made for this Service"
+        notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
+        return Released(deletes=False, changes=tuple(steps), notices=() if others else (notice,))
+    text = f"{name} stays because it is protected against deletion; delete it yourself when you want to"
+    notice = Notice("LoadBalancerProtected", text)
+    return Released(not balancer.protection.delete, tuple(steps), (notice,))
 
 
-def labels_after(service: ServiceView, balancer: LoadBalancer) -> Mapping[str, str]:
-    """The labels of a load balancer that a Service leaves to others; the next Service leads, if any."""
+def labels_after(
+    service: ServiceView, labels: Mapping[str, str], owners: Mapping[int, str]
+) -> dict[str, str]:
+    """The labels of a load balancer that a Service leaves to others; the next Service leads, if any.
+
+    Args:
+        service: The Service.
+        labels: Those that there are.
+        owners: Which Service (UID) has which listener.
+    """
     own = frozenset({service.uid})
-    left = {key: value for key, value in balancer.labels.items() if not is_own_port(key, value, own)}
-    others = sorted(uid for uid in ports_by_label(balancer).values() if uid != service.uid)
+    left = {key: value for key, value in labels.items() if not is_own_port(key, value, own)}
+    others = sorted(uid for uid in owners.values() if uid != service.uid)
     if left.get(SERVICE_UID) != service.uid:
         return left
     if others:

@@ -1,4 +1,4 @@
-"""Changes a load balancer, step by step: it takes one change at a time.
+"""Changes a load balancer, step by step: it takes one change at a time. Or deletes it.
 
 A step that fails takes with it those that need it, and no others. A change is never sent twice without
 looking for its result first: only "locked" means that nothing was done.
@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import HetznerApi, Priority
-from ccm.hetzner.api.errors import ApiError, Unavailable
+from ccm.hetzner.api.errors import ApiError, NotFound, RefusedProtected, Unavailable
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.errors import explained
+from ccm.hetzner.load_balancers.facts.inventory import PATH
 from ccm.hetzner.load_balancers.plan.steps import Change
+from ccm.hetzner.load_balancers.run import requests
 from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.run.requests import Sleep, patiently
 
@@ -105,7 +107,7 @@ async def _send_all(
 
 async def _send(api: HetznerApi, number: int, step: Change, sleep: Sleep) -> bool:
     """Do a step; False = it was done already, by whomever, so the load balancer has to be looked at."""
-    path = f"/load_balancers/{number}"
+    path = f"{PATH}/{number}"
     priority = Priority.LOAD_BALANCERS
     if step.operation == "update":
         await patiently(lambda: api.change("PUT", path, step.body, priority=priority), sleep)
@@ -118,4 +120,18 @@ async def _send(api: HetznerApi, number: int, step: Change, sleep: Sleep) -> boo
             return False
         raise
     await api.wait(action)
+    return True
+
+
+async def delete(balancer: LoadBalancer, work: Work) -> bool:
+    """Delete a load balancer; False = it is protected after all."""
+    inventory = work.views.inventory
+    try:
+        await requests.delete(inventory.api, f"{PATH}/{balancer.id}", sleep=inventory.sleep)
+        work.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
+    except NotFound:
+        pass
+    except RefusedProtected:
+        return False
+    inventory.balancers.remove(balancer.id)
     return True

@@ -1,21 +1,14 @@
-"""A Service's annotations, as far as they are ours: sorted, bounded, and parsed by the table of keys. Pure.
-
-Nothing here raises, whatever the texts are: an odd value becomes a problem, and counts as not set. What it
-costs is bounded: more than :data:`LONGEST_ANNOTATIONS` are not read at all, and each value is parsed once,
-for however many ports it counts.
-"""
+"""A Service's annotations, as far as they are ours: sorted and bounded. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from ccm.hetzner.load_balancers.wishes.table import BY_NAME, PREFIX
+from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
 from ccm.hetzner.load_balancers.wishes.values import whole
-from ccm.hetzner.load_balancers.wording import LONGEST_SHOWN, shown
-from ccm.hetzner.settings import LoadBalancerSettings
 
 SHARE = PREFIX + "share"
 SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
@@ -25,10 +18,6 @@ LONGEST_ANNOTATIONS = 32768  # characters of all annotations with the prefix; a 
 TOO_LONG = PREFIX + "…"
 _LONGEST_LABEL = 63
 _PORT = re.compile(r"port\.(?P<port>[1-9]\d{0,4})\.(?P<key>.+)", re.ASCII)
-_NOTHING: Mapping[str, str] = {}
-_DEFAULTS = {
-    name: key.kind.parse(key.default) if key.default else key.kind.empty for name, key in BY_NAME.items()
-}
 
 
 @dataclass(frozen=True)
@@ -48,70 +37,6 @@ class Annotations:
     emptied: frozenset[str]
     problems: dict[str, str] = field(default_factory=dict[str, str])
     parsed: dict[str, object] = field(default_factory=dict[str, object])
-
-
-class Values:
-    """The values that count for the Service, or for one of its ports, by key.
-
-    That is the annotation's; without one the environment's; without that the table's default.
-
-    Args:
-        annotations: All of them.
-        defaults: What the environment says.
-        port: Those of this port win; None = only those for the Service count.
-    """
-
-    def __init__(
-        self, annotations: Annotations, defaults: LoadBalancerSettings, port: int | None = None
-    ) -> None:
-        self._annotations = annotations
-        self._defaults = defaults
-        self._port = port
-        self._own = annotations.ports.get(port, _NOTHING) if port is not None else _NOTHING
-
-    def __contains__(self, key: str) -> bool:
-        """Whether the key is annotated with something, right or wrong."""
-        return key in self._own or key in self._annotations.whole
-
-    def __getitem__(self, key: str) -> Any:
-        """The value that counts."""
-        for value in (self.annotated(key), self._of_environment(key)):
-            if value is not None:
-                return value
-        return _DEFAULTS[key]
-
-    def annotated(self, key: str) -> Any:
-        """The annotation's value; None = there is none, or a wrong one, which is noted as a problem."""
-        found = self._find(key)
-        if found is None:
-            return None
-        name, text = found
-        parsed, kind = self._annotations.parsed, BY_NAME[key].kind
-        if name not in parsed:
-            parsed[name] = kind.parse(text)
-            if parsed[name] is None:
-                self._annotations.problems[name] = f"{name}: {shown(text)} is not {kind.allowed}"
-        return parsed[name]
-
-    def is_asked(self, key: str) -> bool:
-        """Whether the owner or the environment says anything, so that it is no mere default."""
-        return key in self or self._of_environment(key) is not None
-
-    def refuse(self, key: str, why: str) -> None:
-        """Note a problem that only shows when several keys are looked at."""
-        name, value = self._find(key) or (PREFIX + key, "")
-        self._annotations.problems[name] = f"{name}: {shown(value)} {why}"
-
-    def _of_environment(self, key: str) -> object:
-        variable = BY_NAME[key].variable
-        value = getattr(self._defaults, variable.lower()) if variable else None
-        return None if value == "" else round(value) if isinstance(value, float) else value
-
-    def _find(self, key: str) -> tuple[str, str] | None:
-        if key in self._own:
-            return f"{PREFIX}port.{self._port}.{key}", self._own[key]
-        text = self._annotations.whole.get(key)
-        return None if text is None else (PREFIX + key, text)
 
 
 def sort(annotations: Mapping[str, str]) -> Annotations:

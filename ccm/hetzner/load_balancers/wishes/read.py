@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import Notice, ServiceView
-from ccm.hetzner.load_balancers.wishes.annotations import Values, sort
-from ccm.hetzner.load_balancers.wishes.ports import PortWishes, read_ports
+from ccm.hetzner.load_balancers.wishes.annotations import sort
+from ccm.hetzner.load_balancers.wishes.ports import PortWishes
+from ccm.hetzner.load_balancers.wishes.reader import Values, read_ports
 from ccm.hetzner.load_balancers.wishes.selector import Selector
 from ccm.hetzner.load_balancers.wishes.validation import unsupported, without_effect
 from ccm.hetzner.settings import LoadBalancerSettings
@@ -93,7 +94,6 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
     """
     annotations = sort(service.annotations)
     ports = read_ports(service, annotations, defaults)
-    warnings = without_effect(annotations, service.ports, ports, defaults, network=network)
     values = Values(annotations, defaults)
     if values["use-private-ip"] and not network:
         values.refuse("use-private-ip", "needs a private network: set HCLOUD_NETWORK")
@@ -125,7 +125,7 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
         labels=values["labels"],
         ports=ports,
         problems=annotations.problems,
-        warnings=warnings,
+        warnings=without_effect(annotations, service.ports, ports, defaults, network=network),
         unsupported=unsupported(service),
         asked=frozenset(name for name, key in _ASKED.items() if values.is_asked(key)),
     )
