@@ -6,8 +6,9 @@ import argparse
 import asyncio
 import platform
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -21,6 +22,7 @@ from sandbox.images import archive, engines, send
 from sandbox.images.archive import Contents
 from sandbox.images.errors import NotAnArchive
 from sandbox.images.send import Answer, Result
+from sandbox.machines import disk
 from sandbox.machines.airgap import Airgap
 from sandbox.remote import public_addresses, ssh
 from sandbox.site import Site
@@ -104,44 +106,61 @@ def _found(image: str, scratch: Path) -> Path:
 
 def _load(site: Site, path: Path, contents: Contents, steps: Steps) -> None:
     names = ", ".join(contents.names)
-    kept, replaced = Airgap(site.state).keep(
+    airgap = Airgap(site.state)
+    kept, replaced = airgap.keep(
         lambda file: archive.write_plain(path, file),
         lambda old: set(archive.read(old).names) <= set(contents.names),
     )
     with steps.step(names, f"{names} on all machines") as progress:
-        running, off = _servers(site)
-        progress(f"{len(running)} machines")
-        logins = {name: ssh(site, address, "BatchMode=yes") for name, address in running.items()}
-        answers = asyncio.run(send.send_all(logins, kept, replaced))
+        servers = list(Api(site).list("servers"))
+        place(site.state / disk.MACHINES, servers, lambda root: airgap.place(kept, replaced, root))
+        progress(f"{len(servers)} machines")
+        answers = _imported(site, servers, kept.name)
         for name, answer in answers.items():
-            if answer.result in (Result.WAITS, Result.STRANGER):
+            if answer.result in (Result.WAITS, Result.STRANGER, Result.OFF):
                 steps.note(f"  {name} {answer.result.value}")
-        refuse_failed(answers, off)
+        refuse_failed(answers)
 
 
-def refuse_failed(answers: Mapping[str, Answer], off: Sequence[str]) -> None:
+def place(folder: Path, servers: Sequence[Mapping[str, Any]], put: Callable[[Path], None]) -> None:
+    """Put something on the disks of all machines.
+
+    Args:
+        folder: Of the machines.
+        servers: As the API lists them; one without a disk yet gets it with its disk.
+        put: Gets the part of a disk that is a plain folder.
+
+    Raises:
+        SandboxError: It could not be put on one of them; names it.
+    """
+    for server in servers:
+        try:
+            if (root := folder / str(server["id"]) / disk.DATA).is_dir():
+                put(root)
+        except OSError as error:
+            raise SandboxError(f"{server['name']} can't be given the image: {error}") from error
+
+
+def _imported(site: Site, servers: Sequence[Mapping[str, Any]], archive: str) -> dict[str, Answer]:
+    """What each machine did; who is off, or has no address, imports it at its next start."""
+    on = public_addresses(server for server in servers if server["status"] != "off")
+    logins = {name: ssh(site, address, "BatchMode=yes") for name, address in on.items() if address}
+    others = {server["name"]: Answer(Result.OFF) for server in servers if server["name"] not in on}
+    return others | asyncio.run(send.import_all(logins, archive))
+
+
+def refuse_failed(answers: Mapping[str, Answer]) -> None:
     """Make sure that no machine is without the images.
 
     Args:
-        answers: What those that run did.
-        off: Names of those that are off.
+        answers: What each did.
 
     Raises:
         SandboxError: Names the machines that lack it, and says what to do.
     """
     failed = [f"{name}: {answer.said}" for name, answer in answers.items() if answer.result is Result.FAILED]
-    failed += [f"{name} is off" for name in off]
     if failed:
         raise SandboxError(
             f"not on every machine: {'; '.join(failed)}. All others have it; "
             "'./dev load' again when what is named is mended"
         )
-
-
-def _servers(site: Site) -> tuple[dict[str, str], list[str]]:
-    """Public addresses of those that run, and the names of those that are off."""
-    servers = list(Api(site).list("servers"))
-    off = [server["name"] for server in servers if server["status"] == "off"]
-    return {
-        name: address for name, address in public_addresses(servers).items() if address and name not in off
-    }, off

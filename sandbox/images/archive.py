@@ -6,14 +6,17 @@ Two forms are known, as containerd knows them: an OCI layout (``index.json``), a
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
 import lzma
 import re
+import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +37,16 @@ _INDEXES = frozenset(
 )
 _SOUND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
 """What a reference may consist of, in whatever order; a terminal does as it is told by anything else."""
-_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_COMPRESSIONS: Mapping[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"\x28\xb5\x2f\xfd": zstandard.open,
+}
+"""What a compressed file begins with, and what opens it."""
+
+_LONGEST_MAGIC = max(map(len, _COMPRESSIONS))
+_CHUNK = 1024 * 1024
 _MOST_JSON = 4 * 1024 * 1024
 """Bytes: as much as containerd reads of a manifest."""
 _MOST_DEPTH = 3
@@ -132,7 +144,8 @@ class _Reader:
             images = [
                 _mapping(self._path, image) for image in _sequence(self._path, self._json("manifest.json"))
             ]
-            names = [full_name(str(name)) for image in images for name in image.get("RepoTags") or []]
+            tags = [_sequence(self._path, image.get("RepoTags") or []) for image in images]
+            names = [full_name(str(name)) for found in tags for name in found]
             configs = [self._json(_plain(str(image.get("Config")))) for image in images]
             architectures = {str(_mapping(self._path, config).get("architecture")) for config in configs}
         else:
@@ -211,27 +224,28 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
     if path.is_dir():
         raise NotAnArchive(path, f"a folder; pack it: tar -C {path} -cf image.tar .")
     try:
-        with _uncompressed(path) as file, tarfile.open(fileobj=file, mode="r:*") as tar:
+        with _uncompressed(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
             yield tar
     except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the system's; gzip and bzip2 have theirs without a number
-        # tarfile adds a line for each compression that it tried
-        why = str(error).partition("\n")[0].rstrip(":")
-        raise NotAnArchive(path, f"no archive of container images, or not whole: {why}") from None
+        raise NotAnArchive(path, f"no archive of container images, or not whole: {error}") from None
 
 
 @contextmanager
 def _uncompressed(path: Path) -> Iterator[IO[bytes]]:
-    """The file; tarfile undoes gzip, bzip2 and xz by itself, and zstandard from Python 3.14 on."""
+    """The file, undone once: whoever reads here and there in a compressed one undoes it again and again."""
     with path.open("rb") as file:
-        magic = file.read(len(_ZSTANDARD))
+        magic = file.read(_LONGEST_MAGIC)
         file.seek(0)
-        if magic != _ZSTANDARD:
+        opening = next(
+            (opening for begins, opening in _COMPRESSIONS.items() if magic.startswith(begins)), None
+        )
+        if opening is None:
             yield file
             return
-        with tempfile.TemporaryFile() as plain:
-            zstandard.ZstdDecompressor().copy_stream(file, plain)
+        with opening(file) as compressed, tempfile.TemporaryFile() as plain:
+            shutil.copyfileobj(compressed, plain, _CHUNK)
             plain.seek(0)
             yield plain
 

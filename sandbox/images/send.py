@@ -1,4 +1,4 @@
-"""An archive of images on its way to the machines that run."""
+"""Machines that run import an archive of images that their disks have already."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 from sandbox.machines.airgap import FOLDER
 
@@ -24,7 +23,8 @@ class Result(Enum):
 
     IMPORTED = "has it"
     WAITS = "has no k3s yet, which will import it"
-    STRANGER = "was left out: it does not know the key of the Pulumi program"
+    OFF = "is off; its k3s imports it at the next start"
+    STRANGER = "does not know the key of the Pulumi program; its k3s imports it at the next start"
     FAILED = "failed"
 
 
@@ -41,69 +41,58 @@ class Answer:
     said: str = ""
 
 
-def script(name: str, replaced: Sequence[str]) -> str:
-    """What a machine runs with the archive as its standard input.
-
-    The file is whole before it has its name: k3s may look at its folder at any moment.
+def script(name: str) -> str:
+    """What a machine runs.
 
     Args:
-        name: The archive's file name there.
-        replaced: File names of archives that it takes the place of.
+        name: The archive's file name in the folder of k3s.
     """
-    folder = shlex.quote(f"/{FOLDER}")
-    old = " ".join(shlex.quote(each) for each in replaced)
+    archive = shlex.quote(f"/{FOLDER}/{name}")
     return f"""set -eu
-mkdir -p {folder}
-cd {folder}
-cat > .{name}.new
-mv .{name}.new {name}
-{f"rm -f -- {old}" if old else ":"}
 if ! command -v k3s > /dev/null; then echo {Result.WAITS.name}; exit 0; fi
-n=0
-# containerd comes a moment after k3s
-until said=$(k3s ctr version 2>&1); do
-  n=$((n + 1))
-  [ "$n" -lt 300 ] || {{ echo "$said" >&2; exit 1; }}
-  sleep 0.2
-done
-k3s ctr images import {name} > /dev/null
+if ! k3s ctr images import {archive} > /dev/null 2>&1; then
+  n=0
+  # containerd comes a moment after k3s
+  until said=$(k3s ctr version 2>&1); do
+    n=$((n + 1))
+    [ "$n" -lt 300 ] || {{ echo "$said" >&2; exit 1; }}
+    sleep 0.2
+  done
+  k3s ctr images import {archive} > /dev/null
+fi
 echo {Result.IMPORTED.name}
 """
 
 
-async def send_all(
-    logins: Mapping[str, Sequence[str]], archive: Path, replaced: Sequence[str]
-) -> dict[str, Answer]:
-    """Send an archive to machines, side by side.
+async def import_all(logins: Mapping[str, Sequence[str]], name: str) -> dict[str, Answer]:
+    """Let machines import an archive, side by side.
 
     Args:
         logins: By server name, the command that logs in; what runs there is put behind it.
-        archive: The file.
-        replaced: File names of archives that it takes the place of.
+        name: The archive's file name in the folder of k3s.
 
     Returns:
         What each did, in the order of the names.
     """
     async with asyncio.TaskGroup() as group:
-        sent = {
-            name: group.create_task(send(login, archive, replaced)) for name, login in sorted(logins.items())
+        asked = {
+            server: group.create_task(import_one(login, name)) for server, login in sorted(logins.items())
         }
-    return {name: task.result() for name, task in sent.items()}
+    return {server: task.result() for server, task in asked.items()}
 
 
-async def send(login: Sequence[str], archive: Path, replaced: Sequence[str]) -> Answer:
-    """Send an archive to one machine; one that still boots is waited for.
+async def import_one(login: Sequence[str], name: str) -> Answer:
+    """Let one machine import an archive; one that still boots is waited for.
 
     Args:
         login: The command that logs in.
-        archive: The file.
-        replaced: File names of archives that it takes the place of.
+        name: The archive's file name in the folder of k3s.
     """
     said = ""
     try:
         async with asyncio.timeout(DEADLINE):
             while True:
-                status, printed, said = await _run([*login, script(archive.name, replaced)], archive)
+                status, printed, said = await _run([*login, script(name)])
                 if status == 0:
                     return Answer(Result[printed.strip()])
                 if status != _UNREACHABLE:
@@ -115,12 +104,14 @@ async def send(login: Sequence[str], archive: Path, replaced: Sequence[str]) -> 
         return Answer(Result.FAILED, f"not within {DEADLINE:g} s{said and ': ' + said}")
 
 
-async def _run(command: Sequence[str], archive: Path) -> tuple[int, str, str]:
-    """Exit status and both outputs of a command that reads the archive; it ends when we are cancelled."""
-    with archive.open("rb") as file:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=file, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
+async def _run(command: Sequence[str]) -> tuple[int, str, str]:
+    """Exit status and both outputs of a command; it ends when we are cancelled."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     try:
         printed, said = await process.communicate()
     except BaseException:

@@ -6,13 +6,14 @@ has what is kept here in that folder, so k3s finds it, be it the stand-in or a g
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -80,6 +81,33 @@ class Airgap:
                 (root / FOLDER).mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, root / FOLDER / path.name)
 
+    def place(self, archive: Path, replaced: Sequence[str], root: Path) -> None:
+        """Put one into the disk of a machine, running or not, beside nothing that it replaces.
+
+        It is a hard link where that can be: of what k3s only reads, all machines have the one copy. No
+        symbolic link of the machine's is followed, for those lead about on the host.
+
+        Args:
+            archive: As :meth:`keep` returned it.
+            replaced: Likewise.
+            root: The machine's ``/``, or the parts of it that have the folder.
+
+        Raises:
+            OSError: It can't be put there; what is replaced stays then.
+        """
+        with _below(root, FOLDER) as folder:
+            try:
+                os.link(archive, archive.name, dst_dir_fd=folder)
+            except FileExistsError:
+                return
+            except OSError as error:
+                if error.errno not in {errno.EXDEV, errno.EMLINK, errno.EPERM}:
+                    raise
+                _copy(archive, folder)
+            for old in replaced:
+                with suppress(FileNotFoundError):
+                    os.unlink(old, dir_fd=folder)
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Alone among all processes of this clone; nothing to lock where nothing was kept."""
@@ -89,3 +117,31 @@ class Airgap:
         with (self._folder / ".lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+@contextmanager
+def _below(root: Path, path: str) -> Iterator[int]:
+    """The descriptor of a folder, made where it is missing; on the way to it are folders only."""
+    descriptor = os.open(root, os.O_DIRECTORY)
+    try:
+        for name in path.split("/"):
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=descriptor)
+            inner = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _copy(archive: Path, folder: int) -> None:
+    """A whole file or none under its name: k3s may look at any moment."""
+    partial = f".{archive.name}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with (
+        archive.open("rb") as source,
+        os.fdopen(os.open(partial, flags, 0o644, dir_fd=folder), "wb") as target,
+    ):
+        shutil.copyfileobj(source, target, 1024 * 1024)
+    os.rename(partial, archive.name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -24,6 +24,7 @@ from sandbox.machines import (
     capacity,
     cgroups,
     cleanup,
+    disk,
     firewalls,
     machine,
     namespaces,
@@ -119,7 +120,7 @@ class MachinesBackend:
 
     @property
     def _folder(self) -> Path:
-        return self._state / "machines"
+        return self._state / disk.MACHINES
 
     async def _heal_or_tell(self, spec: MachineSpec, powered_on: bool) -> None:  # noqa: FBT001  as below
         try:

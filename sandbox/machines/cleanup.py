@@ -7,13 +7,13 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from sandbox.machines import cgroups, libc, mounts, namespaces
+from sandbox.machines import cgroups, disk, libc, mounts, namespaces
 from sandbox.machines.errors import CommandFailed, StillThere
 from sandbox.machines.names import Names
 from sandbox.machines.occupants import kill_inside
 from sandbox.machines.runner import ip, run_blocking
 
-FOLDERS = ("machines", "load-balancers")
+FOLDERS = (disk.MACHINES, "load-balancers")
 DEADLINE = 15.0
 
 

@@ -17,6 +17,12 @@ from sandbox.machines.errors import BackendError, DiskFull
 
 # An overlay can't lie on an overlay, as container runtimes want; databases like the plain disk too.
 VOLUMES = ("var/lib/containerd", "var/lib/kubelet", "var/lib/etcd", "var/lib/rancher", "var/log")
+MACHINES = "machines"
+"""The folder of all machines in a site's state; each has one of its own in it, by its server's id."""
+
+DATA = Path("disk/data")
+"""In a machine's folder: its volumes."""
+
 STORE = "var/lib/containerd"
 RESOLVER = (
     '# No name server here: an answer "refused" at once instead of a timeout.\nnameserver 169.254.169.254\n'

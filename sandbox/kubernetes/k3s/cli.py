@@ -17,6 +17,7 @@ from sandbox.kubernetes.k3s import configfile, log, nodeconfig, paths
 from sandbox.kubernetes.k3s.api import ApiError
 from sandbox.kubernetes.k3s.certificates import CertificateError
 from sandbox.kubernetes.k3s.children import Children
+from sandbox.kubernetes.k3s.clients import become, words_of
 from sandbox.kubernetes.k3s.errors import K3sError, UsageError
 from sandbox.kubernetes.k3s.flags import Parsed, help_text, parse
 from sandbox.kubernetes.k3s.node import data_folders, register_node, start_node
@@ -52,11 +53,8 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit status.
     """
-    name, words = Path(argv[0]).name, list(argv[1:])
-    if name in {"kubectl", "ctr", "crictl"}:
-        words.insert(0, name)
     try:
-        return _dispatch(words)
+        return _dispatch(words_of(argv))
     except UsageError as error:
         print(f"k3s: {error}", file=sys.stderr)
         return 2
@@ -66,6 +64,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
+    become(words)
     command = words[0] if words else "--help"
     if command in {"--help", "-h", "help"}:
         print(USAGE, end="")
@@ -76,13 +75,6 @@ def _dispatch(words: list[str]) -> int:
             print(help_text(command))
             return 0
         return _serve(command, words[1:])
-    elif command == "kubectl":
-        os.environ.setdefault("KUBECONFIG", str(paths.KUBECONFIG))
-        _become(words)
-    elif command == "ctr":
-        os.environ.setdefault("CONTAINERD_ADDRESS", str(paths.CONTAINERD_SOCKET))
-        os.environ.setdefault("CONTAINERD_NAMESPACE", "k8s.io")
-        _become(words)
     elif command == "token":
         print(_token(words[1:]))
     elif command in _ABSENT:
@@ -90,13 +82,6 @@ def _dispatch(words: list[str]) -> int:
     else:
         raise UsageError(f"unknown command {command!r}\n\n{USAGE}")
     return 0
-
-
-def _become(words: Sequence[str]) -> None:
-    program = paths.PROGRAMS / words[0]
-    if not program.exists():
-        raise UsageError(f"{program} is missing: the stand-in only runs on a machine of the sandbox")
-    os.execv(program, words)  # noqa: S606 -- the same program with the same arguments
 
 
 def _token(words: Sequence[str]) -> str:

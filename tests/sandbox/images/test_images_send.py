@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import subprocess
 
 import pytest
 
-from sandbox.commands.load import checked, refuse_failed
+from sandbox.commands.load import checked, place, refuse_failed
 from sandbox.errors import SandboxError
 from sandbox.images import send
 from sandbox.images.archive import Contents
 from sandbox.images.errors import NotAnArchive
 from sandbox.images.send import Answer, Result
+from sandbox.machines.airgap import FOLDER, Airgap
+from sandbox.machines.disk import DATA
 
 
 @pytest.fixture
@@ -27,58 +32,114 @@ def login(tmp_path):
     return make
 
 
-@pytest.fixture
-def archive(tmp_path):
-    path = tmp_path / "loaded-000001.tar"
-    path.write_bytes(b"an image")
-    return path
+ARCHIVE = "loaded-000001.tar"
 
 
-def test_every_machine_gets_the_whole_archive_and_tells_what_it_did(login, archive, tmp_path):
+def test_every_machine_tells_what_it_did(login):
     logins = {
-        "worker": login("worker", f"cat > {tmp_path}/worker.got; echo IMPORTED"),
-        "control": login("control", f"cat > {tmp_path}/control.got; echo WAITS"),
+        "worker": login("worker", "echo IMPORTED"),
+        "control": login("control", "echo WAITS"),
         "strange": login("strange", "echo 'root@x: Permission denied (publickey).' >&2; exit 255"),
-        "broken": login("broken", "cat > /dev/null; echo 'no space left' >&2; exit 1"),
+        "broken": login("broken", "echo 'no space left' >&2; exit 1"),
     }
-    assert asyncio.run(send.send_all(logins, archive, [])) == {
+    assert asyncio.run(send.import_all(logins, ARCHIVE)) == {
         "broken": Answer(Result.FAILED, "no space left"),
         "control": Answer(Result.WAITS),
         "strange": Answer(Result.STRANGER),
         "worker": Answer(Result.IMPORTED),
     }
-    assert (tmp_path / "worker.got").read_bytes() == (tmp_path / "control.got").read_bytes() == b"an image"
 
 
-def test_a_machine_that_boots_is_waited_for_and_gets_the_archive_from_its_beginning(login, archive, tmp_path):
+def test_a_machine_that_boots_is_waited_for(login, tmp_path):
     body = f"""if [ ! -e {tmp_path}/again ]; then
-  head -c 3 > {tmp_path}/again; echo 'connect to host: Connection refused' >&2; exit 255
+  touch {tmp_path}/again; echo 'connect to host: Connection refused' >&2; exit 255
 fi
-cat > {tmp_path}/got; echo IMPORTED"""
-    assert asyncio.run(send.send(login("m", body), archive, [])) == Answer(Result.IMPORTED)
-    assert (tmp_path / "got").read_bytes() == b"an image"
+echo IMPORTED"""
+    assert asyncio.run(send.import_one(login("m", body), ARCHIVE)) == Answer(Result.IMPORTED)
 
 
-def test_a_machine_that_never_answers_is_given_up(login, archive, monkeypatch):
+@pytest.mark.parametrize("there", [True, False], ids=["at-once", "after-its-start"])
+def test_a_machine_imports_as_soon_as_its_containerd_is_there(tmp_path, there):
+    k3s = tmp_path / "k3s"
+    k3s.write_text(
+        f"""#!/bin/sh
+echo "$@" >> {tmp_path}/asked
+[ "$2" = version ] && [ $(grep -c version {tmp_path}/asked) = 2 ] && touch {tmp_path}/socket
+[ -e {tmp_path}/socket ]
+"""
+    )
+    k3s.chmod(0o755)
+    if there:
+        (tmp_path / "socket").touch()
+    done = subprocess.run(
+        ["sh", "-c", send.script(ARCHIVE)],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "IMPORTED\n"
+    imports = [line for line in (tmp_path / "asked").read_text().splitlines() if "import" in line]
+    assert imports == [f"ctr images import /{FOLDER}/{ARCHIVE}"] * (1 if there else 2)
+
+
+def test_a_machine_that_never_answers_is_given_up(login, monkeypatch):
     monkeypatch.setattr(send, "DEADLINE", 0.5)  # short: it is to be over
-    answer = asyncio.run(send.send(login("m", "echo 'No route to host' >&2; exit 255"), archive, []))
+    answer = asyncio.run(send.import_one(login("m", "echo 'No route to host' >&2; exit 255"), ARCHIVE))
     assert answer.result is Result.FAILED
     assert "No route to host" in answer.said
 
 
-def test_the_archives_that_it_replaces_go_once_the_new_one_is_whole():
-    text = send.script("loaded-000002.tar", ["loaded-000001.tar"])
-    lines = text.splitlines()
-    assert lines.index("mv .loaded-000002.tar.new loaded-000002.tar") < lines.index(
-        "rm -f -- loaded-000001.tar"
-    )
-    assert "rm " not in send.script("loaded-000002.tar", [])
+def kept(folder, *contents):
+    """An image's archive as it is kept, once for each content; the last takes the place of the others."""
+    airgap = Airgap(folder / "state")
+    for content in contents:
+        archive, replaced = airgap.keep(lambda file, content=content: file.write(content), lambda _: True)
+    return airgap, archive, replaced
+
+
+def test_a_disk_has_the_new_archive_and_not_the_one_that_it_replaces(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    airgap, first, nothing = kept(tmp_path, b"one")
+    airgap.place(first, nothing, disk)
+    airgap, second, replaced = kept(tmp_path, b"two")
+    for _ in range(2):  # once more changes nothing
+        airgap.place(second, replaced, disk)
+    assert {path.name: path.read_bytes() for path in (disk / FOLDER).iterdir()} == {second.name: b"two"}
+
+
+def test_where_disks_can_not_share_a_file_each_gets_its_own(tmp_path, monkeypatch):
+    def refuse(*_arguments, **_more):
+        raise OSError(errno.EXDEV, "another file system")
+
+    airgap, archive, replaced = kept(tmp_path, b"one")
+    monkeypatch.setattr(os, "link", refuse)
+    airgap.place(archive, replaced, tmp_path)
+    assert [(path.name, path.read_bytes()) for path in (tmp_path / FOLDER).iterdir()] == [
+        (archive.name, b"one")
+    ]
+
+
+def test_no_link_of_a_machine_leads_about_on_the_host(tmp_path):
+    airgap, archive, replaced = kept(tmp_path, b"one")
+    disk, elsewhere = tmp_path / "disk", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (disk / FOLDER).parent.mkdir(parents=True)
+    (disk / FOLDER).symlink_to(elsewhere)
+    machine = tmp_path / "7" / DATA
+    machine.parent.mkdir(parents=True)
+    disk.rename(machine)
+    with pytest.raises(SandboxError, match="hostile can't be given the image"):
+        place(tmp_path, [{"id": 7, "name": "hostile"}], lambda root: airgap.place(archive, replaced, root))
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_machine_without_the_image_is_named():
-    refuse_failed({"a": Answer(Result.IMPORTED), "b": Answer(Result.STRANGER)}, [])
-    with pytest.raises(SandboxError, match=r"b: no space left; c is off\. All others have it"):
-        refuse_failed({"a": Answer(Result.IMPORTED), "b": Answer(Result.FAILED, "no space left")}, ["c"])
+    refuse_failed({"a": Answer(Result.IMPORTED), "b": Answer(Result.STRANGER), "c": Answer(Result.OFF)})
+    with pytest.raises(SandboxError, match=r"machine: b: no space left\. All others have it"):
+        refuse_failed({"a": Answer(Result.IMPORTED), "b": Answer(Result.FAILED, "no space left")})
 
 
 def test_an_image_for_another_processor_is_refused_before_it_is_sent(tmp_path):
