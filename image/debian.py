@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import posixpath
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from debian.debfile import DebFile
@@ -21,6 +21,11 @@ _STATUS = "var/lib/dpkg/status.d"
 
 _PASSWD = f"root:x:0:0:root:/:/sbin/nologin\nccm:x:{recipe.USER}:{recipe.USER}:ccm:/:/sbin/nologin\n"
 _GROUP = f"root:x:0:\nccm:x:{recipe.USER}:\n"
+_OWN = {
+    "etc/passwd": File(_PASSWD.encode()),
+    "etc/group": File(_GROUP.encode()),
+    "usr/bin/python3": Link(posixpath.basename(recipe.PROGRAM)),
+}
 
 
 @dataclass(frozen=True)
@@ -50,15 +55,23 @@ def unpack(content: bytes) -> Package:
         return Package(control["Package"], status.encode(), _files(deb.data.tgz()))
 
 
-def assemble(packages: Iterable[Package]) -> dict[str, Entry]:
-    """The file system of the image's lowest layer."""
+def assemble(
+    packages: Iterable[Package], is_kept: Callable[[str], bool] = recipe.is_kept, own: Tree = _OWN
+) -> dict[str, Entry]:
+    """The file system of an image's lowest layer; the CCM's, unless another one is asked for.
+
+    Args:
+        packages: All that are in it.
+        is_kept: Whether a file of them, by its path, belongs into the image.
+        own: What the image has besides.
+    """
     everything: dict[str, Entry] = {}
     status: dict[str, Entry] = {}
     for package in packages:
         everything |= package.files
         status[f"{_STATUS}/{package.name}"] = File(package.control)
-    kept = {path: entry for path, entry in everything.items() if recipe.is_kept(path)}
-    return {**kept, **status, **_configured(everything)}
+    kept = {path: entry for path, entry in everything.items() if is_kept(path)}
+    return {**kept, **status, **_configured(everything), **own}
 
 
 def _configured(tree: Tree) -> dict[str, Entry]:
@@ -67,9 +80,6 @@ def _configured(tree: Tree) -> dict[str, Entry]:
         recipe.CERTIFICATES: File(b"".join(trusted)),
         **below(recipe.AUTHORITIES, authorities.by_hash(trusted)),
         recipe.OPENSSL: Link(f"/{recipe.AUTHORITIES}"),
-        "etc/passwd": File(_PASSWD.encode()),
-        "etc/group": File(_GROUP.encode()),
-        "usr/bin/python3": Link(posixpath.basename(recipe.PROGRAM)),
         **{name: Link(f"usr/{name}") for name in _MERGED},
         # links need what they lead to, and container runtimes mount the others
         **{name: Folder() for name in ("usr/sbin", "dev", "proc", "run", "sys")},

@@ -51,8 +51,8 @@ class Index:
         return max(found, key=lambda package: Version(package["Version"]), default=None)
 
 
-def newest_pins(mirror: Mirror, verify: Verify, now: datetime) -> list[Pin]:
-    """The image's packages in their newest versions, of all platforms.
+def indexes(mirror: Mirror, verify: Verify, now: datetime) -> dict[Platform, Index]:
+    """What Debian has now for each platform.
 
     Args:
         mirror: Who has the lists.
@@ -60,15 +60,33 @@ def newest_pins(mirror: Mirror, verify: Verify, now: datetime) -> list[Pin]:
         now: A list that was valid only before, or comes from later, is not believed.
 
     Raises:
-        ImageError: A list can't be had, is not signed or no longer valid, or lacks a package.
+        ImageError: A list can't be had, is not signed or no longer valid.
     """
     suites = [*_suites(mirror, verify, now)]
-    pins = []
-    for platform in PLATFORMS:
-        texts = [text for suite in suites for text in _lists(mirror, *suite, platform)]
-        chosen = closure(read_index(texts), recipe.ROOTS, recipe.LEFT_OUT)
-        pins += [_pin(package, platform) for package in chosen.values()]
-    return pins
+    return {
+        platform: read_index(text for suite in suites for text in _lists(mirror, *suite, platform))
+        for platform in PLATFORMS
+    }
+
+
+def newest_pins(
+    debian: Mapping[Platform, Index], roots: Collection[str], left_out: Collection[str]
+) -> list[Pin]:
+    """An image's packages in their newest versions, of all platforms.
+
+    Args:
+        debian: As :func:`indexes` gives it.
+        roots: What the image is about.
+        left_out: Names of dependencies that it does without.
+
+    Raises:
+        LockFileError: Debian lacks a package.
+    """
+    return [
+        _pin(package, platform)
+        for platform, index in debian.items()
+        for package in closure(index, roots, left_out).values()
+    ]
 
 
 def closure(index: Index, roots: Iterable[str], left_out: Collection[str]) -> dict[str, Packages]:
@@ -90,7 +108,7 @@ def closure(index: Index, roots: Iterable[str], left_out: Collection[str]) -> di
             continue
         package = index.newest(name)
         if package is None:
-            raise LockFileError(f"Debian has no package {name} for this platform; image/recipe.py names it")
+            raise LockFileError(f"Debian has no package {name} for this platform, which image/ names")
         chosen[name] = package
         for field in ("pre-depends", "depends"):
             waiting += [alternatives[0]["name"] for alternatives in package.relations[field]]

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from uv import find_uv_bin
 
-from image import lockfile, recipe, resolve, tools
+from image import lockfile, recipe, resolve, toolbox, tools
 from image.build import cache_folder
 from image.errors import ImageError, LockFileError, SignatureError
 from image.lockfile import Lock, Pin
@@ -19,7 +19,7 @@ from sandbox.console import Steps
 from sandbox.errors import SandboxError
 from sandbox.site import Clone
 
-HELP = "move pinned packages on to their newest versions: Debian's in the CCM's image, and Python's"
+HELP = "move pinned packages on to their newest versions: Debian's in the images, and Python's"
 DEBIAN, PYTHON = "debian", "python"
 _SECONDS = 600.0
 
@@ -52,7 +52,7 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
     wanted = arguments.what or (DEBIAN, PYTHON)
     try:
         if DEBIAN in wanted:
-            with steps.step("Debian packages of the CCM's image"):
+            with steps.step("Debian packages of the images"):
                 changes = _lock_debian()
             steps.note("\n".join(f"  {change}" for change in changes) or "  nothing new")
         if PYTHON in wanted:
@@ -65,12 +65,18 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
 
 
 def _lock_debian() -> list[str]:
+    mirror = open_mirror(cache_folder() / "packages")
+    debian = resolve.indexes(mirror, resolve.gpgv(), datetime.now(UTC))
+    ccm = resolve.newest_pins(debian, recipe.ROOTS, recipe.LEFT_OUT)
+    tools = resolve.newest_pins(debian, toolbox.ROOTS, toolbox.LEFT_OUT)
+    return [*_write(lockfile.PATH, ccm), *_write(toolbox.LOCK, tools)]
+
+
+def _write(path: Path, after: list[Pin]) -> list[str]:
     try:
-        before = lockfile.read()
+        before = lockfile.read(path)
     except LockFileError:
         before = Lock(recipe.SUITE, ())
-    mirror = open_mirror(cache_folder() / "packages")
-    after = resolve.newest_pins(mirror, resolve.gpgv(), datetime.now(UTC))
     older = resolve.gone_back(before, after)
     if older:
         names = ", ".join(f"{pin.name} {pin.version}" for pin in older)
@@ -78,7 +84,7 @@ def _lock_debian() -> list[str]:
             f"the mirror's packages are older than those that are pinned: {names}; nothing was changed. It "
             "lags behind, or somebody wants old packages to be taken: ask another mirror"
         )
-    lockfile.write(recipe.SUITE, after)
+    lockfile.write(recipe.SUITE, after, path)
     return differences(before.pins, after)
 
 

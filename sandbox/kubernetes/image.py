@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from image import toolbox
 from sandbox.kubernetes import store, toolchain
 from sandbox.kubernetes.debian import PACKAGES, SUITE, build_debian
 from sandbox.kubernetes.errors import ImageError
@@ -80,6 +82,7 @@ class _Folders:
     debian: Path
     rootfs: Path
     store: Path
+    store_without_tools: Path
 
 
 def find(cache: Path) -> MachineImage | None:
@@ -88,7 +91,8 @@ def find(cache: Path) -> MachineImage | None:
     if built is None:
         return None
     folders = _folders(cache, built)
-    return MachineImage(folders.rootfs, folders.store) if _complete(folders) else None
+    there = folders.store if folders.store.is_dir() else folders.store_without_tools
+    return MachineImage(folders.rootfs, there) if folders.rootfs.is_dir() and there.is_dir() else None
 
 
 def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage:
@@ -120,16 +124,30 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
                 with complete(folders.rootfs) as target:
                     _build_rootfs(target, folders.debian, programs, progress)
             if not folders.store.is_dir():
-                with complete(folders.store) as target:
-                    store.build_store(target, programs, progress)
-    return MachineImage(folders.rootfs, folders.store)
+                _build_store(folders, programs, progress)
+    found = find(cache)
+    assert found is not None, "all of it has just been made"
+    return found
+
+
+def _build_store(folders: _Folders, programs: Toolchain, progress: Progress) -> None:
+    """Make the container store, and if its image of tools can't be had now, one without until it can."""
+    with tempfile.TemporaryDirectory() as work:
+        tools = Path(work, "tools.tar")
+        wanted = folders.store if store.fetch_tools(tools, progress) else folders.store_without_tools
+        if not wanted.is_dir():
+            with complete(wanted) as target:
+                store.build_store(target, programs, progress, tools if wanted == folders.store else None)
 
 
 def _folders(cache: Path, programs: Toolchain) -> _Folders:
     home = cache / "image"
     debian = home / f"debian-{SUITE}-{_digest(*PACKAGES)}"
     content = _digest(debian.name, programs.key, *_MASKED, _tree_digest(MACHINE_FILES))
-    return _Folders(debian, home / f"rootfs-{content}", home / f"store-{_digest(programs.key, store.FORMAT)}")
+    with_tools, without = (
+        home / f"store-{_digest(programs.key, store.FORMAT, *tools)}" for tools in ([toolbox.key()], [])
+    )
+    return _Folders(debian, home / f"rootfs-{content}", with_tools, without)
 
 
 def _complete(folders: _Folders) -> bool:

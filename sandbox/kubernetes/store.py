@@ -12,8 +12,14 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from platform import machine
 from typing import IO
 
+import image.errors
+from image import toolbox
+from image.build import cache_folder
+from image.mirror import open_mirror
+from image.platforms import of_machine
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.kubernetes.errors import CommandError, ImageError
 from sandbox.kubernetes.k3s.versions import COREDNS_IMAGE, PAUSE_IMAGE
@@ -22,7 +28,7 @@ from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.machines import libc, mounts, namespaces
 
 FORMAT = f"2 {PAUSE_IMAGE} {COREDNS_IMAGE}"
-"""Changes when the store's content changes without the toolchain's."""
+"""Changes when the store's content changes without the toolchain's, but for the image of tools."""
 
 WHOAMI_IMAGE = "docker.io/traefik/whoami:v1.11.0"
 """The workload of the examples: answers with its host name, the client's address and the headers.
@@ -59,13 +65,38 @@ def containerd_config(root: Path, state: Path) -> str:
     )
 
 
-def build_store(target: Path, toolchain: Toolchain, progress: Progress) -> None:
+def fetch_tools(target: Path, progress: Progress) -> bool:
+    """Make the archive of the image of tools, of Debian's packages.
+
+    Args:
+        target: The file.
+        progress: Told what happens.
+
+    Returns:
+        Whether it is there. Debian's mirrors keep the newest version of a package only, and an environment
+        works without this image, too.
+    """
+    platform = of_machine(machine())
+    if platform is None:
+        return False
+    progress("machine image: tools for containers")
+    try:
+        with target.open("wb") as file:
+            toolbox.write(open_mirror(cache_folder() / "packages"), platform, file)
+    except image.errors.ImageError as error:
+        progress(f"machines have no image {toolbox.NAME}: {error}")
+        return False
+    return True
+
+
+def build_store(target: Path, toolchain: Toolchain, progress: Progress, tools: Path | None) -> None:
     """Make the store.
 
     Args:
         target: Folder that does not exist.
         toolchain: Has containerd and the programs of the images.
         progress: Told what happens.
+        tools: The archive of the image of tools; None: the store is without.
 
     Raises:
         ImageError: There is no containerd that starts.
@@ -82,7 +113,7 @@ def build_store(target: Path, toolchain: Toolchain, progress: Progress) -> None:
             try:
                 ctr = (str(toolchain.bin / "ctr"), "-a", str(work / "state/containerd.sock"), "-n", "k8s.io")
                 _wait_for(containerd, ctr, work / "log")
-                _import_all(toolchain, ctr, work, progress)
+                _import_all(toolchain, ctr, work, progress, tools)
             finally:
                 containerd.terminate()
                 containerd.wait(timeout=20)
@@ -114,19 +145,19 @@ def _wait_for(containerd: subprocess.Popen[bytes], ctr: tuple[str, ...], log: Pa
         time.sleep(0.05)
 
 
-def _import_all(toolchain: Toolchain, ctr: tuple[str, ...], work: Path, progress: Progress) -> None:
-    for image in images(toolchain):
-        archive = work / "image.tar"
-        write_archive(image, archive)
-        run(
-            f"import of {image.name}",
-            (*ctr, "images", "import", str(archive)),
-            progress=progress,
-            timeout=120,
-        )
+def _import_all(
+    toolchain: Toolchain, ctr: tuple[str, ...], work: Path, progress: Progress, tools: Path | None
+) -> None:
+    archives = {toolbox.NAME: tools} if tools else {}
+    for number, wanted in enumerate(images(toolchain)):
+        archives[wanted.name] = work / f"{number}.tar"
+        write_archive(wanted, archives[wanted.name])
+    for name, archive in archives.items():
+        command = (*ctr, "images", "import", str(archive))
+        run(f"import of {name}", command, progress=progress, timeout=120)
     listed = subprocess.run(
         [*ctr, "images", "ls", "-q"], capture_output=True, text=True, check=True, timeout=20
     )
-    missing = {image.name for image in images(toolchain)} - set(listed.stdout.split())
+    missing = archives.keys() - set(listed.stdout.split())
     if missing:
         raise CommandError("import", ("ctr",), 0, f"not in the store: {', '.join(sorted(missing))}")
