@@ -34,7 +34,8 @@ class PrivateInterface:
 class MachineSpec:
     """One server as the backend sees it.
 
-    ``public_ipv6`` is a /64 network, ``memory`` is in GB, ``architecture`` is that of the server type.
+    ``public_ipv6`` is a /64 network, ``memory`` is in GB, ``architecture`` is that of the server type;
+    ``image`` is the name of what it was made from, or empty.
     """
 
     id: int
@@ -45,6 +46,7 @@ class MachineSpec:
     memory: float
     private: tuple[PrivateInterface, ...]
     architecture: Literal["x86", "arm"] = "x86"
+    image: str = ""
 
 
 @dataclass(frozen=True)

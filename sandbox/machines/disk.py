@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from sandbox.machines import mounts
+from sandbox.machines import greeting, mounts
 from sandbox.machines.airgap import Airgap
 from sandbox.machines.errors import BackendError, DiskFull
 
@@ -43,7 +43,9 @@ class Image(Protocol):
         ...
 
 
-def create(directory: Path, image: Image, airgap: Airgap, hostname: str, identity: str) -> None:
+def create(
+    directory: Path, image: Image, airgap: Airgap, hostname: str, identity: str, *, asked: str = ""
+) -> None:
     """Make the disk of a new machine; a whole one is kept, half of one is made anew.
 
     Args:
@@ -52,6 +54,7 @@ def create(directory: Path, image: Image, airgap: Airgap, hostname: str, identit
         airgap: Container images that it gets for k3s.
         hostname: Its first host name.
         identity: Text that belongs to this machine alone, for its machine id.
+        asked: What the machine was to be made from, as the cloud calls it.
 
     Raises:
         DiskFull: No space left.
@@ -63,6 +66,7 @@ def create(directory: Path, image: Image, airgap: Airgap, hostname: str, identit
         new = directory / "disk.new"
         remove(new)
         _write(new / "upper", hostname, identity)
+        _greet(new / "upper", image.rootfs, asked)
         for volume in VOLUMES:
             _fill(new / "data" / volume, volume, image)
         airgap.copy_to(new / "data")
@@ -79,6 +83,12 @@ def _write(upper: Path, hostname: str, identity: str) -> None:
     (etc / "resolv.conf").write_text(RESOLVER)
     # systemd takes a machine without an id for a first boot, which is slower
     (etc / "machine-id").write_text(hashlib.sha256(identity.encode()).hexdigest()[:32] + "\n")
+
+
+def _greet(upper: Path, rootfs: Path, asked: str) -> None:
+    release = rootfs / greeting.RELEASE
+    if text := greeting.message(release.read_text() if release.exists() else "", asked):
+        (upper / greeting.MESSAGE).write_text(text)
 
 
 def _fill(target: Path, volume: str, image: Image) -> None:

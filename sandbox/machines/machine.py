@@ -98,7 +98,7 @@ def create(directory: Path, spec: MachineSpec, image: disk.Image, airgap: Airgap
         machine = replace(machine, slots={**machine.slots, **kept}).with_interface(interface)
     with disk.explained(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    disk.create(directory, image, airgap, spec.name, f"{site}/{spec.id}")
+    disk.create(directory, image, airgap, spec.name, f"{site}/{spec.id}", asked=spec.image)
     machine.save()
     return machine
 

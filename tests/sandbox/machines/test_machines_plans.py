@@ -236,6 +236,24 @@ def test_a_disk_shares_what_is_never_written_and_copies_databases(tmp_path, smal
     assert (folder / "disk/upper/root").exists()
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"), [("ubuntu-24.04", True), ("debian-13", True), ("debian-12", False), ("", False)]
+)
+def test_a_machine_says_that_it_is_another_one_than_was_asked_for(tmp_path, small_image, airgap, asked, told):
+    (small_image.rootfs / "etc").mkdir()
+    (small_image.rootfs / "etc/os-release").write_text(
+        'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\n'
+    )
+    folder = tmp_path / "machines/7"
+    folder.mkdir(parents=True)
+    disk.create(folder, small_image, airgap, "m1", "site/7", asked=asked)
+    message = folder / "disk/upper/etc/motd"
+    assert message.exists() == told
+    if told:
+        assert f"asked for as {asked}." in message.read_text()
+        assert "\nDebian GNU/Linux 12 (bookworm), whichever" in message.read_text()
+
+
 def test_a_new_machine_has_the_images_that_were_loaded_where_k3s_looks(tmp_path, small_image, airgap):
     (tmp_path / "machines/7").mkdir(parents=True)
     for content in (b"first", b"second"):

@@ -146,6 +146,7 @@ def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
     """The server as the backend sees it."""
     ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
     server_type = SERVER_TYPES.find(server.server_type)
+    image = IMAGES.by_id(server.image)
     return MachineSpec(
         id=server.id,
         name=server.name,
@@ -155,6 +156,7 @@ def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
         memory=server_type.memory,
         private=tuple(interface(attachment) for attachment in server.attachments),
         architecture=server_type.architecture,
+        image=image.name if image else "",
     )
 
 
