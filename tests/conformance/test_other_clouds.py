@@ -1,4 +1,4 @@
-"""A cloud of somebody else, exactly as docs/reference/other-clouds.md has it, and our sample, really run."""
+"""A cloud of somebody else, exactly as the tutorial's part 6 has it, and our sample, really run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ccm.kube.memory import MemoryTransport
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
-GUIDE = (ROOT / "docs" / "reference" / "other-clouds.md").read_text()
+GUIDE = (ROOT / "docs" / "tutorial" / "6-another-cloud.md").read_text()
 FILES = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL))
 
 

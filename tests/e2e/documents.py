@@ -1,15 +1,18 @@
-"""The command lines of a page, one after the other, as a person types them into one shell."""
+"""The command lines of a page, as a person types them into one shell, and what it shows of their output."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-_BLOCK = re.compile(r"^ *```sh\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^ *```(\S*)(?: file=(\S+))?[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"\s+#\s+(.*)$")
 _MARK = "-- the command above ended with"
 
@@ -27,24 +30,120 @@ class Typed:
     comment: str = ""
 
 
+@dataclass(frozen=True)
+class Block:
+    """Command lines that stand together, and what the page shows of their output.
+
+    Attributes:
+        lines: What is typed.
+        shown: Lines of the ``text`` block that follows, if one does before the next commands.
+        files: What the page has said to save before, by name: blocks such as ``python file=NAME``.
+    """
+
+    lines: tuple[Typed, ...]
+    shown: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+def blocks_in(page: str) -> list[Block]:
+    """All ``sh`` blocks of a page, each with the ``text`` block that follows and the files that precede it.
+
+    Args:
+        page: Its text.
+    """
+    found: list[Block] = []
+    files: dict[str, str] = {}
+    for language, name, body in _BLOCK.findall(page):
+        if name:
+            files[name] = body
+        elif language == "sh":
+            found.append(Block(tuple(_lines(body)), files=files))
+            files = {}
+        elif language == "text" and found and not found[-1].shown:
+            found[-1] = replace(found[-1], shown=tuple(body.splitlines()))
+    return found
+
+
 def typed_in(page: str) -> list[Typed]:
     """All command lines of a page's ``sh`` blocks.
 
     Args:
         page: Its text.
     """
-    lines = "\n".join(_BLOCK.findall(page)).replace("\\\n", " ").splitlines()
+    return [line for block in blocks_in(page) for line in block.lines]
+
+
+def _lines(body: str) -> list[Typed]:
     found: list[Typed] = []
-    for line in filter(None, map(str.strip, lines)):
+    for line in filter(None, map(str.strip, body.replace("\\\n", " ").splitlines())):
         comment = _COMMENT.search(line)
         found.append(Typed(_COMMENT.sub("", line), comment[1] if comment else ""))
     return found
+
+
+_VARIES: Sequence[tuple[str, str]] = (
+    (r"\b\d{4}-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:\d\d)?", "TIME"),
+    (r"\b[0-9a-f]*:[0-9a-f:]*:[0-9a-f:]*(/\d+)?", "IPV6"),
+    (r"\b(\d{1,3}\.){3}\d{1,3}\b(:\d+)?", "IPV4"),
+    (r"\b(?=[0-9a-f]*\d)[0-9a-f]{8,64}\b", "NUMBER"),
+    (r"\b(\d+d)?(\d+h)?(\d+m)?\d+(\.\d+)?\s?(ms|s|m|h|d)\b(\sago)?", "SPAN"),
+    (r"-[a-z0-9]{5}\b", "-RANDOM"),
+    (r"\b\d{4,}\b", "NUMBER"),
+    (r"\d+(\.\d+)? MiB", "SIZE"),
+    (r"[-=]{3,}", "---"),
+    (r"\s+", " "),
+)
+"""What is another one each time: patterns, and what stands for all that match."""
+
+
+def kind(line: str) -> str:
+    """A line with everything that varies from run to run replaced by a word for it.
+
+    Args:
+        line: One line of output.
+    """
+    for pattern, word in _VARIES:
+        line = re.sub(pattern, word, line)
+    return line.strip()
+
+
+def not_printed(shown: Sequence[str], printed: str) -> str:
+    """The first line that a page shows and that was not printed, in this order; empty = all were.
+
+    Lines may be left out on the page. What varies, such as times and addresses, need not be equal. A line
+    that ends with … shows the beginning of one; … alone shows that something was left out.
+
+    Args:
+        shown: Lines on the page.
+        printed: All that the commands printed.
+    """
+    rest = iter([kind(line) for line in printed.splitlines()])
+    for line in shown:
+        wanted = kind(line.removesuffix("…"))
+        begins = line.endswith("…")
+        if wanted and not any(said.startswith(wanted) if begins else said == wanted for said in rest):
+            return line
+    return ""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A command that goes on.
+
+    Attributes:
+        process: Its id.
+        output: File with what it prints.
+    """
+
+    process: str
+    output: Path
 
 
 class Shell:
     """A bash that keeps what commands set, and tells how each ended."""
 
     def __init__(self, folder: Path) -> None:
+        self._outputs = tempfile.TemporaryDirectory()
         self._bash = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=folder,
@@ -64,6 +163,7 @@ class Shell:
             self.run("kill $(jobs -p) 2>/dev/null; wait")
         self._bash.kill()
         self._bash.communicate()
+        self._outputs.cleanup()
 
     def run(self, command: str) -> tuple[int, str]:
         """Run one command line in the shell itself; returns its exit code and what it printed.
@@ -82,8 +182,11 @@ class Shell:
             said.append(line)
         raise AssertionError(f"the shell ended at {command!r}:\n{''.join(said)}")
 
-    def start(self, command: str) -> str:
-        """Start a command line that a person ends with Ctrl-C; returns its process id."""
-        code, said = self.run(f"{command} >/dev/null 2>&1 & echo $!")
+    def start(self, command: str) -> Started:
+        """Start a command line that a person ends with Ctrl-C."""
+        handle, name = tempfile.mkstemp(dir=self._outputs.name)
+        os.close(handle)
+        output = Path(name)
+        code, said = self.run(f"{command} >{output} 2>&1 & echo $!")
         assert code == 0
-        return said.split()[-1]
+        return Started(said.split()[-1], output)

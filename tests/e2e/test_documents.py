@@ -1,13 +1,18 @@
-"""Each command of README, tutorial and guides runs as typed, in their order, in one environment."""
+"""Each command of README, tutorial and guides runs as typed, in their order, in one environment.
+
+What the pages show of the output is compared with what was printed, but for what varies.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import TREE, eventually
-from tests.e2e.documents import Shell, Typed, typed_in
+from tests.e2e.documents import Shell, Typed, blocks_in, not_printed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -19,6 +24,7 @@ PAGES = (
     "docs/tutorial/3-nodes.md",
     "docs/tutorial/4-load-balancers.md",
     "docs/tutorial/5-routes.md",
+    "docs/tutorial/6-another-cloud.md",
     "docs/guides/operating.md",
     "docs/guides/from-the-official-ccm.md",
     "docs/guides/daily-work.md",
@@ -71,13 +77,25 @@ UNTIL = {
     "until it has an EXTERNAL-IP (Ctrl-C ends)": (
         "kubectl get service whoami -o jsonpath='{.status.loadBalancer.ingress[0].ip}' | grep ."
     ),
+    "until the private address is alone": (
+        "kubectl get service whoami -o jsonpath='{.status.loadBalancer.ingress[*].ip}' | grep -x '10[.0-9]*'"
+    ),
+    "until the public address is back": (
+        "kubectl get service whoami -o jsonpath='{.status.loadBalancer.ingress[*].ip}' | grep ' '"
+    ),
+    "until there is a warning": (
+        "kubectl get events --field-selector involvedObject.name=whoami | grep InvalidLoadBalancerAnnotation"
+    ),
     "ADDRESS: that of the ingress controller's load balancer": (
         "kubectl get ingress whoami -o jsonpath='{.status.loadBalancer.ingress[0].ip}' | grep ."
     ),
 }
 """A person watches until the page's comment is true, and ends the command; by the comment, how to tell."""
 
-GOES_ON = ("python -m ccm --cloud-provider=sample --kubeconfig=$KUBECONFIG",)
+GOES_ON = (
+    "python -m ccm --cloud-provider=sample --kubeconfig=$KUBECONFIG",
+    "ACME_FILE=machines.json python -m ccm --cloud-provider=acme --kubeconfig=$KUBECONFIG",
+)
 """Runs until the end of the page, while the second terminal is used."""
 
 SAYS = {
@@ -86,7 +104,7 @@ SAYS = {
     '/whoami"': "GET /whoami",
     "jsonpath='{.spec.taints[*].key}'": "node.cloudprovider.kubernetes.io/shutdown",
     "readyz?verbose": "readyz check passed",
-    "get events": "Synced",
+    "get events --sort-by": "Synced",
     "./dev ssh $machine curl": "Hostname: whoami-",
     "./dev deploy": "nothing to roll out",
     "./dev load ccm.tar": "on all machines",
@@ -101,43 +119,61 @@ def why_not(line: Typed) -> str:
     return NOT_RUN.get(line.text, "")
 
 
+@dataclass(frozen=True)
+class Reader:
+    """Who reads the pages in order.
+
+    Attributes:
+        root: A clone.
+        said: What its first command, the README's ``./dev up``, has printed.
+    """
+
+    root: Path
+    said: str
+
+
 @pytest.fixture(scope="module")
 def reader(clone):
-    """A clone whose environment is up, as the README's first command leaves it."""
-    clone.dev("up")
-    return clone
+    return Reader(clone.root, clone.dev("up").stdout)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_run_as_typed(reader, page):
+def test_the_commands_of_a_page_run_as_typed_and_print_what_it_shows(reader, page):
     with Shell(reader.root) as shell:
         if page.startswith("docs/guides"):
             assert shell.run('eval "$(./dev env)"')[0] == 0  # the reader's own cluster and token
-        for line in typed_in((TREE / page).read_text(encoding="utf-8")):
-            if not why_not(line):
-                _type(shell, line)
+        for number, block in enumerate(blocks_in((TREE / page).read_text(encoding="utf-8"))):
+            for name, text in block.files.items():
+                (Path(shell.run("pwd")[1].strip()) / name).write_text(text, encoding="utf-8")
+            said = [reader.said] if page == "README.md" and number == 0 else []
+            said += [_type(shell, line) for line in block.lines if not why_not(line)]
+            missing = not_printed(block.shown, "\n".join(said))
+            assert not missing, f"{page} shows {missing!r}, and was told:\n{''.join(said)}"
 
 
-def _type(shell: Shell, line: Typed) -> None:
+def _type(shell: Shell, line: Typed) -> str:
+    """What a command printed."""
     if line.text.startswith(GOES_ON):
         shell.start(line.text)
-    elif line.text.endswith(" -w"):
-        process = shell.start(line.text)
+        return ""
+    if line.text.endswith(" -w"):
+        started = shell.start(line.text)
         eventually(lambda: shell.run(UNTIL[line.comment])[0] == 0, 120, f"{line.text}: {line.comment}")
-        assert shell.run(f"kill {process}")[0] == 0, f"{line.text} ended by itself"
-    else:
-        wanted = next((re.escape(text) for part, text in SAYS.items() if part in line.text), "")
-        answers: list[tuple[int, str]] = []
+        assert shell.run(f"kill {started.process}")[0] == 0, f"{line.text} ended by itself"
+        return started.output.read_text(encoding="utf-8")
+    wanted = next((re.escape(text) for part, text in SAYS.items() if part in line.text), "")
+    answers: list[tuple[int, str]] = []
 
-        def is_answered() -> bool:
-            answers.append(shell.run(line.text))
-            code, said = answers[-1]
-            return code == 0 and bool(re.search(wanted, said))
+    def is_answered() -> bool:
+        answers.append(shell.run(line.text))
+        code, said = answers[-1]
+        return code == 0 and bool(re.search(wanted, said))
 
-        # A server that was started a moment ago may need one; nothing else is typed twice.
-        patience = 30.0 if "curl" in line.text else 0.0
-        try:
-            eventually(is_answered, patience, line.text)
-        except AssertionError:
-            code, said = answers[-1]
-            pytest.fail(f"{line.text!r} ended with {code} and did not say {wanted!r}:\n{said}")
+    # A server that was started a moment ago may need one; nothing else is typed twice.
+    patience = 30.0 if "curl" in line.text else 0.0
+    try:
+        eventually(is_answered, patience, line.text)
+    except AssertionError:
+        code, said = answers[-1]
+        pytest.fail(f"{line.text!r} ended with {code} and did not say {wanted!r}:\n{said}")
+    return answers[-1][1]

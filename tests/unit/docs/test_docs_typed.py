@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.e2e.conftest import TREE
-from tests.e2e.documents import typed_in
+from tests.e2e.documents import blocks_in, not_printed, typed_in
 from tests.e2e.test_documents import GOES_ON, NOT_RUN, PAGES, SAYS, UNTIL, why_not
 
 LINES = [line for page in PAGES for line in typed_in((TREE / page).read_text(encoding="utf-8"))]
@@ -46,3 +48,43 @@ def test_every_command_that_is_watched_says_until_when() -> None:
 
 def test_most_commands_run() -> None:
     assert sum(not why_not(line) for line in LINES) > 0.7 * len(LINES)
+
+
+def test_what_a_page_shows_belongs_to_the_commands_before_it() -> None:
+    page = "```sh\na\nb\n```\nwords\n```text\n1\n2\n```\n```text\nno output\n```\n```sh\nc\n```\n"
+    assert [(len(block.lines), block.shown) for block in blocks_in(page)] == [(2, ("1", "2")), (1, ())]
+
+
+PRINTED = """NAME     TYPE           EXTERNAL-IP                     AGE
+whoami   LoadBalancer   203.0.113.9,2001:db8:2::1,10.0.0.5   2m3s
+pod/whoami-84c86f4d94-x2x4k   ccm-from-scratch://4000001
+controller_off     controller=node time=2026-11-22T11:00:00Z
+"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "missing"),
+    [
+        (["whoami LoadBalancer 198.51.100.77,2001:db8::f,10.0.0.16 41s"], ""),
+        (["NAME TYPE EXTERNAL-IP AGE", "…", "pod/whoami-6d9b5c7f88-abcde  ccm-from-scratch://4000023"], ""),
+        (["whoami   LoadBalancer   …"], ""),
+        (["controller_off controller=node time=2030-01-01T00:00:00Z"], ""),
+        (
+            ["controller_off controller=route time=2030-01-01T00:00:00Z"],
+            "controller_off controller=route time=",
+        ),
+        (["whoami   ClusterIP   …"], "whoami   ClusterIP   …"),
+        (["pod/whoami-84c86f4d94-x2x4k   hcloud://4000001"], "pod/whoami"),
+        (["whoami   LoadBalancer   …", "NAME TYPE EXTERNAL-IP AGE"], "NAME"),
+        (["whoami"], "whoami"),
+    ],
+)
+def test_what_varies_need_not_be_shown_as_it_was_printed(shown: list[str], missing: str) -> None:
+    assert not_printed(shown, PRINTED).startswith(missing)
+    assert bool(not_printed(shown, PRINTED)) == bool(missing)
+
+
+def test_every_block_of_a_page_says_what_it_is() -> None:
+    for page in [TREE / name for name in PAGES]:
+        kinds = re.findall(r"^ *```(\S*).*\n(?:.*\n)*? *```$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert "" not in kinds, page
