@@ -31,6 +31,7 @@ COMMANDS = (
     "image",
     "lock",
     "release",
+    "docs",
     "plan",
     "doctor",
     "setup",
@@ -43,7 +44,7 @@ MISUSED = 2  # argparse's own exit code
 WRAPPERS = ("kubectl", "plan", "test", "bench")
 # These need nothing but the clone's files. All others are about addresses, of which a host has few: those in
 # CLAIMING claim some where the clone has none; the rest then have nothing to be about.
-WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "image", "lock", "release")
+WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "image", "lock", "release", "docs")
 CLAIMING = ("up", "down", "serve")
 # These start a process on the clone's own port; all others ask the one that runs.
 STARTING = ("up", "serve")

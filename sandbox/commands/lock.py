@@ -117,6 +117,8 @@ def lock_python(root: Path, *, keep: bool) -> None:
         [*common, project, "--all-extras", "--group", f"{project}:dev", "--output-file", everything],
         # what the image installs: the same versions
         [*common, project, "--constraint", everything, "--output-file", str(root / "ccm/requirements.lock")],
+        # the generator of the documentation, which has an environment of its own
+        [*common, str(root / "docs/requirements.in"), "--output-file", str(root / "docs/requirements.lock")],
     ]
     for command in commands:
         tools.run("locking Python packages", command, _SECONDS)

@@ -1,0 +1,150 @@
+"""Builds the site, with a generator in a Python environment of its own that is kept in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from uv import find_uv_bin
+
+from sandbox.documentation.pages import Pages, gather, navigation
+from sandbox.errors import SandboxError
+
+REQUIREMENTS = "docs/requirements.lock"
+_INSTALLATION = 600.0  # seconds
+_BUILD = 120.0
+
+
+def generator(root: Path, cache: Path) -> Path:
+    """The Python of an environment with the generator, made where it is missing.
+
+    Args:
+        root: The clone.
+        cache: Folder that clones share.
+
+    Raises:
+        SandboxError: A package can't be had.
+    """
+    lock = root / REQUIREMENTS
+    name = hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
+    environment = cache / f"documentation-{name}"
+    python = environment / "bin" / "python"
+    if not python.exists():
+        new = environment.with_name(f".{environment.name}")
+        shutil.rmtree(new, ignore_errors=True)
+        _run("making a Python environment", [find_uv_bin(), "venv", "--quiet", str(new)], _INSTALLATION)
+        install = [find_uv_bin(), "pip", "sync", "--quiet", "--require-hashes"]
+        install += ["--python", str(new / "bin" / "python"), str(lock)]
+        _run("installing the generator of the documentation", install, _INSTALLATION)
+        new.rename(environment)
+    return python
+
+
+def build(root: Path, python: Path, output: Path) -> int:
+    """Write the site anew; returns how many pages it has.
+
+    Args:
+        root: The clone.
+        python: What ``generator`` gives.
+        output: Folder of the site; what is in it is replaced.
+
+    Raises:
+        SandboxError: A link leads nowhere, or the generator failed.
+    """
+
+    def read(name: str) -> str | None:
+        path = root / name
+        if not path.is_relative_to(root) or ".." in Path(name).parts or not path.is_file():
+            return None
+        return path.read_text(encoding="utf-8", errors="replace")
+
+    pages = gather(read)
+    if pages.broken:
+        raise SandboxError("links lead nowhere:\n" + "\n".join(f"  {link}" for link in pages.broken))
+    staging = output.with_name(f".{output.name}.pages")
+    shutil.rmtree(staging, ignore_errors=True)
+    try:
+        _stage(root, pages, staging)
+        _run(
+            "building the documentation",
+            [str(python), "-m", "zensical", "build", "--strict"],
+            _BUILD,
+            staging,
+        )
+        shutil.rmtree(output, ignore_errors=True)
+        (staging / "site").rename(output)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return len(pages.pages)
+
+
+def _stage(root: Path, pages: Pages, folder: Path) -> None:
+    contents = folder / "contents"
+    for page in pages.pages.values():
+        (contents / page.place).parent.mkdir(parents=True, exist_ok=True)
+        (contents / page.place).write_text(page.text, encoding="utf-8")
+    for where, name in pages.pictures.items():
+        (contents / where).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / name, contents / where)
+    (folder / "zensical.toml").write_text(settings(pages), encoding="utf-8")
+
+
+def settings(pages: Pages) -> str:
+    """The generator's configuration: navigation, both colour schemes, and fonts of the reader's own.
+
+    Args:
+        pages: All pages.
+    """
+    entries = ",\n".join(
+        f"  {{ {json.dumps(section)} = [\n"
+        + "".join(f"    {{ {json.dumps(title)} = {json.dumps(where)} }},\n" for title, where in inside)
+        + "  ] }"
+        for section, inside in navigation(pages)
+    )
+    return _SETTINGS.replace("@navigation@", entries)
+
+
+_SETTINGS = """[project]
+site_name = "ccm-from-scratch"
+docs_dir = "contents"
+site_dir = "site"
+use_directory_urls = false
+nav = [
+@navigation@
+]
+
+[project.theme]
+font = false
+features = ["content.code.copy", "navigation.footer", "navigation.indexes", "navigation.sections",
+  "navigation.top", "search.highlight", "toc.follow"]
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: light)"
+scheme = "default"
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: dark)"
+scheme = "slate"
+
+[project.markdown_extensions]
+attr_list = {}
+md_in_html = {}
+tables = {}
+toc.permalink = true
+pymdownx.highlight.pygments_lang_class = true
+pymdownx.superfences = {}
+"""
+
+
+def _run(what: str, command: list[str], seconds: float, folder: Path | None = None) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SandboxError(f"{what} was given up after {seconds:.0f} s") from error
+    if done.returncode:
+        raise SandboxError(f"{what} failed:\n{(done.stdout + done.stderr).strip()[-4000:]}")

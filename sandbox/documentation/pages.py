@@ -1,0 +1,161 @@
+"""What the tree's pages are on the site: which there are, where each is, and where its links lead.
+
+In the tree, pages link to pages and to sources, so that they can be read where the code is kept. On the site,
+a page that is linked is a page, and a source that is linked is a page that shows it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+FIRST = "README.md"
+SECTIONS = ("tutorial", "guides", "reference", "design")
+"""Folders of ``docs``, in the order of the navigation."""
+
+_LINK = re.compile(r"(?<=\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
+_FENCE = re.compile(r"^ *```.*?^ *```[^\n]*$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^# (.+)$", re.MULTILINE)
+_LANGUAGES = {".py": "python", ".go": "go", ".yaml": "yaml", ".json": "json", ".toml": "toml", ".sh": "sh"}
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of the site.
+
+    Attributes:
+        place: Its path on the site.
+        title: Its first heading.
+        text: Markdown, with links that hold on the site.
+    """
+
+    place: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Pages:
+    """All of the site.
+
+    Attributes:
+        pages: By their path in the tree.
+        pictures: Paths in the tree, by their path on the site.
+        broken: Links that lead nowhere, as ``PAGE: TARGET``.
+    """
+
+    pages: dict[str, Page]
+    pictures: dict[str, str]
+    broken: tuple[str, ...]
+
+
+def gather(read: Callable[[str], str | None]) -> Pages:
+    """All pages that can be reached from the first one.
+
+    Args:
+        read: The text of a file in the tree; None if there is no such file.
+    """
+    pages: dict[str, Page] = {}
+    pictures: dict[str, str] = {}
+    broken: list[str] = []
+    waiting = [FIRST]
+    while waiting:
+        name = waiting.pop()
+        text = read(name)
+        if name in pages or text is None:
+            continue
+        if not name.endswith(".md"):
+            pages[name] = Page(place(name), name, _shown(name, text))
+            continue
+        for target in targets(name, text):
+            if read(target) is None:
+                broken.append(f"{name}: {target}")
+            elif is_picture(target):
+                pictures[place(target)] = target
+            else:
+                waiting.append(target)
+        heading = _HEADING.search(text)
+        pages[name] = Page(place(name), heading[1] if heading else name, _rewritten(name, text))
+    return Pages(pages, pictures, tuple(broken))
+
+
+def place(name: str) -> str:
+    """Where a file of the tree is on the site.
+
+    Args:
+        name: Its path in the tree.
+    """
+    if name == FIRST:
+        return "index.md"
+    path = PurePosixPath(name)
+    inside = path.relative_to("docs") if path.is_relative_to("docs") else path
+    if path.suffix == ".md":
+        return str(inside.with_name("index.md") if inside.name == "README.md" else inside)
+    return str(inside) if is_picture(name) else f"source/{inside}.md"
+
+
+def is_picture(name: str) -> bool:
+    """Whether a file is shown in a page rather than read."""
+    return PurePosixPath(name).suffix in {".svg", ".png"}
+
+
+def targets(name: str, text: str) -> Iterator[str]:
+    """Paths in the tree that a page's links lead to; links to elsewhere are left out.
+
+    Args:
+        name: The page's path in the tree.
+        text: Its text.
+    """
+    for link in _LINK.finditer(_FENCE.sub("", text)):
+        if "://" not in link[1]:
+            yield _resolved(name, link[1])
+
+
+def navigation(pages: Pages) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The sections of the site, each with the titles and places of its pages.
+
+    Args:
+        pages: All pages; sources that are shown have no place in the navigation.
+    """
+    entries = sorted((page.place, page.title) for name, page in pages.pages.items() if name.endswith(".md"))
+    first = [(title, where) for where, title in entries if "/" not in where]
+    first.sort(key=lambda entry: entry[1] != "index.md")
+    sections = [("Start", first)]
+    for section in SECTIONS:
+        inside = [(title, where) for where, title in entries if where.startswith(f"{section}/")]
+        inside.sort(key=lambda entry: not entry[1].endswith("/index.md"))
+        sections.append((section.capitalize(), inside))
+    return sections
+
+
+def _resolved(name: str, link: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), link))
+
+
+def _rewritten(name: str, text: str) -> str:
+    folder = posixpath.dirname(place(name))
+
+    def link(found: re.Match[str]) -> str:
+        if "://" in found[1]:
+            return found[0]
+        return posixpath.relpath(place(_resolved(name, found[1])), folder or ".") + found[2]
+
+    parts: list[str] = []
+    end = 0
+    for fence in _FENCE.finditer(text):
+        parts += [_outside_of_code(text[end : fence.start()], link), fence[0]]
+        end = fence.end()
+    return "".join([*parts, _outside_of_code(text[end:], link)])
+
+
+def _outside_of_code(text: str, link: Callable[[re.Match[str]], str]) -> str:
+    # Python's Markdown reads what is inside an HTML element only where that says so.
+    return _LINK.sub(link, text).replace("<details>", '<details markdown="1">')
+
+
+def _shown(name: str, text: str) -> str:
+    language = _LANGUAGES.get(PurePosixPath(name).suffix, "text")
+    return f"# `{name}`\n\n`````{language}\n{text}\n`````\n"
