@@ -87,11 +87,12 @@ def ensure(cache: Path, progress: Progress, components: Sequence[Component] = CO
     if found:
         return found
     home = cache / "toolchain"
-    with explained(home), locked(home / "lock", "the toolchain", progress):
+    with explained(home):
         missing = unbuilt(cache, components)
         if missing:
-            _build(home, missing, find_go(cache, progress), progress)
-        return _link(home, components)
+            _build(cache, missing, progress)
+        with locked(home / "lock", "the toolchain", progress):
+            return find(cache, components) or _link(home, components)
 
 
 def _key(components: Sequence[Component]) -> str:
@@ -140,21 +141,28 @@ def complete(target: Path) -> Iterator[Path]:
     temporary.rename(target)
 
 
-def _build(home: Path, missing: Sequence[Component], go: str, progress: Progress) -> None:
+def _build(cache: Path, missing: Sequence[Component], progress: Progress) -> None:
     if any(component.needs_gcc for component in missing):
         require("gcc", "gcc")
+    home = cache / "toolchain"
+    with locked(home / "go.lock", "Go", progress):
+        go = find_go(cache, progress)
     parallel = parallelism(len(os.sched_getaffinity(0)), _available_memory())
     for number, component in enumerate(missing, 1):
         what = f"building {component.name} {component.version} ({number} of {len(missing)})"
-        progress(what)
-        with complete(home / component.key) as folder:
-            folder.mkdir()
-            # Building is background work: whoever sits at this machine goes first.
-            command = ("nice", "-n", "5", *build_command(component, go, folder))
-            environment = build_environment(os.environ, cgo=component.cgo, parallel=parallel)
-            run(what, command, progress=progress, cwd=component.source, environment=environment)
-            for link in component.links:
-                (folder / link).symlink_to(component.programs[0])
+        # One lock a component: who waits for another's needs just that one.
+        with locked(home / f"{component.name}.lock", component.name, progress):
+            if (home / component.key).is_dir():
+                continue
+            progress(what)
+            with complete(home / component.key) as folder:
+                folder.mkdir()
+                # Building is background work: whoever sits at this machine goes first.
+                command = ("nice", "-n", "5", *build_command(component, go, folder))
+                environment = build_environment(os.environ, cgo=component.cgo, parallel=parallel)
+                run(what, command, progress=progress, cwd=component.source, environment=environment)
+                for link in component.links:
+                    (folder / link).symlink_to(component.programs[0])
 
 
 def _available_memory() -> int:

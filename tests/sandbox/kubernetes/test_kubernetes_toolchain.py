@@ -111,6 +111,13 @@ def test_an_interrupted_build_goes_on_where_it_stopped(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+def test_another_ones_long_build_is_waited_for_only_by_who_needs_it(tmp_path):
+    with toolchain.locked(tmp_path / "toolchain/whoami.lock", "whoami", quiet):
+        assert (toolchain.ensure(tmp_path, quiet, SMALL[1:]).bin / "pause").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_ingress_controller_decides_as_the_api_says(tmp_path):
     (ingress,) = [c for c in COMPONENTS if c.name == "ingress"]
     compiler = go.find_go(tmp_path, quiet)
