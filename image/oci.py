@@ -114,28 +114,31 @@ def index_of(images: Iterable[Image], labels: Mapping[str, str]) -> Blob:
     return Blob(INDEX_TYPE, _json(content))
 
 
-def write_layout(top: Blob, below: Iterable[Blob], reference: str, target: IO[bytes]) -> None:
+def write_layout(named: Mapping[str, Blob], below: Iterable[Blob], target: IO[bytes]) -> None:
     """Writes an OCI layout as one tar archive.
 
     Args:
-        top: Manifest or index that the name stands for.
-        below: All that it names, and what those name; twice does no harm.
-        reference: Full name with a tag.
+        named: By full names with a tag, the manifests or indexes that they stand for.
+        below: All that those name, and what that names; twice does no harm.
         target: Where to.
     """
-    names = {
-        CONTAINERD_NAME: reference,
-        REF_NAME: reference.rpartition(":")[2],
-    }
-    entry = {**top.descriptor(), "annotations": names}
+    entries = [_named(reference, top) for reference, top in named.items()]
     files = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
-    files["index.json"] = _json({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [entry]})
-    files |= {f"blobs/{blob.digest.replace(':', '/')}": blob.content for blob in [top, *below]}
+    files["index.json"] = _json({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": entries})
+    files |= {f"blobs/{blob.digest.replace(':', '/')}": blob.content for blob in [*named.values(), *below]}
     with tarfile.open(fileobj=target, mode="w") as tar:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(content), 0o644
             tar.addfile(member, io.BytesIO(content))
+
+
+def _named(reference: str, top: Blob) -> dict[str, Any]:
+    names = {
+        CONTAINERD_NAME: reference,
+        REF_NAME: reference.rpartition(":")[2],
+    }
+    return {**top.descriptor(), "annotations": names}
 
 
 def _json(content: Any) -> bytes:

@@ -88,7 +88,7 @@ def write(mirror: Mirror, platform: Platform, target: IO[bytes]) -> None:
         contents = pool.map(mirror.package, lockfile.read(LOCK).of(platform))
         tree = debian.assemble(map(debian.unpack, contents), is_kept, _own())
     image = describe(platform, [make_layer(tree, EPOCH)], _SETTINGS, {}, EPOCH)
-    write_layout(image.manifest, image.blobs, NAME, target)
+    write_layout({NAME: image.manifest}, image.blobs, target)
 
 
 def is_kept(path: str) -> bool:

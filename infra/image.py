@@ -124,7 +124,7 @@ def archive_for(source: Source, platform: Platform) -> bytes:
     """The image of one platform as ``ctr images import`` takes it."""
     (image,) = build(source, cache_folder(), [platform])
     target = io.BytesIO()
-    write_layout(image.manifest, image.blobs, source.reference(), target)
+    write_layout({source.reference(): image.manifest}, image.blobs, target)
     return target.getvalue()
 
 

@@ -68,7 +68,7 @@ def images(tree: Path, folder: Path, time: int) -> dict[str, str]:
 def _archive(source: Source, image: Image, path: Path) -> None:
     repository = f"{recipe.REPOSITORY}:{source.project.version}"
     with path.open("wb") as file:
-        write_layout(image.manifest, image.blobs, repository, file)
+        write_layout({repository: image.manifest}, image.blobs, file)
 
 
 def _digests(built: Sequence[Image]) -> dict[str, str]:

@@ -69,7 +69,7 @@ def _write(path: Path, index: Blob, images: Sequence[Image], source: Source) -> 
     below = [blob for image in images for blob in (image.manifest, *image.blobs)]
     try:
         with partial.open("wb") as file:
-            write_layout(index, below, source.reference(), file)
+            write_layout({source.reference(): index}, below, file)
         partial.replace(path)
     finally:  # of a full disk, or of who did not wait
         partial.unlink(missing_ok=True)

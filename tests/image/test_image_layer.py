@@ -66,7 +66,7 @@ def test_a_layout_holds_all_that_it_names():
     index = index_of(images, {"a": "b"})
     target = io.BytesIO()
     blobs = [blob for image in images for blob in (image.manifest, *image.blobs)]
-    write_layout(index, blobs, "localhost/x:1", target)
+    write_layout({"localhost/x:1": index}, blobs, target)
     with tarfile.open(fileobj=io.BytesIO(target.getvalue())) as tar:
         files = {member.name: tar.extractfile(member).read() for member in tar}
 
