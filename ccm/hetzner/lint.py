@@ -151,7 +151,7 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
     yield from wishes.problems.values()
     yield from wishes.warnings.values()
     yield from _unknown(view.annotations)
-    yield from (notice.message for notice in wishes.unsupported)
+    yield from (notice.message for notice in wishes.unsupported if notice.warning)
     for port in ports:
         asked = wishes.ports.get(port.port)
         if (

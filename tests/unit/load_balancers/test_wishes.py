@@ -469,6 +469,19 @@ class TestUnsupported:
         assert notice.reason == "UnsupportedFieldConfigured"
         assert notice.message == f"Hetzner load balancers can't do this, so it has no effect: {what}"
 
+    def test_the_clients_address(self) -> None:
+        defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
+
+        def hidden(**annotations: str) -> list[tuple[str, bool]]:
+            service = view("web", 81, 80, annotations=annotations, external_traffic_policy="Local")
+            found = read(service, defaults, network=True).unsupported
+            return [(one.message.partition(",")[0], one.warning) for one in found]
+
+        seen = "Pods see the load balancer's address on port"
+        assert hidden() == [(f"{seen} 80", False)]
+        assert hidden(**{"uses-proxyprotocol": "true"}) == hidden(protocol="http") == []
+        assert hidden(**{"port.80.protocol": "http"}) == [(f"{seen} 81", False)]
+
     def test_what_is_usual(self) -> None:
         assert wishes({}).unsupported == ()
         service = view(ip_families=("IPv6", "IPv4"))

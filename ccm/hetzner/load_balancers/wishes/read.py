@@ -126,7 +126,7 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
         ports=ports,
         problems=annotations.problems,
         warnings=without_effect(annotations, service.ports, ports, defaults, network=network),
-        unsupported=unsupported(service),
+        unsupported=unsupported(service, ports),
         asked=frozenset(name for name, key in _ASKED.items() if values.is_asked(key)),
     )
 

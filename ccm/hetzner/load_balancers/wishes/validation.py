@@ -131,8 +131,13 @@ def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSetting
     return ""
 
 
-def unsupported(service: ServiceView) -> tuple[Notice, ...]:
-    """What no load balancer of Hetzner does, as far as fields of the Service ask for it."""
+def unsupported(service: ServiceView, read: Mapping[int, PortWishes]) -> tuple[Notice, ...]:
+    """What no load balancer of Hetzner does, as far as fields of the Service ask for it.
+
+    Args:
+        service: The Service.
+        read: What is asked for those of its ports that a load balancer can have.
+    """
     notices: list[Notice] = []
     others = [port for port in service.ports if port.protocol != "TCP"]
     if others:
@@ -163,4 +168,15 @@ def unsupported(service: ServiceView) -> tuple[Notice, ...]:
     if ignored:
         text = f"Hetzner load balancers can't do this, so it has no effect: {'; '.join(ignored)}"
         notices.append(Notice("UnsupportedFieldConfigured", text))
+    hidden = [number for number, one in read.items() if one.protocol == "tcp" and not one.proxyprotocol]
+    if service.external_traffic_policy == "Local" and hidden:
+        numbers = enumerated([*map(str, sorted(hidden))])
+        text = (
+            f"Pods see the load balancer's address on port {numbers}, although externalTrafficPolicy is "
+            "Local: it passes the client's on by the PROXY protocol alone "
+            f"({PREFIX}uses-proxyprotocol, if the Pods read it), or as X-Forwarded-For "
+            f"({PREFIX}protocol: http)"
+        )
+        # What Local does besides, fewer hops and health by node, works: many want just that.
+        notices.append(Notice("ClientAddressHidden", text, warning=False))
     return tuple(notices)
