@@ -160,7 +160,8 @@ def _type(shell: Shell, line: Typed) -> str:
         started = shell.start(line.text)
         eventually(lambda: shell.run(UNTIL[line.comment])[0] == 0, 120, f"{line.text}: {line.comment}")
         assert shell.run(f"kill {started.process}")[0] == 0, f"{line.text} ended by itself"
-        return started.output.read_text(encoding="utf-8")
+        # What a person would still see before Ctrl-C: the watch may be a moment behind.
+        return started.output.read_text(encoding="utf-8") + shell.run(line.text.removesuffix(" -w"))[1]
     wanted = next((re.escape(text) for part, text in SAYS.items() if part in line.text), "")
     answers: list[tuple[int, str]] = []
 
