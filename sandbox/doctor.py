@@ -7,7 +7,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -18,6 +18,7 @@ from sandbox.environment import MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import AUTO, Choice, decide, look, present
 from sandbox.kubernetes import image, toolchain
+from sandbox.prepare import version_here
 from sandbox.site import Clone, noted
 
 Verdict = Literal["ok", "missing", "note"]
@@ -44,7 +45,7 @@ def examine(clone: Clone) -> Iterator[Check]:
     """Look at everything that an environment depends on; changes nothing."""
     yield Check("ok", "Python", platform.python_version())
     try:
-        choice = decide(present(clone) or AUTO, look(clone))
+        choice = replace(decide(present(clone) or AUTO, look(clone)), kubernetes=version_here(clone))
     except MissingRequirement as error:
         yield Check("missing", "servers", str(error))
         return
@@ -52,9 +53,8 @@ def examine(clone: Clone) -> Iterator[Check]:
     yield _packages(choice)
     yield _go()
     yield from _limits(clone, choice)
-    yield _kept(
-        "Kubernetes toolchain", toolchain.find(clone.cache, choice.components) is not None, "≈ 10 min"
-    )
+    built = all(toolchain.find(clone.cache, one) for one in choice.toolchains)
+    yield _kept("Kubernetes toolchain", built, "≈ 10 min")
     if choice.kind == MACHINES:
         yield _kept("machine image", image.find(clone.cache) is not None, "≈ 1 min")
     yield from pulumi_checks(os.environ, clone.root / ".venv/bin/pulumi")

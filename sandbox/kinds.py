@@ -15,8 +15,8 @@ from pathlib import Path
 from sandbox import daemon, packages
 from sandbox.environment import HOLLOW, MACHINES, STACKS, kinds_there
 from sandbox.errors import MissingRequirement
-from sandbox.kubernetes import toolchain
-from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, Component
+from sandbox.kubernetes import releases, toolchain
+from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, REGISTRY, Component
 from sandbox.machines import probe
 from sandbox.packages import Package
 from sandbox.site import Clone
@@ -66,16 +66,23 @@ class Choice:
         kind: ``machines`` or ``hollow``.
         packages: To be installed first.
         reason: Why it is not machines, and what to do about it; empty where it is, or was asked for.
+        kubernetes: The version of Kubernetes that is asked for.
     """
 
     kind: str
     packages: tuple[Package, ...] = ()
     reason: str = ""
+    kubernetes: str = field(default_factory=releases.default)
 
     @property
-    def components(self) -> tuple[Component, ...]:
-        """What is built for it."""
-        return TOOLCHAINS[self.kind]
+    def toolchains(self) -> tuple[tuple[Component, ...], ...]:
+        """What is built for it.
+
+        The last one has the Kubernetes that is asked for; machines' image is made of the first, and their
+        registry runs on the host.
+        """
+        own = releases.control_plane(self.kubernetes)
+        return (TOOLCHAINS[MACHINES], (REGISTRY,), own) if self.kind == MACHINES else (own,)
 
 
 def look(

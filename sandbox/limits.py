@@ -19,7 +19,7 @@ from sandbox.environment import MACHINES, STACKS
 from sandbox.errors import MissingRequirement
 from sandbox.kinds import Choice
 from sandbox.kubernetes import image, toolchain
-from sandbox.kubernetes.components import CONTROL_PLANE
+from sandbox.kubernetes.components import KUBERNETES
 from sandbox.machines import capacity, ipv6, machine
 from sandbox.machines.names import Names
 from sandbox.site import Clone
@@ -218,8 +218,8 @@ def wanted(clone: Clone, choice: Choice, servers: int) -> Wanted:
         choice: What servers are.
         servers: How many there will be.
     """
-    unbuilt = toolchain.unbuilt(clone.cache, choice.components)
-    cached = sum(DISK_OF_KUBERNETES if one in CONTROL_PLANE else DISK_OF_A_PROGRAM for one in unbuilt)
+    unbuilt = {one for built in choice.toolchains for one in toolchain.unbuilt(clone.cache, built)}
+    cached = sum(DISK_OF_KUBERNETES if one in KUBERNETES else DISK_OF_A_PROGRAM for one in unbuilt)
     if choice.kind != MACHINES:
         return Wanted(control_planes=int(daemon.find(clone) is None), cached=cached)
     running = running_machines(clone.state)

@@ -23,6 +23,7 @@ from sandbox.cloud.config import ActionMode, CloudConfig
 from sandbox.cloud.http.serving import serve_until
 from sandbox.environment import MACHINES
 from sandbox.errors import SandboxError
+from sandbox.hollow import version as hollow_version
 from sandbox.hollow.backend import HollowBackend, control_plane_directory
 from sandbox.images.registry import FOLDER, Registry
 from sandbox.kinds import decide, look
@@ -79,7 +80,7 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None]) -> Backe
             raise SandboxError("the machine image has not been built yet; './dev setup' builds it")
         return MachinesBackend(site.id, site.state, site.public_range, built)
     say(f"servers are records with hollow nodes, not machines{choice.reason and ': ' + choice.reason}")
-    return HollowBackend(built_toolchain(site), control_plane_directory(site))
+    return HollowBackend(built_toolchain(site, hollow_version.begin(site)), control_plane_directory(site))
 
 
 async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -> None:
@@ -95,7 +96,7 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
     """
     backend = choose_backend(site, options.backend, say)
     app = create_app(_config(site, options), backend)
-    app.add_routes(installer.routes(options.k3s))
+    app.add_routes(installer.routes(site.cache, options.k3s))
     if isinstance(backend, MachinesBackend):
         _registry(site).add_to(app)
     stopped = asyncio.Event()

@@ -8,6 +8,7 @@ from templates (``sandbox/stacks/``) when they are needed, and go with the stack
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -17,12 +18,12 @@ from sandbox.engine.projects.project import load_yaml
 from sandbox.engine.state.secrets import opens
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
+from sandbox.kubernetes import releases
 from sandbox.machines import records
 from sandbox.site import Clone, Site, passphrase
 
 PROJECT = "ccm-from-scratch"
 TEMPLATES = Path(__file__).with_name("stacks")
-_WORKERS = "ccm-from-scratch:workerCount"
 
 
 def file_of(site: Clone, stack: str) -> Path:
@@ -86,14 +87,37 @@ def workers(site: Clone, stack: str) -> int:
     Raises:
         SandboxError: The file can't be read.
     """
-    path = file_of(site, stack)
+    said = _said(site, stack, "workerCount")
+    return said if isinstance(said, int) and said > 0 else 0  # the program says what is wrong with others
+
+
+def kubernetes(site: Clone, stack: str) -> str:
+    """The version of Kubernetes that a stack asks for, by its settings or by what it would begin with.
+
+    Args:
+        site: This clone's.
+        stack: One of ``STACKS``.
+
+    Raises:
+        KubernetesVersionError: There is no such version here.
+        SandboxError: The file can't be read.
+    """
+    if version := str(_said(site, stack, "k3sVersion") or ""):
+        return releases.of_k3s(version, f"{PROJECT}:k3sVersion")
+    return releases.of_channel(str(_said(site, stack, "k3sChannel") or ""), f"{PROJECT}:k3sChannel")
+
+
+def _said(site: Clone, stack: str, name: str) -> Any:
+    """A setting of a stack, or its default."""
+    path, key = file_of(site, stack), full_key(PROJECT, name)
     try:
-        settings = load_yaml(path if path.exists() else TEMPLATES / f"{stack}.yaml")
-        said = (settings.get("config") or {}).get(_WORKERS)
-        said = load_yaml(site.root / "Pulumi.yaml")["config"][_WORKERS]["default"] if said is None else said
+        config = load_yaml(path if path.exists() else TEMPLATES / f"{stack}.yaml").get("config") or {}
+        if not isinstance(config, dict):
+            raise SandboxError(f"{path}: config: must be a mapping")
+        said = {full_key(PROJECT, str(one)): value for one, value in config.items()}.get(key)
+        return load_yaml(site.root / "Pulumi.yaml")["config"][key]["default"] if said is None else said
     except EngineError as error:
         raise SandboxError(str(error)) from error
-    return said if isinstance(said, int) and said > 0 else 0  # the program says what is wrong with others
 
 
 def remove(site: Site) -> None:

@@ -14,8 +14,8 @@ from sandbox.console import Steps
 from sandbox.environment import HOLLOW, STACKS, kinds_there
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
-from sandbox.kubernetes import toolchain
 from sandbox.leftovers import CloudObject
+from sandbox.prepare import find_toolchain
 from sandbox.site import Site, release_site
 
 HELP = "remove everything with 'pulumi destroy', end the sandbox, and show that nothing is left"
@@ -64,7 +64,7 @@ def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
         daemon.start(site, kind, "instant", progress)
     not_ours = [item for item in leftovers.in_cloud(site) if not item.ours]
     agree_to_lose(not_ours, steps, question=console.question if ask and sys.stdin.isatty() else None)
-    built = toolchain.find_control_plane(site.cache)
+    built = find_toolchain(site)
     if kind == HOLLOW and built and ccm.find(site):
         with steps.step("Services of type LoadBalancer deleted"):
             cluster.delete_load_balancers(site, built)

@@ -6,7 +6,7 @@ import argparse
 
 from sandbox import daemon, stack_settings
 from sandbox.environment import MACHINES, exports, shell_lines
-from sandbox.kubernetes import toolchain
+from sandbox.prepare import find_toolchain
 from sandbox.site import Site
 
 HELP = 'print exports for any other client; use as: eval "$(./dev env)"'
@@ -18,7 +18,7 @@ def run(site: Site, _arguments: argparse.Namespace) -> int:
         site
     )  # a shell evaluates what is printed: nothing, while there is nothing to reach
     stack_settings.ensure_all(site)
-    built = toolchain.find_control_plane(site.cache)
+    built = find_toolchain(site)
     lines = shell_lines(exports(site, built.bin if built else None))
     if running.backend == MACHINES:  # elsewhere no node pulls anything
         lines.append(f"export SANDBOX_REGISTRY={site.address.registry}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -14,8 +15,10 @@ from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
+from sandbox.hollow import version as hollow_version
 from sandbox.hollow.backend import control_plane_directory
 from sandbox.kinds import AUTO, Choice, decide, look, present
+from sandbox.kubernetes import releases
 from sandbox.overview import overview
 from sandbox.prepare import Prepared, announce, prepare
 from sandbox.site import Site
@@ -36,8 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--actions", choices=["instant", "realistic"], help="how long actions take; default: instant"
     )
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--k3s", type=Path, metavar="FILE", help="let machines run this genuine k3s binary, not the stand-in"
+    )
+    which.add_argument(
+        "--kubernetes",
+        metavar="VERSION",
+        help=f"sets the stack's k3sVersion before; {', '.join(releases.ascending())} or, in short, 1.35",
     )
     parser.add_argument(
         "--workers", type=int, metavar="N", help=f"sets the stack's workerCount before, 0 to {MOST_WORKERS}"
@@ -50,9 +59,12 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     if arguments.workers is not None and not 0 <= arguments.workers <= MOST_WORKERS:
         raise SandboxError(f"--workers {arguments.workers}: give a whole number from 0 to {MOST_WORKERS}")
     steps = Steps(Console())
-    refuse_other_ways(daemon.find(site), arguments.actions, arguments.k3s)
+    running = daemon.find(site)
+    refuse_other_ways(running, arguments.actions, arguments.k3s)
     choice = choose(site, arguments.backend)
     kind = choice.kind
+    if not (arguments.k3s or (running and running.k3s)):
+        choice = replace(choice, kubernetes=version(site, kind, arguments.kubernetes))
     announce(choice, steps)
     check_limits(site, choice, arguments.workers, steps)
     prepared = prepare(site, steps, choice)
@@ -66,6 +78,8 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     pulumi.select_stack(site, variables, stack)
     if arguments.workers is not None:
         pulumi.set_config(site, variables, stack, "workerCount", str(arguments.workers))
+    if arguments.kubernetes:
+        pulumi.set_config(site, variables, stack, "k3sVersion", releases.k3s_name(choice.kubernetes))
     pulumi.run(
         site,
         variables,
@@ -76,6 +90,24 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         _start_ccm(site, steps)
     _await(site, prepared, steps)
     return 0
+
+
+def version(site: Site, kind: str, asked: str | None) -> str:
+    """Which Kubernetes there will be.
+
+    Args:
+        site: This clone's.
+        kind: What servers are.
+        asked: What was typed after ``--kubernetes``; None: the stack's settings say it.
+
+    Raises:
+        KubernetesVersionError: There is no such version here.
+        SandboxError: The hollow cluster has another one.
+    """
+    found = releases.named(asked, "--kubernetes") if asked else stack_settings.kubernetes(site, STACKS[kind])
+    if kind == HOLLOW:
+        hollow_version.refuse_another(site, found)
+    return found
 
 
 def check_limits(site: Site, choice: Choice, workers: int | None, steps: Steps) -> None:

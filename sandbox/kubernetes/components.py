@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandbox.kubernetes.errors import ToolchainError
@@ -37,6 +37,8 @@ class Component:
         cgo: Whether C code is linked in (always statically).
         stamps: Variables that get the version linked in, as ``path.variable=template``.
         plugins: The programs are CNI plugins and live in a folder of their own.
+        pins: Another folder below ``modules``, whose go.mod and go.sum are built with, and in
+            the key, instead of the source's: the same program of another version. Empty for none.
     """
 
     name: str
@@ -48,16 +50,22 @@ class Component:
     cgo: bool = False
     stamps: tuple[str, ...] = ()
     plugins: bool = False
+    pins: str = field(default="", repr=False)
 
     @property
     def source(self) -> Path:
-        """Folder with go.mod, go.sum and sources."""
+        """Folder with the sources; go.mod and go.sum, too, unless ``pins`` names another one."""
         return MODULES / self.name
+
+    @property
+    def go_mod(self) -> Path:
+        """The file that pins the modules; go.sum is beside it."""
+        return MODULES / (self.pins or self.name) / "go.mod"
 
     @property
     def version(self) -> str:
         """The pinned version, without the leading v; "0" for our own sources."""
-        return pinned_version((self.source / "go.mod").read_text(), self.pin) if self.pin else "0"
+        return pinned_version(self.go_mod.read_text(), self.pin) if self.pin else "0"
 
     @property
     def needs_gcc(self) -> bool:
@@ -68,7 +76,9 @@ class Component:
     def key(self) -> str:
         """Folder name in the cache: changes with every pin, source and build setting."""
         digest = hashlib.sha256(repr(self).encode())
-        for path in sorted(self.source.iterdir()):
+        pins = {path.name: path for path in self.go_mod.parent.iterdir()}
+        files = {path.name: path for path in self.source.iterdir()} | pins
+        for path in sorted(files.values(), key=lambda path: path.name):
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
         return f"{self.name}-{self.version}-{digest.hexdigest()[:12]}"
 
@@ -103,15 +113,24 @@ _HELM = "helm.sh/helm/v4"
 _PROMETHEUS = "github.com/prometheus/prometheus"
 _CNI = "github.com/containernetworking/plugins/plugins"
 
+_HYPERKUBE = Component(
+    "hyperkube",
+    pin="k8s.io/kubernetes",
+    packages=(".",),
+    programs=("hyperkube",),
+    links=KUBERNETES_PROGRAMS,
+    stamps=_kubernetes_stamps(),
+)
+
+KUBERNETES: tuple[Component, ...] = (
+    _HYPERKUBE,
+    replace(_HYPERKUBE, pins="hyperkube-1.35"),
+    replace(_HYPERKUBE, pins="hyperkube-1.34"),
+)
+"""Kubernetes of every version that there is here; the first is the one that is meant where none is named."""
+
 COMPONENTS: tuple[Component, ...] = (
-    Component(
-        "hyperkube",
-        pin="k8s.io/kubernetes",
-        packages=(".",),
-        programs=("hyperkube",),
-        links=KUBERNETES_PROGRAMS,
-        stamps=_kubernetes_stamps(),
-    ),
+    _HYPERKUBE,
     Component(
         "containerd",
         pin=_CONTAINERD,
@@ -146,7 +165,7 @@ COMPONENTS: tuple[Component, ...] = (
 )
 """Everything that the machines run."""
 
-CONTROL_PLANE: tuple[Component, ...] = tuple(c for c in COMPONENTS if c.name == "hyperkube")
+CONTROL_PLANE: tuple[Component, ...] = (_HYPERKUBE,)
 """What a control plane on loopback runs, and kubectl: pure Go, so nothing of Debian is needed to build it."""
 
 HELM = Component("helm", pin=_HELM, packages=(f"{_HELM}/cmd/helm",), programs=("helm",))
@@ -195,12 +214,14 @@ def build_command(component: Component, compiler: str, output: Path) -> tuple[st
     for stamp in component.stamps:
         linker += ["-X", stamp.format(**facts)]
     tags = ("-tags", " ".join(component.tags)) if component.tags else ()
+    pins = ("-modfile", str(component.go_mod)) if component.pins else ()
     # A folder as output names each program after its package; "." needs the name spelled out.
     target = output / component.programs[0] if component.packages == (".",) else f"{output}/"
     return (
         compiler,
         "build",
         "-v",
+        *pins,
         *tags,
         "-ldflags",
         " ".join(linker),

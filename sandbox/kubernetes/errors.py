@@ -2,7 +2,8 @@
 
 KubernetesSandboxError
 ├── ToolchainError       the Kubernetes programs can't be built here
-│   └── GoMissingError   no usable Go compiler
+│   ├── GoMissingError   no usable Go compiler
+│   └── KubernetesVersionError  a version of Kubernetes that there is not here
 ├── CommandError         a program that we ran failed
 ├── CommandMissingError  a program that we need is not installed
 ├── ImageError           the machine image can't be built here
@@ -13,6 +14,7 @@ KubernetesSandboxError
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from sandbox.errors import SandboxError
@@ -39,6 +41,24 @@ class GoMissingError(ToolchainError):
         self.reason = reason
         super().__init__(
             f"Go {needed} or newer is needed to build Kubernetes: {reason}. Install Go and put it on PATH."
+        )
+
+
+class KubernetesVersionError(ToolchainError):
+    """A version of Kubernetes that there is not here.
+
+    Attributes:
+        where: The option or setting that asked for it.
+        value: What it says.
+        allowed: What it may say.
+    """
+
+    def __init__(self, where: str, value: str, allowed: Collection[str]) -> None:
+        self.where = where
+        self.value = value
+        self.allowed = tuple(allowed)
+        super().__init__(
+            f"{where} {value}: the sandbox has no such Kubernetes; there are {', '.join(allowed)}"
         )
 
 

@@ -20,7 +20,7 @@ import aiohttp
 
 from sandbox.kubernetes.k3s import pki
 from sandbox.kubernetes.k3s.pki import Pki
-from sandbox.kubernetes.k3s.versions import VERSION
+from sandbox.kubernetes.k3s.versions import KUBERNETES_VERSION
 
 HEARTBEAT_SECONDS = 10.0
 LEASE_SECONDS = 40
@@ -48,8 +48,14 @@ class HollowNode:
     architecture: str = "amd64"
 
 
-def node_object(node: HollowNode, now: datetime) -> dict[str, Any]:
-    """The Node that a kubelet would create."""
+def node_object(node: HollowNode, now: datetime, version: str = KUBERNETES_VERSION) -> dict[str, Any]:
+    """The Node that a kubelet would create.
+
+    Args:
+        node: What it is registered with.
+        now: Time of the first heartbeat.
+        version: Of the kubelet.
+    """
     annotations = {
         "node.alpha.kubernetes.io/ttl": "0",
         "volumes.kubernetes.io/controller-managed-attach-detach": "true",
@@ -69,11 +75,11 @@ def node_object(node: HollowNode, now: datetime) -> dict[str, Any]:
         "kind": "Node",
         "metadata": {"name": node.name, "labels": labels, "annotations": annotations},
         "spec": {"taints": [taint]},
-        "status": _status(node, now),
+        "status": _status(node, now, version),
     }
 
 
-def _status(node: HollowNode, now: datetime) -> dict[str, Any]:
+def _status(node: HollowNode, now: datetime, version: str) -> dict[str, Any]:
     resources = {
         "cpu": str(node.cores),
         "memory": f"{node.memory_mib}Mi",
@@ -95,7 +101,7 @@ def _status(node: HollowNode, now: datetime) -> dict[str, Any]:
             "containerRuntimeVersion": "hollow://1",
             "kernelVersion": "hollow",
             "kubeProxyVersion": "",
-            "kubeletVersion": VERSION,
+            "kubeletVersion": version,
             "machineID": "hollow",
             "operatingSystem": "linux",
             "osImage": "hollow node",
@@ -202,12 +208,17 @@ class HollowNodes:
                 await task
 
     async def _register(self, node: HollowNode) -> None:
-        created = await self._send(
-            "POST", node.name, "/api/v1/nodes", node_object(node, _now()), accepted={409}
-        )
+        wanted = node_object(node, _now(), await self._server_version())
+        created = await self._send("POST", node.name, "/api/v1/nodes", wanted, accepted={409})
         if not created:
             await self._beat(node, _now())
         await self._renew(node.name)
+
+    async def _server_version(self) -> str:
+        """A cluster's kubelets are of the version that its API server has."""
+        assert self._session is not None, "used outside of its context"
+        async with self._session.get("/version", raise_for_status=True) as answer:
+            return (await answer.json())["gitVersion"]
 
     async def _live(self, node: HollowNode) -> None:
         since = _now()

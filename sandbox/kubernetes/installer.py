@@ -1,18 +1,23 @@
-"""Serves k3s to machines: the installer at /k3s/install.sh and the program at /k3s/k3s.
+"""Serves k3s to machines: the installer at /k3s/install.sh, the program at /k3s/k3s and /k3s/RELEASE/k3s.
 
-The program is the stand-in as one zipapp file, or a genuine k3s binary where one is configured.
+The program is the stand-in as one zipapp file, or a genuine k3s binary where one is configured. Machines
+begin with the Kubernetes of the default release; that of others is at /k3s/RELEASE/hyperkube, once built.
 """
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 import zipfile
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from aiohttp import web
 
+from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.errors import InstallerError
+from sandbox.kubernetes.k3s.versions import IMAGE_VERSION, NOTE
 
 PACKAGE = Path(__file__).parent / "k3s"
 _SHEBANG = b"#!/usr/bin/python3 -Es\n"
@@ -20,8 +25,13 @@ _HOST = re.compile(r"^[A-Za-z0-9.:\[\]-]+$")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def zipapp(package: Path = PACKAGE) -> bytes:
-    """The stand-in as one executable file; the same sources give the same bytes."""
+def zipapp(release: str = IMAGE_VERSION, package: Path = PACKAGE) -> bytes:
+    """The stand-in as one executable file; the same sources give the same bytes.
+
+    Args:
+        release: Which one it is, such as ``v1.36.3+k3s1``.
+        package: Its sources.
+    """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("sandbox/__init__.py", "sandbox/kubernetes/__init__.py"):
@@ -31,22 +41,47 @@ def zipapp(package: Path = PACKAGE) -> bytes:
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, source.read_bytes())
+        if release != IMAGE_VERSION:
+            archive.writestr(zipfile.ZipInfo(f"sandbox/kubernetes/k3s/{NOTE}", _EPOCH), f"{release}\n")
     return _SHEBANG + content.getvalue()
 
 
-def install_script(base_url: str) -> str:
+def install_script(base_url: str, served: Collection[str] = (IMAGE_VERSION,)) -> str:
     """The installer for machines that reach us at a URL.
 
     Args:
         base_url: What ``/k3s`` below it gives the program, such as ``http://169.254.169.254/k3s``.
+        served: The releases that are to be had there, in ascending order; none: one genuine program is.
     """
-    return (PACKAGE / "install.sh").read_text().replace("@BASE_URL@", base_url)
+    text = (PACKAGE / "install.sh").read_text()
+    facts = {"BASE_URL": base_url, "RELEASES": " ".join(served), "DEFAULT": IMAGE_VERSION}
+    for name, value in facts.items():
+        text = text.replace(f"@{name}@", value)
+    return text
 
 
-def routes(k3s_binary: Path | None = None) -> list[web.RouteDef]:
+def programs(cache: Path) -> Mapping[str, Path | None]:
+    """The releases that can be served now, in ascending order, each with its Kubernetes' program.
+
+    Args:
+        cache: Where it was built. That of the default is in the machine image: None.
+    """
+    found: dict[str, Path | None] = {}
+    for version in releases.ascending():
+        built = toolchain.find(cache, releases.control_plane(version))
+        name = releases.k3s_name(version)
+        if name == IMAGE_VERSION:
+            found[name] = None
+        elif built:
+            found[name] = built.bin / "hyperkube"
+    return found
+
+
+def routes(cache: Path, k3s_binary: Path | None = None) -> list[web.RouteDef]:
     """Routes for the installer and the program.
 
     Args:
+        cache: Where Kubernetes is built; looked at with every request, since it may be built meanwhile.
         k3s_binary: A genuine k3s to be served instead of the stand-in.
 
     Raises:
@@ -59,12 +94,27 @@ def routes(k3s_binary: Path | None = None) -> list[web.RouteDef]:
         # The machine asks at an address that it can reach, so that is the one for the program as well.
         if not _HOST.match(request.host):
             raise web.HTTPBadRequest(text="the header Host is not a host and a port")
-        text = install_script(f"{request.scheme}://{request.host}/k3s")
+        served = () if k3s_binary else await asyncio.to_thread(programs, cache)
+        text = install_script(f"{request.scheme}://{request.host}/k3s", tuple(served))
         return web.Response(text=text, content_type="text/x-shellscript")
 
-    async def program(_: web.Request) -> web.StreamResponse:
+    async def program(request: web.Request) -> web.StreamResponse:
         if k3s_binary is not None:
             return web.FileResponse(k3s_binary)
-        return web.Response(body=zipapp(), content_type="application/octet-stream")
+        release = request.match_info.get("release", IMAGE_VERSION)
+        if release not in await asyncio.to_thread(programs, cache):
+            raise web.HTTPNotFound(text=f"{release} is not served")
+        return web.Response(body=zipapp(release), content_type="application/octet-stream")
 
-    return [web.get("/k3s/install.sh", installer), web.get("/k3s/k3s", program)]
+    async def kubernetes(request: web.Request) -> web.StreamResponse:
+        found = (await asyncio.to_thread(programs, cache)).get(request.match_info["release"])
+        if found is None:
+            raise web.HTTPNotFound(text=f"{request.match_info['release']} has no Kubernetes of its own")
+        return web.FileResponse(found)
+
+    return [
+        web.get("/k3s/install.sh", installer),
+        web.get("/k3s/k3s", program),
+        web.get("/k3s/{release}/k3s", program),
+        web.get("/k3s/{release}/hyperkube", kubernetes),
+    ]

@@ -5,7 +5,12 @@
 set -e
 set -o noglob
 
+DATA=/var/lib/rancher/k3s/data
+PROGRAMS=/usr/local/lib/kubernetes/bin
 BASE_URL='@BASE_URL@'
+# The releases that are served, the newest minor version's last; none where it is one genuine program.
+RELEASES='@RELEASES@'
+DEFAULT='@DEFAULT@'
 
 info() { echo '[INFO] ' "$@"; }
 warn() { echo '[WARN] ' "$@" >&2; }
@@ -47,16 +52,55 @@ check_wishes() {
   [ -z "${INSTALL_K3S_COMMIT:-}${INSTALL_K3S_PR:-}" ] || fatal 'INSTALL_K3S_COMMIT and INSTALL_K3S_PR are not supported: this server has one build of k3s'
 }
 
+# As in the original, an exact version beats a channel, and without either it is the channel stable.
+choose_release() {
+  RELEASE=
+  [ -n "$RELEASES" ] || return 0
+  if [ -n "${INSTALL_K3S_VERSION:-}" ]; then
+    asked=INSTALL_K3S_VERSION=$INSTALL_K3S_VERSION
+    for release in $RELEASES; do [ "$release" != "$INSTALL_K3S_VERSION" ] || RELEASE=$release; done
+  else
+    asked=INSTALL_K3S_CHANNEL=${INSTALL_K3S_CHANNEL:-stable}
+    case ${INSTALL_K3S_CHANNEL:-stable} in
+      stable|latest|testing) RELEASE=$DEFAULT ;;
+      *) for release in $RELEASES; do case $release in "$INSTALL_K3S_CHANNEL"[.+]*) RELEASE=$release ;; esac; done ;;
+    esac
+  fi
+  [ -n "$RELEASE" ] || fatal "$asked is not to be had here; there are: $RELEASES ('./dev up' builds what else the sandbox knows when the stack's k3sVersion asks for it)"
+}
+
+fetch() {
+  if command -v curl >/dev/null; then curl -sfL --retry 3 -o "$2" "$1" || fatal "the download of $1 failed"
+  else wget -qO "$2" "$1" || fatal "the download of $1 failed"; fi
+}
+
+# Kubernetes for a release that the machine did not begin with, where k3s, too, keeps the programs that it brings.
+download_kubernetes() {
+  [ -n "$RELEASE" ] && [ "$RELEASE" != "$DEFAULT" ] || return 0
+  programs=$DATA/$RELEASE/bin
+  info "Downloading Kubernetes from $BASE_URL/$RELEASE/hyperkube"
+  mkdir -p "$programs"
+  fetch "$BASE_URL/$RELEASE/hyperkube" "$programs/.hyperkube.download"
+  chmod 755 "$programs/.hyperkube.download"
+  mv -f "$programs/.hyperkube.download" "$programs/hyperkube"
+  for name in $(ls "$PROGRAMS"); do
+    if [ "$(readlink "$PROGRAMS/$name")" = hyperkube ]; then ln -sf hyperkube "$programs/$name"
+    elif [ "$name" != hyperkube ]; then ln -sf "$PROGRAMS/$name" "$programs/$name"; fi
+  done
+}
+
 download() {
   if [ "${INSTALL_K3S_SKIP_DOWNLOAD:-}" = true ] || [ "${INSTALL_K3S_SKIP_DOWNLOAD:-}" = binary ]; then
     [ -x "$BIN/k3s" ] || fatal "INSTALL_K3S_SKIP_DOWNLOAD is set but there is no executable k3s at $BIN/k3s"
     info "Skipping the download of k3s"
     return
   fi
-  info "Downloading k3s from $BASE_URL/k3s"
+  choose_release
+  download_kubernetes
+  source=$BASE_URL/${RELEASE:+$RELEASE/}k3s
+  info "Downloading k3s from $source"
   mkdir -p "$BIN"
-  if command -v curl >/dev/null; then curl -sfL --retry 3 -o "$BIN/.k3s.download" "$BASE_URL/k3s" || fatal "the download of $BASE_URL/k3s failed"
-  else wget -qO "$BIN/.k3s.download" "$BASE_URL/k3s" || fatal "the download of $BASE_URL/k3s failed"; fi
+  fetch "$source" "$BIN/.k3s.download"
   chmod 755 "$BIN/.k3s.download"
   mv -f "$BIN/.k3s.download" "$BIN/k3s"
   if [ -n "${INSTALL_K3S_VERSION:-}" ]; then

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-PROGRAMS = Path("/usr/local/lib/kubernetes/bin")
-"""The machine image's toolchain."""
+from sandbox.kubernetes.k3s.versions import IMAGE_VERSION, VERSION
 
 PLUGINS = Path("/opt/cni/bin")
 
 DATA = Path("/var/lib/rancher/k3s")
+PROGRAMS = (
+    Path("/usr/local/lib/kubernetes/bin") if VERSION == IMAGE_VERSION else DATA / "data" / VERSION / "bin"
+)
+"""The toolchain: the machine image's, or the one that the installer brought with another release."""
+
 SERVER = DATA / "server"
 ENCRYPTION = SERVER / "cred/encryption-config.json"
 AGENT = DATA / "agent"

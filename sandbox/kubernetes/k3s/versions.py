@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-KUBERNETES_VERSION = "v1.36.3"
-VERSION = f"{KUBERNETES_VERSION}+k3s1"
+from importlib import resources
+
+NOTE = "release"
+"""The file beside this one in a program that is not of the default's version; it has :data:`VERSION`."""
+
+IMAGE_VERSION = "v1.36.3+k3s1"
+"""The default: the release whose Kubernetes the machine image has."""
+
+
+def _own_version() -> str:
+    note = resources.files(__package__).joinpath(NOTE)
+    return note.read_text().strip() if note.is_file() else IMAGE_VERSION
+
+
+VERSION = _own_version()
+"""The release that this program is."""
+
+KUBERNETES_VERSION = VERSION.partition("+")[0]
 COREDNS_IMAGE = "docker.io/rancher/mirrored-coredns-coredns:1.14.7"
 PAUSE_IMAGE = "docker.io/rancher/mirrored-pause:3.6"

@@ -16,17 +16,24 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from sandbox.kubernetes import installer
+from sandbox.kubernetes import installer, releases, toolchain
+from sandbox.kubernetes.components import COMPONENTS
 from sandbox.kubernetes.debian import PACKAGES
 from sandbox.kubernetes.errors import InstallerError
 
+OLDEST = releases.ascending()[0]
 SYSTEMCTL = '#!/bin/sh\necho "$@" >> "$LOG"\n[ "$1" != "${FAIL:-}" ]\n'
 
 
 @pytest.fixture
-async def server():
+async def server(tmp_path):
+    """Has built Kubernetes of the default version and of the oldest one."""
+    for components in (COMPONENTS, releases.control_plane(OLDEST)):
+        programs = tmp_path / "cache/toolchain" / toolchain._key(components) / "bin"
+        programs.mkdir(parents=True)
+        (programs / "hyperkube").write_text(components[0].version)
     app = web.Application()
-    app.add_routes(installer.routes())
+    app.add_routes(installer.routes(tmp_path / "cache"))
     async with TestServer(app) as running:
         yield running
 
@@ -70,6 +77,12 @@ class Machine:
         ):
             (fakes / name).write_text(text)
             (fakes / name).chmod(0o755)
+        self.data, programs = folder / "data", folder / "programs"
+        programs.mkdir()
+        for name in ("hyperkube", "containerd"):
+            (programs / name).write_text("of the machine's image")
+        (programs / "kubelet").symlink_to("hyperkube")
+        self.places = {"/var/lib/rancher/k3s/data": self.data, "/usr/local/lib/kubernetes/bin": programs}
         self.url = str(server.make_url("/k3s/install.sh"))
         self.environment = {
             "PATH": f"{fakes}:/usr/bin:/bin",
@@ -80,6 +93,8 @@ class Machine:
 
     async def install(self, *words, script=None, **variables):
         text = script or await asyncio.to_thread(fetch, self.url)
+        for place, ours in self.places.items():
+            text = text.replace(f"={place}\n".encode(), f"='{ours}'\n".encode())
         done = await asyncio.to_thread(
             subprocess.run,
             ["sh", "-s", "-", *words],
@@ -173,12 +188,79 @@ async def test_like_k3ss_it_starts_nothing_when_nothing_changed_even_after_a_fai
     assert machine.log.read_text().count("restart k3s") == 4
 
 
-async def test_another_version_is_not_silently_another(machine):
-    status, printed = await machine.install("server", INSTALL_K3S_VERSION="v1.30.0+k3s1")
-    assert status == 0
-    assert "INSTALL_K3S_VERSION=v1.30.0+k3s1 is not to be had here" in printed
-    _, printed = await machine.install("server", INSTALL_K3S_VERSION="v1.36.3+k3s1")
-    assert "not to be had" not in printed
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"INSTALL_K3S_VERSION": "v1.30.0+k3s1"},
+        {"INSTALL_K3S_VERSION": "v1.36.3"},
+        {"INSTALL_K3S_VERSION": "*"},
+        {"INSTALL_K3S_VERSION": "v1.35.4+k3s1"},  # not built
+        {"INSTALL_K3S_CHANNEL": "v1.3"},
+        {"INSTALL_K3S_CHANNEL": "v1.35"},
+    ],
+)
+async def test_a_release_that_is_not_there_is_refused_with_those_that_are_and_nothing_is_made(machine, asked):
+    status, printed = await machine.install("server", **asked)
+    assert status != 0
+    ((name, value),) = asked.items()
+    assert f"{name}={value} is not to be had here; there are: v{OLDEST}+k3s1 v1.36.3+k3s1" in printed
+    assert not machine.bin.exists()
+    assert not machine.data.exists()
+    assert list(machine.units.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"INSTALL_K3S_VERSION": "v1.36.3+k3s1", "INSTALL_K3S_CHANNEL": "v1.34"},
+        {"INSTALL_K3S_CHANNEL": "v1.36"},
+        {"INSTALL_K3S_CHANNEL": "latest"},
+    ],
+)
+async def test_the_default_release_has_its_kubernetes_in_the_machines_image(machine, asked):
+    status, printed = await machine.install("server", **asked)
+    assert status == 0, printed
+    assert (machine.bin / "k3s").read_bytes().endswith(installer.zipapp().partition(b"\n")[2])
+    assert not machine.data.exists()
+
+
+@pytest.mark.parametrize(
+    "asked", [{"INSTALL_K3S_VERSION": f"v{OLDEST}+k3s1"}, {"INSTALL_K3S_CHANNEL": "v1.34"}]
+)
+async def test_another_release_brings_its_kubernetes_and_starts_with_it(machine, asked):
+    assert (await machine.install("server"))[0] == 0
+    status, printed = await machine.install("server", **asked)
+    assert status == 0, printed
+    name = f"v{OLDEST}+k3s1"
+    assert (machine.bin / "k3s").read_bytes().endswith(installer.zipapp(name).partition(b"\n")[2])
+    programs = machine.data / name / "bin"
+    assert (programs / "hyperkube").read_text() == OLDEST
+    assert os.access(programs / "hyperkube", os.X_OK)
+    assert (programs / "kubelet").resolve() == (programs / "hyperkube").resolve()
+    assert (programs / "containerd").read_text() == "of the machine's image"
+    assert machine.log.read_text().count("restart k3s") == 2, "an upgrade restarts"
+    assert (await machine.install("server", **asked))[0] == 0
+    assert machine.log.read_text().count("restart k3s") == 2
+
+
+async def test_a_release_that_is_not_served_is_not_found(server):
+    for path in ("v1.30.0+k3s1/k3s", "v1.35.4+k3s1/hyperkube", "v1.36.3+k3s1/hyperkube", "..%2f..%2fetc/k3s"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            await asyncio.to_thread(fetch, str(server.make_url("/k3s/")) + path)
+        assert refused.value.code == 404
+        refused.value.close()
+
+
+def test_the_program_of_another_release_says_so_and_has_its_programs_elsewhere(tmp_path):
+    name = f"v{OLDEST}+k3s1"
+    (tmp_path / "k3s").write_bytes(installer.zipapp(name))
+    ask = "import sys; sys.path.insert(0, 'k3s'); from sandbox.kubernetes.k3s import paths, versions; "
+    ask += "print(versions.VERSION, versions.KUBERNETES_VERSION, paths.PROGRAMS)"
+    command = [sys.executable, "-ISs", "-c", ask]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == [name, f"v{OLDEST}", f"/var/lib/rancher/k3s/data/{name}/bin"]
+    assert f"v{OLDEST}".encode() not in installer.zipapp()
 
 
 async def test_a_download_that_fails_leaves_the_old_program(machine):
@@ -187,7 +269,7 @@ async def test_a_download_that_fails_leaves_the_old_program(machine):
     script = installer.install_script("http://127.0.0.1:9/k3s").encode()
     status, printed = await machine.install("server", script=script)
     assert status != 0
-    assert "the download of http://127.0.0.1:9/k3s/k3s failed" in printed
+    assert "the download of http://127.0.0.1:9/k3s/v1.36.3+k3s1/k3s failed" in printed
     assert (machine.bin / "k3s").read_text() == "old"
 
 
@@ -218,12 +300,12 @@ async def test_a_genuine_k3s_is_served_where_it_is_configured(tmp_path):
     genuine = tmp_path / "k3s"
     genuine.write_bytes(b"\x7fELF")
     app = web.Application()
-    app.add_routes(installer.routes(genuine))
+    app.add_routes(installer.routes(tmp_path, genuine))
     async with TestServer(app) as running:
         url = str(running.make_url("/k3s/k3s"))
         assert await asyncio.to_thread(fetch, url) == b"\x7fELF"
     with pytest.raises(InstallerError, match="nowhere"):
-        installer.routes(tmp_path / "nowhere")
+        installer.routes(tmp_path, tmp_path / "nowhere")
 
 
 async def test_a_strange_host_header_gets_into_no_script(server):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 import threading
@@ -17,11 +18,12 @@ from hypothesis import strategies as st
 
 from sandbox.kubernetes import components, go, image, store, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
-from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, build_command, pinned_version
+from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, KUBERNETES, build_command, pinned_version
 from sandbox.kubernetes.debian import suite_sources
 from sandbox.kubernetes.errors import CacheError, CommandError, GoMissingError, ImageError, ToolchainError
 from sandbox.kubernetes.k3s.versions import COREDNS_IMAGE, KUBERNETES_VERSION
 from sandbox.kubernetes.processes import run
+from sandbox.kubernetes.toolchain import Toolchain
 
 SMALL = tuple(c for c in COMPONENTS if c.name in {"whoami", "pause"})
 
@@ -67,6 +69,32 @@ def test_a_toolchain_with_more_than_is_wanted_is_as_good_and_one_with_less_is_no
     assert toolchain.find(tmp_path) is None
     built.rename(built.with_name(toolchain._key(COMPONENTS)))
     assert toolchain.find(tmp_path, CONTROL_PLANE) == toolchain.find(tmp_path)
+
+
+def test_every_version_of_kubernetes_is_pinned_whole_and_built_of_the_same_source(tmp_path):
+    assert len({component.key for component in KUBERNETES}) == len(KUBERNETES)
+    for component in KUBERNETES:
+        staging = component.version.replace("1.", "0.", 1)
+        lines = component.go_mod.read_text().partition("replace (\n")[2].splitlines()[:-1]
+        assert len(lines) > 30
+        names = [line.split()[0] for line in lines]
+        assert lines == [f"\t{name} => {name} v{staging}" for name in names]
+        command = " ".join(build_command(component, "go", tmp_path))
+        assert f"gitVersion=v{component.version} " in command
+        assert (f"-modfile {component.go_mod}" in command) == (component is not KUBERNETES[0])
+        assert component.go_mod.with_name("go.sum").read_text()
+
+
+def test_a_changed_pin_of_a_version_changes_its_key_and_no_others(tmp_path, monkeypatch):
+    shutil.copytree(components.MODULES, tmp_path / "modules")
+    monkeypatch.setattr(components, "MODULES", tmp_path / "modules")
+    before = {component: component.key for component in KUBERNETES}
+    with KUBERNETES[1].go_mod.open("a") as file:
+        file.write("\n// another pin\n")
+    assert [component.key == before[component] for component in KUBERNETES] == [True, False, True]
+    with (KUBERNETES[0].source / "main.go").open("a") as file:
+        file.write("\n// another source\n")
+    assert all(component.key != before[component] for component in KUBERNETES)
 
 
 def test_the_control_plane_is_built_without_a_compiler_of_c(tmp_path):
@@ -178,12 +206,12 @@ def test_builds_use_no_more_than_cores_and_memory(cores, memory):
 
 
 @pytest.mark.slow
-def test_a_cache_that_cannot_be_written_is_one_clear_error(tmp_path, programs, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setattr(image.os, "geteuid", lambda: 0)
     (tmp_path / "cache").write_text("a file")
     for attempt in (
         lambda: toolchain.ensure(tmp_path / "cache", quiet, SMALL),
-        lambda: image.ensure(tmp_path / "cache", programs, quiet),
+        lambda: image.ensure(tmp_path / "cache", Toolchain(tmp_path), quiet),
     ):
         with pytest.raises(CacheError, match="can't be written"):
             attempt()
@@ -249,14 +277,14 @@ def test_a_file_of_ours_replaces_a_hard_link_and_does_not_write_into_it(tmp_path
 
 
 @pytest.mark.slow
-def test_without_root_the_image_says_what_to_do(tmp_path, programs, monkeypatch):
+def test_without_root_the_image_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(image.os, "geteuid", lambda: 1000)
     with pytest.raises(ImageError, match="needs root"):
-        image.ensure(tmp_path, programs, quiet)
+        image.ensure(tmp_path, Toolchain(tmp_path), quiet)
 
 
 @pytest.fixture
-def machine_image(cache, programs):
+def machine_image(cache):
     found = image.find(cache)
     if found is None:
         pytest.skip("the machine image is not built: ./dev setup builds it")

@@ -20,7 +20,8 @@ from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement
 from sandbox.host import port_is_free
 from sandbox.kinds import AUTO, TOOLCHAINS, Choice, Host, decide, look
-from sandbox.kubernetes.components import COMPONENTS
+from sandbox.kubernetes import releases
+from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, REGISTRY
 from sandbox.site import open_site
 
 BARE = {
@@ -50,8 +51,9 @@ def test_without_root_hollow_nodes_need_neither_a_compiler_nor_a_runtime():
     choice = decide(AUTO, replace(ROOTLESS, missing=BARE))
     assert choice.kind == HOLLOW
     assert [package.name for package in choice.packages] == ["openssl"]
-    assert {program for c in choice.components for program in c.programs} == {"hyperkube"}
-    assert not any(component.needs_gcc for component in choice.components)
+    (components,) = choice.toolchains
+    assert {program for c in components for program in c.programs} == {"hyperkube"}
+    assert not any(component.needs_gcc for component in components)
     assert "sudo ./dev up" in choice.reason
 
 
@@ -97,7 +99,15 @@ def test_what_was_asked_for_is_what_comes_or_an_error_that_says_why(host, wanted
 def test_every_kind_has_its_packages_and_programs():
     assert set(TOOLCHAINS) == {MACHINES, HOLLOW}
     assert set(BARE[HOLLOW]) < set(BARE[MACHINES])
-    assert Choice(HOLLOW).components
+    assert Choice(HOLLOW).toolchains == (CONTROL_PLANE,)
+    assert Choice(MACHINES).toolchains == (COMPONENTS, (REGISTRY,), CONTROL_PLANE)
+
+
+@pytest.mark.parametrize("version", releases.versions())
+def test_the_kubernetes_that_is_asked_for_is_built_and_no_other_but_what_machines_begin_with(version):
+    own = releases.control_plane(version)
+    assert Choice(HOLLOW, kubernetes=version).toolchains == (own,)
+    assert Choice(MACHINES, kubernetes=version).toolchains == (COMPONENTS, (REGISTRY,), own)
 
 
 @pytest.fixture

@@ -1,0 +1,47 @@
+"""Which Kubernetes the cluster on loopback has: it begins with what the stack asks for, and keeps that.
+
+Kubernetes never goes back, and a step forward is one of an operator, not of a program that starts again.
+"""
+
+from __future__ import annotations
+
+from sandbox import stack_settings
+from sandbox.environment import HOLLOW, STACKS
+from sandbox.errors import SandboxError
+from sandbox.kubernetes import releases
+from sandbox.machines import records
+from sandbox.site import Clone
+
+
+def kept(site: Clone) -> str:
+    """The version that the cluster has; empty where there is none, or none of a version that is here."""
+    try:
+        noted = (site.state / "control-plane" / "version").read_text().strip()
+    except FileNotFoundError:
+        return ""
+    return noted if noted in releases.versions() else ""
+
+
+def begin(site: Clone) -> str:
+    """The version that the cluster is started with, kept from now on.
+
+    Raises:
+        SandboxError: The stack asks for one that there is not.
+    """
+    version = kept(site) or stack_settings.kubernetes(site, STACKS[HOLLOW])
+    folder = site.state / "control-plane"
+    folder.mkdir(exist_ok=True)
+    records.write(folder / "version", f"{version}\n")
+    return version
+
+
+def refuse_another(site: Clone, wanted: str) -> None:
+    """Make sure that the cluster has what is asked for.
+
+    Raises:
+        SandboxError: It has another version.
+    """
+    if (there := kept(site)) and there != wanted:
+        raise SandboxError(
+            f"Kubernetes {wanted}: the hollow cluster here has {there} and keeps it; './dev down' first"
+        )

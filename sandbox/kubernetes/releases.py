@@ -1,0 +1,99 @@
+"""Which versions of Kubernetes there are here, and how people and programs name them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from sandbox.kubernetes.components import KUBERNETES, Component
+from sandbox.kubernetes.errors import KubernetesVersionError
+
+K3S_SUFFIX = "+k3s1"
+NEWEST_CHANNELS = ("stable", "latest", "testing")
+"""Channels of k3s that follow no minor version: here they mean the default."""
+
+_NAME = re.compile(r"v?(\d+\.\d+)(\.\d+)?")
+
+
+@cache
+def versions() -> tuple[str, ...]:
+    """Kubernetes' versions without the leading v, such as ``1.36.3``; the default first."""
+    return tuple(component.version for component in KUBERNETES)
+
+
+def default() -> str:
+    """The version that is meant where none is named."""
+    return versions()[0]
+
+
+def component(version: str) -> Component:
+    """What builds the programs of one of :func:`versions`."""
+    return KUBERNETES[versions().index(version)]
+
+
+def control_plane(version: str) -> tuple[Component, ...]:
+    """What a control plane on loopback of one of :func:`versions` runs, and kubectl."""
+    return (component(version),)
+
+
+def k3s_name(version: str) -> str:
+    """How k3s names its release of a version: ``v1.36.3+k3s1``."""
+    return f"v{version}{K3S_SUFFIX}"
+
+
+def named(text: str, where: str) -> str:
+    """The version that a person names.
+
+    Args:
+        text: Such as ``1.34``, ``1.34.4`` or ``v1.34.4``.
+        where: The option, for the error.
+
+    Raises:
+        KubernetesVersionError: There is no such version here.
+    """
+    found = _NAME.fullmatch(text)
+    for version in versions() if found else ():
+        if version == found[1] + (found[2] or "." + version.rpartition(".")[2]):
+            return version
+    raise KubernetesVersionError(where, text, ascending())
+
+
+def of_k3s(name: str, where: str) -> str:
+    """The version of a release of k3s's.
+
+    Args:
+        name: Such as ``v1.34.4+k3s1``.
+        where: The setting, for the error.
+
+    Raises:
+        KubernetesVersionError: There is no such release here.
+    """
+    for version in versions():
+        if name == k3s_name(version):
+            return version
+    raise KubernetesVersionError(where, name, names())
+
+
+def of_channel(channel: str, where: str) -> str:
+    """The version that a channel of k3s's means; an empty one is the stable one, as for k3s's installer.
+
+    Raises:
+        KubernetesVersionError: There is no version of that channel here.
+    """
+    if channel in {"", *NEWEST_CHANNELS}:
+        return default()
+    try:
+        return named(channel, where)
+    except KubernetesVersionError:
+        allowed = (*NEWEST_CHANNELS, *(f"v{version.rpartition('.')[0]}" for version in ascending()))
+        raise KubernetesVersionError(where, channel, allowed) from None
+
+
+def ascending() -> list[str]:
+    """All :func:`versions`, the oldest first."""
+    return sorted(versions(), key=lambda version: [*map(int, version.split("."))])
+
+
+def names() -> list[str]:
+    """What k3s names all of them, the oldest first."""
+    return [k3s_name(version) for version in ascending()]

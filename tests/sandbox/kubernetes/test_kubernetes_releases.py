@@ -1,0 +1,129 @@
+"""Which versions of Kubernetes there are, and who names them how."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox import stack_settings
+from sandbox.commands.test import take_version
+from sandbox.commands.up import add_arguments, version
+from sandbox.environment import HOLLOW, MACHINES
+from sandbox.errors import SandboxError
+from sandbox.hollow import version as hollow_version
+from sandbox.kubernetes import releases
+from sandbox.kubernetes.errors import KubernetesVersionError
+from sandbox.kubernetes.k3s.versions import IMAGE_VERSION
+from sandbox.site import open_site
+
+TREE = stack_settings.TEMPLATES.parents[1]
+OLDEST = releases.ascending()[0]
+MINOR = OLDEST.rpartition(".")[0]
+
+
+@pytest.fixture
+def site(tmp_path):
+    (tmp_path / "Pulumi.yaml").write_text((TREE / "Pulumi.yaml").read_text())
+    return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _port: True)
+
+
+def say(site, **settings):
+    lines = [f"  ccm-from-scratch:{name}: {value}" for name, value in settings.items()]
+    for stack in ("local", "hollow"):
+        (site.root / f"Pulumi.{stack}.yaml").write_text("\n".join(["config:", *lines, ""]))
+
+
+def test_the_default_is_what_machines_begin_with_and_what_the_program_asks_for(site):
+    assert releases.k3s_name(releases.default()) == IMAGE_VERSION
+    assert stack_settings.kubernetes(site, "local") == stack_settings.kubernetes(site, "hollow")
+    assert stack_settings.kubernetes(site, "local") == releases.default()
+
+
+def test_there_are_three_minor_versions():
+    minors = [tuple(map(int, version.split(".")[:2])) for version in releases.ascending()]
+    assert minors == [(1, 34), (1, 35), (1, 36)]
+
+
+@pytest.mark.parametrize("said", [OLDEST, MINOR, f"v{MINOR}", f"v{OLDEST}"])
+def test_a_person_names_a_version_in_short_or_in_full(said):
+    assert releases.named(said, "--kubernetes") == OLDEST
+    assert take_version(["--kubernetes", said]) == take_version([f"--kubernetes={said}"]) == OLDEST
+
+
+@given(st.text(alphabet="v1.3456+ks", max_size=12))
+def test_any_other_name_is_refused_with_what_there_is(said):
+    bare = said.removeprefix("v")
+    if bare in {*releases.versions(), *(version.rpartition(".")[0] for version in releases.versions())}:
+        assert releases.named(said, "--kubernetes").startswith(bare)
+        return
+    with pytest.raises(KubernetesVersionError) as refused:
+        releases.named(said, "--kubernetes")
+    assert str(refused.value).startswith(f"--kubernetes {said}: ")
+    assert str(refused.value).endswith(", ".join(releases.ascending()))
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({"k3sVersion": f"v{OLDEST}+k3s1"}, OLDEST),
+        ({"k3sVersion": "''", "k3sChannel": f"v{MINOR}"}, OLDEST),
+        ({"k3sVersion": "''", "k3sChannel": "stable"}, releases.default()),
+        ({"k3sVersion": "''"}, releases.default()),
+    ],
+)
+def test_a_stacks_settings_pick_the_version(site, settings, found):
+    say(site, **settings)
+    assert stack_settings.kubernetes(site, "local") == found
+    assert version(site, MACHINES, None) == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"k3sVersion": "v1.30.0+k3s1"}, r"k3sVersion v1\.30\.0\+k3s1: .* v1\.36\.3\+k3s1$"),
+        ({"k3sVersion": f"v{OLDEST}"}, f"k3sVersion v{OLDEST}: "),
+        ({"k3sVersion": "[1]"}, r"k3sVersion \[1\]: "),
+        (
+            {"k3sVersion": "''", "k3sChannel": "v1.30"},
+            r"k3sChannel v1\.30: .* stable, .* v1\.34, v1\.35, v1\.36",
+        ),
+    ],
+)
+def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(site, settings, text):
+    say(site, **settings)
+    with pytest.raises(KubernetesVersionError, match=f"^ccm-from-scratch:{text}"):
+        version(site, MACHINES, None)
+    assert version(site, MACHINES, OLDEST) == OLDEST, "what is typed wins"
+
+
+def test_a_hollow_cluster_keeps_the_version_that_it_began_with(site):
+    assert hollow_version.kept(site) == ""
+    say(site, k3sVersion=f"v{OLDEST}+k3s1")
+    assert hollow_version.begin(site) == OLDEST == version(site, HOLLOW, None)
+    say(site)
+    assert hollow_version.begin(site) == OLDEST
+    with pytest.raises(SandboxError, match=f"{releases.default()}: the hollow cluster here has {OLDEST}"):
+        version(site, HOLLOW, None)
+    assert version(site, MACHINES, None) == releases.default()
+
+
+def test_a_genuine_k3s_has_no_version_to_choose():
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_arguments(parser)
+    with pytest.raises(argparse.ArgumentError, match="not allowed with"):
+        parser.parse_args(["--k3s", "file", "--kubernetes", OLDEST])
+
+
+@pytest.mark.parametrize("given", [["--kubernetes"], ["--kubernetes="], ["--kubernetes", "unit"]])
+def test_a_run_with_no_version_is_refused(given):
+    with pytest.raises(KubernetesVersionError, match="--kubernetes"):
+        take_version(given)
+
+
+def test_other_runs_have_no_version_of_their_own():
+    given = ["unit", "-k", "kubernetes"]
+    assert take_version(given) == take_version([]) == ""
+    assert given == ["unit", "-k", "kubernetes"]
