@@ -2,7 +2,8 @@
 
 ``./dev test`` lets pytest write JUnit's XML. Tests that know with which version of what they ran say so in a
 property (:data:`RAN`), by pytest's ``record_property``. When all layers have passed, and the tree was and is
-what was committed, that becomes a record. A release takes the records of its tree and claims nothing else.
+what was committed, that becomes a record. ``./dev test --kubernetes VERSION`` leaves one of those tests alone
+that run Kubernetes. A release takes the records of its tree and claims nothing else.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Record:
         passed: Number of tests.
         skipped: Number of tests that could not run there.
         versions: What ran, by its subject.
+        tests: Which ones ran: ``all``, or ``kubernetes``: those that run Kubernetes.
     """
 
     tree: str
@@ -44,15 +46,17 @@ class Record:
     passed: int
     skipped: int
     versions: Mapping[str, str]
+    tests: str = "all"
 
 
-def read_run(files: Iterable[Path], tree: str, servers: str) -> Record:
+def read_run(files: Iterable[Path], tree: str, servers: str, kubernetes: str = "") -> Record:
     """The record of a run that passed.
 
     Args:
         files: JUnit's XML of its layers, as pytest wrote them.
         tree: What was tested.
         servers: What the sandbox's servers were.
+        kubernetes: The version that was to run, where only the tests ran that run Kubernetes; empty: all did.
 
     Raises:
         RecordError: A property names an unknown subject, or tests disagree about a version.
@@ -64,7 +68,11 @@ def read_run(files: Iterable[Path], tree: str, servers: str) -> Record:
         for subject, version in _ran(case):
             if subject not in SUBJECTS or versions.setdefault(subject, version) != version:
                 raise RecordError(f"{case.get('name')} ran with {subject} {version}, others: {versions}")
-    return Record(tree, servers, len(cases) - len(skipped), len(skipped), dict(sorted(versions.items())))
+    if kubernetes and versions.get("Kubernetes") != kubernetes:
+        raise RecordError(f"Kubernetes {kubernetes} was to run, and tests say: {versions.get('Kubernetes')}")
+    tests = "kubernetes" if kubernetes else "all"
+    passed = len(cases) - len(skipped)
+    return Record(tree, servers, passed, len(skipped), dict(sorted(versions.items())), tests)
 
 
 def _ran(case: ET.Element) -> Iterable[tuple[str, str]]:
@@ -75,16 +83,22 @@ def _ran(case: ET.Element) -> Iterable[tuple[str, str]]:
 
 
 def keep(record: Record, folder: Path) -> Path:
-    """Writes a record beside those of other trees and of other versions of Python; returns its file."""
+    """Writes a record beside those of other trees and of other versions; returns its file."""
     folder.mkdir(parents=True, exist_ok=True)
-    python = re.sub(r"[^0-9A-Za-z.]", "", record.versions.get("Python", "unknown"))
-    path = folder / f"{record.tree}-python-{python}.json"
+    name = f"{record.tree}-python-{_in_a_name(record, 'Python')}"
+    if record.tests == "kubernetes":
+        name = f"{name}-kubernetes-{_in_a_name(record, 'Kubernetes')}"
+    path = folder / f"{name}.json"
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(asdict(record), sort_keys=True, indent=1) + "\n")
     partial.replace(path)
     for old in sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
         old.unlink()
     return path
+
+
+def _in_a_name(record: Record, subject: str) -> str:
+    return re.sub(r"[^0-9A-Za-z.]", "", record.versions.get(subject, "unknown"))
 
 
 def find(folder: Path, tree: str) -> list[Record]:
@@ -102,6 +116,7 @@ def _read(path: Path, tree: str) -> Record:
         known = (
             record.tree == tree
             and record.servers in _SERVERS
+            and record.tests in _TESTS
             and all(type(number) is int for number in (record.passed, record.skipped))
             and set(record.versions) <= set(SUBJECTS)
             and all(_VERSION.fullmatch(version) for version in record.versions.values())
@@ -123,14 +138,16 @@ def table(records: Iterable[Record]) -> str:
         )
     rows = [f"| {subject} | {_versions(found, subject) or 'not run'} |" for subject in SUBJECTS]
     runs = [
-        f"- {one.passed} tests passed and {one.skipped} could not run, with Python "
-        f"{one.versions.get('Python', 'unknown')} and servers that are {_SERVERS[one.servers]}."
+        f"- {_TESTS[one.tests]}: {one.passed} passed and {one.skipped} could not run, with Kubernetes "
+        f"{one.versions.get('Kubernetes', 'not run')}, Python {one.versions.get('Python', 'unknown')} and "
+        f"servers that are {_SERVERS[one.servers]}."
         for one in found
     ]
-    head = ["| | all tests passed with |", "|---|---|"]
+    head = ["| | tests passed with |", "|---|---|"]
     return "\n".join([*head, *rows, "", *runs, "", _HOW])
 
 
+_TESTS = {"all": "All tests", "kubernetes": "The tests that run Kubernetes"}
 _SERVERS = {"machines": "Linux machines", "hollow": "records with hollow nodes"}
 _HOW = (
     "Kubernetes is upstream's, started by the sandbox's stand-in for k3s. Versions that are not named may "

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from sandbox.kubernetes import releases, toolchain
+from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.site import cache_directory
 
 # No test is timed: how fast a busy machine gets through an example says nothing about the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -19,6 +25,30 @@ def pytest_configure() -> None:
     # Before Python 3.12, pytest-asyncio's look at the current event loop makes one that nobody closes, unless
     # it was told that there is none.
     asyncio.set_event_loop(None)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m looks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs Kubernetes: `./dev test --kubernetes VERSION` takes those with another version."""
+    for item in items:
+        if "kubernetes_version" in getattr(item, "fixturenames", ()):
+            item.add_marker("kubernetes")
+
+
+@pytest.fixture(scope="session")
+def kubernetes_version() -> str:
+    """Of the Kubernetes that tests run, without the leading v."""
+    asked = os.environ.get("CCMFS_KUBERNETES")
+    return releases.named(asked, "CCMFS_KUBERNETES") if asked else releases.default()
+
+
+@pytest.fixture(scope="session")
+def kubernetes(kubernetes_version: str) -> Toolchain:
+    """Kubernetes of that version, without what machines need besides."""
+    built = toolchain.find(cache_directory(os.environ), releases.control_plane(kubernetes_version))
+    if built is None:
+        pytest.skip(f"Kubernetes {kubernetes_version} is not built: ./dev setup, ./dev test --kubernetes")
+    return built
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

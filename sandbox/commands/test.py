@@ -1,13 +1,17 @@
-"""``./dev test``: every check and every test, the fast ones first; ``./dev test unit``: only those."""
+"""``./dev test``: every check and every test, the fast ones first; ``./dev test unit``: only those.
+
+``./dev test --kubernetes VERSION`` runs those that run Kubernetes, with another version of it.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -19,15 +23,18 @@ from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import SandboxError
 from sandbox.kinds import AUTO, decide, look
+from sandbox.kubernetes import releases
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
 
 HELP = "every check and test; 'unit': the fast ones; 'lint': no test; anything more goes to pytest"
-USAGE = """usage: ./dev test [unit | lint] [pytest's arguments]
+USAGE = """usage: ./dev test [unit | lint | --kubernetes VERSION] [pytest's arguments]
 
   ./dev test        the linters, then all tests: fast ones, slow ones, those with machines and a cluster
   ./dev test unit   the linters and the fast tests, which need neither root nor machines
   ./dev test lint   the linters alone
+  ./dev test --kubernetes 1.34
+                    the tests that run Kubernetes, with that version of it, and no others
 
 Everything more goes to pytest: ./dev test unit -k NAME, ./dev test unit tests/unit/cloud.
 One test alone, without the linters: .venv/bin/pytest tests/unit/cloud -n 0
@@ -42,6 +49,9 @@ UNIT = ("-m", "not slow and not machines and not cluster", "-n", "2", "-q")
 SLOW = ("-m", "slow", "-n", "3", "-q")
 # One after the other: machines share the host's limits.
 REAL = {MACHINES: ("-m", "machines or cluster", "-q"), HOLLOW: ("-m", "cluster and not machines", "-q")}
+KUBERNETES = "--kubernetes"
+VARIABLE = "CCMFS_KUBERNETES"
+"""By which tests hear of the version that they are to run."""
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
@@ -50,6 +60,8 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
         print(USAGE)
         return 0
     given = list(arguments.arguments)
+    if version := take_version(given):
+        return _run_with(clone, version, given)
     layer = "all" if not given or given[0].startswith("-") else given.pop(0)
     if layer not in {"all", "unit", "lint"}:
         raise SandboxError(f"{layer!r} is no layer; there are: all, unit, lint")
@@ -67,9 +79,41 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
         prepare(clone, steps, choice)
         emulator(steps)
         code = _pytest(clone, [*SLOW, *given], left) or _pytest(clone, [*REAL[choice.kind], *given], left)
-        if not code and not given and left.tree and left.tree == _committed(clone):
+        if not code and not given:
             _keep(clone, left, choice.kind, steps)
     return code
+
+
+def take_version(given: list[str]) -> str:
+    """Take ``--kubernetes VERSION`` out of the arguments; empty where it is not the first of them.
+
+    Raises:
+        KubernetesVersionError: There is no such version here, or none was given.
+    """
+    if not given or given[0].partition("=")[0] != KUBERNETES:
+        return ""
+    _, equals, value = given.pop(0).partition("=")
+    if not equals:
+        value = given.pop(0) if given else ""
+    return releases.named(value, KUBERNETES)
+
+
+def _run_with(clone: Clone, version: str, given: Sequence[str]) -> int:
+    """Run the tests that run Kubernetes, with another version; the slow ones, then those on machines."""
+    steps = Steps(Console())
+    choice = replace(decide(AUTO, look(clone)), kubernetes=version)
+    announce(choice, steps)
+    prepare(clone, steps, choice)
+    os.environ[VARIABLE] = version
+    with tempfile.TemporaryDirectory() as folder:
+        left = _Left(Path(folder), _committed(clone))
+        for option, marked, *others in (SLOW, REAL[choice.kind]):
+            code = _pytest(clone, [option, f"({marked}) and kubernetes", *others, *given], left)
+            if code:
+                return code
+        if not given:
+            _keep(clone, left, choice.kind, steps, version)
+    return 0
 
 
 @dataclass(frozen=True)
@@ -86,9 +130,12 @@ class _Left:
         return self.folder / f"{len(self.files())}.xml"
 
 
-def _keep(clone: Clone, left: _Left, servers: str, steps: Steps) -> None:
+def _keep(clone: Clone, left: _Left, servers: str, steps: Steps, version: str = "") -> None:
+    """Keep what a run left, if what ran is what was committed."""
+    if not left.tree or left.tree != _committed(clone):
+        return
     try:
-        record = tested.read_run(left.files(), left.tree, servers)
+        record = tested.read_run(left.files(), left.tree, servers, kubernetes=version)
     except ReleaseError as error:
         raise SandboxError(f"all tests passed, but a release can't say with what: {error}") from error
     steps.note(f"✓ what the tests ran with is kept for a release: {tested.keep(record, clone.tested)}")

@@ -68,6 +68,8 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     announce(choice, steps)
     check_limits(site, choice, arguments.workers, steps)
     prepared = prepare(site, steps, choice)
+    if kind == HOLLOW:
+        hollow_version.begin(site, choice.kubernetes)
     with steps.step("Sandbox cloud") as progress:
         daemon.start(site, kind, arguments.actions or "instant", progress, arguments.k3s)
     power.ensure_on(Api(site), steps.note)

@@ -22,13 +22,17 @@ def kept(site: Clone) -> str:
     return noted if noted in releases.versions() else ""
 
 
-def begin(site: Clone) -> str:
+def begin(site: Clone, asked: str = "") -> str:
     """The version that the cluster is started with, kept from now on.
+
+    Args:
+        site: This clone's.
+        asked: With which it is to begin, where it has not; empty: what the stack's settings say.
 
     Raises:
         SandboxError: The stack asks for one that there is not.
     """
-    version = kept(site) or stack_settings.kubernetes(site, STACKS[HOLLOW])
+    version = kept(site) or asked or stack_settings.kubernetes(site, STACKS[HOLLOW])
     folder = site.state / "control-plane"
     folder.mkdir(exist_ok=True)
     records.write(folder / "version", f"{version}\n")

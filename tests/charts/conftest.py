@@ -16,6 +16,7 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.errors import GoMissingError
+from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import cache_directory
 
 TREE = Path(__file__).parents[2]
@@ -55,12 +56,9 @@ def helm(helm_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
 
 
 @pytest_asyncio.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[ControlPlane]:
+async def cluster(kubernetes: Toolchain, tmp_path: Path) -> AsyncIterator[ControlPlane]:
     """A real API server."""
-    programs = toolchain.find_control_plane(cache_directory(os.environ))
-    if programs is None:
-        pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
-    async with ControlPlane(programs, tmp_path / "cluster") as running:
+    async with ControlPlane(kubernetes, tmp_path / "cluster") as running:
         yield running
 
 

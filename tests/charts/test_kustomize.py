@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -14,9 +13,8 @@ import pytest
 import yaml
 
 from ccm.manager.flags import FLAGS, parse_flags
-from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.site import cache_directory
+from sandbox.kubernetes.toolchain import Toolchain
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -27,13 +25,9 @@ Kubectl = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def kubectl() -> Kubectl:
-    programs = toolchain.find_control_plane(cache_directory(os.environ))
-    if programs is None:
-        pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
-
+def kubectl(kubernetes: Toolchain) -> Kubectl:
     def run(*arguments: object) -> str:
-        command = [programs.bin / "kubectl", *map(str, arguments)]
+        command = [kubernetes.bin / "kubectl", *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout

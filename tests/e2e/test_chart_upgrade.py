@@ -55,8 +55,10 @@ def pods(clone: Clone) -> dict[str, tuple[int, str]]:
     }
 
 
-def test_helm_upgrades_the_official_release_and_changes_nothing_else(clone: Clone, tmp_path: Path) -> None:
-    clone.dev("up")
+def test_helm_upgrades_the_official_release_and_changes_nothing_else(
+    clone: Clone, kubernetes_version: str, tmp_path: Path
+) -> None:
+    clone.dev("up", "--kubernetes", kubernetes_version)
     clone.dev("kubectl", "apply", "-f", "manifests/examples/service.yaml")
     clone.dev("kubectl", "rollout", "status", "deployment/whoami", "--timeout=60s")
     ready = "--for=jsonpath={.status.loadBalancer.ingress[0].ip}"

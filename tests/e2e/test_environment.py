@@ -22,7 +22,7 @@ from image.registry import Registry, Target
 from image.tree import File
 from release.tested import RAN
 from sandbox import leftovers
-from sandbox.kubernetes import toolchain
+from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from tests.e2e.conftest import TREE, eventually
 
@@ -45,8 +45,8 @@ def ready(node):
 
 
 @pytest.fixture(scope="module")
-def environment(clone):
-    clone.up_output = clone.dev("up", "--workers", "2").stdout
+def environment(clone, kubernetes_version):
+    clone.up_output = clone.dev("up", "--workers", "2", "--kubernetes", kubernetes_version).stdout
     return clone
 
 
@@ -67,8 +67,9 @@ def test_every_node_is_ready_and_known_by_its_server(environment):
         assert labels["node.kubernetes.io/instance-type"] == server["server_type"]["name"]
 
 
-def test_the_run_says_which_versions_it_has(environment, record_property):
+def test_the_run_says_which_versions_it_has(environment, kubernetes_version, record_property):
     server = environment.kubectl("version")["serverVersion"]["gitVersion"]
+    assert server == f"v{kubernetes_version}"
     nodes = [node["status"]["nodeInfo"] for node in environment.nodes().values()]
     assert {node["kubeletVersion"] for node in nodes} == {server}  # genuine k3s adds +k3s1
     ccm = ("-n", "kube-system", "exec", "deployment/ccm-from-scratch", "--")
@@ -271,12 +272,12 @@ def worker(environment):
     return max((name, s) for name, s in servers.items() if "worker" in name)
 
 
-def test_another_program_makes_a_cluster_of_the_components(environment, tmp_path):
+def test_another_program_makes_a_cluster_of_the_components(environment, kubernetes_version, tmp_path):
     """As docs/guides/components.md has it; its machines get the image that was loaded before them."""
     environment.dev("image", "--output", str(tmp_path / "ccm.tar"))
     loaded = environment.dev("load", str(tmp_path / "ccm.tar")).stdout
     image = re.search(r"(\S+) on all machines", loaded)[1]
-    program = example(tmp_path, image)
+    program = example(tmp_path, image, releases.k3s_name(kubernetes_version))
     backend = f"PULUMI_BACKEND_URL={tmp_path.as_uri()}"
     script = f'eval "$(./dev env)" && export PYTHONPATH={tmp_path} {backend} && cd {program}'
 
@@ -308,7 +309,7 @@ def test_another_program_makes_a_cluster_of_the_components(environment, tmp_path
     assert not [s for s in environment.api("/servers")["servers"] if s["name"].startswith("shop-")]
 
 
-def example(folder, image):
+def example(folder, image, k3s_version):
     """The program of examples/cluster beside the installed package, with settings for the sandbox."""
     uv = [find_uv_bin(), "build", "--quiet", "--wheel", "--out-dir", str(folder), str(TREE)]
     subprocess.run(uv, check=True, timeout=300, cwd="/")
@@ -324,6 +325,7 @@ def example(folder, image):
         "ssh_allowed_cidrs": ["any"],
         "ccm_image": image,
         "hcloud_endpoint": local["ccm-from-scratch:hcloudEndpoint"],
+        "k3s_version": k3s_version,
         "k3s_install_url": local["ccm-from-scratch:k3sInstallUrl"],
     }
     polling = {key: value for key, value in local.items() if key.startswith("hcloud:")}

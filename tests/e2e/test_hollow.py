@@ -10,12 +10,12 @@ from sandbox import leftovers
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
-def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone, record_property):
+def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone, kubernetes_version, record_property):
     site = clone.site
     settings = clone.root / "sandbox" / "stacks" / "hollow.yaml"
     settings.write_text(settings.read_text() + "  ccm-from-scratch:workerServerType: cax11\n")
     before = clone.not_ignored()
-    said = clone.dev("up", "--backend", "hollow", "--workers", "2").stdout
+    said = clone.dev("up", "--backend", "hollow", "--workers", "2", "--kubernetes", kubernetes_version).stdout
     assert said.count("Embedded engine") <= 1
     assert clone.not_ignored() == before
     servers = {s["name"]: s["id"] for s in clone.api("/servers")["servers"]}
@@ -29,6 +29,7 @@ def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone, record_prope
         (one["node.kubernetes.io/instance-type"], one["kubernetes.io/arch"]) for one in labels.values()
     } == {("cpx22", "amd64"), ("cax11", "arm64")}
     server = clone.kubectl("version")["serverVersion"]["gitVersion"]
+    assert server == f"v{kubernetes_version}"
     record_property(f"{RAN}Kubernetes", server.removeprefix("v"))
     assert "hollow" in clone.dev("doctor", check=False).stdout
     assert "as wanted, nothing to do" in clone.dev("plan").stdout

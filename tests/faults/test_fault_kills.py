@@ -25,8 +25,8 @@ async def test_death_after_every_request() -> None:
     assert len(kills) >= 8
 
 
-async def test_death_with_a_real_api_server(programs: Toolchain, tmp_path: Path) -> None:
-    async with ControlPlane(programs, tmp_path) as plane:
+async def test_death_with_a_real_api_server(kubernetes: Toolchain, tmp_path: Path) -> None:
+    async with ControlPlane(kubernetes, tmp_path) as plane:
         transport = await KubernetesTransport.connect(environment={}, kubeconfig=str(plane.kubeconfig))
         await transport.create("/api/v1/namespaces", {"metadata": {"name": "shop"}}, dict)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,23 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "hetzner"))
 
 from process_world import World, open_world
 
-from sandbox.kubernetes import toolchain
-from sandbox.site import cache_directory
-
-
-@pytest.fixture(scope="session")
-def programs() -> toolchain.Toolchain:
-    built = toolchain.find_control_plane(cache_directory(os.environ))
-    if built is None:
-        pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
-    return built
+from sandbox.kubernetes.toolchain import Toolchain
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(
-    programs: toolchain.Toolchain, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[World]:
-    async with open_world(programs, tmp_path_factory.mktemp("world")) as world:
+async def world(kubernetes: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    async with open_world(kubernetes, tmp_path_factory.mktemp("world")) as world:
         yield world
 
 

@@ -15,9 +15,9 @@ from test_process_nodes_and_routes import initialised, taints
 from test_process_services import PLACE, SERVICES, balancers, change, create, gone, ingress, service
 
 from ccm.controllers.names import SHUTDOWN_TAINT
-from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.hollow import HollowNode
 from sandbox.kubernetes.k3s.api import ApiError
+from sandbox.kubernetes.toolchain import Toolchain
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800)]
 
@@ -171,9 +171,9 @@ async def _used(world: World) -> set[Right]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def official_world(
-    programs: toolchain.Toolchain, tmp_path_factory: pytest.TempPathFactory
+    kubernetes: Toolchain, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[World]:
-    async with open_world(programs, tmp_path_factory.mktemp("official"), official_rights()) as world:
+    async with open_world(kubernetes, tmp_path_factory.mktemp("official"), official_rights()) as world:
         yield world
 
 

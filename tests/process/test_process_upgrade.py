@@ -12,8 +12,8 @@ from process_world import LEASE, World, open_world
 from version_before import ENVIRONMENT, NODES, RECORDED, SERVICES, WISHES, cloud, renamed, write_state
 
 from sandbox.cloud.config import CloudConfig
-from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.kubernetes.toolchain import Toolchain
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -23,9 +23,7 @@ PLACES = {"Node": NODES, "Service": SERVICES, "Lease": LEASE.rpartition("/")[0]}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(
-    programs: toolchain.Toolchain, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[World]:
+async def world(kubernetes: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     directory = tmp_path_factory.mktemp("before")
 
     def before(cluster: ControlPlane) -> CloudConfig:
@@ -33,7 +31,7 @@ async def world(
         write_state(directory / "cloud.sqlite", renamed(BEFORE["cloud"], uids))
         return cloud(directory / "cloud.sqlite")
 
-    async with open_world(programs, directory, before=before) as world:
+    async with open_world(kubernetes, directory, before=before) as world:
         yield world
 
 

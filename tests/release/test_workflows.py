@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sandbox.kubernetes import toolchain
+from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.components import ACTIONLINT
 from sandbox.kubernetes.errors import GoMissingError
 from sandbox.site import cache_directory
@@ -25,7 +25,10 @@ TAR = (
     r"sudo tar --(create|extract) --xattrs --xattrs-include='\*' --numeric-owner --file ~/built\.tar"
     r" -C ~/\.cache( ccm-from-scratch)?"
 )
-RUN = (r"sudo --preserve-env=HOME \./dev (test|release)", rf"(mkdir -p ~/\.cache && )?{TAR}")
+RUN = (
+    r"sudo --preserve-env=HOME \./dev (test( --kubernetes 1\.\d+)?|release)",
+    rf"(mkdir -p ~/\.cache && )?{TAR}",
+)
 TEST = yaml.safe_load((FILES[0].parent / "test.yml").read_text())
 MAY_PING = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
 """The capability that ping has in Debian, as the kernel keeps it with a file."""
@@ -72,6 +75,14 @@ def test_they_only_call_dev(file: Path) -> None:
     lines = commands(workflow)
     assert [line for line in lines if not any(re.fullmatch(one, line) for one in RUN)] == []
     assert any("./dev test" in line for line in lines)
+
+
+def test_a_release_is_tested_with_every_version_of_kubernetes() -> None:
+    lines = commands(yaml.safe_load(FILES[0].with_name("release.yml").read_text()))
+    asked = [line.partition("--kubernetes ")[2] for line in lines if "./dev test" in line]
+    found = [releases.named(version, "--kubernetes") if version else releases.default() for version in asked]
+    assert sorted(found) == sorted(releases.versions())
+    assert lines[-1].endswith("./dev release")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a device and files of other users: needs root")

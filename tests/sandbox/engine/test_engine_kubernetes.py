@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 from engine_lab import Lab
 
-from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.site import cache_directory
+from sandbox.kubernetes.toolchain import Toolchain
 
 pytestmark = pytest.mark.slow
 
@@ -43,16 +42,11 @@ class Running:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    import os
-
-    built = toolchain.find_control_plane(cache_directory(os.environ))
-    if built is None:
-        pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
+def cluster(kubernetes: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    plane = ControlPlane(built, tmp_path_factory.mktemp("plane"))
+    plane = ControlPlane(kubernetes, tmp_path_factory.mktemp("plane"))
     try:
         asyncio.run_coroutine_threadsafe(plane.start(), loop).result(90)
         yield Running(plane)

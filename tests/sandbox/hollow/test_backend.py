@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.hollow.backend import HollowBackend
-from sandbox.kubernetes import toolchain
-from sandbox.kubernetes.components import CONTROL_PLANE
-from sandbox.site import cache_directory
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -20,9 +15,8 @@ SERVER = MachineSpec(7, "worker-1", "203.0.113.7", None, 2, 4.0, ())
 
 
 @pytest.fixture
-async def backend(tmp_path):
-    built = toolchain.ensure(cache_directory(os.environ), print, CONTROL_PLANE)
-    backend = HollowBackend(built, tmp_path / "control-plane", heartbeat=0.5)
+async def backend(kubernetes, tmp_path):
+    backend = HollowBackend(kubernetes, tmp_path / "control-plane", heartbeat=0.5)
     await backend.start([NETWORK], {}, lambda _server, _state: None)
     yield backend
     await backend.stop()
@@ -44,15 +38,13 @@ async def test_a_server_that_is_on_and_in_a_network_is_a_node_that_waits_for_the
     assert "node.cloudprovider.kubernetes.io/uninitialized" in taints
 
 
-async def test_a_restarted_sandbox_goes_on_with_the_servers_that_are_on(backend, tmp_path):
+async def test_a_restarted_sandbox_goes_on_with_the_servers_that_are_on(backend, kubernetes, tmp_path):
     await backend.create_machine(SERVER)
     await backend.power_on(SERVER.id)
     await backend.attach(SERVER.id, INTERFACE, NETWORK)
     uid = nodes(backend)["worker-1"]["metadata"]["uid"]
     await backend.stop()
-    again = HollowBackend(
-        toolchain.find_control_plane(cache_directory(os.environ)), tmp_path / "control-plane", heartbeat=0.5
-    )
+    again = HollowBackend(kubernetes, tmp_path / "control-plane", heartbeat=0.5)
     spec = MachineSpec(7, "worker-1", "203.0.113.7", None, 2, 4.0, (INTERFACE,))
     await again.start([NETWORK], {spec: True}, lambda _server, _state: None)
     try:

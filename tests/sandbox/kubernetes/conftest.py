@@ -16,16 +16,8 @@ def cache() -> Path:
 
 
 @pytest.fixture(scope="session")
-def programs(cache: Path) -> toolchain.Toolchain:
-    built = toolchain.find_control_plane(cache)
-    if built is None:
-        pytest.skip("the Kubernetes toolchain is not built: ./dev setup builds it")
-    return built
-
-
-@pytest.fixture(scope="session")
 def machine_programs(cache: Path) -> toolchain.Toolchain:
-    """All programs; ``programs`` may have those of the control plane only."""
+    """All programs, of the default version; ``kubernetes`` has those of the control plane."""
     built = toolchain.find(cache)
     if built is None:
         pytest.skip("not all of the Kubernetes toolchain is built: ./dev setup builds it")

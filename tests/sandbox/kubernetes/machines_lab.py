@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import time
 from collections.abc import Mapping
@@ -13,9 +14,10 @@ import asyncssh
 from aiohttp import web
 
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface, Route
-from sandbox.kubernetes import installer
+from sandbox.kubernetes import installer, releases
 from sandbox.kubernetes.image import MachineImage
 from sandbox.machines.backend import MachinesBackend
+from sandbox.site import cache_directory
 
 INSTALL = "curl -sSf http://169.254.169.254/k3s/install.sh |"
 NODE = "--kubelet-arg=cloud-provider=external"
@@ -32,7 +34,10 @@ class CommandFailedError(Exception):
 class Lab:
     """Machines 1, 2 and 3, with addresses 10.0.0.2, 10.0.0.3 and 10.0.0.4."""
 
-    def __init__(self, site: str, state: Path, public_range: IPv4Network, image: MachineImage) -> None:
+    def __init__(
+        self, site: str, state: Path, public_range: IPv4Network, image: MachineImage, version: str
+    ) -> None:
+        self.install = f"{INSTALL} INSTALL_K3S_VERSION={releases.k3s_name(version)}"
         self.range = public_range
         self.key = asyncssh.generate_private_key("ssh-ed25519")
         self.backend = MachinesBackend(site, state, public_range, image)
@@ -53,7 +58,8 @@ class Lab:
 
     def _application(self) -> web.Application:
         app = web.Application()
-        app.add_routes([*installer.routes(), web.get("/hetzner/v1/{path:.*}", self._metadata)])
+        k3s = installer.routes(cache_directory(os.environ))
+        app.add_routes([*k3s, web.get("/hetzner/v1/{path:.*}", self._metadata)])
         return app
 
     async def _metadata(self, request: web.Request) -> web.Response:
@@ -127,7 +133,7 @@ class Lab:
             f"--tls-san {self.specs[1].public_ipv4} --secrets-encryption"
         )
         variables = f"K3S_TOKEN=the-servers K3S_AGENT_TOKEN={agent_token}"
-        return await self.run(1, f"{INSTALL} INSTALL_K3S_EXEC='{SERVER}' {variables} sh -s - {flags}")
+        return await self.run(1, f"{self.install} INSTALL_K3S_EXEC='{SERVER}' {variables} sh -s - {flags}")
 
     async def install_agent(self, number: int, token: str, *flags: str, starting: str = "") -> str:
         """Install an agent; the installer starts it and waits until it has joined, unless a command does."""
@@ -136,7 +142,7 @@ class Lab:
         variables = f"K3S_URL=https://10.0.0.2:6443 K3S_TOKEN={token} INSTALL_K3S_SKIP_START={bool(starting)}"
         return await self.run(
             number,
-            f"{INSTALL} {variables.replace('True', 'true')} sh -s - agent {own} && {starting or 'true'}",
+            f"{self.install} {variables.replace('True', 'true')} sh -s - agent {own} && {starting or 'true'}",
         )
 
     async def ready(self) -> str:

@@ -32,10 +32,10 @@ async def eventually(cluster: ControlPlane, path: str, wanted: Callable[[Any], b
 
 
 async def test_hollow_nodes_register_like_a_kubelet_with_an_external_cloud(
-    programs: Toolchain, tmp_path: Path
+    kubernetes: Toolchain, tmp_path: Path
 ) -> None:
     async with (
-        ControlPlane(programs, tmp_path) as cluster,
+        ControlPlane(kubernetes, tmp_path) as cluster,
         HollowNodes(cluster.url, tmp_path / "tls") as nodes,
     ):
         await asyncio.gather(
@@ -52,9 +52,9 @@ async def test_hollow_nodes_register_like_a_kubelet_with_an_external_cloud(
     assert lease["spec"]["holderIdentity"] == "a"
 
 
-async def test_a_hollow_node_may_do_no_more_than_a_kubelet(programs: Toolchain, tmp_path: Path) -> None:
+async def test_a_hollow_node_may_do_no_more_than_a_kubelet(kubernetes: Toolchain, tmp_path: Path) -> None:
     async with (
-        ControlPlane(programs, tmp_path) as cluster,
+        ControlPlane(kubernetes, tmp_path) as cluster,
         HollowNodes(cluster.url, tmp_path / "tls") as nodes,
     ):
         await nodes.power_on(HollowNode("a"))
@@ -63,31 +63,34 @@ async def test_a_hollow_node_may_do_no_more_than_a_kubelet(programs: Toolchain, 
             await nodes._send("POST", "b", "/api/v1/nodes", stranger, accepted=set())
 
 
-async def test_what_was_stored_is_there_after_a_restart(programs: Toolchain, tmp_path: Path) -> None:
-    async with ControlPlane(programs, tmp_path) as cluster:
+async def test_what_was_stored_is_there_after_a_restart(
+    kubernetes: Toolchain, kubernetes_version: str, tmp_path: Path
+) -> None:
+    async with ControlPlane(kubernetes, tmp_path) as cluster:
         url = cluster.url
         cluster.api().request("POST", "/api/v1/namespaces", {"metadata": {"name": "kept"}})
     assert not running_below(tmp_path)
 
     started = time.monotonic()
-    async with ControlPlane(programs, tmp_path) as cluster:
+    async with ControlPlane(kubernetes, tmp_path) as cluster:
         assert cluster.api().get("/api/v1/namespaces/kept")["metadata"]["name"] == "kept"
         assert cluster.url == url, "a kubeconfig that was given away must stay valid"
         assert cluster.failed() is None
-        command = [programs.bin / "kubectl", f"--kubeconfig={cluster.kubeconfig}", "version"]
+        command = [kubernetes.bin / "kubectl", f"--kubeconfig={cluster.kubeconfig}", "version"]
         version = await asyncio.to_thread(subprocess.check_output, command, text=True)
-    assert "Server Version: v1.36.3" in version
+    assert f"Client Version: v{kubernetes_version}\n" in version
+    assert f"Server Version: v{kubernetes_version}\n" in version
     assert time.monotonic() - started < 90  # 4 s on an idle machine
     assert cluster.kubeconfig.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_component_that_ends_is_named_with_the_end_of_its_log(
-    programs: Toolchain, tmp_path: Path
+    kubernetes: Toolchain, tmp_path: Path
 ) -> None:
     (tmp_path / "db").mkdir()
     (tmp_path / "db" / "etcd").write_text("a file where etcd wants a folder")
     with pytest.raises(ControlPlaneError, match="etcd ended") as caught:
-        await ControlPlane(programs, tmp_path).start()
+        await ControlPlane(kubernetes, tmp_path).start()
     assert caught.value.component == "etcd"
     assert caught.value.tail
     assert not running_below(tmp_path)

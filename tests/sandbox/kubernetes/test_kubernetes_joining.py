@@ -34,8 +34,8 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def cluster(programs, tmp_path_factory):
-    async with ControlPlane(programs, tmp_path_factory.mktemp("cluster")) as running:
+async def cluster(kubernetes, tmp_path_factory):
+    async with ControlPlane(kubernetes, tmp_path_factory.mktemp("cluster")) as running:
         yield running
 
 

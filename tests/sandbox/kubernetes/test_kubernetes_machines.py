@@ -20,7 +20,7 @@ from sandbox.machines.cleanup import remove_all
 from sandbox.machines.probe import available
 
 sys.path.insert(0, str(Path(__file__).parent))
-from machines_lab import INSTALL, CommandFailedError, Lab, archive_of, kubectl
+from machines_lab import CommandFailedError, Lab, archive_of, kubectl
 
 pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
@@ -49,13 +49,13 @@ WEB = {
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def lab(cache, programs, tmp_path_factory):
+async def lab(cache, kubernetes_version, tmp_path_factory):
     state = tmp_path_factory.mktemp("state")
     found, reason = images.find(cache), available(state)
     if found is None or reason:
         pytest.skip(reason or "the machine image is not built: ./dev setup builds it")
     site = secrets.token_hex(3)
-    running = Lab(site, state, IPv4Network(f"198.19.{os.getpid() % 256}.0/26"), found)
+    running = Lab(site, state, IPv4Network(f"198.19.{os.getpid() % 256}.0/26"), found, kubernetes_version)
     try:
         await running.start()
         yield running
@@ -123,16 +123,16 @@ async def test_pods_of_different_nodes_meet_by_the_clouds_routes_and_keep_their_
     await lab.run(2, outside)
 
 
-async def test_the_kubeconfig_works_from_outside_with_verified_tls(lab, programs, tmp_path):
+async def test_the_kubeconfig_works_from_outside_with_verified_tls(lab, kubernetes, tmp_path):
     text = await lab.run(1, "cat /etc/rancher/k3s/k3s.yaml")
     address = lab.specs[1].public_ipv4
     (tmp_path / "kubeconfig").write_text(text.replace("127.0.0.1", address))
     found = await asyncio.to_thread(
-        kubectl, programs.bin / "kubectl", tmp_path / "kubeconfig", "get", "nodes"
+        kubectl, kubernetes.bin / "kubectl", tmp_path / "kubeconfig", "get", "nodes"
     )
     assert "m2" in found
     logs = await asyncio.to_thread(
-        kubectl, programs.bin / "kubectl", tmp_path / "kubeconfig", "logs", "ds/web", "--tail=1"
+        kubectl, kubernetes.bin / "kubectl", tmp_path / "kubeconfig", "logs", "ds/web", "--tail=1"
     )
     assert logs.endswith("Starting up on port 80\n")
 
@@ -213,7 +213,7 @@ async def test_a_wrong_flag_is_tried_again_by_systemd_and_a_wrong_token_by_k3s(l
     await lab.until(3, "journalctl -u k3s-agent -o cat | grep '401: Unauthorized: the token is wrong'")
     assert await lab.run(3, "systemctl show -P ActiveState k3s-agent") == "activating"
     with pytest.raises(CommandFailedError, match=r"Job for k3s\.service failed"):
-        await lab.run(3, f"{INSTALL} K3S_TOKEN=first sh -s - server --server https://10.0.0.2:6443")
+        await lab.run(3, f"{lab.install} K3S_TOKEN=first sh -s - server --server https://10.0.0.2:6443")
     assert "one server per cluster" in await lab.run(3, "journalctl -u k3s -o cat")
     await lab.run(3, "k3s-uninstall.sh")
     await lab.install_agent(3, "first")

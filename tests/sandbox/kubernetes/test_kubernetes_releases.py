@@ -110,6 +110,10 @@ def test_a_hollow_cluster_keeps_the_version_that_it_began_with(site):
     assert version(site, MACHINES, None) == releases.default()
 
 
+def test_a_hollow_cluster_begins_with_what_is_typed(site):
+    assert hollow_version.begin(site, OLDEST) == hollow_version.begin(site) == OLDEST
+
+
 def test_a_genuine_k3s_has_no_version_to_choose():
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_arguments(parser)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,32 @@ def test_records_are_found_by_the_tree_and_kept_for_every_python(tmp_path: Path)
     assert find(tmp_path / "nothing", TREE_ID) == []
 
 
+def test_versions_of_kubernetes_leave_records_side_by_side_with_that_of_all_tests(tmp_path: Path) -> None:
+    runs = [
+        replace(RECORD, versions=RECORD.versions | {"Kubernetes": version}, tests="kubernetes")
+        for version in ("1.34.4", "1.35.4", "1.36.3")
+    ]
+    for record in (RECORD, *runs):
+        keep(record, tmp_path)
+    assert find(tmp_path, TREE_ID) == [*runs, RECORD]
+    text = table(find(tmp_path, TREE_ID))
+    assert "| Kubernetes | 1.34.4, 1.35.4, 1.36.3 |" in text
+    assert (
+        "- The tests that run Kubernetes: 7 passed and 2 could not run, with Kubernetes 1.34.4, Python"
+        in text
+    )
+    assert "- All tests: 7 passed and 2 could not run, with Kubernetes 1.36.3, Python 3.11.7" in text
+
+
+@pytest.mark.parametrize("ran", [{}, {"Kubernetes": "1.36.3"}])
+def test_a_run_that_ran_another_kubernetes_than_it_was_to_leaves_nothing(tmp_path: Path, ran) -> None:
+    file = junit(tmp_path / "0.xml", case("a", **ran))
+    with pytest.raises(RecordError, match=r"Kubernetes 1\.34\.4 was to run, and tests say: (None|1\.36\.3)"):
+        read_run([file], TREE_ID, "machines", kubernetes="1.34.4")
+    file = junit(tmp_path / "0.xml", case("a", Kubernetes="1.34.4"))
+    assert read_run([file], TREE_ID, "machines", kubernetes="1.34.4").tests == "kubernetes"
+
+
 def test_only_the_newest_records_are_kept(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(tested, "KEPT", 2)
     paths = []
@@ -77,6 +104,7 @@ def test_a_broken_record_is_named(tmp_path: Path, content: str) -> None:
     "wrong",
     [
         {"servers": "cloud"},
+        {"tests": "some"},
         {"passed": "all"},
         {"versions": {"Helm": "4 | **all**"}},
         {"versions": {"Helm": 4}},
@@ -101,6 +129,6 @@ def test_the_table_claims_what_ran_and_nothing_else() -> None:
     assert "| Kubernetes | 1.36.3 |" in lines
     assert "| Python | 3.9.0, 3.11.7 |" in lines
     assert "| k3s | not run |" in lines
-    assert "7 tests passed and 2 could not run, with Python 3.11.7" in table([RECORD])
+    assert "All tests: 7 passed and 2 could not run, with Kubernetes 1.36.3, Python 3.11.7" in table([RECORD])
     assert "|" not in table([])
     assert "nothing is claimed" in table([])
