@@ -1,18 +1,26 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import os
 import signal
 import sqlite3
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import ClientError, ClientSession
 from cloud_emulator import TOKEN, Emulator, Gate, Start
 
+from sandbox.cloud.actions.actions import Action
 from sandbox.cloud.config import CloudConfig
 from sandbox.cloud.errors import StateFileError
 from sandbox.cloud.resources import discover
+from sandbox.cloud.resources.placement_groups import PlacementGroup
+from sandbox.cloud.resources.servers.state import Server
+from sandbox.cloud.resources.zones.state import RrSet
 from sandbox.cloud.state.store import Store
 
 
@@ -114,27 +122,93 @@ asyncio.run(main())
 """
 
 
-async def test_a_killed_process_loses_nothing_that_was_answered(start: Start, state_file: Path):
+class Writers:
+    """Clients that write at the same time, and know what was answered; the server is killed under them.
+
+    Args:
+        session: For all requests.
+        base: Address of the API.
+        wanted: After how many answers there are enough.
+    """
+
+    def __init__(self, session: ClientSession, base: str, wanted: int) -> None:
+        self._session, self._base, self._wanted = session, base, wanted
+        self.answered: dict[str, list[Any]] = {}
+        self.enough = asyncio.Event()
+
+    async def ask(self, method: str, path: str, body: Any) -> Any:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with self._session.request(method, self._base + path, json=body, headers=headers) as answer:
+            text = await answer.text()
+            assert answer.status < 300, text
+            return json.loads(text)
+
+    def note(self, what: str, value: Any) -> None:
+        self.answered.setdefault(what, []).append(value)
+        if sum(map(len, self.answered.values())) >= self._wanted:
+            self.enough.set()
+
+    async def groups(self) -> None:
+        for number in itertools.count():
+            answer = await self.ask("POST", "/placement_groups", {"name": f"g{number}", "type": "spread"})
+            self.note("groups", answer["placement_group"]["id"])
+
+    async def records(self) -> None:
+        for number in itertools.count():
+            value = f"198.51.{number // 256}.{number % 256}"
+            path = f"/zones/example.com/rrsets/w{number % 7}/A/actions/add_records"
+            await self.ask("POST", path, {"records": [{"value": value}]})
+            self.note("records", value)
+
+    async def labels(self, server: int) -> None:
+        for number in itertools.count():
+            await self.ask("PUT", f"/servers/{server}", {"labels": {"n": str(number)}})
+            self.note("labels", number)
+
+    async def servers(self) -> None:
+        for number in itertools.count():
+            body = {"name": f"s{number}", "server_type": "cx22", "image": "debian-12"}
+            made = (await self.ask("POST", "/servers", body))["server"]["id"]
+            self.note("servers", made)
+            if number % 2:
+                await self.ask("DELETE", f"/servers/{made}", None)
+                self.note("deleted", made)
+
+
+@pytest.mark.parametrize("answers", [1, 37, 150])
+async def test_a_killed_process_loses_nothing_that_was_answered(start: Start, state_file: Path, answers: int):
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", SERVE, str(state_file), TOKEN, stdout=asyncio.subprocess.PIPE
     )
     try:
         port = int(await process.stdout.readline())
-        helper = await start()
-        url = f"http://127.0.0.1:{port}/v1/placement_groups"
-        answered = []
-        for number in range(30):
-            body = {"name": f"g{number}", "type": "spread"}
-            async with helper.session.post(
-                url, json=body, headers={"Authorization": f"Bearer {TOKEN}"}
-            ) as answer:
-                answered.append((await answer.json())["placement_group"]["id"])
+        writers = Writers((await start()).session, f"http://127.0.0.1:{port}/v1", answers)
+        await writers.ask("POST", "/zones", {"name": "example.com", "mode": "primary"})
+        body = {"name": "first", "server_type": "cx22", "image": "debian-12"}
+        server = (await writers.ask("POST", "/servers", body))["server"]["id"]
+        work = [writers.groups(), writers.records(), writers.labels(server), writers.servers()]
+        tasks = [asyncio.create_task(each) for each in work]
+        async with asyncio.timeout(60):
+            await writers.enough.wait()
     finally:
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)  # in the middle of what the others ask
         await process.communicate()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(error, ClientError) for error in ended), ended
     again = await start(state_file=state_file)
-    groups = (await again.ok("GET", "/placement_groups?per_page=50"))["placement_groups"]
-    assert [group["id"] for group in groups] == answered
+    store, answered = again.cloud.store, writers.answered
+    assert set(answered.get("groups", [])) <= {group.id for group in store.all(PlacementGroup)}
+    kept = {record.value for rrset in store.all(RrSet) for record in rrset.records}
+    assert set(answered.get("records", [])) <= kept
+    assert set(answered.get("servers", [])) - {s.id for s in store.all(Server)} <= asked_to_go(again)
+    assert {s.id for s in store.all(Server)}.isdisjoint(answered.get("deleted", []))
+    assert int(store.find(Server, server).labels.get("n", -1)) >= max(answered.get("labels", [-1]))
+
+
+def asked_to_go(emulator: Emulator) -> set[int]:
+    """Servers whose deletion was asked for."""
+    actions = emulator.cloud.store.all(Action)
+    return {action.resources[0].id for action in actions if action.command == "delete_server"}
 
 
 def test_a_broken_file_is_a_clear_error(state_file: Path):
