@@ -221,6 +221,12 @@ class Backend(Protocol):
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
         """Health by (target address, listen port): ``"healthy"``, ``"unhealthy"``; missing is unknown."""
 
+    async def measure(self) -> Mapping[tuple[str, int], Mapping[str, float]] | None:
+        """Totals of everything that runs, by kind and id, then by series of the API's metrics.
+
+        A total of the series ``cpu`` is in hundredths of a second; None: there is nothing to measure.
+        """
+
 
 class RecordsBackend(Backend):
     """Nothing below the API is real: every wish comes true at once and every target is healthy.

@@ -25,10 +25,11 @@ NOT_EMULATED = {
 }
 """Globs of operations that are refused, with the reason."""
 
+_AVERAGES = "averages between requests for metrics; zero where servers are records"
 PARTLY = {
     "POST /servers": "a machine has this host's processor, also where the server type says ARM",
-    "GET /servers/{id}/metrics": "all values are zero",
-    "GET /load_balancers/{id}/metrics": "all values are zero",
+    "GET /servers/{id}/metrics": _AVERAGES,
+    "GET /load_balancers/{id}/metrics": _AVERAGES,
     "POST /servers/{id}/actions/enable_backup": "a record; no backups are made",
     "POST /servers/{id}/actions/attach_iso": "a record; machines have no drive",
     "POST /servers/{id}/actions/reset_password": "answers a password that no machine accepts",

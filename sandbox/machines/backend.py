@@ -24,6 +24,7 @@ from sandbox.machines import (
     capacity,
     cgroups,
     cleanup,
+    counters,
     disk,
     firewalls,
     machine,
@@ -361,6 +362,20 @@ class MachinesBackend:
     def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
         """Health by (target address, listen port) as haproxy sees it."""
         return self._balancers.health(load_balancer_id)
+
+    async def measure(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
+        """What cgroups, ports and load balancers have counted since they are there."""
+        links = {link["ifname"]: link for link in await self._fabric.links()}
+        measured: dict[tuple[str, int], Mapping[str, float]] = {
+            ("load_balancer", number): totals for number, totals in (await self._balancers.measure()).items()
+        }
+        running = [known for known in self._machines.values() if known.keeper is not None]
+        for known in running:
+            boot = records.read_boot(known.directory / "boot.json")
+            link = links.get(f"p{known.spec.id}")
+            network = counters.of_port(link) if link else {}
+            measured["server", known.spec.id] = counters.of_cgroups(boot.hierarchies) | network
+        return measured
 
 
 def _check_capacity(others: Sequence[Machine]) -> None:

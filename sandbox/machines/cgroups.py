@@ -151,7 +151,8 @@ def _make(mounted: Mounted, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     if mounted.kind == "cgroup2" and not mounted.name:
         for parent in (mounted.base, directory.parent):
-            (parent / "cgroup.subtree_control").write_text("+cpu +memory +pids")
+            counted = " +io" if "io" in (parent / "cgroup.controllers").read_text().split() else ""
+            (parent / "cgroup.subtree_control").write_text(f"+cpu +memory +pids{counted}")
     if "cpuset" in mounted.name.split(","):  # a new cpuset is empty and takes no process
         for part in (directory.parent, directory):
             for file in ("cpuset.cpus", "cpuset.mems"):

@@ -245,6 +245,10 @@ class Fabric:
         """Whether there is an interface of that name."""
         return any(entry["ifname"] == link for entry in await self._show(namespace, "link show"))
 
+    async def links(self) -> list[dict[str, Any]]:
+        """The router's interfaces with what went through them, as ``ip -stats -json link`` tells it."""
+        return await self._show(self._names.router, "-stats link show")
+
     async def delete_link(self, namespace: str | None, link: str) -> None:
         """Remove an interface; one that is not there is fine."""
         if namespace is not None and not namespaces.exists(namespace):

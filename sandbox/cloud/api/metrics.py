@@ -1,42 +1,96 @@
-"""Metrics of the right shape: the sandbox measures nothing."""
+"""Metrics of servers and load balancers: measured when somebody asks, zero where nothing can be measured."""
 
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from sandbox.cloud.api.call import Call
+from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import InvalidInput
-from sandbox.cloud.state.records import timestamp
+from sandbox.cloud.state.measurements import Key, values_at
+from sandbox.cloud.state.records import RECORDS, Record, timestamp
+
+_USUAL, _MOST = 200, 500
+_FRESH = 1.0  # seconds in which nothing is measured again
 
 
-def flat_metrics(call: Call, series: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Zeroes for the series of the wanted types.
+async def metrics(call: Call, entry: Record, series: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """The metrics of one object in the wanted time.
+
+    Args:
+        call: The request, with ``type``, ``start``, ``end`` and perhaps ``step``.
+        entry: The object.
+        series: Names of its series by type.
 
     Raises:
-        InvalidInput: Type, start or end is missing or wrong.
+        InvalidInput: A parameter is missing or wrong.
     """
-    wanted = [part for text in call.query.getall("type", []) for part in text.split(",")]
-    if not wanted or set(wanted) - set(series):
-        raise InvalidInput({"type": [f"must be one or more of: {', '.join(series)}"]})
+    names = _wanted(call, series)
     start, end = _moment(call, "start"), _moment(call, "end")
     if end < start:
         raise InvalidInput({"end": ["must be after start"]})
-    step_text = call.query.get("step", "")
-    step = float(step_text) if step_text.isdecimal() and int(step_text) else max(1.0, (end - start) // 200)
-    points = [start + i * step for i in range(min(500, int((end - start) / step) + 1))]
-    names = [name for kind in wanted for name in series[kind]]
+    step = _step(call.query.get("step"), end - start)
+    moments = [start + number * step for number in range(int((end - start) / step) + 1)]
+    measured = await _measure(call.cloud)
+    samples = call.cloud.measurements.of((entry.KIND, entry.id))
     return {
         "start": timestamp(start),
         "end": timestamp(end),
         "step": step,
-        "time_series": {name: {"values": [[point, "0"] for point in points]} for name in names},
+        "time_series": {
+            name: {
+                "values": [[at, f"{value:.6g}"] for at, value in values_at(samples, name, moments)]
+                if measured
+                else [[at, "0"] for at in moments]
+            }
+            for name in names
+        },
     }
+
+
+def _wanted(call: Call, series: Mapping[str, tuple[str, ...]]) -> list[str]:
+    kinds = [part for text in call.query.getall("type", []) for part in text.split(",")]
+    if not kinds or set(kinds) - set(series):
+        raise InvalidInput({"type": [f"must be one or more of: {', '.join(series)}"]})
+    return [name for kind in kinds for name in series[kind]]
 
 
 def _moment(call: Call, name: str) -> float:
     try:
-        return dt.datetime.fromisoformat(call.query.get(name, "")).timestamp()
-    except ValueError as error:
+        moment = dt.datetime.fromisoformat(call.query.get(name, ""))
+        seconds = moment.replace(tzinfo=moment.tzinfo or dt.UTC).timestamp()
+        timestamp(seconds)
+    except (ValueError, OverflowError) as error:
         raise InvalidInput({name: ["must be a time in ISO 8601"]}) from error
+    return seconds
+
+
+def _step(text: str | None, span: float) -> float:
+    """Seconds between two values; more than asked for where there would be too many values."""
+    try:
+        wanted = float(text) if text else max(1.0, math.ceil(span / (_USUAL - 1)))
+    except ValueError:
+        wanted = 0.0
+    if not 0 < wanted < math.inf:
+        raise InvalidInput({"step": ["must be a number of seconds"]})
+    return max(wanted, span / (_MOST - 1))
+
+
+async def _measure(cloud: Cloud) -> bool:
+    """Take a sample of what runs, unless that was just done; False where nothing can be measured."""
+    now, measurements = cloud.now(), cloud.measurements
+
+    def born(key: Key) -> float | None:
+        record = cloud.store.find(RECORDS[key[0]], key[1])
+        return None if record is None else record.created
+
+    if now - measurements.at < _FRESH:
+        return True
+    measured = await cloud.backend.measure()
+    if measured is None:
+        return False
+    measurements.add(measured, now, born)
+    return True

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from sandbox.cloud.actions.actions import Action, action_wire
 from sandbox.cloud.actions.events import announce
 from sandbox.cloud.api.call import Call
-from sandbox.cloud.api.metrics import flat_metrics
+from sandbox.cloud.api.metrics import metrics
 from sandbox.cloud.api.registry import add_operation
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import Conflict, InvalidInput, NotFound, Protected, UniquenessError
@@ -215,8 +215,7 @@ class Resource(Generic[R]):
         return Reply(204, None)
 
     async def _metrics(self, call: Call) -> Reply:
-        self.find(call)
-        return Reply(200, {"metrics": flat_metrics(call, self.series)})
+        return Reply(200, {"metrics": await metrics(call, self.find(call), self.series)})
 
     def read_name(self, fields: Fields) -> str:
         """The field ``name``, which must be there."""

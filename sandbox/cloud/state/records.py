@@ -80,5 +80,4 @@ def index(name: str, kind: str) -> Callable[[F], F]:
 
 def timestamp(seconds: float) -> str:
     """A Unix time as the API writes it, in whole seconds and UTC."""
-    moment = dt.datetime.fromtimestamp(int(seconds), dt.UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return dt.datetime.fromtimestamp(int(seconds), dt.UTC).isoformat().replace("+00:00", "Z")

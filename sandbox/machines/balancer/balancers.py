@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.cloud.backend import LoadBalancerSpec, NetworkSpec, PrivateInterface
-from sandbox.machines import disk, ipv6, namespaces, processes, records, topology
+from sandbox.machines import counters, disk, ipv6, namespaces, processes, records, topology
 from sandbox.machines.balancer import config, health, process
 from sandbox.machines.fabric import Fabric
 from sandbox.machines.names import Names
@@ -115,6 +115,20 @@ class LoadBalancers:
             seen = health.by_target(health.parse(answer), addresses, ports)
             self._seen[load_balancer_id] = (now, seen)
         return seen
+
+    async def measure(self) -> dict[int, dict[str, float]]:
+        """What every load balancer that answers has counted, by series of the API's metrics."""
+        return await asyncio.to_thread(self._measure)
+
+    def _measure(self) -> dict[int, dict[str, float]]:
+        found = {}
+        for number in list(self._specs):
+            try:
+                answer = process.ask(self._sockets(number) / "stats", "show stat")
+            except OSError:  # while haproxy starts or reloads
+                continue
+            found[number] = counters.of_balancer(answer)
+        return found
 
     def _directory(self, load_balancer_id: int) -> Path:
         return self._folder / str(load_balancer_id)
