@@ -41,6 +41,7 @@ class Running:
         port: On 127.0.0.1.
         start_time: In clock ticks since the host's boot.
         boot_id: Of the host's boot.
+        internet: Whether machines get out through the host.
     """
 
     pid: int
@@ -50,6 +51,7 @@ class Running:
     port: int = 0
     start_time: int = 0
     boot_id: str = ""
+    internet: bool = False
 
     @property
     def process(self) -> Identity:
@@ -168,7 +170,13 @@ def check_k3s(file: Path | None) -> None:
 
 
 def start(
-    site: Site, backend: str, actions: str, progress: Callable[[str], None], k3s: Path | None = None
+    site: Site,
+    backend: str,
+    actions: str,
+    progress: Callable[[str], None],
+    k3s: Path | None = None,
+    *,
+    internet: bool = False,
 ) -> Running:
     """Start the process unless it runs already, and wait until it answers.
 
@@ -178,12 +186,17 @@ def start(
         actions: ``instant`` or ``realistic``.
         progress: Told while waiting.
         k3s: A genuine k3s binary for the machines; None: the stand-in.
+        internet: Whether machines shall get out. A process that keeps them in is ended first: machines stay.
 
     Raises:
         SandboxError: It ended or did not answer in time; carries the last lines that it printed.
     """
     running = find(site)
-    if running:
+    if running and internet and not running.internet:
+        progress(f"process {running.pid} ends: another one lets machines out")
+        actions, k3s = running.actions, Path(running.k3s) if running.k3s else None
+        stop(site)
+    elif running:
         return require(site)
     if not host.port_is_free(site.port):
         raise SandboxError(
@@ -194,6 +207,8 @@ def start(
     command += ["--no-exports"]  # what it prints is kept in a log
     if k3s:
         command += ["--k3s", str(k3s.resolve())]
+    if internet:
+        command.append("--internet")
     with site.log.open("ab") as log:
         child = subprocess.Popen(
             command, cwd=site.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from sandbox.api import Api
 from sandbox.site import Site
 
-LOOKED_AT = "namespaces, links, mounts, cgroups, processes, routes, files"
+LOOKED_AT = "namespaces, links, mounts, cgroups, processes, routes, nftables, files"
 CLOUD_LISTS = (
     "servers",
     "networks",
@@ -65,6 +66,7 @@ def find(site: Site) -> list[str]:
     name = f"ccmfs-{site.id}"
     found = [f"namespace {path.name}" for path in _children(Path("/run/netns")) if path.name.startswith(name)]
     found += [f"link {path.name}" for path in _children(Path("/sys/class/net")) if site.id in path.name]
+    found += _tables(site)
     found += [
         f"mount {target}" for target in _mounts() if name in target or target.startswith(f"{site.state}/")
     ]
@@ -105,6 +107,17 @@ def cloud_object(kind: str, item: Mapping[str, Any]) -> CloudObject:
 def goes_with_its_server(item: Mapping[str, Any]) -> bool:
     """Whether it is a primary IP that is deleted with the server that it is assigned to."""
     return bool(item.get("auto_delete") and item.get("assignee_id"))
+
+
+def _tables(site: Site) -> list[str]:
+    """The table of nftables; nobody but root sees any, or makes one."""
+    if os.geteuid() != 0 or not shutil.which("nft"):
+        return []
+    from sandbox.machines import internet  # noqa: PLC0415 - only where machines can be
+    from sandbox.machines.names import Names  # noqa: PLC0415
+
+    names = Names(site.id)
+    return [f"table {names.table} of nftables"] if internet.is_open(names) else []
 
 
 def _state(folder: Path) -> Iterable[Path]:

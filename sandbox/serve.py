@@ -36,6 +36,11 @@ from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
 PROJECT = "ccm-from-scratch"
+NOT_HERE = (
+    "the sandbox does not have this image, and no Internet to fetch it from: ./dev load it, "
+    "push it to the sandbox's registry, or ./dev up --internet"
+)
+"""What a machine is told when it looks for an image; Kubernetes shows it in the Pod's Event."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class ServeOptions:
         k3s: A genuine k3s binary to serve instead of the stand-in.
         tokens: Of the default project; each of them makes admin calls, too.
         welcome: Said once the API answers, after its address.
+        internet: Whether machines get out through the host.
     """
 
     port: int
@@ -60,17 +66,21 @@ class ServeOptions:
     k3s: Path | None
     tokens: frozenset[str]
     welcome: str
+    internet: bool = False
 
 
-def choose_backend(site: Site, wanted: str, say: Callable[[str], None]) -> Backend:
+def choose_backend(site: Site, wanted: str, say: Callable[[str], None], *, internet: bool = False) -> Backend:
     """The world below the API.
 
     Raises:
-        SandboxError: Machines were asked for and can't run here, or their image has not been built.
+        SandboxError: Machines were asked for and can't run here, or their image has not been built; or a way
+            out was asked for, for what is none.
     """
     if wanted == "records":
+        refuse_internet(wanted, internet)
         return RecordsBackend()
     choice = decide(wanted, look(site))
+    refuse_internet(choice.kind, internet)
     if choice.packages:
         names = ", ".join(package.name for package in choice.packages)
         raise SandboxError(f"packages are missing: {names}; './dev setup' installs them")
@@ -78,9 +88,19 @@ def choose_backend(site: Site, wanted: str, say: Callable[[str], None]) -> Backe
         built = image.find(site.cache)
         if built is None:
             raise SandboxError("the machine image has not been built yet; './dev setup' builds it")
-        return MachinesBackend(site.id, site.state, site.public_range, built)
+        return MachinesBackend(site.id, site.state, site.public_range, built, internet=internet)
     say(f"servers are records with hollow nodes, not machines{choice.reason and ': ' + choice.reason}")
     return HollowBackend(built_toolchain(site, hollow_version.begin(site)), control_plane_directory(site))
+
+
+def refuse_internet(kind: str, internet: bool) -> None:  # noqa: FBT001 - as it was asked for
+    """Make sure that nobody asks for a way out where nothing is that could go it.
+
+    Raises:
+        SandboxError: Somebody does.
+    """
+    if internet and kind != MACHINES:
+        raise SandboxError("--internet: it is for machines, and servers are records here; leave it out")
 
 
 async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -> None:
@@ -94,11 +114,11 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
     Raises:
         SandboxError: The port is in use, or the backend can't start.
     """
-    backend = choose_backend(site, options.backend, say)
+    backend = choose_backend(site, options.backend, say, internet=options.internet)
     app = create_app(_config(site, options), backend)
     app.add_routes(installer.routes(site.cache, options.k3s))
     if isinstance(backend, MachinesBackend):
-        _registry(site).add_to(app)
+        _registry(site, "" if options.internet else NOT_HERE).add_to(app)
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -117,19 +137,28 @@ async def serve(site: Site, options: ServeOptions, say: Callable[[str], None]) -
         daemon.forget(site)
 
 
-def _registry(site: Site) -> Registry:
+def _registry(site: Site, elsewhere: str) -> Registry:
     """Where images are pushed to, by whoever is root here anyway or owns the clone."""
     built = toolchain.find(site.cache, [REGISTRY])
     users = {0, os.geteuid(), site.root.stat().st_uid}
     address = Names(site.id).sockets / "registry"
-    return Registry(built and built.bin / "registry", site.state / FOLDER, address, users)
+    return Registry(built and built.bin / "registry", site.state / FOLDER, address, users, elsewhere)
 
 
 def _running(backend: Backend, options: ServeOptions) -> daemon.Running:
     k3s = str(options.k3s.resolve()) if options.k3s else ""
     own = processes.identify(os.getpid())
     start_time, boot_id = (own.start_time, own.boot_id) if own else (0, "")
-    return daemon.Running(os.getpid(), backend.name, options.actions, k3s, options.port, start_time, boot_id)
+    return daemon.Running(
+        os.getpid(),
+        backend.name,
+        options.actions,
+        k3s,
+        options.port,
+        start_time,
+        boot_id,
+        options.internet,
+    )
 
 
 def _config(site: Site, options: ServeOptions) -> CloudConfig:

@@ -23,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--k3s", type=Path, metavar="FILE", help="serve this genuine k3s binary to the machines"
     )
+    parser.add_argument(
+        "--internet", action="store_true", help="let machines and Pods reach the Internet through this host"
+    )
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
@@ -46,6 +49,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         k3s=arguments.k3s,
         tokens=frozenset({own.token, shown.token}),
         welcome="" if arguments.no_exports else alone.welcome(shown),
+        internet=arguments.internet,
     )
     with daemon.only_one(site):
         asyncio.run(serve(own, options, lambda text: print(text, flush=True)))

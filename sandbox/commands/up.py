@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +20,11 @@ from sandbox.hollow import version as hollow_version
 from sandbox.hollow.backend import control_plane_directory
 from sandbox.kinds import AUTO, Choice, decide, look, present
 from sandbox.kubernetes import releases
+from sandbox.machines import internet
+from sandbox.machines.names import Names
 from sandbox.overview import overview
 from sandbox.prepare import Prepared, announce, prepare
+from sandbox.serve import refuse_internet
 from sandbox.site import Site
 
 HELP = "set up what is missing, then bring the whole environment up with 'pulumi up'"
@@ -49,6 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"sets the stack's k3sVersion before; {', '.join(releases.ascending())} or, in short, 1.35",
     )
     parser.add_argument(
+        "--internet",
+        action="store_true",
+        help="let machines and Pods reach the Internet through this host, until './dev down'",
+    )
+    parser.add_argument(
         "--workers", type=int, metavar="N", help=f"sets the stack's workerCount before, 0 to {MOST_WORKERS}"
     )
 
@@ -63,6 +72,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     refuse_other_ways(running, arguments.actions, arguments.k3s)
     choice = choose(site, arguments.backend)
     kind = choice.kind
+    refuse_internet(kind, arguments.internet)
     if not (arguments.k3s or (running and running.k3s)):
         choice = replace(choice, kubernetes=version(site, kind, arguments.kubernetes))
     announce(choice, steps)
@@ -71,7 +81,16 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     if kind == HOLLOW:
         hollow_version.begin(site, choice.kubernetes)
     with steps.step("Sandbox cloud") as progress:
-        daemon.start(site, kind, arguments.actions or "instant", progress, arguments.k3s)
+        daemon.start(
+            site,
+            kind,
+            arguments.actions or "instant",
+            progress,
+            arguments.k3s,
+            internet=arguments.internet,
+        )
+    if arguments.internet:
+        tell_what_refuses(site, internet.refusing_here(), steps)
     power.ensure_on(Api(site), steps.note)
     variables = pulumi.environment(site, prepared.toolchain)
     stack = STACKS[kind]
@@ -110,6 +129,24 @@ def version(site: Site, kind: str, asked: str | None) -> str:
     if kind == HOLLOW:
         hollow_version.refuse_another(site, found)
     return found
+
+
+def tell_what_refuses(site: Site, chains: Sequence[str], steps: Steps) -> None:
+    """Tell of firewalls of the host that keep machines in whatever we allow; they are not ours to change.
+
+    Args:
+        site: This clone's.
+        chains: Those that forward nothing by themselves.
+        steps: Prints.
+    """
+    if chains:
+        link = Names(site.id).host_link
+        steps.note(
+            f"• --internet: this host's firewall forwards nothing by itself ({', '.join(chains)}). Unless "
+            f"a rule there lets {link} through, machines stay in:\n"
+            f"  iptables -I FORWARD -i {link} -j ACCEPT\n"
+            f"  iptables -I FORWARD -o {link} -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"
+        )
 
 
 def check_limits(site: Site, choice: Choice, workers: int | None, steps: Steps) -> None:

@@ -60,11 +60,21 @@ class Registry:
         folder: For images, configuration and log; made when it is needed.
         address: The UNIX socket that it listens on; 107 characters at most.
         users: Ids of the users of this host who may use it.
+        elsewhere: Told to a machine about an image that is not here: why it won't find it elsewhere either;
+            empty where it may.
     """
 
-    def __init__(self, program: Path | None, folder: Path, address: Path, users: Collection[int]) -> None:
+    def __init__(
+        self,
+        program: Path | None,
+        folder: Path,
+        address: Path,
+        users: Collection[int],
+        elsewhere: str = "",
+    ) -> None:
         self._program, self._folder, self._address = program, folder, address
         self._users = frozenset(users)
+        self._elsewhere = elsewhere
         self._lock = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -87,7 +97,7 @@ class Registry:
         except NoRegistry as error:
             return _error(503, "UNAVAILABLE", str(error))
         try:
-            return await _forward(request, session)
+            return await _forward(request, session, self._elsewhere if _for_another(request) else "")
         except (aiohttp.ClientError, TimeoutError) as error:
             return _error(502, "UNAVAILABLE", f"the registry's program does not answer: {error}")
 
@@ -186,8 +196,15 @@ class Registry:
             await process.wait()
 
 
-async def _forward(request: web.Request, session: aiohttp.ClientSession) -> web.StreamResponse:
-    """Ask the program what we were asked, and answer what it answers."""
+def _for_another(request: web.Request) -> bool:
+    """Whether a machine looks here before it asks another registry; containerd says for which."""
+    return "ns" in request.query and "/manifests/" in request.path
+
+
+async def _forward(
+    request: web.Request, session: aiohttp.ClientSession, elsewhere: str
+) -> web.StreamResponse:
+    """Ask the program what we were asked, and answer what it answers; or why nobody will answer more."""
     # Kubernetes looks for 'app:1' in this folder; a person pushes 'ADDRESS/app:1' and means that.
     path = _LIBRARY.sub("/v2/", request.rel_url.raw_path)
     url = URL.build(
@@ -198,6 +215,10 @@ async def _forward(request: web.Request, session: aiohttp.ClientSession) -> web.
         request.method, url, headers=_onward(request.headers), data=body, allow_redirects=False
     )
     async with asked as answer:
+        if answer.status == web.HTTPNotFound.status_code and elsewhere:
+            # Of all that registries answer, containerd shows this first, and after a 404 nothing of ours. An
+            # answer to HEAD has no body, so it stands in the status line, too.
+            return _error(web.HTTPForbidden.status_code, "DENIED", elsewhere, reason=elsewhere)
         response = web.StreamResponse(status=answer.status, reason=answer.reason)
         response.headers.extend(_onward(answer.headers))
         await response.prepare(request)
@@ -226,6 +247,7 @@ async def _accepts(address: Path) -> bool:
     return True
 
 
-def _error(status: int, code: str, message: str) -> web.Response:
+def _error(status: int, code: str, message: str, *, reason: str | None = None) -> web.Response:
     """https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes"""
-    return web.json_response({"errors": [{"code": code, "message": message}]}, status=status)
+    body = {"errors": [{"code": code, "message": message}]}
+    return web.json_response(body, status=status, reason=reason)

@@ -31,6 +31,7 @@ from sandbox.machines import (
     namespaces,
     processes,
     records,
+    resolver,
     runner,
 )
 from sandbox.machines.airgap import Airgap
@@ -59,6 +60,8 @@ class MachinesBackend:
         public_range: Addresses for servers and load balancers, without its first four.
         image: What servers are made from.
         run: Runs programs of the host.
+        internet: Whether machines get out through the host.
+        name_servers: Where machines' questions for names go then.
     """
 
     name = "machines"
@@ -70,6 +73,9 @@ class MachinesBackend:
         public_range: IPv4Network,
         image: Image,
         run: runner.Runner = runner.run,
+        *,
+        internet: bool = False,
+        name_servers: resolver.Servers = resolver.of_this_host,
     ) -> None:
         self._names = Names(site_id)
         self._state = state.resolve()
@@ -77,6 +83,8 @@ class MachinesBackend:
         self._run = run
         self._airgap = Airgap(self._state)
         self._fabric = Fabric(self._names, public_range, run)
+        self._internet = internet
+        self._resolver = resolver.Resolver(name_servers)
         self._host = cgroups.discover()
         self._machines: dict[int, Machine] = {}
         self._networks: dict[int, NetworkSpec] = {}
@@ -102,10 +110,20 @@ class MachinesBackend:
         """
         self._events = events
         await self._fabric.ensure_router()
+        await self._open_or_close()
         await self._remove_unknown({n.id for n in networks}, {m.id for m in machines})
         for network in networks:
             await self.put_network(network)
         await asyncio.gather(*(self._heal_or_tell(spec, on) for spec, on in machines.items()))
+
+    async def _open_or_close(self) -> None:
+        """Let machines out, or keep them in, whatever an earlier sandbox did."""
+        if not self._internet:
+            await self._fabric.keep_in()
+            return
+        await self._fabric.let_out()
+        if not self._resolver.serves:
+            await self._resolver.start(*await asyncio.to_thread(self._fabric.resolver_sockets))
 
     async def _remove_unknown(self, networks: set[int], servers: set[int]) -> None:
         """Remove machines and networks that a crash or a lost state left behind."""
@@ -163,6 +181,7 @@ class MachinesBackend:
     async def stop(self) -> None:
         """Stop watching; machines stay up and are found again by :meth:`start`."""
         await self._watcher.close()
+        await self._resolver.close()
         self._fabric.close()
 
     async def remove_all(self) -> None:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from sandbox.machines import cgroups, disk, libc, mounts, namespaces
+from sandbox.machines import cgroups, disk, internet, libc, mounts, namespaces
 from sandbox.machines.errors import CommandFailed, StillThere
 from sandbox.machines.names import Names
 from sandbox.machines.occupants import kill_inside
@@ -18,7 +18,7 @@ DEADLINE = 15.0
 
 
 def remove_all(site_id: str, state: Path) -> list[str]:
-    """Remove every process, namespace, link, route, mount, cgroup and file of a site. Blocks.
+    """Remove every process, namespace, link, route, table, mount, cgroup and file of a site. Blocks.
 
     Args:
         site_id: Six hexadecimal digits.
@@ -33,7 +33,7 @@ def remove_all(site_id: str, state: Path) -> list[str]:
     names, state = Names(site_id), state.resolve()
     removed: list[str] = []
     left: list[str] = []
-    for part in (_processes, _link, _namespaces, _cgroups):
+    for part in (_processes, _way_out, _link, _namespaces, _cgroups):
         for thing, gone in part(names):
             (removed if gone else left).append(thing)
     for part in (_mounts, _files):
@@ -58,6 +58,11 @@ def _processes(names: Names) -> Iterator[tuple[str, bool]]:
 
 def _own_namespaces(names: Names) -> list[str]:
     return [name for name in namespaces.listing() if name.startswith(names.prefix)]
+
+
+def _way_out(names: Names) -> Iterator[tuple[str, bool]]:
+    if shutil.which("nft") and internet.is_open(names):
+        yield f"table {names.table} of nftables", _tried(lambda: internet.close_way(names))
 
 
 def _link(names: Names) -> Iterator[tuple[str, bool]]:

@@ -25,7 +25,8 @@ DATA = Path("disk/data")
 
 STORE = "var/lib/containerd"
 RESOLVER = (
-    '# No name server here: an answer "refused" at once instead of a timeout.\nnameserver 169.254.169.254\n'
+    "# Answers where the sandbox runs with --internet, and refuses at once elsewhere.\n"
+    "nameserver 169.254.169.254\n"
 )
 
 

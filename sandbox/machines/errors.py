@@ -5,6 +5,7 @@ BackendError
 ├── Unavailable       machines can't run here at all
 ├── NotPermitted      the kernel refused something
 ├── AddressesInUse    the host already uses the range of public addresses
+├── NoWayOut          the host does not reach the Internet itself
 ├── DiskFull          no space left where machines keep their disks
 ├── InotifyExhausted  the kernel's limit doesn't allow one more machine
 ├── UnknownMachine    no machine of that id was created
@@ -66,6 +67,18 @@ class AddressesInUse(BackendError):
             f"the range {public_range} for the servers' public addresses is already in use on this host "
             f"({user}); run './dev down --force' in the clone that uses it, or remove that route or address"
         )
+
+
+class NoWayOut(BackendError):
+    """Machines shall get out through the host, and it has no way itself.
+
+    Attributes:
+        reason: What is in the way, in words.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"--internet: machines can't get out through this host: {reason}")
 
 
 class DiskFull(BackendError):

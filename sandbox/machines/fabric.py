@@ -6,13 +6,14 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
-from sandbox.machines import ipv6, namespaces, topology
+from sandbox.machines import internet, ipv6, namespaces, resolver, topology
 from sandbox.machines.errors import AddressesInUse, CommandFailed, NotPermitted
 from sandbox.machines.names import Names
 from sandbox.machines.runner import Runner, ip
@@ -74,6 +75,42 @@ class Fabric:
             return
         await self._ip(None, topology.ipv6_host_lines(link, own))
         await self._ip(self._names.router, topology.ipv6_router_lines(own))
+
+    async def let_out(self) -> None:
+        """Let machines reach what the host reaches by its default route.
+
+        Raises:
+            NoWayOut: It has none.
+        """
+        await asyncio.to_thread(internet.open_way, self._names, self._range)
+        await self._ip(self._names.router, topology.way_out_lines(self._range))
+
+    async def keep_in(self) -> None:
+        """Undo that; a host without nftables never did it."""
+        if shutil.which("nft"):
+            await asyncio.to_thread(internet.close_way, self._names)
+        await self._try(self._names.router, ["route del default dev uplink"])
+
+    def resolver_sockets(self) -> tuple[socket.socket, socket.socket]:
+        """Sockets for UDP and TCP at 169.254.169.254:53 in the router; blocks for a moment.
+
+        Raises:
+            NotPermitted: Another sandbox of this site listens there, or the router is not made yet.
+        """
+
+        def bind() -> tuple[socket.socket, socket.socket]:
+            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            try:
+                udp.bind((topology.METADATA, resolver.PORT))
+                return udp, socket.create_server((topology.METADATA, resolver.PORT), backlog=BACKLOG)
+            except OSError:
+                udp.close()
+                raise
+
+        try:
+            return namespaces.inside(self._names.router, bind)
+        except OSError as error:
+            raise NotPermitted(f"answer for names in {self._names.router}", error) from error
 
     def _make_router_like(self, name: str) -> None:
         v6 = topology.FORWARDING_V6 if self._ipv6 else {}

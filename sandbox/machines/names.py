@@ -9,6 +9,10 @@ from typing import Literal
 
 NAMESPACES = Path("/run/netns")
 
+ANY_SITE = re.compile(r"ccmfs-[0-9a-f]{6}")
+ANY_HOST_LINK = "cfs*"
+"""What all sites' tables and links are called; the second as nftables has it."""
+
 Kind = Literal["net", "srv", "lb"]
 
 
@@ -53,6 +57,11 @@ class Names:
     def firewalls(self) -> str:
         """The table of nftables in the router."""
         return f"ccmfs_{self.site}"
+
+    @property
+    def table(self) -> str:
+        """The nftables table (family inet) in the host's own namespace, where machines may get out."""
+        return f"ccmfs-{self.site}"
 
     @property
     def sockets(self) -> Path:

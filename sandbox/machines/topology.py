@@ -109,6 +109,11 @@ def router_lines(public_range: IPv4Network) -> list[str]:
     ]
 
 
+def way_out_lines(public_range: IPv4Network) -> list[str]:
+    """In the router's namespace: what is nobody's goes to the host."""
+    return [f"route replace default via {Uplink.of(public_range).host} dev uplink"]
+
+
 def public_port_lines(port: str, peer: str, mac: str, ipv4: str | None, ipv6: str | None) -> list[str]:
     """In the router: the port of a server's or load balancer's eth0, with the routes to its addresses."""
     lines = [f"link add {port} type veth peer name eth0 address {mac} netns {peer}"]

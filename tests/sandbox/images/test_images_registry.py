@@ -85,6 +85,24 @@ async def test_what_is_pushed_is_found_under_the_name_that_kubernetes_asks_for(p
 
 
 @pytest.mark.slow
+async def test_a_machine_is_told_why_an_image_that_is_not_here_is_nowhere(program, tmp_path, address):
+    """containerd says with ``ns`` that it looks here before it asks that registry."""
+    registry = Registry(program, tmp_path, address, {os.geteuid()}, "no Internet: ./dev load it")
+    async with served(registry) as (root, client):
+        for path, status, reason in (
+            ("manifests/1?ns=docker.io", 403, "no Internet: ./dev load it"),
+            ("manifests/1", 404, "Not Found"),
+            (f"blobs/{BLOB.digest}?ns=docker.io", 404, "Not Found"),
+        ):
+            async with client.head(f"{root}/v2/library/app/{path}") as answer:
+                assert (answer.status, answer.reason) == (status, reason)
+        async with client.get(f"{root}/v2/library/app/manifests/1?ns=docker.io") as answer:
+            assert (await answer.json())["errors"][0]["message"] == "no Internet: ./dev load it"
+        await asyncio.to_thread(push, root, "app")
+        assert await is_there(client, f"{root}/v2/library/app/manifests/1?ns=docker.io")
+
+
+@pytest.mark.slow
 async def test_a_program_that_ended_is_started_again_with_its_images(program, tmp_path, address):
     registry = Registry(program, tmp_path, address, {os.geteuid()})
     async with served(registry) as (root, client):

@@ -1,0 +1,175 @@
+"""Names for machines that may get out: their questions go to the host's own name servers, as they are.
+
+Machines ask at the address where their metadata is. No message is read or kept; one that nobody answers in
+time is dropped, as name servers do, and whoever asked asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+PORT = 53
+CONFIGURATION = Path("/etc/resolv.conf")
+_ANSWER_SECONDS = 3.0  # then the next name server is asked
+_CONNECTION_SECONDS = 20.0
+_AT_ONCE = 512  # questions and connections: more are dropped
+_SERVERS = 3  # as many as the C library looks at
+_CHUNK = 1 << 14
+
+Servers = Callable[[], Sequence[str]]
+"""The name servers' addresses, asked anew for each question: a laptop changes networks."""
+
+
+def name_servers(text: str) -> list[str]:
+    """The first name servers of a ``resolv.conf``."""
+    lines = [line.split() for line in text.splitlines()]
+    return [words[1] for words in lines if words[:1] == ["nameserver"] and len(words) > 1][:_SERVERS]
+
+
+def of_this_host() -> list[str]:
+    """The host's name servers now; none where it has no configuration."""
+    try:
+        return name_servers(CONFIGURATION.read_text(errors="replace"))
+    except OSError:
+        return []
+
+
+class Resolver:
+    """Forwards what arrives at two sockets.
+
+    Args:
+        servers: Where to.
+        port: Of the name servers.
+    """
+
+    def __init__(self, servers: Servers = of_this_host, port: int = PORT) -> None:
+        self._servers, self._port = servers, port
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._datagrams: asyncio.DatagramTransport | None = None
+        self._listening: asyncio.Server | None = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether it has been started."""
+        return self._datagrams is not None
+
+    async def start(self, udp: socket.socket, tcp: socket.socket) -> None:
+        """Serve.
+
+        Args:
+            udp: A bound socket.
+            tcp: A listening socket.
+        """
+        loop = asyncio.get_running_loop()
+        self._datagrams, _ = await loop.create_datagram_endpoint(lambda: _Questions(self._take), sock=udp)
+        self._listening = await asyncio.start_server(self._connected, sock=tcp)
+
+    async def close(self) -> None:
+        """End; what was not answered yet is dropped."""
+        if self._datagrams:
+            self._datagrams.close()
+        if self._listening:
+            self._listening.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _take(self, question: bytes, client: tuple[str, int]) -> None:
+        if len(self._tasks) < _AT_ONCE:
+            self._keep(asyncio.get_running_loop().create_task(self._answer(question, client)))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, question: bytes, client: tuple[str, int]) -> None:
+        for server in self._servers():
+            try:
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    answer = await _ask(server, self._port, question)
+            except (OSError, TimeoutError) as error:
+                log.debug("name server %s: %s", server, error or "no answer")
+                continue
+            if self._datagrams and not self._datagrams.is_closing():
+                self._datagrams.sendto(answer, client)
+            return
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "a connection is served by a task"
+        try:
+            if len(self._tasks) < _AT_ONCE:
+                self._keep(task)
+                async with asyncio.timeout(_CONNECTION_SECONDS):
+                    await self._relay(reader, writer)
+        except* (OSError, TimeoutError) as errors:
+            log.debug("a connection to a name server ended: %s", errors.exceptions)
+        finally:
+            writer.close()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Both directions, until each side has said all."""
+        for server in self._servers():
+            try:
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    there, back = await asyncio.open_connection(server, self._port)
+            except (OSError, TimeoutError) as error:
+                log.debug("name server %s: %s", server, error or "no connection")
+                continue
+            try:
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(_copy(reader, back))
+                    both.create_task(_copy(there, writer))
+            finally:
+                back.close()
+            return
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    while some := await source.read(_CHUNK):
+        target.write(some)
+        await target.drain()
+    with contextlib.suppress(OSError):  # the other side may be gone altogether
+        target.write_eof()
+
+
+async def _ask(server: str, port: int, question: bytes) -> bytes:
+    """The answer to a question: from a port of its own, with the question's number."""
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[bytes] = loop.create_future()
+    transport, _ = await loop.create_datagram_endpoint(
+        lambda: _Answer(question[:2], answered), remote_addr=(server, port)
+    )
+    try:
+        transport.sendto(question)
+        return await answered
+    finally:
+        transport.close()
+
+
+class _Questions(asyncio.DatagramProtocol):
+    def __init__(self, take: Callable[[bytes, tuple[str, int]], None]) -> None:
+        self._take = take
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        self._take(data, addr)
+
+
+class _Answer(asyncio.DatagramProtocol):
+    def __init__(self, number: bytes, answered: asyncio.Future[bytes]) -> None:
+        self._number, self._answered = number, answered
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:  # noqa: ARG002 - its name server
+        if data[:2] == self._number and not self._answered.done():
+            self._answered.set_result(data)
+
+    def error_received(self, exc: Exception) -> None:
+        if not self._answered.done():
+            self._answered.set_exception(exc)

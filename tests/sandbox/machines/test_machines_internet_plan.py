@@ -1,0 +1,74 @@
+"""The way out, as far as it is decided without a kernel; and the forwarding of questions for names."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from ipaddress import IPv4Network
+
+import pytest
+
+from sandbox.machines import internet, resolver
+from sandbox.machines.errors import NoWayOut
+from sandbox.machines.names import Names
+
+
+@pytest.mark.parametrize(
+    ("routes", "found"),
+    [
+        ([{"dst": "default", "dev": "eth0"}], ["eth0"]),
+        ([{"dst": "default", "dev": "wlan0"}, {"dst": "default", "dev": "eth0"}], ["eth0", "wlan0"]),
+        ([{"dst": "default", "nexthops": [{"dev": "a"}, {"dev": "b.100"}]}], ["a", "b.100"]),
+    ],
+)
+def test_every_interface_with_a_default_route_is_a_way_out(routes, found):
+    assert internet.ways_out(routes) == found
+
+
+@pytest.mark.parametrize("routes", [[], [{"dst": "default"}], [{"dst": "default", "dev": 'a"; flush'}]])
+def test_a_host_without_one_or_with_an_odd_one_is_refused(routes):
+    with pytest.raises(NoWayOut, match="--internet"):
+        internet.ways_out(routes)
+
+
+def test_no_list_of_interfaces_is_written_empty():
+    text = internet.rules(Names("0a1b2c"), IPv4Network("203.0.113.0/26"), ["eth0"], [])
+    assert 'set ways-out { type ifname; elements = { "eth0" } }' in text
+    assert "set switched-on { type ifname;  }" in text
+
+
+@pytest.mark.parametrize(
+    ("family", "policy", "found"),
+    [("ip", "drop", ["ip t c"]), ("inet", "drop", ["inet t c"]), ("ip6", "drop", []), ("ip", "accept", [])],
+)
+def test_chains_of_others_that_forward_nothing_are_named(family, policy, found):
+    chain = {"family": family, "table": "t", "name": "c", "hook": "forward", "policy": policy}
+    assert internet.refusing([chain, {"family": "ip", "table": "t", "name": "jumped-to"}]) == found
+
+
+def test_the_first_name_servers_are_asked():
+    text = "# no nameserver 9\nsearch x\nnameserver 127.0.0.53\nnameserver\nnameserver fe80::1%eth0 \n"
+    assert resolver.name_servers(text) == ["127.0.0.53", "fe80::1%eth0"]
+    assert resolver.name_servers("nameserver 192.0.2.1\n" * 9) == ["192.0.2.1"] * 3
+    assert resolver.name_servers("") == []
+
+
+async def test_an_answer_to_another_question_is_no_answer():
+    loop = asyncio.get_running_loop()
+    server, asking = socket.socket(type=socket.SOCK_DGRAM), socket.socket(type=socket.SOCK_DGRAM)
+    own, tcp = socket.socket(type=socket.SOCK_DGRAM), socket.create_server(("127.0.0.1", 0))
+    with server, asking:
+        for one in (server, asking, own):
+            one.bind(("127.0.0.1", 0))
+            one.setblocking(False)
+        forwarding = resolver.Resolver(lambda: ["127.0.0.1"], server.getsockname()[1])
+        address = own.getsockname()
+        await forwarding.start(own, tcp)
+        await loop.sock_sendto(asking, b"\x00\x01 who?", address)
+        async with asyncio.timeout(60):
+            question, back = await loop.sock_recvfrom(server, 512)
+            assert question == b"\x00\x01 who?"
+            await loop.sock_sendto(server, b"\x00\x02 me", back)
+            await loop.sock_sendto(server, b"\x00\x01 you", back)
+            assert await loop.sock_recv(asking, 512) == b"\x00\x01 you"
+        await forwarding.close()
