@@ -16,6 +16,7 @@ from sandbox.site import Site
 UNINITIALIZED_TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 CCM = "ccm-from-scratch"
 """The name of our Deployment in kube-system, and the value of its Pods' label ``app.kubernetes.io/name``."""
+LABEL = "app.kubernetes.io/name"
 POLL_SECONDS = 0.2
 CALL_SECONDS = 20
 DELETE_SECONDS = 60
@@ -94,6 +95,15 @@ def deployment(site: Site, toolchain: Toolchain) -> dict[str, Any]:
     if not found:
         raise NotRunning(f"the cluster has no deployment/{CCM} in kube-system; './dev up' makes it")
     return found[0]
+
+
+def ccm_pods(site: Site, toolchain: Toolchain) -> list[dict[str, Any]]:
+    """The Pods of the CCM.
+
+    Raises:
+        NotRunning: The API server does not answer.
+    """
+    return get(site, toolchain, "pods", "--namespace=kube-system", f"--selector={LABEL}={CCM}")
 
 
 def await_nodes(

@@ -28,6 +28,7 @@ COMMANDS = (
     "faults",
     "load",
     "deploy",
+    "run",
     "image",
     "lock",
     "release",

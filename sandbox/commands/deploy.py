@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, pulumi, stack_settings
+from sandbox import cluster, daemon, pulumi, stack_settings, takeover
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
 from sandbox.errors import SandboxError
@@ -58,14 +58,15 @@ def changes(look: Callable[[], object], sleep: Callable[[float], None]) -> Itera
             sleep(LOOK_SECONDS)
 
 
-def snapshot(root: Path) -> dict[Path, tuple[int, int]]:
-    """Time and size of each file that is rolled out; a file that goes while we look is not there.
+def snapshot(root: Path, folders: Sequence[str] = WATCHED) -> dict[Path, tuple[int, int]]:
+    """Time and size of each file that is looked at; a file that goes while we look is not there.
 
     Args:
         root: The clone.
+        folders: Of the clone.
     """
     found = {}
-    for path in (path for folder in WATCHED for path in (root / folder).rglob("*")):
+    for path in (path for folder in folders for path in (root / folder).rglob("*")):
         with suppress(FileNotFoundError):
             facts = path.stat()
             if path.suffix != ".pyc" and stat.S_ISREG(facts.st_mode):
@@ -88,6 +89,8 @@ def roll_out(site: Site, steps: Steps) -> int:
             ccm.start(site)
         steps.note("✓ './dev logs' follows it")
         return 0
+    takeover.refuse(site, "another one is rolled out")
+    takeover.heal(site, built, steps.note)
     before = cluster.deployment(site, built)["metadata"]["generation"]
     up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]
     hint = "Correct what it names and run './dev deploy' again; './dev logs' follows the CCM that runs"

@@ -7,14 +7,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox import cluster, daemon
+from sandbox import cluster, daemon, takeover
 from sandbox.environment import HOLLOW
 from sandbox.errors import NotRunning
 from sandbox.hollow import ccm
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
 
-LABEL = "app.kubernetes.io/name"
 HELP = "follow what the CCM logs, or the Events of the cluster"
 
 
@@ -42,8 +41,9 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             raise NotRunning(f"there is no {file.name} yet; start with './dev up'")
         os.execvp("tail", ["tail", "-n", "200", *(["-F"] if follow else []), str(file)])  # noqa: S606
     built = built_toolchain(site)
-    pods = cluster.get(site, built, "pods", "--namespace=kube-system", f"--selector={LABEL}={cluster.CCM}")
-    if not pods:
+    if not cluster.ccm_pods(site, built):
+        if takeover.active(site):
+            raise NotRunning("'./dev run' runs the CCM, and prints its log in its own terminal")
         raise NotRunning(why_no_pod(cluster.deployment(site, built)))
     command = cluster.kubectl(
         site,

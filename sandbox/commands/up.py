@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, limits, power, pulumi, stack_settings
+from sandbox import cluster, daemon, limits, power, pulumi, stack_settings, takeover
 from sandbox.api import Api
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
@@ -109,6 +109,8 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     )
     if kind == HOLLOW:
         _start_ccm(site, steps)
+    else:
+        takeover.heal(site, prepared.toolchain, steps.note)
     _await(site, prepared, steps)
     return 0
 

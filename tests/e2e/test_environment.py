@@ -6,6 +6,7 @@ import json
 import platform
 import re
 import shutil
+import socket
 import subprocess
 import urllib.request
 import zipfile
@@ -238,6 +239,35 @@ def http_get(url):
             return answer.read().decode()
     except OSError:
         return None
+
+
+def test_the_ccm_of_the_tree_takes_the_place_of_the_clusters_and_gives_it_back(environment, tmp_path):
+    deployment, lease = (
+        ("-n", "kube-system", "get", what)
+        for what in ("deployment/ccm-from-scratch", "lease/cloud-controller-manager")
+    )
+
+    def replicas():
+        return environment.kubectl(*deployment)["status"].get("readyReplicas", 0)
+
+    def leads_here():
+        return socket.gethostname() in environment.kubectl(*lease)["spec"].get("holderIdentity", "")
+
+    with (tmp_path / "log").open("w+") as log:
+        command = ["./dev", "run", "--debug"]
+        with subprocess.Popen(command, cwd=environment.root, stdout=log, stderr=log) as running:
+            try:
+                eventually(leads_here, 120, "the CCM on this host leads")
+                assert replicas() == 0
+                assert "runs already" in environment.dev("run", check=False).stdout
+                assert "another terminal" in environment.dev("deploy", check=False).stdout
+            finally:
+                running.kill()  # nothing can be undone now
+        log.seek(0)
+        assert environment.site.token not in log.read()
+    assert "the CCM in the cluster runs again" in environment.dev("deploy").stdout
+    eventually(lambda: replicas() == 1, 60, "the CCM in the cluster")
+    assert not leads_here()
 
 
 def test_a_machine_that_is_off_is_tainted_and_recovers(environment):

@@ -1,0 +1,269 @@
+"""``./dev run``: the CCM of this tree as a process on this host, in the place of the cluster's."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from ccm.manager.deployed import PodSpec, Source, Workload, settings, sources
+from sandbox import cluster, daemon, takeover
+from sandbox.commands.deploy import check_source, snapshot
+from sandbox.console import Steps
+from sandbox.environment import HOLLOW
+from sandbox.errors import MissingRequirement, SandboxError
+from sandbox.hollow import ccm
+from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.prepare import built_toolchain
+from sandbox.site import Site
+
+HELP = "run the CCM of this tree on this host, in the place of the cluster's, until Ctrl-C"
+WATCHED = ("ccm",)
+EDITOR_PORT = 5678
+"""Where editors look for debugpy unless they are told otherwise."""
+
+LOOK_SECONDS = 0.5
+STOP_SECONDS = 20
+TERMINATED = 128 + signal.SIGTERM
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is run.
+
+    Attributes:
+        command: The command line.
+        variables: The environment, Secrets' values among them.
+    """
+
+    command: Sequence[str]
+    variables: Mapping[str, str]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How it is looked at, and whether it follows the tree."""
+    parser.add_argument("--debug", action="store_true", help="with a log of all that it does (--v=4)")
+    parser.add_argument(
+        "--editor",
+        type=int,
+        nargs="?",
+        const=EDITOR_PORT,
+        metavar="PORT",
+        help=f"wait until an editor debugs it with debugpy, at 127.0.0.1:PORT (default: {EDITOR_PORT}); "
+        "without election of a leader, so that it may stand still",
+    )
+    parser.add_argument("--watch", action="store_true", help="start it anew after every change of ccm/")
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
+    """Run it; returns its exit code, 0 after Ctrl-C."""
+    steps, built = Steps(Console()), built_toolchain(site)
+    hollow = daemon.require(site).backend == HOLLOW
+    check_editor(arguments.editor)
+    check_source(site.root)
+    wanted = with_options(
+        _beside_hollow_nodes(site) if hollow else _as_in_the_cluster(site, built),
+        debug=arguments.debug,
+        editor=arguments.editor,
+    )
+    place = _hollow_place(site) if hollow else takeover.taken(site, built, steps.note)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(TERMINATED))  # so that the cluster's comes back
+    with place as noted:
+        steps.note("✓ the CCM in the cluster has made room; this one runs until Ctrl-C")
+        if arguments.editor:
+            steps.note(f"• it waits for an editor at 127.0.0.1:{arguments.editor} (debugpy)")
+        code = run_until_ended(
+            site.root,
+            wanted,
+            noted,
+            lambda: snapshot(site.root, WATCHED),
+            steps.note,
+            watch=arguments.watch,
+        )
+    if code:
+        raise SandboxError(f"the CCM ended by itself, with {code}; what it said stands above")
+    return 0
+
+
+def check_editor(port: int | None) -> None:
+    """Make sure that an editor can come, where one is waited for.
+
+    Raises:
+        MissingRequirement: There is no debugpy.
+    """
+    if port is not None and importlib.util.find_spec("debugpy") is None:
+        raise MissingRequirement(
+            "debugpy is not in this environment, for only --editor needs it; type: "
+            ".venv/bin/uv pip install debugpy"
+        )
+
+
+def with_options(wanted: Wanted, *, debug: bool, editor: int | None) -> Wanted:
+    """The same with what was asked for on the command line.
+
+    Args:
+        wanted: What would be run without.
+        debug: Whether it tells all that it does.
+        editor: The port on 127.0.0.1 at which it waits for an editor; None: it does not wait.
+    """
+    program, *words = wanted.command
+    if debug:
+        words.append("--v=4")
+    if editor is not None:
+        # A process that stands at a breakpoint renews no lease.
+        listen = ["-Xfrozen_modules=off", "-m", "debugpy", "--listen", f"127.0.0.1:{editor}"]
+        words = [*listen, "--wait-for-client", *words, "--leader-elect=false"]
+    return Wanted([program, *words], wanted.variables)
+
+
+def here(pod: PodSpec, contents: Mapping[Source, Mapping[str, str]], site: Site) -> Wanted:
+    """The Deployment's flags and environment, and how cloud and cluster are reached from this host.
+
+    Args:
+        pod: Of the Deployment.
+        contents: Of the Secrets and ConfigMaps that it names.
+        site: This clone's.
+    """
+    deployed = settings(pod, contents, _own(site))
+    kubeconfig = str(site.kubeconfig)
+    flags = [f"--{name}={kubeconfig}" for name in _KUBECONFIGS]
+    # On the host's ports, two clones would be in each other's way.
+    command = [sys.executable, "-m", "ccm", *deployed.flags, *flags, "--secure-port=0"]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ccm.SETTINGS)}
+    return Wanted(command, {**kept, **deployed.variables, **_own(site)})
+
+
+_KUBECONFIGS = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
+
+
+def _own(site: Site) -> dict[str, str]:
+    return {
+        "HCLOUD_ENDPOINT": site.endpoint,
+        "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",  # this host is no server
+        "HCLOUD_METRICS_ENABLED": "false",
+    }
+
+
+def _as_in_the_cluster(site: Site, built: Toolchain) -> Wanted:
+    found = msgspec.convert(cluster.deployment(site, built), Workload)
+    pod = found.spec.template.spec
+    return here(pod, {source: _content(site, built, source) for source in sources(pod, _own(site))}, site)
+
+
+def _content(site: Site, built: Toolchain, source: Source) -> dict[str, str]:
+    """What a Secret or ConfigMap holds; nothing where it is not there, for it may be optional."""
+    kind, name = source
+    only = f"--field-selector=metadata.name={name}"
+    for item in cluster.get(site, built, kind, "--namespace=kube-system", only):
+        data = item.get("data") or {}
+        if kind == "secrets":
+            return {key: base64.b64decode(value).decode(errors="replace") for key, value in data.items()}
+        return dict(data)
+    return {}
+
+
+def _beside_hollow_nodes(site: Site) -> Wanted:
+    return Wanted(ccm.command(site.kubeconfig), ccm.variables(site))
+
+
+@contextmanager
+def _hollow_place(site: Site) -> Iterator[Callable[[int], None]]:
+    """Beside hollow nodes the CCM is a process already; if we are killed, './dev up' starts it."""
+    ccm.stop(site)
+    try:
+        yield lambda _pid: None
+    finally:
+        ccm.start(site)
+
+
+def run_until_ended(
+    root: Path,
+    wanted: Wanted,
+    noted: Callable[[int], None],
+    look: Callable[[], object],
+    say: Callable[[str], None],
+    *,
+    watch: bool,
+) -> int:
+    """Run it until it ends or is interrupted.
+
+    Args:
+        root: The clone.
+        wanted: What is run.
+        noted: Told the number of each process.
+        look: What there is now of the tree, to be compared.
+        say: Told about changes.
+        watch: Whether it is started anew after each change that Python can read.
+
+    Returns:
+        Its exit code; 0 where we ended it.
+    """
+    while True:
+        child = subprocess.Popen(
+            # With it the kernel ends the CCM when we are killed.
+            ["setpriv", "--pdeathsig", "TERM", *wanted.command],
+            cwd=root,
+            env=dict(wanted.variables),
+            stdin=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is ours; a second signal would end it before it has released its lease
+        )
+        try:
+            noted(child.pid)
+            if not _changed(root, child, look, say, watch=watch):
+                return child.returncode
+            say("• ccm/ has changed: starting anew")
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            _end(child)
+
+
+def _changed(
+    root: Path,
+    child: subprocess.Popen[bytes],
+    look: Callable[[], object],
+    say: Callable[[str], None],
+    *,
+    watch: bool,
+) -> bool:
+    """Wait until the tree has changed, which only counts when it is watched; False when the process ended."""
+    seen = look()
+    while child.poll() is None:
+        time.sleep(LOOK_SECONDS)
+        if (now := look()) == seen:
+            continue
+        seen = now
+        if not watch:
+            say("• ccm/ has changed, this process has not: Ctrl-C and './dev run' again, or --watch")
+            continue
+        try:
+            check_source(root)
+        except SandboxError as error:
+            say(f"✗ {error}")
+        else:
+            return True
+    return False
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End it, so that it releases its lease; at once where it does not in time."""
+    if child.poll() is None:
+        child.terminate()
+        try:
+            child.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()

@@ -1,0 +1,168 @@
+"""The CCM in the cluster makes room for one that runs on this host, and comes back afterwards.
+
+What has to be undone is written down before it is done. A command that was killed leaves that record without
+the lock, and the next one that could be surprised by a cluster without a CCM undoes it: :func:`heal`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox import cluster
+from sandbox.errors import SandboxError
+from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.machines import processes, records
+from sandbox.machines.processes import Identity
+from sandbox.site import Clone, Site
+
+GONE_SECONDS = 60
+POLL_SECONDS = 0.1
+CALL_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What has been taken over.
+
+    Attributes:
+        replicas: How many the Deployment had.
+        process: The CCM on this host; None before it starts.
+    """
+
+    replicas: int
+    process: Identity | None = None
+
+
+def active(clone: Clone) -> bool:
+    """Whether a CCM on this host stands in for the cluster's, or has done so and was killed."""
+    return _record(clone).exists()
+
+
+def refuse(clone: Clone, what: str) -> None:
+    """Make sure that nobody stands in for the cluster's CCM.
+
+    Args:
+        clone: This one.
+        what: What would disturb it.
+
+    Raises:
+        SandboxError: Somebody does.
+    """
+    with _lock(clone) as mine:
+        if not mine:
+            raise SandboxError(f"'./dev run' runs the CCM in another terminal; end it there before {what}")
+
+
+@contextmanager
+def taken(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[Callable[[int], None]]:
+    """The cluster's CCM is scaled down inside of it.
+
+    Args:
+        site: This clone's.
+        built: Has kubectl.
+        say: Told what happens.
+
+    Returns:
+        To be called with the number of each process that stands in.
+
+    Raises:
+        SandboxError: Somebody else does it already, the cluster does not answer, or its CCM does not end.
+    """
+    with _lock(site) as mine:
+        if not mine:
+            raise SandboxError("'./dev run' runs already in this clone; end it in its terminal")
+        _restore(site, built, say)
+        replicas = cluster.deployment(site, built)["spec"].get("replicas", 1)
+        _note(site, Taken(replicas))
+        try:
+            _scale(site, built, 0)
+            _await_no_pod(site, built)
+            yield lambda pid: _note(site, Taken(replicas, processes.identify(pid)))
+        finally:
+            _restore(site, built, say)
+
+
+def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
+    """Bring the cluster's CCM back where a command that had taken it over was killed.
+
+    Args:
+        site: This clone's.
+        built: Has kubectl.
+        say: Told what was done, if anything.
+
+    Raises:
+        SandboxError: The cluster does not answer.
+    """
+    if active(site):
+        with _lock(site) as mine:
+            if mine:
+                _restore(site, built, say)
+
+
+def _restore(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
+    found = _read(site)
+    if found is None:
+        return
+    if found.process and processes.send(found.process, signal.SIGTERM):
+        processes.wait_gone(found.process, GONE_SECONDS)
+    # Whoever has given it replicas since then wants those.
+    if found.replicas and not cluster.deployment(site, built)["spec"].get("replicas"):
+        _scale(site, built, found.replicas)
+        say("• the CCM in the cluster runs again")
+    _record(site).unlink()
+
+
+def _scale(site: Site, built: Toolchain, replicas: int) -> None:
+    words = ["--namespace=kube-system", "scale", f"deployment/{cluster.CCM}", f"--replicas={replicas}"]
+    command = cluster.kubectl(site, built, [*words, f"--request-timeout={CALL_SECONDS}s"])
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CALL_SECONDS * 2)
+    if done.returncode:
+        raise SandboxError(f"deployment/{cluster.CCM} can't be scaled: {done.stderr.strip()}")
+
+
+def _await_no_pod(site: Site, built: Toolchain) -> None:
+    deadline = time.monotonic() + GONE_SECONDS
+    while cluster.ccm_pods(site, built):
+        if time.monotonic() > deadline:
+            raise SandboxError(f"the CCM's Pod does not end within {GONE_SECONDS} s")
+        time.sleep(POLL_SECONDS)
+
+
+@contextmanager
+def _lock(clone: Clone) -> Iterator[bool]:
+    """Whether we have the lock, which the kernel takes from whoever ends."""
+    with (clone.state / "run.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def _record(clone: Clone) -> Path:
+    return clone.state / "run.json"
+
+
+def _note(clone: Clone, what: Taken) -> None:
+    records.write(_record(clone), json.dumps(asdict(what)))
+
+
+def _read(clone: Clone) -> Taken | None:
+    with suppress(FileNotFoundError):
+        return taken_of(json.loads(_record(clone).read_text()))
+    return None
+
+
+def taken_of(raw: Mapping[str, Any]) -> Taken:
+    """A record as it was written."""
+    return Taken(raw["replicas"], raw["process"] and Identity(**raw["process"]))

@@ -1,0 +1,217 @@
+"""``./dev run``: what is run, and that the cluster's CCM comes back; a program stands in for kubectl."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from ccm.manager.deployed import Workload
+from sandbox import takeover
+from sandbox.commands import run
+from sandbox.errors import SandboxError
+from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.site import open_site
+
+KUBECTL = """#!/bin/sh
+cd "$(dirname "$0")"
+case "$*" in
+  *" get deployments "*) echo '{"items": [{"spec": {"replicas": '"$(cat replicas)"'}}]}' ;;
+  *" get pods "*) echo '{"items": []}' ;;
+  *" scale "*) echo "$*" | sed 's/.*--replicas=\\([0-9]*\\).*/\\1/' | tee -a scaled > replicas ;;
+  *) exit 1 ;;
+esac
+"""
+NETWORK = {"name": "hcloud", "key": "network"}
+POD = {
+    "containers": [
+        {
+            "args": ["--cloud-provider=ccm-from-scratch", "--cluster-cidr=10.1.0.0/16"],
+            "env": [
+                {"name": "HCLOUD_TOKEN_FILE", "value": "/etc/hcloud/token"},
+                {"name": "HCLOUD_ENDPOINT", "value": "http://169.254.169.254/v1"},
+                {
+                    "name": "HCLOUD_NETWORK",
+                    "valueFrom": {"secretKeyRef": {"name": "hcloud", "key": "network"}},
+                },
+            ],
+            "volumeMounts": [{"name": "hcloud", "mountPath": "/etc/hcloud"}],
+        }
+    ],
+    "volumes": [{"name": "hcloud", "secret": {"secretName": "hcloud"}}],
+}
+CONTENTS = {("secrets", "hcloud"): {"token": "the-secret-token", "network": "my-network"}}
+
+
+@pytest.fixture
+def site(tmp_path):
+    root = tmp_path / "clone"
+    root.mkdir()
+    (root / "kubeconfig.yaml").touch()
+    return open_site(root, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+
+
+@pytest.fixture
+def built(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/kubectl").write_text(KUBECTL)
+    (tmp_path / "bin/kubectl").chmod(0o755)
+    (tmp_path / "bin/replicas").write_text("2")
+    return Toolchain(tmp_path)
+
+
+def scaled(built):
+    file = built.bin / "scaled"
+    return file.read_text().split() if file.exists() else []
+
+
+def wanted(site):
+    pod = msgspec.convert({"spec": {"template": {"spec": POD}}}, Workload).spec.template.spec
+    return run.here(pod, CONTENTS, site)
+
+
+def test_the_deployments_settings_hold_and_this_hosts_ways_to_cloud_and_cluster(site, monkeypatch):
+    monkeypatch.setenv("HCLOUD_TOKEN", "of-another-shell")
+    found = wanted(site)
+    assert "--cluster-cidr=10.1.0.0/16" in found.command
+    assert f"--kubeconfig={site.kubeconfig}" in found.command
+    assert found.variables["HCLOUD_NETWORK"] == "my-network"
+    assert found.variables["HCLOUD_ENDPOINT"] == site.endpoint
+    assert found.variables["HCLOUD_TOKEN"] == "the-secret-token"
+    assert "the-secret-token" not in " ".join(found.command)
+
+
+def test_an_editor_finds_the_ccm_and_may_take_its_time(site):
+    found = run.with_options(wanted(site), debug=True, editor=5679)
+    assert found.command[:8] == [
+        sys.executable,
+        *("-Xfrozen_modules=off", "-m", "debugpy", "--listen", "127.0.0.1:5679", "--wait-for-client", "-m"),
+    ]
+    assert found.command[-2:] == ["--v=4", "--leader-elect=false"]
+
+
+def test_the_clusters_ccm_is_back_whatever_happens(site, built):
+    said = []
+
+    def fail():
+        with takeover.taken(site, built, said.append):
+            assert scaled(built) == ["0"]
+            assert takeover.active(site)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert scaled(built) == ["0", "2"]
+    assert not takeover.active(site)
+    assert said == ["• the CCM in the cluster runs again"]
+
+
+def test_two_at_once_are_refused_and_nothing_is_healed_under_the_first(site, built):
+    with takeover.taken(site, built, print):
+        with pytest.raises(SandboxError, match="runs already"), takeover.taken(site, built, print):
+            pass
+        with pytest.raises(SandboxError, match="before it is tried"):
+            takeover.refuse(site, "it is tried")
+        takeover.heal(site, built, pytest.fail)
+        assert scaled(built) == ["0"]
+    takeover.refuse(site, "it is tried")
+
+
+KILLED = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from sandbox import takeover
+from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.site import open_site
+
+site = open_site(Path(sys.argv[1]), {"XDG_CACHE_HOME": sys.argv[2]}, list, lambda _: True)
+with takeover.taken(site, Toolchain(Path(sys.argv[2])), print) as noted:
+    child = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    noted(child.pid)
+    print(child.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_after_a_kill_the_next_command_ends_what_is_left_and_brings_the_clusters_back(site, built):
+    command = [sys.executable, "-c", KILLED, str(site.root), str(site.cache.parent)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == -9, done.stderr
+    assert scaled(built) == ["0"]
+    said = []
+    takeover.heal(site, built, said.append)
+    assert scaled(built) == ["0", "2"]
+    assert said
+    assert takeover.processes.identify(int(done.stdout)) is None
+    takeover.heal(site, built, pytest.fail)
+
+
+def test_what_somebody_else_has_scaled_meanwhile_stays(site, built):
+    with takeover.taken(site, built, pytest.fail):
+        (built.bin / "replicas").write_text("1")
+    assert scaled(built) == ["0"]
+
+
+def test_a_ccm_that_nobody_wanted_is_not_started(site, built):
+    (built.bin / "replicas").write_text("0")
+    with takeover.taken(site, built, pytest.fail):
+        pass
+    assert scaled(built) == ["0"]
+
+
+CCM = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+from pathlib import Path
+with Path(sys.argv[1]).open("a") as log:
+    log.write("started ")
+if len(sys.argv) > 2:
+    sys.exit(7)
+while True:
+    time.sleep(0.05)
+"""
+
+
+VARIABLES = {"PATH": "/usr/bin:/bin"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("watch", [True, False], ids=["watched", "not-watched"])
+def test_a_change_that_python_can_read_starts_it_anew_where_that_is_wanted(tmp_path, watch):
+    source, log = tmp_path / "ccm/a.py", tmp_path / "log"
+    source.parent.mkdir()
+    texts = iter(["", "x = (", "x = 1\n"])
+    said, started = [], []
+
+    def look():
+        if (text := next(texts, None)) is not None:
+            source.write_text(text)
+        elif log.exists() and len(log.read_text().split()) == (2 if watch else 1):
+            raise KeyboardInterrupt
+        return source.read_text()
+
+    ccm = run.Wanted([sys.executable, "-c", CCM, str(log)], VARIABLES)
+    assert run.run_until_ended(tmp_path, ccm, started.append, look, said.append, watch=watch) == 0
+    assert len(started) == (2 if watch else 1)
+    assert [takeover.processes.identify(pid) for pid in started] == [None] * len(started)
+    if watch:
+        assert "was never closed" in said[0]
+        assert said[1:] == ["• ccm/ has changed: starting anew"]
+    else:
+        assert len(said) == 2
+        assert "or --watch" in said[0]
+
+
+def test_a_ccm_that_ends_by_itself_is_told_with_its_status(tmp_path):
+    ends = run.Wanted([sys.executable, "-c", CCM, str(tmp_path / "log"), "now"], VARIABLES)
+    assert run.run_until_ended(tmp_path, ends, print, lambda: None, print, watch=False) == 7
+
+
+def test_a_record_says_whom_it_means(site):
+    process = takeover.Identity(1, 2, "boot")
+    kept = replace(takeover.Taken(3), process=process)
+    assert takeover.taken_of(json.loads(json.dumps({"replicas": 3, "process": vars(process)}))) == kept
