@@ -38,6 +38,7 @@ COMMANDS = (
     "setup",
     "serve",
     "test",
+    "compare",
     "bench",
 )
 MISUSED = 2  # argparse's own exit code
@@ -45,7 +46,7 @@ MISUSED = 2  # argparse's own exit code
 WRAPPERS = ("kubectl", "plan", "test", "bench")
 # These need nothing but the clone's files. All others are about addresses, of which a host has few: those in
 # CLAIMING claim some where the clone has none; the rest then have nothing to be about.
-WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "image", "lock", "release", "docs")
+WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "compare", "image", "lock", "release", "docs")
 CLAIMING = ("up", "down", "serve")
 # These start a process on the clone's own port; all others ask the one that runs.
 STARTING = ("up", "serve")

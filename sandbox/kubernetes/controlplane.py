@@ -51,6 +51,7 @@ class ControlPlane:
         *,
         cluster_cidr: str = "10.244.0.0/16",
         extra: Mapping[str, control_plane.Flags] | None = None,
+        scheduler: bool = False,
     ) -> None:
         """Nothing happens before the start.
 
@@ -59,6 +60,7 @@ class ControlPlane:
             directory: Kept between runs; its own for each control plane.
             cluster_cidr: Addresses of Pods; the controller manager gives each node a part.
             extra: Further flags by component; they win.
+            scheduler: Whether Pods get nodes. None of these nodes runs any.
         """
         self.directory = directory
         self.kubeconfig = directory / "kubeconfig.yaml"
@@ -67,6 +69,7 @@ class ControlPlane:
         self._held = contextlib.ExitStack()
         self._cluster_cidr = cluster_cidr
         self._extra = dict(extra or {})
+        self._scheduler = scheduler
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -88,7 +91,8 @@ class ControlPlane:
         try:
             wanted = await asyncio.to_thread(self._prepare)
             commands = control_plane.commands(wanted)
-            del commands["kube-scheduler"]  # there is no node that could run a Pod
+            if not self._scheduler:
+                del commands["kube-scheduler"]
             api = self.api()
             await self._children.start(commands.pop("etcd"))
             await self._children.start(commands.pop("kube-apiserver"))

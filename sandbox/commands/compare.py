@@ -1,0 +1,74 @@
+"""``./dev compare``: two tiny clusters, one with a CCM and one without, side by side."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import tempfile
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.box import ROUNDED
+from rich.console import Console
+from rich.table import Table
+
+from sandbox import packages
+from sandbox.comparison.stage import compare
+from sandbox.comparison.table import Row, rows
+from sandbox.console import Steps
+from sandbox.environment import HOLLOW
+from sandbox.kinds import decide, look
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import CONTROL_PLANE
+from sandbox.site import Clone
+
+HELP = "the same Pod and Service in a cluster with a CCM and in one without, side by side (a minute)"
+WHAT_RAN = (
+    "Two real control planes on loopback with hollow nodes, in one project of the emulated cloud; all of it "
+    "is gone. Hollow nodes run no container, so nobody answers at the address: on machines somebody does "
+    "('./dev up')."
+)
+T = TypeVar("T")
+
+
+def run(clone: Clone, _arguments: argparse.Namespace) -> int:
+    """Run the experiment and print what a person sees."""
+    console = Console()
+    steps = Steps(console)
+    packages.ensure(decide(HOLLOW, look(clone)).packages, steps.note)
+    with steps.step("Kubernetes toolchain (≈ 10 min the first time)", "Kubernetes toolchain") as progress:
+        built = toolchain.ensure(clone.cache, progress, CONTROL_PLANE)
+    with tempfile.TemporaryDirectory(dir=clone.state, prefix=".compare-") as folder:
+        with steps.step("Two clusters, a minute of their life") as progress:
+            seen = asyncio.run(_interruptible(compare(built, clone.root, Path(folder), progress)))
+        console.print(table(rows(*seen)))
+    steps.note(WHAT_RAN)
+    return 0
+
+
+def table(found: list[Row]) -> Table:
+    """The rows for a terminal.
+
+    Args:
+        found: As :func:`sandbox.comparison.table.rows` gives them.
+    """
+    shown = Table(box=ROUNDED, show_lines=True, title="The same Service and Pod, twice", title_justify="left")
+    shown.add_column("", style="bold")
+    shown.add_column("without a CCM", style="yellow", overflow="fold")
+    shown.add_column("with ccm-from-scratch", style="green", overflow="fold")
+    for row in found:
+        shown.add_row(*row)
+    return shown
+
+
+async def _interruptible(work: Coroutine[Any, Any, T]) -> T:
+    """Let what ends the command end the work in order; asyncio does so for Ctrl-C alone."""
+    task = asyncio.ensure_future(work)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None

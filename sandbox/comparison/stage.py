@@ -1,0 +1,306 @@
+"""Two real control planes on loopback with hollow nodes, and one emulated cloud for both."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from sandbox import alone, tokens
+from sandbox.address import Address
+from sandbox.cloud.config import CloudConfig
+from sandbox.comparison.table import Seen
+from sandbox.errors import SandboxError
+from sandbox.hollow import ccm
+from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.toolchain import Toolchain
+
+WITHOUT, WITH = "without", "with"
+WORKERS = 2
+SECONDS = 240.0
+"""For anything to happen; seconds on a machine that does nothing else."""
+
+STOP_SECONDS = 20.0
+_POLL_SECONDS = 0.2
+_HEARTBEAT = 1.0
+_FLAGS = {"kube-controller-manager": {"node-monitor-grace-period": "8s", "node-monitor-period": "1s"}}
+"""Kubernetes waits 50 seconds before it calls a node lost; who looks on need not."""
+
+_PROJECT, _TYPE, _IMAGE, _LOCATION, _ZONE = "comparison", "cpx22", "ubuntu-24.04", "fsn1", "eu-central"
+_POD, _SERVICE = "/api/v1/namespaces/default/pods/hello", "/api/v1/namespaces/default/services/hello"
+_OBJECTS: Mapping[str, Mapping[str, Any]] = {
+    _POD: {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "hello", "labels": {"app": "hello"}},
+        "spec": {"containers": [{"name": "hello", "image": "docker.io/traefik/whoami:v1.11.0"}]},
+    },
+    _SERVICE: {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "hello",
+            "annotations": {"load-balancer.hetzner.cloud/location": _LOCATION},
+        },
+        "spec": {
+            "type": "LoadBalancer",
+            "selector": {"app": "hello"},
+            "ports": [{"port": 80, "targetPort": 80}],
+        },
+    },
+}
+"""The same for both clusters."""
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Cluster:
+    """One of the two.
+
+    Attributes:
+        name: ``with`` or ``without``.
+        api: Of its API server.
+        kubeconfig: An administrator's.
+        nodes: Those that live.
+        network: Its id in the cloud.
+        servers: Their ids, by name.
+    """
+
+    name: str
+    api: ApiClient
+    kubeconfig: Path
+    nodes: HollowNodes
+    network: int
+    servers: dict[str, int]
+
+    async def get(self, path: str) -> Any:
+        """An object, or None."""
+        return await asyncio.to_thread(self.api.get, path)
+
+    @property
+    def lost(self) -> str:
+        """The worker whose server will be deleted."""
+        return f"{self.name}-{WORKERS}"
+
+
+class Cloud:
+    """The emulated API, asked as any client does.
+
+    Args:
+        address: Of it.
+        session: For requests.
+    """
+
+    def __init__(self, address: Address, session: aiohttp.ClientSession) -> None:
+        self._address, self._session = address, session
+
+    async def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request and return the answer's JSON.
+
+        Raises:
+            SandboxError: It is refused.
+        """
+        headers = {"Authorization": f"Bearer {self._address.token}"}
+        url = self._address.endpoint + path
+        async with self._session.request(method, url, json=body, headers=headers) as answer:
+            if not answer.ok:
+                raise SandboxError(f"the cloud answers {answer.status}: {(await answer.text())[:300]}")
+            return await answer.json()
+
+
+async def compare(built: Toolchain, root: Path, folder: Path, say: Say) -> tuple[Seen, Seen]:
+    """Run the experiment; nothing is left of it afterwards, whatever ends it.
+
+    Args:
+        built: Has the control plane's programs.
+        root: The clone, whose CCM is looked at.
+        folder: For data and logs; the caller's to remove.
+        say: Told what happens.
+
+    Returns:
+        The cluster without a CCM and the one with it.
+
+    Raises:
+        SandboxError: Something does not start, or what should happen does not.
+    """
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(_cloud())
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        cloud = Cloud(address, session)
+        say("two control planes")
+        clusters = await asyncio.gather(
+            *(_start(stack, built, folder / name, cloud, name) for name in (WITHOUT, WITH))
+        )
+        without, with_ccm = clusters
+        say("the same Pod and Service in both")
+        await asyncio.gather(*(_apply(one) for one in clusters))
+        await stack.enter_async_context(_ccm(root, folder, address, with_ccm.kubeconfig))
+        say("what the CCM does")
+        await asyncio.gather(_until_refused(without), _until_done(cloud, with_ccm))
+        seen = [await _look(cloud, one) for one in clusters]
+        say("a server of each is deleted")
+        after = await asyncio.gather(*(_lose(cloud, one) for one in clusters))
+        return seen[0](after[0]), seen[1](after[1])
+
+
+@asynccontextmanager
+async def _cloud() -> AsyncIterator[Address]:
+    token, stopped = tokens.new(), asyncio.Event()
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    config = CloudConfig(tokens={token: _PROJECT}, rate_limit=0)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(alone.serve(config, 0, stopped, port.set_result))
+        try:
+            yield Address(await port, token)
+        finally:
+            stopped.set()
+
+
+async def _start(stack: AsyncExitStack, built: Toolchain, folder: Path, cloud: Cloud, name: str) -> Cluster:
+    """A control plane, servers for its nodes in a network of their own, and the nodes."""
+    plane = await stack.enter_async_context(ControlPlane(built, folder, extra=_FLAGS, scheduler=True))
+    nodes = await stack.enter_async_context(HollowNodes(plane.url, folder / "tls", heartbeat=_HEARTBEAT))
+    subnet = {"type": "cloud", "ip_range": "10.0.0.0/24", "network_zone": _ZONE}
+    body = {"name": name, "ip_range": "10.0.0.0/8", "subnets": [subnet]}
+    network = (await cloud.call("POST", "/networks", body))["network"]["id"]
+    cluster = Cluster(name, plane.api(), plane.kubeconfig, nodes, network, {})
+    for number in range(1, WORKERS + 1):
+        wanted = {"name": f"{name}-{number}", "server_type": _TYPE, "image": _IMAGE, "location": _LOCATION}
+        made = (await cloud.call("POST", "/servers", {**wanted, "networks": [network]}))["server"]
+        made = (await cloud.call("GET", f"/servers/{made['id']}"))["server"]
+        cluster.servers[made["name"]] = made["id"]
+        await nodes.power_on(HollowNode(made["name"], node_ip=made["private_net"][0]["ip"]))
+    return cluster
+
+
+async def _apply(cluster: Cluster) -> None:
+    async def applied() -> bool:
+        try:
+            for path, body in _OBJECTS.items():
+                await asyncio.to_thread(cluster.api.apply, path, body)
+        except ApiError as error:
+            if error.status == 403:  # a new cluster has no ServiceAccount yet
+                return False
+            raise
+        return True
+
+    await _until("the Pod and the Service are there", applied)
+
+
+@asynccontextmanager
+async def _ccm(root: Path, folder: Path, address: Address, kubeconfig: Path) -> AsyncIterator[None]:
+    """The CCM of the tree as a process."""
+    (folder / "token").write_text(address.token)
+    (folder / "token").chmod(0o600)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ccm.SETTINGS)}
+    own = {
+        "HCLOUD_ENDPOINT": address.endpoint,
+        "HCLOUD_TOKEN_FILE": str(folder / "token"),
+        "HCLOUD_NETWORK": WITH,
+        "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
+        "HCLOUD_METRICS_ENABLED": "false",
+        "CCM_CLUSTER_ID": WITH,
+    }
+    with (folder / "ccm.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *("setpriv", "--pdeathsig", "KILL", *ccm.command(kubeconfig)),
+            cwd=root,
+            env={**kept, **own},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), STOP_SECONDS)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+
+
+async def _until_refused(cluster: Cluster) -> None:
+    """Wait until the scheduler has said why it can't place the Pod."""
+
+    async def refused() -> bool:
+        conditions = (await cluster.get(_POD))["status"].get("conditions", [])
+        return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
+
+    await _until("the scheduler has looked at the Pod", refused)
+
+
+async def _until_done(cloud: Cloud, cluster: Cluster) -> None:
+    async def done() -> bool:
+        pod, service = await cluster.get(_POD), await cluster.get(_SERVICE)
+        scheduled = bool(pod["spec"].get("nodeName"))
+        addressed = bool(service["status"].get("loadBalancer", {}).get("ingress"))
+        return scheduled and addressed and len(await _routes(cloud, cluster)) == WORKERS
+
+    await _until("the CCM has done its work", done)
+
+
+async def _routes(cloud: Cloud, cluster: Cluster) -> list[tuple[str, str]]:
+    network = (await cloud.call("GET", f"/networks/{cluster.network}"))["network"]
+    return sorted((route["destination"], route["gateway"]) for route in network["routes"])
+
+
+async def _look(cloud: Cloud, cluster: Cluster) -> Callable[[str], Seen]:
+    """What there is now; what comes afterwards is still to be said."""
+    node = await cluster.get(f"/api/v1/nodes/{cluster.name}-1")
+    pod, service = await cluster.get(_POD), await cluster.get(_SERVICE)
+    listed = (await cloud.call("GET", "/load_balancers"))["load_balancers"]
+    addresses = [
+        one["public_net"]["ipv4"]["ip"]
+        for one in listed
+        if any(net["network"] == cluster.network for net in one["private_net"])
+    ]
+    routes = await _routes(cloud, cluster)
+    return lambda after: Seen(node, pod, service, addresses, routes, after)
+
+
+async def _lose(cloud: Cloud, cluster: Cluster) -> str:
+    """Delete a server, and say what becomes of its Node."""
+    started, path = time.monotonic(), f"/api/v1/nodes/{cluster.lost}"
+    await cloud.call("DELETE", f"/servers/{cluster.servers[cluster.lost]}")
+    await cluster.nodes.power_off(cluster.lost)
+    with_ccm = cluster.name == WITH
+
+    async def over() -> bool:
+        node = await cluster.get(path)
+        if node is None or with_ccm:
+            return node is None
+        conditions = {one["type"]: one["status"] for one in node["status"]["conditions"]}
+        return conditions.get("Ready") != "True"
+
+    await _until(f"something becomes of node {cluster.lost}", over)
+    if await cluster.get(path) is None:
+        return f"its Node is gone after {time.monotonic() - started:.0f} s"
+    return "its Node is NotReady, and stays until somebody deletes it"
+
+
+async def _until(what: str, true: Callable[[], Any]) -> None:
+    """Wait until something is so.
+
+    Raises:
+        SandboxError: It never was.
+    """
+    end = time.monotonic() + SECONDS
+    while not await true():
+        if time.monotonic() > end:
+            raise SandboxError(f"not within {SECONDS:g} s: {what}")
+        await asyncio.sleep(_POLL_SECONDS)

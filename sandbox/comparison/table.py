@@ -1,0 +1,94 @@
+"""What a person sees in two clusters, side by side; pure functions of what their API servers say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.cluster import UNINITIALIZED_TAINT
+
+NOTHING = "—"
+_REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
+_TYPE = "node.kubernetes.io/instance-type"
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One cluster, and what the cloud has of it.
+
+    Attributes:
+        node: A worker, as the API server gives it.
+        pod: Of the workload.
+        service: Of type LoadBalancer.
+        load_balancers: Addresses of those that the cloud has for it.
+        routes: Of its network: destinations and gateways.
+        pod_cidr: Of the node, for the words about routes.
+        after: What became of the node whose server was deleted.
+    """
+
+    node: Object
+    pod: Object
+    service: Object
+    load_balancers: Sequence[str]
+    routes: Sequence[tuple[str, str]]
+    after: str
+
+
+Row = tuple[str, str, str]
+"""What it is about, without a CCM, with one; what it is about is empty where a row goes on."""
+
+
+def rows(without: Seen, with_ccm: Seen) -> list[Row]:
+    """The table's rows."""
+    found = [(what, look(without), look(with_ccm)) for what, look in _LOOKS.items()]
+    return [(what, left or NOTHING, right or NOTHING) for what, left, right in found]
+
+
+def _taint(seen: Seen) -> str:
+    taints = {taint["key"]: taint["effect"] for taint in seen.node["spec"].get("taints", [])}
+    if UNINITIALIZED_TAINT not in taints:
+        return ""
+    return f"{UNINITIALIZED_TAINT}:{taints[UNINITIALIZED_TAINT]}".replace("/", "/\n")
+
+
+def _addresses(seen: Seen) -> str:
+    found = [entry for entry in seen.node["status"].get("addresses", []) if entry["type"] != "Hostname"]
+    return "\n".join(f"{entry['type']} {entry['address']}" for entry in found)
+
+
+def _labels(seen: Seen) -> str:
+    labels = seen.node["metadata"].get("labels", {})
+    return ", ".join(labels[name] for name in (_REGION, _ZONE, _TYPE) if name in labels)
+
+
+def _pod(seen: Seen) -> str:
+    if name := seen.pod["spec"].get("nodeName"):
+        return f"scheduled to {name}"
+    conditions = seen.pod["status"].get("conditions", [])
+    why = next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
+    return "\n".join(["Pending", *([why.partition(". ")[0]] if why else [])])
+
+
+def _service(seen: Seen) -> str:
+    ingress = seen.service["status"].get("loadBalancer", {}).get("ingress", [])
+    addresses = [entry["ip"] for entry in ingress if "ip" in entry]
+    return "\n".join(["EXTERNAL-IP", *(addresses or ["<pending>, for ever"])])
+
+
+def _routes(seen: Seen) -> str:
+    return "\n".join(f"{destination} via {gateway}" for destination, gateway in seen.routes)
+
+
+_LOOKS = {
+    "a Node: its taint": _taint,
+    "provider ID": lambda seen: seen.node["spec"].get("providerID", ""),
+    "addresses": _addresses,
+    "region, zone, type": _labels,
+    "a Pod": _pod,
+    "a Service": _service,
+    "load balancers": lambda seen: ", ".join(seen.load_balancers),
+    "routes": _routes,
+    "a server deleted": lambda seen: seen.after,
+}

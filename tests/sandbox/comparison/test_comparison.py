@@ -1,0 +1,139 @@
+"""The essay's experiment: what is shown of two clusters, and that nothing is left of them."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sandbox.commands.compare import table
+from sandbox.comparison.table import NOTHING, Seen, rows
+
+ROOT = Path(__file__).resolve().parents[3]
+TAINT = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"}
+WITHOUT = Seen(
+    node={
+        "metadata": {"labels": {"kubernetes.io/os": "linux"}},
+        "spec": {"taints": [TAINT]},
+        "status": {"addresses": [{"type": "Hostname", "address": "without-1"}]},
+    },
+    pod={
+        "spec": {},
+        "status": {"conditions": [{"type": "PodScheduled", "message": "0/2 nodes are available. x"}]},
+    },
+    service={"status": {"loadBalancer": {}}},
+    load_balancers=[],
+    routes=[],
+    after="its Node stays",
+)
+WITH = Seen(
+    node={
+        "metadata": {
+            "labels": {
+                "topology.kubernetes.io/region": "eu-central",
+                "topology.kubernetes.io/zone": "fsn1",
+                "node.kubernetes.io/instance-type": "cpx22",
+            }
+        },
+        "spec": {"providerID": "ccm-from-scratch://4000001"},
+        "status": {"addresses": [{"type": "ExternalIP", "address": "203.0.113.4"}]},
+    },
+    pod={"spec": {"nodeName": "with-1"}, "status": {}},
+    service={"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.8"}]}}},
+    load_balancers=["203.0.113.8"],
+    routes=[("10.244.0.0/24", "10.0.0.2")],
+    after="its Node is gone after 5 s",
+)
+
+
+def test_each_row_says_what_a_person_sees_on_either_side():
+    found = {what: (left, right) for what, left, right in rows(WITHOUT, WITH)}
+    assert found["a Node: its taint"] == (
+        "node.cloudprovider.kubernetes.io/\nuninitialized:NoSchedule",
+        NOTHING,
+    )
+    assert found["provider ID"] == (NOTHING, "ccm-from-scratch://4000001")
+    assert found["addresses"] == (NOTHING, "ExternalIP 203.0.113.4")
+    assert found["region, zone, type"] == (NOTHING, "eu-central, fsn1, cpx22")
+    assert found["a Pod"] == ("Pending\n0/2 nodes are available", "scheduled to with-1")
+    assert found["a Service"] == ("EXTERNAL-IP\n<pending>, for ever", "EXTERNAL-IP\n203.0.113.8")
+    assert found["load balancers"] == (NOTHING, "203.0.113.8")
+    assert found["routes"] == (NOTHING, "10.244.0.0/24 via 10.0.0.2")
+    assert found["a server deleted"] == ("its Node stays", "its Node is gone after 5 s")
+
+
+def test_no_value_is_torn_apart_on_a_small_terminal():
+    printed = io.StringIO()
+    Console(file=printed, width=80).print(table(rows(WITHOUT, WITH)))
+    for value in (
+        "ccm-from-scratch://4000001",
+        "uninitialized:NoSchedule",
+        "<pending>, for ever",
+        "203.0.113.8",
+    ):
+        assert value in printed.getvalue()
+
+
+def below(folder):
+    """Command lines of processes that name a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes())
+        except OSError:  # it has just ended
+            continue
+    return [line for line in found if str(folder).encode() in line]
+
+
+SCRIPT = """
+import os, sys
+from pathlib import Path
+from sandbox.commands import compare
+from sandbox.ending import exit_code
+from sandbox.site import Clone, cache_directory
+
+clone = Clone("000000", Path(sys.argv[1]), Path(sys.argv[2]), cache_directory(os.environ))
+sys.exit(exit_code(lambda: compare.run(clone, None)))
+"""
+
+
+@pytest.fixture
+def command(tmp_path, programs):
+    """The command in a clone of its own, whose tree is this one."""
+    return [sys.executable, "-c", SCRIPT, str(ROOT), str(tmp_path)]
+
+
+@pytest.mark.slow
+def test_the_cluster_with_a_ccm_works_and_the_one_without_waits(command, tmp_path):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = " ".join(done.stdout.split())
+    assert "<pending>, for ever" in said
+    assert "ccm-from-scratch://" in said
+    assert "10.244.0.0/24 via" in said
+    assert "scheduled to with-" in said
+    assert list(tmp_path.iterdir()) == []
+    assert below(tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_whatever_ends_it_nothing_is_left(command, tmp_path, number):
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        deadline = time.monotonic() + 120
+        while not any(b"kube-apiserver" in line for line in below(tmp_path)):
+            assert running.poll() is None, running.stdout.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        os.kill(running.pid, number)
+        said = running.communicate(timeout=120)[0]
+    assert running.returncode == 130, said
+    assert list(tmp_path.iterdir()) == []
+    assert below(tmp_path) == []
