@@ -24,7 +24,6 @@ class Seen:
         service: Of type LoadBalancer.
         load_balancers: Addresses of those that the cloud has for it.
         routes: Of its network: destinations and gateways.
-        pod_cidr: Of the node, for the words about routes.
         after: What became of the node whose server was deleted.
     """
 
