@@ -321,3 +321,24 @@ def test_the_store_is_complete_and_carries_no_unfinished_downloads(machine_image
     assert not list(folder.glob("io.containerd.*/**/ingest/*"))
     unpacked = {p.name for p in folder.glob("io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs/*")}
     assert unpacked >= {"pause", "coredns", "whoami"}
+
+
+def test_machines_have_the_image_of_tools_as_soon_as_it_can_be_had(tmp_path):
+    (tmp_path / "toolchain" / toolchain._key(COMPONENTS)).mkdir(parents=True)
+    folders = image._folders(tmp_path, toolchain.find(tmp_path))
+    folders.rootfs.mkdir(parents=True)
+    assert image.find(tmp_path) is None
+    folders.store_without_tools.mkdir()
+    assert image.find(tmp_path).container_store == folders.store_without_tools
+    folders.store.mkdir()
+    assert image.find(tmp_path).container_store == folders.store
+
+
+@pytest.mark.slow
+def test_tools_that_can_not_be_had_are_told_and_nothing_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CCMFS_DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
+    said = []
+    assert not store.fetch_tools(tmp_path / "tools.tar", said.append)
+    assert "CCMFS_DEBIAN_MIRROR" in said[-1]
+    assert "ccm-from-scratch.local/tools:1" in said[-1]
