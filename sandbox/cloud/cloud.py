@@ -13,6 +13,7 @@ from sandbox.cloud.backend import Backend
 from sandbox.cloud.config import LIMITS, ActionMode, CloudConfig
 from sandbox.cloud.errors import LimitExceeded
 from sandbox.cloud.state.addresses import AddressPool
+from sandbox.cloud.state.encoded import Encoded
 from sandbox.cloud.state.measurements import Measurements
 from sandbox.cloud.state.store import Store
 from sandbox.cloud.traffic.faults import Faults
@@ -37,6 +38,7 @@ class Cloud:
         tokens: Project by token; can be changed at run time.
         read_only_tokens: Those that may only read.
         measurements: Of what runs, taken when somebody asks.
+        encoded: How objects are shown, as JSON, as long as nothing changes.
         applied: What the backend was last told, by kind and id.
         guest_event: Tells that a guest changed its power by itself; set by the servers' module.
     """
@@ -58,6 +60,7 @@ class Cloud:
         self.action_mode: ActionMode = config.actions
         self.guest_event: Callable[[int, str], None] = lambda _server, _state: None
         self.measurements = Measurements()
+        self.encoded = Encoded(self.store)
         self.applied: dict[tuple[str, int], object] = {}
         self.tokens: dict[str, str] = dict(config.tokens)
         self.read_only_tokens: set[str] = set(config.read_only_tokens)

@@ -51,6 +51,7 @@ class Resource(Generic[R]):
         path: For example ``ssh_keys``; also the key of listings, and the name of the quota.
         kind: Class of its records; its ``KIND`` is the key of single objects.
         wire: How the API shows one.
+        of_state: Whether nothing is shown but what is in the state, so that it can be kept till that changes.
         sorts: Fields that listings can be sorted by.
         filters: Query parameters with the text that they compare with.
         longest_name: Characters that a name may have.
@@ -86,6 +87,7 @@ class Resource(Generic[R]):
     delete_status: int = 0
     series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     actions: bool = True
+    of_state: bool = False
 
     def register(self) -> None:
         """Answer what all resources have."""
@@ -164,12 +166,18 @@ class Resource(Generic[R]):
         """The API's view of one."""
         return self.wire(call.cloud, entry)
 
+    def encoded(self, cloud: Cloud, entry: R) -> Any:
+        """The API's view of one, encoded already where nothing but the state is in it."""
+        if not self.of_state:
+            return self.wire(cloud, entry)
+        return cloud.encoded.of((entry.KIND, entry.id), lambda: self.wire(cloud, entry))
+
     async def _list(self, call: Call) -> Reply:
         store, name = call.cloud.store, call.query.get("name")
         known = store.named(self.kind, call.project, name) if name else store.of(self.kind, call.project)
         entries = self.select(call, list(known))
         entries = sort_entries(entries, call.query.getall("sort", []), self.sorts)
-        return listing(call, self.path, entries, lambda entry: self.wire(call.cloud, entry))
+        return listing(call, self.path, entries, lambda entry: self.encoded(call.cloud, entry))
 
     def select(self, call: Call, entries: list[R]) -> list[R]:
         """The entries that the label selector and the resource's own filters let through."""
@@ -183,7 +191,7 @@ class Resource(Generic[R]):
         return entries
 
     async def _get(self, call: Call) -> Reply:
-        return Reply(200, {self.kind.KIND: self.wire(call.cloud, self.find(call))})
+        return Reply(200, {self.kind.KIND: self.encoded(call.cloud, self.find(call))})
 
     async def _update(self, call: Call) -> Reply:
         entry, fields = self.find(call), call.fields()

@@ -8,6 +8,7 @@ browser sends it.
 
 from __future__ import annotations
 
+import functools
 import hmac
 import re
 from collections.abc import Awaitable, Callable
@@ -25,6 +26,7 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z.-]+)(?::[0-9]{1,5})?", re.IGNORECA
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+@functools.lru_cache(maxsize=256)  # asked for every request, and of a few names
 def is_own_name(host: str) -> bool:
     """Whether a header ``Host`` names this sandbox: ``localhost``, a loopback or the metadata address.
 

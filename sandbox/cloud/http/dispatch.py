@@ -121,7 +121,7 @@ class Dispatcher:
             parameters=parameters,
             query=request.query,
             body=body,
-            url=f"{request.url.origin()}{request.path}",
+            url=f"{request.scheme}://{request.host}{request.path}",
         )
         try:
             reply = await operation.handler(call)

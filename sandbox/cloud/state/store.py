@@ -26,9 +26,13 @@ class Store:
 
     Changes are made to the objects in memory and announced with :meth:`put` and :meth:`remove`;
     :meth:`commit` writes everything announced since the last one in a single transaction.
+
+    Attributes:
+        version: Another one after every announced change.
     """
 
     def __init__(self, path: Path | None) -> None:
+        self.version = 0
         self._path = path
         self._tables: dict[str, dict[int, Record]] = {kind: {} for kind in RECORDS}
         self._counters: dict[str, int] = {}
@@ -88,6 +92,7 @@ class Store:
 
     def put(self, record: Record) -> None:
         """Announce a new or changed object."""
+        self.version += 1
         self._tables[record.KIND][record.id] = record
         self._changed[record.KIND, record.id] = record
         self._leave(record)
@@ -95,6 +100,7 @@ class Store:
 
     def remove(self, record: Record) -> None:
         """Announce that an object is gone."""
+        self.version += 1
         self._tables[record.KIND].pop(record.id, None)
         self._changed[record.KIND, record.id] = None
         self._leave(record)

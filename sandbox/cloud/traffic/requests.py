@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Request:
+
+class Request(msgspec.Struct, frozen=True, gc=False):
     """One answered request; no bodies and no tokens are kept.
 
     ``at`` is Unix time, ``seconds`` the time that the answer took, ``status`` 0 when it was dropped.
@@ -59,4 +59,4 @@ class RequestLog:
     def latest(self, number: int, wanted: Callable[[Request], bool]) -> list[dict[str, Any]]:
         """The latest of the wanted requests, newest first."""
         chosen = list(self.select(wanted))[-number:] if number else []
-        return [asdict(request) for request in reversed(chosen)]
+        return [msgspec.structs.asdict(request) for request in reversed(chosen)]

@@ -27,10 +27,11 @@ from sandbox.cloud.resources import discover
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.firewalls.state import Firewall
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of
+from sandbox.cloud.resources.networks.routes import NETWORKS
 from sandbox.cloud.resources.networks.state import Network, members
 from sandbox.cloud.resources.placement_groups import PlacementGroup
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp
-from sandbox.cloud.resources.servers.state import Server
+from sandbox.cloud.resources.servers.state import SERVERS, Server
 from sandbox.cloud.resources.zones.state import RrSet, Zone, rrsets_named
 from sandbox.cloud.state.records import RECORDS
 from sandbox.cloud.state.store import Store
@@ -291,6 +292,14 @@ def check(cloud: Cloud) -> None:
         assert ip.assignee in servers
         assert ip.id in {servers[ip.assignee].ipv4, servers[ip.assignee].ipv6}
     assert not any(cloud.actions.locked("server", identity) for identity in servers)
+    check_kept_answers(cloud)
+
+
+def check_kept_answers(cloud: Cloud) -> None:
+    for resource in (SERVERS, NETWORKS):  # whose answers are kept as long as nothing changes
+        for entry in cloud.store.all(resource.kind):
+            fresh = msgspec.json.decode(msgspec.json.encode(resource.wire(cloud, entry)))
+            assert msgspec.json.decode(msgspec.json.encode(resource.encoded(cloud, entry))) == fresh
 
 
 @settings(max_examples=60, deadline=None)

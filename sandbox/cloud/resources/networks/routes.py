@@ -33,7 +33,13 @@ from sandbox.cloud.wire.pagination import sort_entries
 from sandbox.cloud.wire.reply import Reply
 
 NETWORKS = Resource(
-    "networks", Network, network_wire, flags=("expose_routes_to_vswitch",), put_conflicts=True, deletes=False
+    "networks",
+    Network,
+    network_wire,
+    flags=("expose_routes_to_vswitch",),
+    put_conflicts=True,
+    deletes=False,
+    of_state=True,
 )
 NETWORKS.register()
 

@@ -184,6 +184,7 @@ SERVERS = Resource(
     name_problem=hostname_problem,
     protection="delete_protected",
     delete_status=200,
+    of_state=True,
     series={
         "cpu": ("cpu",),
         "disk": ("disk.0.iops.read", "disk.0.iops.write", "disk.0.bandwidth.read", "disk.0.bandwidth.write"),
