@@ -1,7 +1,7 @@
 """A small Kubernetes API server in this process, for tests of controllers and for users of the framework.
 
 What it keeps to is what a controller can notice: resource versions that grow with every change, optimistic
-locking, the status subresource, the three kinds of patch, finalizers, UID preconditions, paged lists of one
+locking, the status subresource, both kinds of merge patch, finalizers, UID preconditions, paged lists of one
 moment, watches with bookmarks and their end, and 410 for what was forgotten. It does not validate objects,
 default fields or check permissions.
 
@@ -32,7 +32,7 @@ from ccm.kube.errors import (
     NotFound,
 )
 from ccm.kube.objects import to_wire
-from ccm.kube.protocol import JSON_PATCH, MERGE_PATCH, Body, EventType, Page, PatchType, WatchEvent
+from ccm.kube.protocol import MERGE_PATCH, Body, EventType, Page, PatchType, WatchEvent
 from ccm.kube.resource import Resource, parse
 from ccm.kube.wire import decode_event, decode_page
 
@@ -247,13 +247,10 @@ class MemoryTransport:
         fault = await self._begin("patch", path, body)
         resource = parse(path)
         old = self._find(resource)
-        if content_type == JSON_PATCH:
-            new = patching.json_patch(old, body)
-        else:
-            apply = patching.merge if content_type == MERGE_PATCH else patching.strategic_merge
-            self._check_version(old, cast("Object", body))
-            _check_identity(old, cast("Object", body))
-            new = apply(old, body)
+        apply = patching.merge if content_type == MERGE_PATCH else patching.strategic_merge
+        self._check_version(old, cast("Object", body))
+        _check_identity(old, cast("Object", body))
+        new = apply(old, body)
         return self._end(fault, self._change(resource, old, new), kind)
 
     async def create(self, path: str, body: Body, kind: type[T]) -> T:

@@ -1,4 +1,4 @@
-"""The three ways to patch an object, as the API server does them. Pure; nothing given is changed.
+"""The two ways in which we patch objects, as the API server does them. Pure; nothing given is changed.
 
 Of strategic merge we know the lists that matter to a cloud-controller-manager; all others are replaced whole,
 which is what Kubernetes does with lists that declare no merge key (taints, podCIDRs, ingress).
@@ -6,7 +6,7 @@ which is what Kubernetes does with lists that declare no merge key (taints, podC
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ccm.kube.errors import Invalid
@@ -86,79 +86,6 @@ def _merge_list(key: str, original: list[Object], patch: list[Object]) -> list[O
         else:
             merged[position] = cast("Object", strategic_merge(merged[position], item))
     return merged
-
-
-def json_patch(original: Json, operations: Json) -> Json:
-    """JSON patch (RFC 6902): add, remove, replace, test.
-
-    Raises:
-        Invalid: An operation is unknown, its place does not exist, or a test failed.
-    """
-    document: Json = original
-    for operation in cast("Sequence[Mapping[str, Json]]", operations):
-        apply = _OPERATIONS.get(str(operation.get("op")))
-        if apply is None:
-            raise Invalid(422, "Invalid", f"JSON patch: operation {operation.get('op')!r} is not supported")
-        document = _at(document, _pointer(str(operation.get("path", ""))), apply, operation.get("value"))
-    return document
-
-
-def _pointer(path: str) -> list[str]:
-    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
-
-
-def _copy(document: Json) -> Json:
-    return list(cast("list[Json]", document)) if isinstance(document, list) else _object(document)
-
-
-Apply = Callable[[Json, str, Json], None]
-
-
-def _at(document: Json, parts: list[str], apply: Apply, value: Json) -> Json:
-    """A copy of the document with an operation applied at the place that ``parts`` name."""
-    copy = _copy(document)
-    head, *rest = parts
-    try:
-        if rest:
-            position = _position(copy, head)
-            copy[position] = _at(copy[position], rest, apply, value)
-        else:
-            apply(copy, head, value)
-    except (KeyError, IndexError, ValueError) as error:
-        raise Invalid(422, "Invalid", f"JSON patch: there is nothing at {'/'.join(parts)!r}") from error
-    return copy
-
-
-def _add(container: Json, place: str, value: Json) -> None:
-    if not isinstance(container, list):
-        container[place] = value
-    elif place == "-":
-        cast("list[Json]", container).append(value)
-    else:
-        cast("list[Json]", container).insert(int(place), value)
-
-
-def _position(container: Json, place: str) -> Json:
-    return int(place) if isinstance(container, list) else place
-
-
-def _remove(container: Json, place: str, _value: Json) -> None:
-    del container[_position(container, place)]
-
-
-def _replace(container: Json, place: str, value: Json) -> None:
-    position = _position(container, place)
-    container[position]  # must exist
-    container[position] = value
-
-
-def _test(container: Json, place: str, value: Json) -> None:
-    found: Json = container[_position(container, place)]
-    if found != value:
-        raise Invalid(422, "Invalid", f"JSON patch: test failed, {place} is {found!r} and not {value!r}")
-
-
-_OPERATIONS: dict[str, Apply] = {"add": _add, "remove": _remove, "replace": _replace, "test": _test}
 
 
 def _object(value: Json) -> Object:

@@ -17,14 +17,12 @@ T = TypeVar("T")
 PatchType = Literal[
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
-    "application/json-patch+json",
 ]
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 Body = Mapping[str, Any] | Sequence[Any]
 
 MERGE_PATCH: PatchType = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: PatchType = "application/strategic-merge-patch+json"
-JSON_PATCH: PatchType = "application/json-patch+json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
-from ccm.errors import CcmError
 from ccm.kube.ratelimit import RetryLimiter
 from ccm.tracing import Tracer
-
-
-class QueueShutDown(CcmError):
-    """The queue was shut down and holds nothing more."""
 
 
 class QueueObserver(Protocol):
@@ -100,14 +95,13 @@ class WorkQueue:
         self._processing: dict[str, float] = {}
         self._delayed: dict[str, asyncio.TimerHandle] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
-        self._shut_down = False
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, key: str) -> None:
         """Have this key processed, once, soon."""
-        if self._shut_down or key in self._dirty:
+        if key in self._dirty:
             return
         self._dirty[key] = _now()
         if self._observer:
@@ -117,8 +111,6 @@ class WorkQueue:
 
     def add_after(self, key: str, seconds: float) -> None:
         """Have this key processed in so many seconds; the earliest of several such wishes holds."""
-        if self._shut_down:
-            return
         if seconds <= 0:
             self.add(key)
             return
@@ -150,14 +142,8 @@ class WorkQueue:
         return key in self._delayed
 
     async def get(self) -> str:
-        """Wait for a key and take it. Call ``done`` with it afterwards, whatever happens.
-
-        Raises:
-            QueueShutDown: Nothing is left and nothing will come.
-        """
+        """Wait for a key and take it. Call ``done`` with it afterwards, whatever happens."""
         while not self._waiting:
-            if self._shut_down:
-                raise QueueShutDown
             getter = asyncio.get_running_loop().create_future()
             self._getters.append(getter)
             try:
@@ -188,15 +174,6 @@ class WorkQueue:
             self._observer.finished(_now() - started)
         if key in self._dirty:
             self._offer(key)
-
-    def shut_down(self) -> None:
-        """Take no more keys; what waits may still be taken, what is delayed is dropped."""
-        self._shut_down = True
-        for timer in self._delayed.values():
-            timer.cancel()
-        self._delayed.clear()
-        while self._getters:
-            self._wake_one()
 
     def statistics(self) -> QueueStatistics:
         """A snapshot for health checks, metrics and debugging."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import structlog
 
 from ccm.errors import CcmError
-from ccm.kube.queue import QueueShutDown, WorkQueue
+from ccm.kube.queue import WorkQueue
 from ccm.tracing import Tracer
 
 log = structlog.stdlib.get_logger(__name__)
@@ -36,7 +36,7 @@ Reconcile = Callable[[str], Awaitable[Result | None]]
 
 
 async def run_workers(queue: WorkQueue, reconcile: Reconcile, workers: int = 1) -> None:
-    """Work on the queue until it is shut down and empty, or until cancelled.
+    """Work on the queue until cancelled.
 
     Args:
         queue: Where keys come from; its name is in the logs.
@@ -63,10 +63,7 @@ def _traced(tracer: Tracer, queue: str, reconcile: Reconcile) -> Reconcile:
 
 async def _work(queue: WorkQueue, reconcile: Reconcile) -> None:
     while True:
-        try:
-            key = await queue.get()
-        except QueueShutDown:
-            return
+        key = await queue.get()
         try:
             await process(queue, reconcile, key)
         finally:

@@ -16,7 +16,7 @@ from ccm.kube.errors import (
 )
 from ccm.kube.memory import MemoryTransport
 from ccm.kube.objects import Node, ObjectMeta, Service
-from ccm.kube.protocol import JSON_PATCH, STRATEGIC_MERGE_PATCH
+from ccm.kube.protocol import STRATEGIC_MERGE_PATCH
 
 pytestmark = pytest.mark.looptime
 
@@ -106,11 +106,6 @@ async def test_other_patches(server):
     taints = {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
     node = await server.patch(f"{NODES}/a", taints, Node, content_type=STRATEGIC_MERGE_PATCH)
     assert [taint.key for taint in node.spec.taints] == ["k"]
-    operations = [
-        {"op": "test", "path": "/spec/taints/0/key", "value": "k"},
-        {"op": "remove", "path": "/spec/taints/0"},
-    ]
-    assert (await server.patch(f"{NODES}/a", operations, Node, content_type=JSON_PATCH)).spec.taints == ()
 
 
 async def test_finalizers_hold_deletion_back(server):

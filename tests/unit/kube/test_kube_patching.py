@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.kube.errors import Invalid
-from ccm.kube.patching import json_patch, merge, strategic_merge
+from ccm.kube.patching import merge, strategic_merge
 
 LEAVES = st.integers() | st.text(max_size=3) | st.booleans()
 VALUES = st.recursive(
@@ -113,36 +113,3 @@ def test_strategic_merge(old, patch, new):
 def test_strategic_merge_needs_the_key():
     with pytest.raises(Invalid, match="merge key"):
         strategic_merge({}, {"conditions": [{"status": "True"}]})
-
-
-@pytest.mark.parametrize(
-    ("operation", "new"),
-    [
-        ({"op": "add", "path": "/a/x", "value": 1}, {"a": {"b": [1, 2], "x": 1}}),
-        ({"op": "add", "path": "/a/b/-", "value": 3}, {"a": {"b": [1, 2, 3]}}),
-        ({"op": "add", "path": "/a/b/0", "value": 0}, {"a": {"b": [0, 1, 2]}}),
-        ({"op": "remove", "path": "/a/b/0"}, {"a": {"b": [2]}}),
-        ({"op": "replace", "path": "/a/b", "value": []}, {"a": {"b": []}}),
-        ({"op": "test", "path": "/a/b/1", "value": 2}, {"a": {"b": [1, 2]}}),
-        ({"op": "add", "path": "/a~1b~0c", "value": 1}, {"a": {"b": [1, 2]}, "a/b~c": 1}),
-    ],
-)
-def test_json_patch(operation, new):
-    old = {"a": {"b": [1, 2]}}
-    assert json_patch(old, [operation]) == new
-    assert old == {"a": {"b": [1, 2]}}
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        {"op": "test", "path": "/a", "value": 2},
-        {"op": "remove", "path": "/z"},
-        {"op": "replace", "path": "/z", "value": 1},
-        {"op": "replace", "path": "/z/y", "value": 1},
-        {"op": "move", "path": "/a", "from": "/b"},
-    ],
-)
-def test_json_patch_that_does_not_fit(operation):
-    with pytest.raises(Invalid):
-        json_patch({"a": 1}, [operation])

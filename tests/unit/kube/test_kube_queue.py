@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from virtual_time import VirtualLoop
 
-from ccm.kube.queue import QueueShutDown, QueueStatistics, WorkQueue
+from ccm.kube.queue import QueueStatistics, WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
 
 pytestmark = pytest.mark.looptime
@@ -137,27 +137,6 @@ async def test_cancelled_worker_leaves_the_key_to_the_next():
     assert await second == "a"
     with pytest.raises(asyncio.CancelledError):
         await first
-
-
-async def test_shut_down_hands_out_the_rest_then_ends():
-    queue = WorkQueue()
-    queue.add("a")
-    queue.add_after("b", 1)
-    queue.shut_down()
-    queue.add("c")
-    queue.add_after("d", 1)
-    assert await queue.get() == "a"
-    with pytest.raises(QueueShutDown):
-        await queue.get()
-
-
-async def test_shut_down_wakes_waiting_workers():
-    queue = WorkQueue()
-    workers = [asyncio.create_task(queue.get()) for _ in range(3)]
-    await asyncio.sleep(1)
-    queue.shut_down()
-    results = await asyncio.gather(*workers, return_exceptions=True)
-    assert [type(result) for result in results] == [QueueShutDown] * 3
 
 
 async def test_statistics_show_stuck_work():

@@ -42,8 +42,10 @@ class Work:
 async def _run(queue: WorkQueue, work: Work, seconds: float, workers: int = 1) -> None:
     task = asyncio.create_task(run_workers(queue, work, workers))
     await asyncio.sleep(seconds)
-    queue.shut_down()
-    await task
+    while queue.statistics().processing:  # noqa: ASYNC110 - virtual time
+        await asyncio.sleep(0.1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_success_is_done():

@@ -89,9 +89,9 @@ async def test_every_verb(api, transport, calls):
     assert node.spec.provider_id == "x"
     node = await transport.patch(
         f"{NODES}/a",
-        [{"op": "remove", "path": "/spec/providerID"}],
+        {"spec": {"providerID": None}},
         Node,
-        content_type="application/json-patch+json",
+        content_type="application/strategic-merge-patch+json",
     )
     assert node.spec.provider_id == ""
     body = api.memory.read(f"{NODES}/a") | {"spec": {"podCIDR": "10.244.0.0/24"}}

@@ -95,7 +95,7 @@ def test_headers_that_the_sdk_cannot_read_are_not_shown() -> None:
 
 def told(name: str, value: str) -> str:
     """What a manager that makes traces, and lacks all that it needs otherwise, says about a variable."""
-    script = "import os; from ccm.manager.command import run_manager; run_manager([], os.environ)"
+    script = "import os; from ccm.manager.command import main; main([], os.environ)"
     command, environment = [sys.executable, "-c", script], {"PATH": "", name: value} | SOMEWHERE
     done = subprocess.run(
         command, cwd=TREE, env=environment, capture_output=True, text=True, check=True, timeout=60
@@ -106,7 +106,7 @@ def told(name: str, value: str) -> str:
 def test_without_traces_nothing_of_them_is_loaded() -> None:
     script = (
         "import sys, ccm.__main__, ccm.manager.command as c, ccm.hetzner\n"
-        "assert c.run_manager(['--version'], {}) == 0\n"
+        "assert c.main(['--version'], {}) == 0\n"
         "print([name for name in sys.modules if name.startswith('opentelemetry') or name.endswith('.otel')])"
     )
     done = subprocess.run(
@@ -135,8 +135,12 @@ async def test_without_traces_no_reconcile_does_anything_for_them(tracer: Silent
     done: list[str] = []
     calls: Counter[str] = Counter()
 
+    ended = asyncio.Event()
+
     async def reconcile(key: str) -> None:
         done.append(key)
+        if len(done) == 1000:
+            ended.set()
 
     def watch(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
@@ -145,12 +149,13 @@ async def test_without_traces_no_reconcile_does_anything_for_them(tracer: Silent
 
     for number in range(1000):
         queue.add(f"key-{number}")
-    queue.shut_down()
     sys.setprofile(watch)
+    working = asyncio.create_task(run_workers(queue, reconcile))
     try:
-        await run_workers(queue, reconcile)
+        await ended.wait()
     finally:
         sys.setprofile(None)
+        working.cancel()
     assert len(done) == 1000
     assert calls == ({} if tracer is None else {"traced": 1000})
 
