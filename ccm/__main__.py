@@ -19,11 +19,7 @@ DEFAULT = "ccm.manager.command:main"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code.
-
-    Args:
-        arguments: The command line without the program's name; this process' by default.
-    """
+    """Run the command that this process' command line, or the given one, names; returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     return quietly(lambda: _run(given))
 

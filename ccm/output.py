@@ -32,11 +32,7 @@ def reader_has_left(error: OSError) -> bool:
 
 
 def quietly(run: Callable[[], int]) -> int:
-    """Run a command; returns its exit code, or READER_LEFT.
-
-    Args:
-        run: The command.
-    """
+    """Run a command; returns its exit code, or READER_LEFT."""
     try:
         try:
             return run()

@@ -12,7 +12,6 @@ from ccm.cloud.errors import (
     CloudBusy,
     CloudError,
     CloudUnavailable,
-    ConfigurationError,
     ImplementedElsewhere,
     InstanceNotFound,
     NotOurs,
@@ -34,6 +33,7 @@ from ccm.cloud.load_balancers import (
 )
 from ccm.cloud.notice import Notice
 from ccm.cloud.routes import Machine, Route, Routes, RouteTable
+from ccm.errors import ConfigurationError
 
 __all__ = [
     "EXTERNAL_IP",

@@ -23,22 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ccm.cloud.notice import Notice
-from ccm.errors import CcmError, ConfigurationError
-
-__all__ = [
-    "AccessDenied",
-    "CloudBusy",
-    "CloudError",
-    "CloudUnavailable",
-    "ConfigurationError",
-    "ImplementedElsewhere",
-    "InstanceNotFound",
-    "NotOurs",
-    "Protected",
-    "QuotaExhausted",
-    "Rejected",
-    "RetryAfter",
-]
+from ccm.errors import CcmError
 
 
 class CloudError(CcmError):

@@ -27,11 +27,8 @@ class NodeView:
     """What a cloud gets to see of a Node.
 
     Attributes:
-        name: The Node's name.
         provider_id: ``spec.providerID``; empty until the Node is initialised.
         uid: The Node object's identity.
-        labels: The Node's labels.
-        annotations: The Node's annotations.
         addresses: The addresses in the Node's status now (the kubelet's or ours).
         asks_power: Whether the caller wants to know if the machine is off. If not, a cloud that would need a
             request of its own for that leaves :attr:`Instance.shut_down` False.

@@ -115,10 +115,6 @@ class KnowsOthers(Protocol):
     async def differences(self, service: ServiceView, other: str) -> Sequence[str]:
         """Say what another could not read, or would act on otherwise, each with what to do about it.
 
-        Args:
-            service: The Service.
-            other: One of ``others``.
-
         Raises:
             CloudError: Not known.
         """
@@ -137,9 +133,6 @@ class ChoosesAnnotations(Protocol):
 
         What comes out is bounded, whatever goes in: tenants write up to 256 KiB into each of any number of
         Services. Given its own answer, it returns the same.
-
-        Args:
-            annotations: As the API server sent them.
         """
         ...
 

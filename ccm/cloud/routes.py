@@ -26,7 +26,6 @@ class Machine:
 
     Attributes:
         provider_id: As in a Node's spec.
-        name: The cloud's name for it.
         address: Its address in the network; a route to it is made only if it is an InternalIP of its Node.
     """
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ccm.cloud.errors import CloudError, ConfigurationError, InstanceNotFound, NotOurs
+from ccm.cloud.errors import CloudError, InstanceNotFound, NotOurs
 from ccm.cloud.instances import EXTERNAL_IP, HOSTNAME, Address, Instance, NodeView
+from ccm.errors import ConfigurationError
 
 SCHEME = "sample://"
 

@@ -24,14 +24,7 @@ Object = dict[str, Any]
 
 
 class Cluster:
-    """Objects, and informers that follow them.
-
-    Attributes:
-        transport: The API server.
-        nodes: All Nodes.
-        services: All Services.
-        recorder: Takes Events.
-    """
+    """Objects, and informers that follow them."""
 
     def __init__(self) -> None:
         self.transport = MemoryTransport()

@@ -107,14 +107,9 @@ class NodeController:
     """Introduces new Nodes to the cloud, and keeps what it told them true, while its ``run`` runs.
 
     Args:
-        instances: The cloud's machines.
-        transport: The API server.
         nodes: All Nodes, kept current by somebody else.
         recorder: Takes Events, for the component :data:`COMPONENT`.
-        options: What the owner chose.
-        registry: Where metrics are registered.
         queue: Keys are Nodes' names.
-        now: The wall clock.
     """
 
     def __init__(

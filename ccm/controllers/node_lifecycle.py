@@ -114,12 +114,8 @@ class NodeLifecycleController:
     """Deletes Nodes whose machine is gone and taints those whose machine is off, while its ``run`` runs.
 
     Args:
-        instances: The cloud's machines.
-        transport: The API server.
         nodes: All Nodes, kept current by somebody else.
         recorder: Takes Events, for the component :data:`COMPONENT`.
-        options: What the owner chose.
-        registry: Where metrics are registered.
     """
 
     def __init__(

@@ -27,12 +27,7 @@ def node_path(name: str, subresource: str = "") -> str:
 
 
 def view_of(node: Node, *, asks_power: bool = False) -> NodeView:
-    """What a cloud gets to see of a Node.
-
-    Args:
-        node: The Node.
-        asks_power: See :class:`~ccm.cloud.NodeView`.
-    """
+    """What a cloud gets to see of a Node; ``asks_power``: see :class:`~ccm.cloud.NodeView`."""
     return NodeView(
         name=node.metadata.name,
         provider_id=node.spec.provider_id,

@@ -73,14 +73,9 @@ class RouteController:
     """Keeps a route to the Pods of each Node in the cloud's network, while its ``run`` runs.
 
     Args:
-        routes: The cloud's network.
-        transport: The API server.
         nodes: All Nodes, kept current by somebody else.
         recorder: Takes Events, for the component :data:`COMPONENT`.
-        options: What the owner chose.
-        registry: Where metrics are registered.
         queue: Has one key only.
-        now: The wall clock.
         about: The object for Events that concern no single Node.
     """
 

@@ -38,7 +38,6 @@ class RouteNode:
     """A Node as far as routes are concerned.
 
     Attributes:
-        name: Its name.
         provider_id: Empty until it is initialised.
         pod_cidrs: Its Pods' ranges.
         internal_ips: Where Kubernetes reaches it; a new route must lead to one of these, as with the official

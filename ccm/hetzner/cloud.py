@@ -32,9 +32,7 @@ class HetznerCloud:
     What needs the network, like routes, is there after ``start``.
 
     Args:
-        settings: The environment.
         dialect: What the provider is called.
-        registry: Where metrics are registered.
         attached_networks: Reads the metadata service.
     """
 

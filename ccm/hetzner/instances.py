@@ -42,7 +42,6 @@ class HetznerInstances:
     """Implements :class:`ccm.cloud.Instances`.
 
     Args:
-        api: The API.
         servers: The shared view of servers.
         options: What Nodes get; asked each time because the network is known only after the start.
         project: Tells whether the absence of a server means anything.

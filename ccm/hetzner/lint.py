@@ -215,11 +215,7 @@ _NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "0" * environment.TOKEN_LENGTH}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns the exit code.
-
-    Args:
-        arguments: Names of files, and options.
-    """
+    """The command, with names of files and options; returns the exit code."""
     given = list(sys.argv[2:] if arguments is None else arguments)
     if any(word in ("-h", "--help") for word in given):
         print(_USAGE, end="")

@@ -9,7 +9,6 @@ class OfficialMetrics:
     """What the official CCM counts of its own work, for its dashboards and alerts.
 
     Args:
-        registry: Where the metrics are registered.
         mode: ``HCLOUD_SERVER_CACHE_MODE``.
     """
 

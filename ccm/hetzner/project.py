@@ -23,7 +23,6 @@ class Project:
     """Watches over the project.
 
     Args:
-        api: The API.
         network: The id of a network that must be there; None = there is none.
         mass_deletion_breaker: Doubt that what is ours is gone while nothing of ours is seen.
         clock: Monotonic seconds.

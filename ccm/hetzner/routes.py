@@ -30,7 +30,6 @@ class HetznerRoutes:
     """Implements :class:`ccm.cloud.Routes`.
 
     Args:
-        api: The API.
         servers: The shared view of servers.
         network: The network's id.
         scheme: What provider IDs of cloud servers start with.

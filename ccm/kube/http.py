@@ -53,8 +53,6 @@ class Call:
     """One request as it went, for metrics.
 
     Attributes:
-        host: That it went to.
-        verb: HTTP method.
         status: HTTP status code, or ``<error>`` when none came.
         seconds: Until the answer's head was there.
         waited: Seconds before that, for our own limit.
@@ -74,8 +72,6 @@ class Transfer:
     """How large a request and its answer were, for metrics. Watches, which have no end, are not told of.
 
     Attributes:
-        host: That it went to.
-        verb: HTTP method.
         sent: Bytes of the request's body.
         received: Bytes of the answer's.
     """

@@ -70,7 +70,6 @@ class Informer(Generic[T]):
     """A local, always current copy of one collection.
 
     Args:
-        transport: The API server.
         path: The collection, like ``/api/v1/nodes``.
         kind: The struct of its objects.
         resync: Seconds after which handlers are called for every unchanged object; 0 for never.

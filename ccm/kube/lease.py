@@ -69,7 +69,6 @@ class LeaderElector:
     """Holds a Lease while some work runs.
 
     Args:
-        transport: The API server.
         identity: Who we are; unique among all replicas and all restarts.
         namespace: Of the Lease.
         name: Of the Lease.

@@ -37,11 +37,6 @@ def known_clouds() -> dict[str, str]:
 def open_cloud(name: str, environment: Mapping[str, str], registry: CollectorRegistry) -> Cloud:
     """Open a cloud by name.
 
-    Args:
-        name: As given to ``--cloud-provider``.
-        environment: Variables.
-        registry: Where its metrics are registered.
-
     Raises:
         ConfigurationError: There is no such cloud, or its settings are wrong.
     """

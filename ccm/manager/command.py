@@ -47,14 +47,15 @@ Usage:
 log = structlog.stdlib.get_logger(__name__)
 
 
-def run_manager(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
     """Run the manager until it ends; returns the exit code.
 
     Args:
-        arguments: The command line without the command's name.
-        environment: Variables.
+        arguments: The command line without the command's name; this process' by default.
+        environment: Variables; this process' by default.
     """
-    flags = parse_flags(FLAGS, arguments)
+    environment = os.environ if environment is None else environment
+    flags = parse_flags(FLAGS, sys.argv[1:] if arguments is None else arguments)
     if flags["help"]:
         print(_USAGE + usage(FLAGS))
         return OK
@@ -159,14 +160,3 @@ async def _connect(
 def boot_time() -> float:
     """Seconds since boot; unlike other clocks it goes on while the machine is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
-    """The command; returns the exit code.
-
-    Args:
-        arguments: The command line without the command's name; this process' by default.
-        environment: Variables; this process' by default.
-    """
-    given = sys.argv[1:] if arguments is None else arguments
-    return run_manager(given, os.environ if environment is None else environment)

@@ -43,11 +43,6 @@ class Workshop:
     """What controllers are built from. Collections that two of them read are watched once.
 
     Attributes:
-        cloud: The provider.
-        transport: The API server.
-        recorder: For events.
-        options: The flags.
-        metrics: Of this process.
         random: Numbers in [0, 1).
         informers: What has to run besides the controllers.
     """

@@ -208,12 +208,7 @@ async def _content(transport: Transport, namespace: str, source: Source) -> Cont
 
 
 def sources(pod: PodSpec, own: Mapping[str, str]) -> list[Source]:
-    """The Secrets and ConfigMaps whose content is needed.
-
-    Args:
-        pod: The Pod.
-        own: The caller's environment.
-    """
+    """The Secrets and ConfigMaps whose content is needed."""
     needed = [source for one in pod.manager.env_from if (source := _all_of(one))]
     for variable in pod.manager.env:
         if variable.name in own or variable.name.removesuffix(_FILE) in own:
@@ -226,13 +221,7 @@ def sources(pod: PodSpec, own: Mapping[str, str]) -> list[Source]:
 
 
 def settings(pod: PodSpec, contents: Mapping[Source, Content], own: Mapping[str, str]) -> Deployed:
-    """Put flags and variables together.
-
-    Args:
-        pod: The Pod.
-        contents: Of :func:`sources`.
-        own: The caller's environment.
-    """
+    """Put flags and variables together; ``contents`` are those of :func:`sources`."""
     variables: dict[str, str] = {}
     for one in pod.manager.env_from:
         content = contents.get(_all_of(one) or ("", ""), {})

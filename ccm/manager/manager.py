@@ -43,8 +43,6 @@ class Manager:
     Args:
         options: The flags.
         cloud: Opened, not started.
-        connections: To the API server.
-        metrics: Of this process.
         identity: Who we are in the lease; unique.
         clock: For the lease; None for the event loop's.
         table: Which controllers there are.

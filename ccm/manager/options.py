@@ -40,11 +40,7 @@ _NODE_SYNCS = 10
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The flags, checked.
-
-    Attributes:
-        flags: All values by name, defaults included.
-    """
+    """The flags, checked."""
 
     flags: ParsedFlags
 

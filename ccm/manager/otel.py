@@ -25,11 +25,7 @@ _GOODBYE = 2.0  # seconds; the kubelet waits 15 for all of us
 
 
 class OpenTelemetry:
-    """A ``Tracer`` that sends its spans with OTLP.
-
-    Args:
-        provider: Of OpenTelemetry's SDK.
-    """
+    """A ``Tracer`` that sends its spans with OTLP."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider

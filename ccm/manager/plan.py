@@ -54,11 +54,7 @@ class Findings:
 
 
 async def plan_for(subject: str, shop: Workshop) -> Findings:
-    """Plan for a subject.
-
-    Args:
-        subject: As on the command line; empty = everything.
-        shop: Cloud (started), API server, flags.
+    """Plan for a subject as on the command line; empty = everything. The shop's cloud is started.
 
     Raises:
         ConfigurationError: There is no such subject.

@@ -63,11 +63,7 @@ class Asked:
 
 
 def read_command_line(words: Sequence[str]) -> Asked:
-    """Tell our own options from the manager's flags.
-
-    Args:
-        words: What stands after ``plan``.
-    """
+    """Tell our own options from the manager's flags."""
     rest = list(words)
     subject = rest.pop(0) if rest and not rest[0].startswith("-") else ""
     own = {"--for": "", "--settings-from": ""}
@@ -82,12 +78,7 @@ def read_command_line(words: Sequence[str]) -> Asked:
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
-    """The command; returns the exit code.
-
-    Args:
-        arguments: What stands after ``plan``.
-        environment: Variables; this process' by default.
-    """
+    """The command, by default with this process' words and variables; returns the exit code."""
     asked = read_command_line(sys.argv[2:] if arguments is None else arguments)
     variables = os.environ if environment is None else environment
     flags = parse_flags(FLAGS, asked.flags)
@@ -110,14 +101,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 def together(
     asked: Asked, own: ParsedFlags, deployed: Deployed, variables: Mapping[str, str]
 ) -> tuple[ParsedFlags, Mapping[str, str]]:
-    """Settings of the Deployment, with what was given here on top.
-
-    Args:
-        asked: The command line.
-        own: Its flags.
-        deployed: What the Deployment says.
-        variables: The caller's environment.
-    """
+    """Settings of the Deployment, with what was given here on top."""
     flags = parse_flags(FLAGS, [*deployed.flags, *asked.flags])
     # How a Pod reaches the API server is no way for us.
     reach = {name: own[name] for name in ("kubeconfig", "master")}

@@ -14,6 +14,8 @@ from prometheus_client import CollectorRegistry
 
 from ccm.cloud.fake import FakeCloud
 from ccm.hetzner import open_cloud
+from ccm.hetzner.load_balancers.wishes.table import PREFIX
+from ccm.hetzner.load_balancers.wishes.table import TABLE as KEYS
 from ccm.hetzner.settings import VARIABLES
 from ccm.kube.events import EventRecorder
 from ccm.kube.memory import MemoryTransport
@@ -77,6 +79,37 @@ There are [alerts and a dashboard](../guides/operating.md#what-to-watch) for the
 [with a token](../guides/operating.md#scraping-with-a-token).
 """
 
+_ANNOTATIONS = f"""# Annotations of Services
+{MADE}
+
+Keys stand below `{PREFIX}` and are the official Hetzner CCM's, apart from those marked *ours*. Values
+are texts, so `true` and numbers need quotes in YAML; white space around them and around the items of a
+list is dropped, an empty value counts as none, and words may be in upper or lower case. Durations are
+seconds (`15`) or written like `15s` or `1m30s`; fractions of a second are dropped. A default in the
+column *environment* counts for all Services; its name stands below `HCLOUD_LOAD_BALANCERS_`. The last
+column says how the official CCM reads a value, where a Service should work under both: it drops no white
+space, takes no bare seconds and no words like `TRUE ` for `true`. `python -m ccm lint --for=official FILE`
+finds what it would read otherwise; it knows no keys of single ports.
+
+What is not annotated has its default in a load balancer that is made, and stays as it is in one that exists,
+whoever set it. Taking an annotation away takes its effect away.
+
+All annotations below the prefix together may have 32768 characters; if they have more, none of them counts.
+
+Everything that is wrong with a Service is told in one Event, `InvalidLoadBalancerAnnotation`, with key,
+value and what is allowed. Until it is put right, a load balancer that exists keeps its settings and
+goes on following the nodes; a new one is not made. `python -m ccm lint FILE` finds the same offline,
+`python -m ccm plan service/NAME` says what would be done.
+"""
+
+_ANNOTATIONS_OF_PORTS = """
+## The ports
+
+These count for all ports of a Service, or for one of them, which then wins, with the port's number
+before the key: `port.443.protocol: https`. Without any key of a health check the API's defaults count,
+and with `externalTrafficPolicy: Local` the Service's health check port is asked by HTTP for `/healthz`.
+"""
+
 
 def flags_page() -> str:
     """docs/reference/flags.md."""
@@ -115,6 +148,30 @@ def metrics_page() -> str:
     """docs/reference/metrics.md."""
     rows = sorted(asyncio.run(_metrics()))
     return f"{_METRICS}\n{_table(('metric', 'type', 'labels', 'meaning'), rows)}"
+
+
+def annotations_page() -> str:
+    """docs/reference/annotations.md."""
+    head = ("annotation", "value", "default", "environment", "meaning", "official")
+    whole, ports = (
+        _table(
+            head,
+            (
+                (
+                    f"`{key.name}`{' *ours*' if key.ours else ''}",
+                    key.kind.allowed,
+                    _code(key.default),
+                    _code(key.variable),
+                    key.meaning,
+                    key.official.value,
+                )
+                for key in KEYS
+                if key.port is port
+            ),
+        )
+        for port in (False, True)
+    )
+    return f"{_ANNOTATIONS}\n## The load balancer\n\n{whole}{_ANNOTATIONS_OF_PORTS}\n{ports}"
 
 
 async def _metrics() -> set[tuple[str, ...]]:
@@ -158,6 +215,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "flags.md": flags_page,
     "environment.md": environment_page,
     "metrics.md": metrics_page,
+    "annotations.md": annotations_page,
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tells a Service's owner, by Events, what happened."""
+"""Tells a Service's owner, by Events, what happened, and which part of the work failed."""
 
 from __future__ import annotations
 
@@ -7,23 +7,34 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from ccm.cloud import CloudError, Notice, Orphan
+from ccm.cloud import CloudError, ImplementedElsewhere, Notice, Orphan
 from ccm.controllers.nodes import report
-from ccm.controllers.service.errors import ServiceNotSynced
 from ccm.controllers.service.known import Known
-from ccm.kube.errors import KubernetesError
+from ccm.errors import CcmError
+from ccm.kube.errors import KubernetesError, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.objects import ObjectReference, Service, reference_to
 
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Announcer:
-    """Tells owners by Events, each thing once as long as it stays true.
+class ServiceNotSynced(CcmError):
+    """A Service's load balancer is not as it should be; it is tried again."""
 
-    Args:
-        recorder: Takes Events.
-    """
+
+@asynccontextmanager
+async def saying(what: str) -> AsyncGenerator[None, None]:
+    """Put before an error's text what failed; the error stays its cause."""
+    try:
+        yield
+    except (ImplementedElsewhere, NotFound):
+        raise  # no failures: whoever asked for it knows what they mean
+    except (CloudError, KubernetesError) as error:
+        raise ServiceNotSynced(f"{what}: {error}") from error
+
+
+class Announcer:
+    """Tells owners by Events, each thing once as long as it stays true."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

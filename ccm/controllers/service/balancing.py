@@ -9,8 +9,7 @@ import structlog
 
 from ccm.cloud import CloudError, ImplementedElsewhere, LoadBalancerResult, LoadBalancers
 from ccm.controllers.nodes import view_of as node_view
-from ccm.controllers.service.announcer import Announcer
-from ccm.controllers.service.errors import ServiceNotSynced, saying
+from ccm.controllers.service.announcer import Announcer, ServiceNotSynced, saying
 from ccm.controllers.service.hosts import names_for_people
 from ccm.controllers.service.known import Known
 from ccm.controllers.service.metrics import ServiceMetrics
@@ -27,14 +26,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Balancing:
-    """Makes, changes and looks after load balancers; writes their addresses into the status.
-
-    Attributes:
-        cloud: The cloud's load balancers.
-        transport: The API server.
-        announcer: Tells the owner.
-        metrics: Counts.
-    """
+    """Makes, changes and looks after load balancers; writes their addresses into the status."""
 
     cloud: LoadBalancers
     transport: Transport
@@ -42,12 +34,7 @@ class Balancing:
     metrics: ServiceMetrics
 
     async def sync(self, known: Known, nodes: list[Node], *, announced: bool) -> int:
-        """Create the load balancer, or make it as wanted.
-
-        Args:
-            known: The Service.
-            nodes: Those behind it.
-            announced: Tell the owner even if nothing is to be done.
+        """Create the load balancer, or make it as wanted; if ``announced``, that is told in any case.
 
         Returns:
             How many steps that took in the cloud.

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from ccm.cloud import ImplementedElsewhere, LoadBalancerResult, LoadBalancers
-from ccm.controllers.service.announcer import Announcer
-from ccm.controllers.service.errors import ServiceNotSynced, saying
+from ccm.controllers.service.announcer import Announcer, ServiceNotSynced, saying
 from ccm.controllers.service.patches import remove_finalizer, services_path, write_status
 from ccm.controllers.service.policy import view_of
 from ccm.kube.errors import KubernetesError, NotFound
@@ -21,13 +20,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Cleanup:
-    """Removes load balancers, and holds a Service by our finalizer until nothing is left.
-
-    Attributes:
-        cloud: The cloud's load balancers.
-        transport: The API server.
-        announcer: Tells the owner.
-    """
+    """Removes load balancers, and holds a Service by our finalizer until nothing is left."""
 
     cloud: LoadBalancers
     transport: Transport

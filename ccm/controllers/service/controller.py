@@ -20,10 +20,9 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud import CloudError, LoadBalancers
-from ccm.controllers.service.announcer import Announcer
+from ccm.controllers.service.announcer import Announcer, ServiceNotSynced
 from ccm.controllers.service.balancing import Balancing
 from ccm.controllers.service.cleanup import Cleanup
-from ccm.controllers.service.errors import ServiceNotSynced
 from ccm.controllers.service.hosts import Hosts, hosts_among
 from ccm.controllers.service.known import Known
 from ccm.controllers.service.metrics import ServiceMetrics
@@ -77,13 +76,9 @@ class ServiceController:
     """Keeps the load balancers of Services as they should be, while its ``run`` runs.
 
     Args:
-        load_balancers: The cloud's load balancers.
-        transport: The API server.
         services: All Services, kept current by somebody else.
         nodes: All Nodes, likewise.
         recorder: Takes Events, for the component :data:`COMPONENT`.
-        options: What the owner chose.
-        registry: Where metrics are registered.
         queue: Keys are ``namespace/name``.
         node_queue: Holds the one key :data:`ALL_NODES` when a Node changed.
     """

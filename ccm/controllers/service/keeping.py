@@ -40,11 +40,9 @@ def keeper(load_balancers: LoadBalancers | None) -> Callable[[Service], Service]
 
 
 def kept(service: Service, choose: Callable[[Mapping[str, str]], Mapping[str, str]]) -> Service:
-    """What is kept of a Service. Of what is kept already, the same.
+    """What is kept of a Service; of its annotations, if it has a load balancer, what ``choose`` chooses.
 
-    Args:
-        service: As the API server sent it.
-        choose: Which annotations are kept of a Service with a load balancer.
+    Of what is kept already, the same.
     """
     metadata, spec = service.metadata, service.spec
     if spec.type != "LoadBalancer" and not has_finalizer(service):

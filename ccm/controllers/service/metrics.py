@@ -8,11 +8,7 @@ _BUCKETS = tuple(2.0**exponent for exponent in range(15))
 
 
 class ServiceMetrics:
-    """What is counted.
-
-    Args:
-        registry: Where the metrics are registered.
-    """
+    """What is counted."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.host_syncs = Counter(

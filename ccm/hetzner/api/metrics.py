@@ -14,11 +14,7 @@ _LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15)
 
 
 class ApiMetrics:
-    """What is counted at every request, and the budget.
-
-    Args:
-        registry: Where the metrics are registered.
-    """
+    """What is counted at every request, and the budget."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(

@@ -19,13 +19,12 @@ from ccm.hetzner.load_balancers.facts.catalogue import Catalogue
 from ccm.hetzner.load_balancers.facts.certificates import Certificates
 from ccm.hetzner.load_balancers.facts.inventory import VIEW_AGE, Inventory
 from ccm.hetzner.load_balancers.facts.servers import Servers
-from ccm.hetzner.load_balancers.health import complaints, count_targets
 from ccm.hetzner.load_balancers.labels import placed_on
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.run import Outcome, run
-from ccm.hetzner.load_balancers.status import ingress_of
+from ccm.hetzner.load_balancers.status import complaints, count_targets, ingress_of
 from ccm.hetzner.load_balancers.wishes import Wishes, annotations_to_keep, read
 from ccm.hetzner.load_balancers.wishes.annotations import SHARE
 from ccm.hetzner.project import Project
@@ -40,9 +39,7 @@ class HetznerLoadBalancers:
     """Implements :class:`ccm.cloud.LoadBalancers`.
 
     Args:
-        api: The API.
         servers: The shared view of servers.
-        settings: Defaults from the environment.
         project: Knows whether it is the right one.
         scheme: What provider IDs of Cloud servers start with.
         network: The private network's id, or None; asked each time because it is known only after the start.
@@ -50,7 +47,6 @@ class HetznerLoadBalancers:
         locations: The cloud's locations; None = they are read when they are needed.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
         metrics: Counted here; None = nowhere.
-        sleep: Waits.
     """
 
     def __init__(

@@ -67,12 +67,7 @@ def explained(step: str, error: CloudError) -> CloudError:
 
 
 def incomplete(errors: list[CloudError], notices: Iterable[Notice]) -> CloudError:
-    """One error for several, with all that the owner should know.
-
-    Args:
-        errors: At least one.
-        notices: Those that belong to no error.
-    """
+    """One error for several, at least one, with all that the owner should know."""
     others = tuple(notices)
     if len(errors) == 1 and not others:
         return errors[0]

@@ -7,7 +7,7 @@ from collections import Counter
 from prometheus_client import CollectorRegistry, Gauge
 
 from ccm.cloud import ServiceView
-from ccm.hetzner.load_balancers.health import STATUSES
+from ccm.hetzner.load_balancers.status import STATUSES
 from ccm.hetzner.metrics import OfficialMetrics
 
 
@@ -15,7 +15,6 @@ class LoadBalancerMetrics:
     """What is counted.
 
     Args:
-        registry: Where the metrics are registered.
         official: Counts calls of the controllers under the official CCM's names; None = they are not.
     """
 

@@ -1,15 +1,18 @@
-"""How clients reach a load balancer, as a Service's status has it. Pure."""
+"""What a load balancer says of itself: how clients reach it, and how its targets are. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 
-from ccm.cloud import Ingress
+from ccm.cloud import Ingress, Notice
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.wishes.read import Wishes
 
 VIP = "VIP"
 PROXY = "Proxy"
+HEALTHY, UNHEALTHY, UNKNOWN = "healthy", "unhealthy", "unknown"
+STATUSES = (HEALTHY, UNHEALTHY, UNKNOWN)
 
 
 def ingress_of(balancer: LoadBalancer, wishes: Wishes) -> tuple[Ingress, ...]:
@@ -30,3 +33,33 @@ def _addresses(balancer: LoadBalancer, wishes: Wishes) -> Iterator[str]:
         yield public.ipv6.ip
     if wishes.private_ingress:
         yield from (net.ip for net in balancer.private_net if net.ip)
+
+
+def count_targets(balancer: LoadBalancer, ports: Collection[int]) -> Counter[str]:
+    """How many targets are how; one that fails the check of any of the ports is unhealthy."""
+    found: Counter[str] = Counter()
+    for target in balancer.targets:
+        said = {one.status for one in target.health_status if one.listen_port in ports}
+        found[UNHEALTHY if UNHEALTHY in said else HEALTHY if said == {HEALTHY} else UNKNOWN] += 1
+    return found
+
+
+def complaints(balancer: LoadBalancer, ports: Collection[int]) -> Iterator[Notice]:
+    """A port that no target answers serves nobody: its owner should know, and where to look."""
+    dead: list[str] = []
+    for listener in balancer.services:
+        said = [
+            status.status
+            for target in balancer.targets
+            for status in target.health_status
+            if status.listen_port == listener.listen_port
+        ]
+        if listener.listen_port in ports and said and set(said) == {UNHEALTHY}:
+            check = listener.health_check
+            dead.append(f"port {listener.listen_port} (asked on port {check.port} by {check.protocol})")
+    if dead:
+        text = (
+            f"no target passes the health check of {', '.join(dead)}: are the Pods ready, does a "
+            "firewall keep the load balancer out, do all ends speak the PROXY protocol, or none of them?"
+        )
+        yield Notice("NoHealthyTargets", text)

@@ -106,16 +106,10 @@ class Settings:
     """The whole environment.
 
     Attributes:
-        token: The project's API token.
         endpoint: Base address of the API.
-        debug: Log requests and answers.
         metrics_enabled: Serve metrics on an address of their own too; None = not chosen, then only the
             official name does.
         metrics_address: Where, as ``host:port``; an empty host means all. Empty = nowhere.
-        network: The private network.
-        instances: What Nodes get.
-        robot: Dedicated servers.
-        load_balancers: Defaults for load balancers.
         mass_deletion_breaker: Doubt that everything is gone (``CCM_MASS_DELETION_BREAKER``, which the manager
             sets as its flag says).
         dry_run: We are only asked what we would do, from whatever machine: serve no metrics, and need not

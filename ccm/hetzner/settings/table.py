@@ -27,18 +27,15 @@ class Variable:
     """One variable.
 
     Attributes:
-        name: Of the variable.
-        kind: How its text is read.
-        default: As one would write it; empty = not set.
         meaning: In a sentence or two.
-        group: Heading.
+        default: As one would write it; empty = not set.
     """
 
+    group: str
     name: str
     kind: Kind
-    default: str
     meaning: str
-    group: str
+    default: str = ""
 
     @property
     def ours(self) -> bool:
@@ -46,11 +43,11 @@ class Variable:
         return self.name.startswith("CCM_") or self.name in {"HCLOUD_INSTANCES_COPY_LABELS", "ROBOT_ENDPOINT"}
 
 
-_Row = tuple[str, Kind, str, str]
+_Row = tuple[str, Kind, str] | tuple[str, Kind, str, str]
 
 
 def _group(group: str, *rows: _Row) -> tuple[Variable, ...]:
-    return tuple(Variable(name, kind, default, meaning, group) for name, kind, default, meaning in rows)
+    return tuple(Variable(group, name, kind, text, *default) for name, kind, text, *default in rows)
 
 
 _BALANCER = "HCLOUD_LOAD_BALANCERS_"
@@ -61,167 +58,144 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_TOKEN",
             SECRET,
-            "",
             "The project's API token, read and write. Needed. A length other than 64 is warned of.",
         ),
-        ("HCLOUD_ENDPOINT", URL, "https://api.hetzner.cloud/v1", "Base address of the API."),
-        ("HCLOUD_DEBUG", BOOLEAN, "false", "Log every request and its answer, never the token."),
+        ("HCLOUD_ENDPOINT", URL, "Base address of the API.", "https://api.hetzner.cloud/v1"),
+        ("HCLOUD_DEBUG", BOOLEAN, "Log every request and its answer, never the token.", "false"),
     ),
     *_group(
         "Private network",
         (
             "HCLOUD_NETWORK",
             TEXT,
-            "",
             "Name or id. With it nodes get internal addresses, load balancers enter it, and routes are made.",
         ),
         (
             "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK",
             BOOLEAN,
-            "false",
             "Start although the server that we run on is not in the network, or is none of Hetzner's.",
+            "false",
         ),
-        ("HCLOUD_NETWORK_ROUTES_ENABLED", BOOLEAN, "true", "Offer routes, if there is a network."),
+        ("HCLOUD_NETWORK_ROUTES_ENABLED", BOOLEAN, "Offer routes, if there is a network.", "true"),
     ),
     *_group(
         "Metrics",
         (
             "HCLOUD_METRICS_ENABLED",
             BOOLEAN,
-            "",
             "Serve metrics on HCLOUD_METRICS_ADDRESS too, to everybody; not set: if the provider is hcloud.",
         ),
-        ("HCLOUD_METRICS_ADDRESS", ADDRESS, ":8233", "Where; without TLS."),
+        ("HCLOUD_METRICS_ADDRESS", ADDRESS, "Where; without TLS.", ":8233"),
     ),
     *_group(
         "Nodes",
         (
             "HCLOUD_INSTANCES_ADDRESS_FAMILY",
             one_of("ipv4", "ipv6", "dualstack"),
-            "ipv4",
             "Which public addresses nodes get.",
+            "ipv4",
         ),
         (
             "HCLOUD_INSTANCES_ZONE_LABEL_ENABLED",
             BOOLEAN,
-            "true",
             "Give nodes zone labels; those of Robot servers always have them.",
+            "true",
         ),
         (
             "HCLOUD_INSTANCES_COPY_LABELS",
             WORDS,
-            "",
             "Keys of server labels, with commas, that nodes get too, unless a node has one of its own.",
         ),
         (
             "HCLOUD_SERVER_CACHE_MODE",
             one_of("all", "one", "off"),
-            "all",
             "off: ask the API for every lookup. The other two make no difference here.",
+            "all",
         ),
         (
             "HCLOUD_SERVER_CACHE_MAX_AGE",
             DURATION,
-            "",
             "How old a server's data may be at a lookup; not set: as each controller sees fit.",
         ),
     ),
     *_group(
         "Robot",
-        ("ROBOT_ENABLED", BOOLEAN, "false", "There are dedicated servers in the cluster. Excludes routes."),
-        (
-            "ROBOT_USER",
-            SECRET,
-            "",
-            "User of Robot's web service. Without user and password nothing is asked.",
-        ),
-        ("ROBOT_PASSWORD", SECRET, "", "Its password."),
-        ("ROBOT_ENDPOINT", URL, "https://robot-ws.your-server.de", "Base address of the web service."),
-        ("ROBOT_CACHE_TIMEOUT", DURATION, "5m0s", "For how long Robot's list of servers is believed; 0: 5m."),
+        ("ROBOT_ENABLED", BOOLEAN, "There are dedicated servers in the cluster. Excludes routes.", "false"),
+        ("ROBOT_USER", SECRET, "User of Robot's web service. Without user and password nothing is asked."),
+        ("ROBOT_PASSWORD", SECRET, "Its password."),
+        ("ROBOT_ENDPOINT", URL, "Base address of the web service.", "https://robot-ws.your-server.de"),
+        ("ROBOT_CACHE_TIMEOUT", DURATION, "For how long Robot's list of servers is believed; 0: 5m.", "5m0s"),
         (
             "ROBOT_RATE_LIMIT_WAIT_TIME",
             DURATION,
-            "0s",
             "For how long nothing is asked after Robot said that the limit is reached; 0s: a minute.",
+            "0s",
         ),
         (
             "ROBOT_FORWARD_INTERNAL_IPS",
             BOOLEAN,
-            "true",
             "Keep the internal addresses that kubelets of dedicated servers report.",
+            "true",
         ),
     ),
     *_group(
         "Load balancers (defaults for what a Service's annotations leave open)",
-        (_BALANCER + "ENABLED", BOOLEAN, "true", "Offer load balancers."),
-        (_BALANCER + "LOCATION", TEXT, "", "Location; excludes the network zone."),
-        (_BALANCER + "NETWORK_ZONE", TEXT, "", "Network zone; excludes the location."),
-        (_BALANCER + "TYPE", TEXT, "", "Type; not set: the smallest, `lb11`."),
+        (_BALANCER + "ENABLED", BOOLEAN, "Offer load balancers.", "true"),
+        (_BALANCER + "LOCATION", TEXT, "Location; excludes the network zone."),
+        (_BALANCER + "NETWORK_ZONE", TEXT, "Network zone; excludes the location."),
+        (_BALANCER + "TYPE", TEXT, "Type; not set: the smallest, `lb11`."),
         (
             _BALANCER + "ALGORITHM_TYPE",
             one_of("round_robin", "least_connections", any_case=True),
-            "",
             "Algorithm; not set: round_robin.",
         ),
         (
             _BALANCER + "DISABLE_PRIVATE_INGRESS",
             BOOLEAN,
-            "false",
             "Leave private addresses out of the status.",
+            "false",
         ),
-        (_BALANCER + "USE_PRIVATE_IP", BOOLEAN, "false", "Reach nodes by their private addresses."),
-        (_BALANCER + "DISABLE_IPV6", BOOLEAN, "false", "Leave IPv6 addresses out of the status."),
+        (_BALANCER + "USE_PRIVATE_IP", BOOLEAN, "Reach nodes by their private addresses.", "false"),
+        (_BALANCER + "DISABLE_IPV6", BOOLEAN, "Leave IPv6 addresses out of the status.", "false"),
         (
             _BALANCER + "DISABLE_PUBLIC_NETWORK",
             BOOLEAN,
-            "",
             "Switch the public interface off, or on; not set: it is left as it is.",
         ),
-        (_BALANCER + "PRIVATE_SUBNET_IP_RANGE", CIDR, "", "Subnet in which they get their private address."),
-        (_BALANCER + "USES_PROXYPROTOCOL", BOOLEAN, "", "Speak the PROXY protocol to nodes."),
+        (_BALANCER + "PRIVATE_SUBNET_IP_RANGE", CIDR, "Subnet in which they get their private address."),
+        (_BALANCER + "USES_PROXYPROTOCOL", BOOLEAN, "Speak the PROXY protocol to nodes."),
         (
             _BALANCER + "HEALTH_CHECK_INTERVAL",
             seconds_within(3, 60),
-            "",
             "Between two checks, 3s to 60s; not set or 0: the API's default.",
         ),
         (
             _BALANCER + "HEALTH_CHECK_TIMEOUT",
             seconds_within(1, 60),
-            "",
             "Of a check, 1s to 60s; not set or 0: the API's default.",
         ),
         (
             _BALANCER + "HEALTH_CHECK_RETRIES",
             number_within(1, 5),
-            "",
             "Failed checks in a row, 1 to 5; not set or 0: the API's default.",
         ),
         (
             "CCM_CLUSTER_ID",
             TEXT,
-            "",
             "Marks load balancers as this cluster's, where several share a project. Never change it.",
         ),
     ),
     *_group(
         "Namespaces (names with commas, or `*`; not set: a Service gets what is its namespace's)",
-        (
-            "CCM_ADOPT_NAMESPACES",
-            NAMESPACES,
-            "",
-            "Whose Services may `adopt` load balancers that are nobody's.",
-        ),
+        ("CCM_ADOPT_NAMESPACES", NAMESPACES, "Whose Services may `adopt` load balancers that are nobody's."),
         (
             "CCM_SHARE_NAMESPACES",
             NAMESPACES,
-            "",
             "Whose Services may `share` load balancers with each other, across namespaces.",
         ),
         (
             "CCM_CERTIFICATE_NAMESPACES",
             NAMESPACES,
-            "",
             "Whose Services may use certificates with the label of another owner.",
         ),
     ),
@@ -230,14 +204,14 @@ VARIABLES: tuple[Variable, ...] = (
         (
             MASS_DELETION_BREAKER,
             BOOLEAN,
-            "true",
             "The manager sets it as `--mass-deletion-breaker` says, whatever the environment has.",
+            "true",
         ),
         (
             DRY_RUN,
             BOOLEAN,
-            "false",
             "`python -m ccm plan` sets it: no metrics are served, and any machine will do.",
+            "false",
         ),
     ),
 )

@@ -16,9 +16,6 @@ _HIDDEN = "[secret]"
 class Variables:
     """An environment, by the names of the table. White space around texts is dropped; empty is not set.
 
-    Args:
-        environment: The variables.
-
     Attributes:
         problems: A sentence for each wrong variable that was asked for.
         warnings: A sentence for each that is odd, and accepted because the official CCM accepts it.

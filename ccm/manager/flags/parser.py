@@ -23,6 +23,7 @@ class Kind:
     Attributes:
         name: As usage shows it.
         parse: From text; raises ValueError with a sentence.
+        empty: The value of most flags that are not given.
         is_switch: Whether it stands for true without a value.
         adds: Whether repeated flags add to each other (lists and maps) instead of replacing.
         show: The default, for usage.
@@ -30,6 +31,7 @@ class Kind:
 
     name: str
     parse: Callable[[str], Any]
+    empty: Any
     is_switch: bool = False
     adds: bool = False
     show: Callable[[Any], str] = str
@@ -88,14 +90,14 @@ def _lower(value: bool) -> str:  # noqa: FBT001 - formats a switch
     return str(value).lower()
 
 
-BOOL = Kind("", parse_boolean, is_switch=True, show=_lower)
-STRING = Kind("string", str, show=repr)
-INT = Kind("int32", _int32)
-FLOAT = Kind("float32", _float)
-DURATION = Kind("duration", parse_duration, show=format_duration)
-STRINGS = Kind("strings", _list, adds=True, show=_commas)
-INTS = Kind("int32Slice", _int_list, adds=True, show=_commas)
-SWITCHES = Kind("mapStringBool", _switch_map, adds=True, show=lambda _: "")
+BOOL = Kind("", parse_boolean, False, is_switch=True, show=_lower)
+STRING = Kind("string", str, "", show=repr)
+INT = Kind("int32", _int32, 0)
+FLOAT = Kind("float32", _float, 0.0)
+DURATION = Kind("duration", parse_duration, 0.0, show=format_duration)
+STRINGS = Kind("strings", _list, (), adds=True, show=_commas)
+INTS = Kind("int32Slice", _int_list, (), adds=True, show=_commas)
+SWITCHES = Kind("mapStringBool", _switch_map, dict[str, bool](), adds=True, show=lambda _: "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,8 @@ class Flag:
 
     Attributes:
         name: Without dashes.
-        kind: Its type.
         default: Its value when it is not given.
         group: Heading under which usage shows it.
-        help: One sentence.
         short: One letter that stands for it, or empty.
     """
 
@@ -190,12 +190,7 @@ class _Parser:
 
 
 def parse_flags(flags: Sequence[Flag], arguments: Sequence[str]) -> ParsedFlags:
-    """Read a command line.
-
-    Args:
-        flags: All that are known.
-        arguments: Without the command's name.
-    """
+    """Read a command line without the command's name."""
     parser = _Parser(
         flags={flag.name: flag for flag in flags},
         shorts={flag.short: flag for flag in flags if flag.short},

@@ -11,11 +11,7 @@ _BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 1677
 
 
 class RequestMetrics:
-    """Requests to the API server.
-
-    Args:
-        registry: That they are shown by.
-    """
+    """Requests to the API server."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(

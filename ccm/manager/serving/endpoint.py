@@ -22,7 +22,7 @@ from ccm.manager.serving.configz import configuration
 from ccm.manager.serving.health import Health
 from ccm.manager.serving.reviews import AccessReviewer, TokenReviewer
 from ccm.manager.serving.server import Guard, build_application
-from ccm.manager.serving.tls import TLS_VERSIONS, ServerTls, TlsOptions
+from ccm.manager.serving.tls import TLS_VERSIONS, ServerTls
 
 _AUTHORITIES = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 _LOOK_AGAIN = 60.0
@@ -49,10 +49,7 @@ class Endpoint:
     """Serves while its block runs; not at all with ``--secure-port=0``.
 
     Args:
-        flags: The command line.
-        health: Checks to show.
         registry: Metrics to show.
-        connections: To the API server.
         environment: What the cloud shows of its environment.
 
     Attributes:
@@ -90,7 +87,14 @@ class Endpoint:
     @asynccontextmanager
     async def _serve(self) -> AsyncGenerator[None]:
         flags = self._flags
-        tls = await asyncio.to_thread(ServerTls, tls_options(flags))
+        tls = await asyncio.to_thread(
+            ServerTls,
+            flags["tls-cert-file"],
+            flags["tls-private-key-file"],
+            flags["cert-dir"],
+            TLS_VERSIONS[flags["tls-min-version"]],
+            flags["tls-cipher-suites"],
+        )
         application = build_application(self._health, self._registry, self._configuration, self._guard())
         address, port = flags["bind-address"], flags["secure-port"]
         async with AsyncExitStack() as stack:
@@ -147,14 +151,3 @@ class Endpoint:
             return ""
         found = await self._connections.authentication.get(_AUTHORITIES, ConfigMap)
         return found.data.get("client-ca-file", "")
-
-
-def tls_options(flags: ParsedFlags) -> TlsOptions:
-    """How the flags want TLS."""
-    return TlsOptions(
-        certificate_file=flags["tls-cert-file"],
-        key_file=flags["tls-private-key-file"],
-        directory=flags["cert-dir"],
-        minimum=TLS_VERSIONS[flags["tls-min-version"]],
-        cipher_suites=flags["tls-cipher-suites"],
-    )

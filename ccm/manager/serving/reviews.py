@@ -97,7 +97,6 @@ class TokenReviewer:
     """Says whose a bearer token is.
 
     Args:
-        transport: The API server.
         ttl: Seconds for which an answer is believed.
     """
 
@@ -131,7 +130,6 @@ class AccessReviewer:
     """Says whether somebody may do something.
 
     Args:
-        transport: The API server.
         allowed_ttl: Seconds for which a yes is believed.
         denied_ttl: Seconds for which a no is believed.
     """

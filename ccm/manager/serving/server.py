@@ -77,14 +77,7 @@ class Guard:
 def build_application(
     health: Health, registry: CollectorRegistry, configuration: Mapping[str, Any], guard: Guard
 ) -> web.Application:
-    """The endpoints, guarded.
-
-    Args:
-        health: Checks.
-        registry: Metrics.
-        configuration: What ``/configz`` shows.
-        guard: Who may read what.
-    """
+    """The endpoints, guarded."""
 
     @web.middleware
     async def check_access(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ccm.errors import ConfigurationError
@@ -47,25 +46,6 @@ def cipher_problems(names: Sequence[str]) -> Iterator[str]:
             yield f"--tls-cipher-suites: {name!r} is not one of {', '.join(_CIPHERS)}"
 
 
-@dataclass(frozen=True, slots=True)
-class TlsOptions:
-    """How the server speaks TLS.
-
-    Attributes:
-        certificate_file: Empty for one that is made for localhost.
-        key_file: Its private key.
-        directory: Where a made certificate is kept; empty for nowhere.
-        minimum: Lowest version.
-        cipher_suites: IANA names, up to TLS 1.2; none for OpenSSL's defaults.
-    """
-
-    certificate_file: str = ""
-    key_file: str = ""
-    directory: str = ""
-    minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
-    cipher_suites: tuple[str, ...] = ()
-
-
 class ServerTls:
     """An SSL context that follows the certificate's files and the authorities of clients.
 
@@ -73,7 +53,11 @@ class ServerTls:
     clients of one that is not trusted any more resume their sessions.
 
     Args:
-        options: See ``TlsOptions``.
+        certificate_file: Empty for one that is made for localhost.
+        key_file: Its private key.
+        directory: Where a made certificate is kept; empty for nowhere.
+        minimum: Lowest version.
+        cipher_suites: IANA names, up to TLS 1.2; none for OpenSSL's defaults.
 
     Attributes:
         context: For the next connection.
@@ -82,9 +66,18 @@ class ServerTls:
         ConfigurationError: Certificate and key don't fit, or none could be made.
     """
 
-    def __init__(self, options: TlsOptions) -> None:
-        self._options = options
-        self._files = _files(options)
+    def __init__(
+        self,
+        certificate_file: str = "",
+        key_file: str = "",
+        directory: str = "",
+        minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
+        cipher_suites: Sequence[str] = (),
+    ) -> None:
+        self._minimum = minimum
+        self._ciphers = ":".join(_CIPHERS[name] for name in cipher_suites if _CIPHERS[name])
+        given = (Path(certificate_file), Path(key_file)) if certificate_file else None
+        self._files = given or (_made_in(Path(directory)) if directory else None)
         self._made = make_certificate() if self._files is None else None
         self._stamp = self._read_stamp()
         self._authorities = ""
@@ -119,10 +112,9 @@ class ServerTls:
 
     def _new_context(self, authorities: str) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = self._options.minimum
-        suites = [_CIPHERS[name] for name in self._options.cipher_suites if _CIPHERS[name]]
-        if suites:
-            context.set_ciphers(":".join(suites))
+        context.minimum_version = self._minimum
+        if self._ciphers:
+            context.set_ciphers(self._ciphers)
         if self._made is not None:
             load_from_memory(context, self._made)
         if self._files is not None:
@@ -149,12 +141,7 @@ def _unusable(files: tuple[Path, Path], error: OSError) -> ConfigurationError:
     return ConfigurationError([f"the certificate in {names} can't be used: {error}"])
 
 
-def _files(options: TlsOptions) -> tuple[Path, Path] | None:
-    if options.certificate_file:
-        return Path(options.certificate_file), Path(options.key_file)
-    if not options.directory:
-        return None
-    directory = Path(options.directory)
+def _made_in(directory: Path) -> tuple[Path, Path]:
     certificate, key = directory / f"{_PAIR}.crt", directory / f"{_PAIR}.key"
     try:
         if not (certificate.exists() and key.exists()):

@@ -20,7 +20,7 @@ from ccm.hetzner.api.wire import (
     TargetHealth,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.health import complaints, count_targets
+from ccm.hetzner.load_balancers.status import complaints, count_targets
 
 OTHER = "99999999-8888-7777-6666-555555555555"
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from annotation_examples import EXAMPLES
 from balancer_site import LABEL, BalancerSite, view
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -57,8 +58,7 @@ def test_what_both_understand_is_not_named() -> None:
 
 @pytest.mark.parametrize("key", [key.name for key in TABLE if key.ours])
 def test_every_key_of_ours_says_what_would_happen_and_what_to_do(key: str) -> None:
-    example = next(one.example for one in TABLE if one.name == key)
-    [sentence] = judged({key: example})
+    [sentence] = judged({key: EXAMPLES[key]})
     assert sentence == f"{PREFIX}{key}: {OURS[key]}"
     assert ";" in sentence or key == "labels"
 
@@ -216,8 +216,8 @@ def test_the_better_spelling_means_the_same_to_ours_and_can_be_read_by_go(
     key: Key, data: st.DataObject, frame: str
 ) -> None:
     usual = [
-        key.example,
-        key.example.upper(),
+        EXAMPLES[key.name],
+        EXAMPLES[key.name].upper(),
         "tRue",
         "F",
         "20",

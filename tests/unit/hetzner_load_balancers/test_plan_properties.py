@@ -27,8 +27,8 @@ from ccm.hetzner.api.wire import (
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.facts.targets import Target, target_of
 from ccm.hetzner.load_balancers.listeners import comparable
-from ccm.hetzner.load_balancers.plan.changes import changes as plan
 from ccm.hetzner.load_balancers.plan.lifecycle import NOTHING, create, creation_body
+from ccm.hetzner.load_balancers.plan.plan import changes as plan
 from ccm.hetzner.load_balancers.plan.steps import Change as Step
 
 TYPES = (

@@ -19,14 +19,16 @@ from ccm.hetzner.api.wire import (
     ServiceHttp,
 )
 from ccm.hetzner.load_balancers.desired.defaults import (
-    SettingsChoice,
     annotated_fields_label,
     annotated_label,
     choose_settings,
     labels_of_annotations,
 )
+from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.desired.labels import wanted_labels, with_annotated_labels
-from ccm.hetzner.load_balancers.desired.sharing import foreign_ports
+from ccm.hetzner.load_balancers.desired.listeners import foreign_ports
+from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.wishes import Wishes
 
 EVERYTHING = {
     "name": "shop",
@@ -56,10 +58,18 @@ MADE = LoadBalancer(
 )
 
 
+def settled(name: str, algorithm: str | None = None, **more: Any) -> Desired:
+    return Desired(name, {}, algorithm=algorithm, **more)
+
+
+def settings_of(asked: Wishes, there: Facts, kept: frozenset[str]) -> Desired:
+    return choose_settings(Desired("", {}), asked, there, kept)
+
+
 class TestSettings:
     def test_of_a_new_one(self) -> None:
         asked = wishes(EVERYTHING)
-        assert choose_settings(asked, facts(), NONE) == SettingsChoice(
+        assert settings_of(asked, facts(), NONE) == settled(
             "shop",
             "least_connections",
             public=False,
@@ -67,20 +77,18 @@ class TestSettings:
             protection=True,
         )
         usual = wishes()
-        assert choose_settings(usual, facts(), NONE) == SettingsChoice(usual.name, "round_robin")
+        assert settings_of(usual, facts(), NONE) == settled(usual.name, "round_robin")
 
     def test_of_one_that_is_there(self) -> None:
         there = facts(balancer())
-        assert choose_settings(wishes(), there, NONE) == SettingsChoice("there")
+        assert settings_of(wishes(), there, NONE) == settled("there")
         asked = {"name": "shop", "algorithm-type": "round_robin", "disable-public-network": "false"}
-        assert choose_settings(wishes(asked), there, NONE) == SettingsChoice(
-            "shop", "round_robin", public=True
-        )
+        assert settings_of(wishes(asked), there, NONE) == settled("shop", "round_robin", public=True)
 
     def test_what_was_annotated_goes_back(self) -> None:
         there = facts(balancer({ANNOTATED: "-".join(ALL)}))
         usual = wishes()
-        back = SettingsChoice(
+        back = settled(
             usual.name,
             "round_robin",
             public=True,
@@ -88,16 +96,16 @@ class TestSettings:
             protection=False,
             resets=ALL,
         )
-        assert choose_settings(usual, there, NONE) == back
-        assert choose_settings(usual, there, frozenset({"type"})).resets == ALL - {"type"}
-        assert choose_settings(wishes(EVERYTHING), there, NONE).resets == NONE
-        six = choose_settings(wishes({"ipv6-rdns": "six.example.com"}), there, NONE)
+        assert settings_of(usual, there, NONE) == back
+        assert settings_of(usual, there, frozenset({"type"})).resets == ALL - {"type"}
+        assert settings_of(wishes(EVERYTHING), there, NONE).resets == NONE
+        six = settings_of(wishes({"ipv6-rdns": "six.example.com"}), there, NONE)
         assert six.rdns == {"ipv4": None, "ipv6": "six.example.com"}
         assert six.resets == ALL - {"ipv6"}
 
     def test_who_does_not_lead_has_no_say(self) -> None:
         there = facts(balancer({ANNOTATED: "-".join(ALL)}), leads=False)
-        assert choose_settings(wishes(EVERYTHING), there, NONE) == SettingsChoice("there")
+        assert settings_of(wishes(EVERYTHING), there, NONE) == settled("there")
 
 
 class TestRemembered:

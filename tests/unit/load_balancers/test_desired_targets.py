@@ -9,7 +9,8 @@ from desired_cases import LARGE, SELECTOR, SMALL, balancer, facts, said, server,
 
 from ccm.hetzner.api.errors import AccessDenied
 from ccm.hetzner.api.wire import LoadBalancer, PrivateNet, PublicAddress, Server, ServerPublicNet
-from ccm.hetzner.load_balancers.desired.targets import TargetChoice, choose_targets
+from ccm.hetzner.load_balancers.desired.desired import Desired
+from ccm.hetzner.load_balancers.desired.targets import choose_targets
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.facts.targets import Candidates, Target
 from ccm.hetzner.load_balancers.wishes import PREFIX
@@ -38,8 +39,8 @@ def some(candidates: Candidates, there: LoadBalancer | None = None, **more: Any)
 
 def test_all_for_which_there_is_room() -> None:
     three = tuple(Target(number) for number in (3, 1, 2))
-    assert choose_targets(wishes(), some(nodes(*three)), SMALL) == TargetChoice(
-        (Target(1), Target(2), Target(3)), frozenset(), frozenset(SERVERS), ()
+    assert choose_targets(wishes(), some(nodes(*three)), SMALL) == Desired(
+        "", {}, targets=(Target(1), Target(2), Target(3)), reachable=frozenset(SERVERS)
     )
     five = nodes(*(Target(number) for number in (5, 4, 3, 2, 1)))
     found = choose_targets(wishes(), some(five), SMALL)
@@ -70,10 +71,10 @@ def test_what_others_added_takes_room_and_stays() -> None:
     preserve = wishes({"preserve-foreign": "true"})
     mine = frozenset({(1, ""), (2, "")})
     found = choose_targets(preserve, some(nodes(Target(1), Target(2)), there, ours=mine), SMALL)
-    assert (found.targets, found.foreign) == ((Target(1),), {(8, ""), (9, "")})
+    assert (found.targets, found.foreign_targets) == ((Target(1),), {(8, ""), (9, "")})
     assert said(found.notices)[0][0] == "MaxTargetsReached"
     found = choose_targets(wishes(), some(nodes(Target(1), Target(2)), there, ours=mine), SMALL)
-    assert (found.targets, found.foreign) == ((Target(1), Target(2)), frozenset())
+    assert (found.targets, found.foreign_targets) == ((Target(1), Target(2)), frozenset())
     crowded = balancer(targets=(SELECTOR,) * 4)
     assert choose_targets(preserve, some(nodes(Target(1)), crowded), SMALL).targets == ()
 
@@ -152,7 +153,7 @@ def test_a_selector_that_matches_nothing() -> None:
 def test_who_does_not_lead_hears_of_it_and_decides_nothing() -> None:
     there = balancer(targets=(server(9),))
     found = choose_targets(wishes(), some(nodes(Target(77), Target(1)), there, leads=False), SMALL)
-    assert (found.targets, found.foreign, found.reachable) == (None, frozenset(), frozenset())
+    assert (found.targets, found.foreign_targets, found.reachable) == (None, frozenset(), frozenset())
     assert [reason for reason, _ in said(found.notices)] == ["ServerNotFound"]
 
 

@@ -16,7 +16,6 @@ from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
 from ccm.hetzner.load_balancers.facts.targets import Target
 from ccm.hetzner.load_balancers.labels import may_delete
 from ccm.hetzner.load_balancers.plan import plan, plan_release
-from ccm.hetzner.load_balancers.plan.changes import changes
 from ccm.hetzner.load_balancers.plan.lifecycle import (
     NOTHING,
     Create,
@@ -25,6 +24,7 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
     creation_body,
 )
 from ccm.hetzner.load_balancers.plan.listeners import service_body
+from ccm.hetzner.load_balancers.plan.plan import changes
 from ccm.hetzner.load_balancers.plan.targets import target_body
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 

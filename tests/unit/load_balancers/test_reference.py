@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from annotation_examples import EXAMPLES
 from service_view import view
 
 from ccm.hetzner.load_balancers.wishes.read import Wishes, read
@@ -55,7 +56,7 @@ def identity(key: Key) -> str:
 
 @pytest.mark.parametrize("key", TABLE, ids=identity)
 def test_the_example_is_accepted_and_has_an_effect(key: Key) -> None:
-    found = wishes(key, key.example)
+    found = wishes(key, EXAMPLES[key.name])
     assert found.problems == {}
     assert (found != wishes(key, None)) is not key.inert
 
@@ -71,21 +72,21 @@ def test_the_default_written_out_changes_nothing(key: Key) -> None:
 def test_what_is_allowed_is_what_the_message_says(key: Key) -> None:
     if key.name in NEVER_WRONG:
         return
-    wrong = "x" * 300 if key.allowed.startswith("at most") else "-?-"
+    wrong = "x" * 300 if key.kind.allowed.startswith("at most") else "-?-"
     name = f"{PREFIX}{key.name}"
-    assert wishes(key, wrong).problems[name].endswith(f" is not {key.allowed}")
+    assert wishes(key, wrong).problems[name].endswith(f" is not {key.kind.allowed}")
 
 
 @pytest.mark.parametrize("key", [key for key in TABLE if key.variable], ids=identity)
 def test_the_environment_stands_in(key: Key) -> None:
-    from_environment = wishes(key, key.example, variable=True)
-    assert from_environment == wishes(key, key.example)
+    from_environment = wishes(key, EXAMPLES[key.name], variable=True)
+    assert from_environment == wishes(key, EXAMPLES[key.name])
     if key.default:
         annotations = dict(CONTEXT.get(key.name, {})) | {key.name: key.default}
         variables = {
             "HCLOUD_TOKEN": "t" * 64,
             "HCLOUD_NETWORK": "net",
-            f"HCLOUD_LOAD_BALANCERS_{key.variable}": key.example,
+            f"HCLOUD_LOAD_BALANCERS_{key.variable}": EXAMPLES[key.name],
         }
         settings = environment.read(variables).load_balancers
         assert read(view("web", 80, annotations=annotations), settings, network=True) == wishes(key, None)
@@ -93,7 +94,7 @@ def test_the_environment_stands_in(key: Key) -> None:
 
 @pytest.mark.parametrize("key", [key for key in TABLE if key.port], ids=identity)
 def test_a_port_has_its_own(key: Key) -> None:
-    assert wishes(key, key.example, port=True) == wishes(key, key.example)
+    assert wishes(key, EXAMPLES[key.name], port=True) == wishes(key, EXAMPLES[key.name])
 
 
 def test_every_variable_of_load_balancers_is_in_the_table() -> None:
@@ -105,4 +106,4 @@ def test_every_variable_of_load_balancers_is_in_the_table() -> None:
 def test_names_are_unique_and_texts_are_sentences() -> None:
     assert len({key.name for key in TABLE}) == len(TABLE)
     assert all(key.meaning.endswith(".") and "|" not in key.meaning for key in TABLE)
-    assert {key.allowed for key in TABLE if key.inert} == {ANY.allowed}
+    assert {key.kind.allowed for key in TABLE if key.inert} == {ANY.allowed}

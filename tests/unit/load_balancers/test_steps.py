@@ -25,8 +25,8 @@ from ccm.hetzner.api.wire import (
 )
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.facts.targets import Target
-from ccm.hetzner.load_balancers.plan.changes import changes
 from ccm.hetzner.load_balancers.plan.listeners import service_body
+from ccm.hetzner.load_balancers.plan.plan import changes
 from ccm.hetzner.load_balancers.plan.steps import Change
 from ccm.hetzner.load_balancers.plan.targets import target_body
 

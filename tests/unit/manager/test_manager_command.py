@@ -46,9 +46,9 @@ def test_nothing_to_connect_to_is_one_clear_error(tmp_path, kubeconfig):
 
 
 def test_help_and_version(capsys):
-    assert command.run_manager(["--help"], {}) == 0
+    assert command.main(["--help"], {}) == 0
     assert "--leader-elect-lease-duration" in capsys.readouterr().out
-    assert command.run_manager(["--version"], {}) == 0
+    assert command.main(["--version"], {}) == 0
     assert capsys.readouterr().out.startswith("ccm-from-scratch v")
 
 
@@ -64,7 +64,7 @@ def test_a_plan_without_settings_says_where_they_are(capsys):
     assert "--settings-from=deployment/NAMESPACE/NAME takes them from the cluster" in message
 
 
-@pytest.mark.parametrize(("run", "dry"), [(command.run_manager, "false"), (plan_command.main, "true")])
+@pytest.mark.parametrize(("run", "dry"), [(command.main, "false"), (plan_command.main, "true")])
 @pytest.mark.parametrize(("arguments", "told"), [([], "true"), (["--mass-deletion-breaker=false"], "false")])
 def test_the_cloud_is_told_what_concerns_it(monkeypatch, run, dry, arguments, told):
     seen = []

@@ -19,7 +19,7 @@ from ccm.kube.memory import MemoryTransport
 from ccm.manager.serving import Connections, Endpoint, Health
 from ccm.manager.serving.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
 from ccm.manager.serving.selfsigned import load_from_memory, make_certificate
-from ccm.manager.serving.tls import ServerTls, TlsOptions
+from ccm.manager.serving.tls import ServerTls
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 
@@ -191,7 +191,7 @@ async def test_a_client_authority_that_is_rotated_out_is_trusted_no_more(
 
 
 def test_authorities_that_make_no_sense_leave_those_in_use(authority, certificate):
-    tls = ServerTls(TlsOptions(*certificate))
+    tls = ServerTls(*certificate)
     assert tls.trust_clients(authority.cert_pem.bytes().decode())
     context = tls.context
     with pytest.raises(OSError):
@@ -225,7 +225,7 @@ async def test_port_zero_serves_nothing(server):
 
 def test_certificate_that_changes_is_loaded(authority, tmp_path):
     pair = _issue(authority, tmp_path, "server", "localhost")
-    tls = ServerTls(TlsOptions(*pair))
+    tls = ServerTls(*pair)
     assert not tls.reload()
     _issue(authority, tmp_path, "server", "localhost")
     os.utime(pair[0], ns=(1, 1))
@@ -236,12 +236,12 @@ def test_certificate_that_changes_is_loaded(authority, tmp_path):
 
 
 def test_made_certificate_is_kept_in_its_directory(tmp_path):
-    options = TlsOptions(directory=str(tmp_path / "certificates"))
-    ServerTls(options)
+    directory = str(tmp_path / "certificates")
+    ServerTls(directory=directory)
     files = {path.name: path.stat() for path in (tmp_path / "certificates").iterdir()}
     assert set(files) == {"cloud-controller-manager.crt", "cloud-controller-manager.key"}
     assert files["cloud-controller-manager.key"].st_mode & 0o777 == 0o600
-    ServerTls(options)
+    ServerTls(directory=directory)
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "certificates").iterdir()} == {
         name: stat.st_mtime_ns for name, stat in files.items()
     }
@@ -250,7 +250,7 @@ def test_made_certificate_is_kept_in_its_directory(tmp_path):
 def test_directory_that_can_not_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="--cert-dir"):
-        ServerTls(TlsOptions(directory=str(tmp_path / "file" / "x")))
+        ServerTls(directory=str(tmp_path / "file" / "x"))
 
 
 def test_made_certificate_is_good_for_localhost(tmp_path):
@@ -278,10 +278,8 @@ def _handshake(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> Non
 
 
 def test_versions_and_ciphers():
-    options = TlsOptions(
-        minimum=ssl.TLSVersion.TLSv1_3, cipher_suites=("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",)
-    )
-    context = ServerTls(options).context
+    ciphers = ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",)
+    context = ServerTls(minimum=ssl.TLSVersion.TLSv1_3, cipher_suites=ciphers).context
     assert context.minimum_version is ssl.TLSVersion.TLSv1_3
     old = [cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"]
     assert old == ["ECDHE-RSA-AES128-GCM-SHA256"]

@@ -42,11 +42,7 @@ def compose(
 ) -> Desired:
     """Put together what is chosen and what follows from it: settings, labels, health checks.
 
-    Args:
-        known: What is known of it already.
-        wishes: What the Service asks for; nothing is wrong with it.
-        facts: What there is.
-        parts: What is chosen.
+    There are no problems.
 
     Raises:
         Rejected: Nothing says where to make a load balancer.
@@ -63,25 +59,19 @@ def compose(
     if facts.balancer is not None and (known.errors or certificates.refused):
         present = {one.listen_port for one in facts.balancer.services}
         unclear = frozenset(present & wishes.ports.keys() - ports)
-    settings = choose_settings(wishes, facts, kind.kept)
+    known = choose_settings(known, wishes, facts, kind.kept)
     annotated = labels_of_annotations(wishes, facts, kind.kept)
     labels = wanted_labels(wishes, facts, ports, annotated)
     # Had it stayed as it was, its checks would stay too; but it may become ours by this change.
     ours = bool(facts.marks.ours or wishes.share or facts.marks.shared or NAMESPACE in labels)
     return replace(
         known,
-        name=settings.name,
         labels=labels,
         type=kind.type,
-        algorithm=settings.algorithm,
-        public=settings.public,
         network=place.network,
         private_ip=place.private_ip,
         ip_range=place.ip_range,
         listeners=with_checks(wishes.service, chosen, ours=ours),
-        rdns=settings.rdns,
-        protection=settings.protection,
-        resets=settings.resets,
         foreign_ports=known.foreign_ports | unclear,
         site=place.site,
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ccm.cloud import Notice
 from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
 from ccm.hetzner.load_balancers.desired.compose import compose, unchanged
 from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.desired.listeners import choose_listeners
-from ccm.hetzner.load_balancers.desired.sharing import foreign_ports
+from ccm.hetzner.load_balancers.desired.listeners import choose_listeners, foreign_ports
 from ccm.hetzner.load_balancers.desired.site import choose_site
 from ccm.hetzner.load_balancers.desired.targets import choose_targets
 from ccm.hetzner.load_balancers.desired.type import choose_type
@@ -23,10 +23,6 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
     """Decide what a Service's load balancer should be.
 
     What can't be understood or found now stays as it is, and the rest is done.
-
-    Args:
-        wishes: What the Service asks for.
-        facts: What there is.
 
     Raises:
         InvalidAnnotations: There is no load balancer, and none is made for wrong annotations.
@@ -51,13 +47,9 @@ def decide(wishes: Wishes, facts: Facts) -> Desired:
     targets = choose_targets(wishes, facts, kind.limits)
     told = [] if problems else [notice for error in invalid for notice in error.notices]
     told += [*kind.notices, *place.notices, *certificates.notices, *targets.notices]
-    known = Desired(
-        name="",
-        labels={},
-        targets=targets.targets,
+    known = replace(
+        targets,
         foreign_ports=frozenset(taken),
-        foreign_targets=targets.foreign,
-        reachable=targets.reachable,
         managed=certificates.managed,
         requests=certificates.requests,
         retries=certificates.retries,

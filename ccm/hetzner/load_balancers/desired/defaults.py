@@ -9,9 +9,10 @@ balancer changes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from ccm.hetzner.api.wire import HealthCheck, LoadBalancer
+from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import ANNOTATED, DEFAULT_TYPE, FIELD
 from ccm.hetzner.load_balancers.wishes import Wishes
@@ -52,30 +53,19 @@ def _now(balancer: LoadBalancer) -> Mapping[str, Setting]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsChoice:
-    """Of :class:`Desired` the settings that have a default, but for the type."""
-
-    name: str
-    algorithm: str | None = None
-    public: bool | None = None
-    rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
-    protection: bool | None = None
-    resets: frozenset[str] = frozenset()
-
-
-def choose_settings(wishes: Wishes, facts: Facts, kept: frozenset[str]) -> SettingsChoice:
-    """Choose what goes back to its default, and all settings of the load balancer that have one but its type.
+def choose_settings(known: Desired, wishes: Wishes, facts: Facts, kept: frozenset[str]) -> Desired:
+    """Add to what is known all settings that have a default but the type, and what goes back to its default.
 
     What is not annotated, and never was, stays as it is, and so does what is ``kept``.
     """
     balancer = facts.balancer
     if balancer is not None and not facts.leads:
-        return SettingsChoice(balancer.name)
+        return replace(known, name=balancer.name)
     back = {name: DEFAULTS[name] for name in sorted(facts.marks.settings - _asked(wishes).keys())}
     chosen = {*wishes.asked, *back}
     rdns: dict[str, str | None] = {family: None for family in ("ipv4", "ipv6") if family in back}
-    return SettingsChoice(
+    return replace(
+        known,
         name=wishes.name if balancer is None or "name" in chosen else balancer.name,
         algorithm=wishes.algorithm if balancer is None or "algorithm" in chosen else None,
         public=True if "public" in back else wishes.public,

@@ -29,25 +29,18 @@ class Desired:
     """What a load balancer should be. None = it does not matter, or is not ours to decide.
 
     Attributes:
-        name: Its name.
         labels: All of its labels.
-        type: Its type.
-        algorithm: How a target is chosen.
         public: Whether it answers on public addresses.
         network: The private network that it is in; None = leave it where it is.
         private_ip: Its address there; empty = any.
         ip_range: Where it gets one when it enters; empty = anywhere.
-        listeners: What it listens on.
-        targets: Where traffic goes.
         rdns: Reverse DNS names by ``ipv4`` and ``ipv6``; None = the default; a missing one does not matter.
-        protection: Whether deletion is forbidden.
         resets: Which of ``ipv4``, ``ipv6``, ``public``, ``protection``, ``type``, ``algorithm`` and
             ``name`` go back to their defaults.
         foreign_ports: Ports of listeners that belong to others.
         foreign_targets: Identities of targets that belong to others.
         reachable: Ids of servers that have a public IPv4 address.
         exists: Whether there should be one at all.
-        site: Where it is made.
         managed: Ids of the managed certificates that its listeners need.
         requests: Managed certificates to be requested; their ports have :data:`NOT_YET` for the id.
         retries: Failed managed certificates to be issued again.

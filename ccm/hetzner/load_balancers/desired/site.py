@@ -19,7 +19,6 @@ class SiteChoice:
 
     Attributes:
         problems: What is wrong with annotations, by annotation.
-        notices: What the owner should know.
     """
 
     site: Site = field(default_factory=Site)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 from ccm.cloud import AccessDenied, Notice
 from ccm.hetzner.api.wire import LoadBalancerType, Server
+from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target
@@ -26,18 +26,8 @@ _WHY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TargetChoice:
-    """Of :class:`Desired` what it says about targets."""
-
-    targets: tuple[Target, ...] | None
-    foreign: frozenset[Identity]
-    reachable: frozenset[int]
-    notices: tuple[Notice, ...]
-
-
-def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> TargetChoice:
-    """Choose the targets that are possible.
+def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> Desired:
+    """Choose the targets that are possible; nothing but them is said yet.
 
     Raises:
         AccessDenied: A load balancer is to be made in a project that has none of the servers.
@@ -61,13 +51,15 @@ def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> Ta
         text = f"selects none of the {facts.nodes} nodes: the load balancer has no targets"
         notices.append(Notice("NodeSelectorMatchesNothing", f"{PREFIX}node-selector {text}"))
     if not facts.leads:
-        return TargetChoice(None, frozenset(), frozenset(), tuple(notices))
+        return Desired("", {}, notices=tuple(notices))
     reachable = frozenset(
         number
         for number, server in facts.servers.items()
         if server.public_net.ipv4 is not None and server.public_net.ipv4.ip
     )
-    return TargetChoice(targets, foreign, reachable, tuple(notices))
+    return Desired(
+        "", {}, targets=targets, foreign_targets=foreign, reachable=reachable, notices=tuple(notices)
+    )
 
 
 def settle(

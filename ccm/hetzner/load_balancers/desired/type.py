@@ -21,7 +21,6 @@ class TypeChoice:
         type: The wanted one; None = it keeps its own.
         kept: What can't go back to its default yet.
         problems: What is wrong with annotations, by annotation.
-        notices: What the owner should know.
     """
 
     limits: LoadBalancerType

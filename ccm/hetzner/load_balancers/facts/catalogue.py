@@ -18,7 +18,6 @@ class Catalogue:
     """One list of types and one of locations for all Services.
 
     Args:
-        api: The API.
         locations: The cloud's locations; None = read here.
         metrics: Count looks at the types.
     """

@@ -23,7 +23,6 @@ class Certificates:
     """One list of the project's certificates for all Services, and what was tried with them lately.
 
     Args:
-        api: The API.
         cluster: The cluster's id; may be empty.
         clock: Monotonic seconds.
     """

@@ -48,7 +48,6 @@ class Facts:
     """What there is, as far as a Service is concerned.
 
     Attributes:
-        service: The Service.
         balancer: Its load balancer; None = it has to be made.
         marks: What that one's labels say.
         leads: Whether the Service decides about the load balancer itself and its targets, not only about its
@@ -56,7 +55,6 @@ class Facts:
         adopting: The load balancer becomes ours now.
         others: Load balancers on which the Service has something besides.
         cluster: This cluster's id; may be empty.
-        tenants: What the operator allows to whom.
         network: The private network, or None.
         types: The types of load balancers by name; empty = the type stays as it is.
         locations: The cloud's; empty = none was asked for, or there is a load balancer.
@@ -66,7 +64,6 @@ class Facts:
         candidates: Which target each of these would be.
         servers: Those of the candidates and of the present targets, by id.
         ours: Identities of the targets that are this cluster's.
-        certificates: The project's.
         notices: What the owner should know about where the load balancers went.
     """
 

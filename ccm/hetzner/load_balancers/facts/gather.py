@@ -23,13 +23,9 @@ class Views:
     """What all Services share: lists of what there is, and what was seen in them.
 
     Attributes:
-        inventory: The load balancers.
         catalogue: Their types, and locations.
-        servers: The servers.
-        certificates: The certificates.
         network: The private network's id, or None; asked each time, for it is known only after the start.
         cluster: The cluster's id; may be empty.
-        tenants: What the operator allows to whom.
     """
 
     inventory: Inventory
@@ -46,11 +42,6 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
 
     What is not needed is not asked for: a Service that is refused for its annotations, or that has no port
     for a load balancer, gets none if it has none, and nothing else has to be known.
-
-    Args:
-        wishes: What the Service asks for.
-        nodes: The Nodes behind it.
-        views: Where it is looked up.
 
     Raises:
         NotOurLoadBalancer: It can't have a load balancer because of another that is not ours.
@@ -105,10 +96,6 @@ async def _located(wishes: Wishes, views: Views) -> Facts:
 
 async def gather_for_release(service: ServiceView, views: Views) -> Facts:
     """Find out what a Service that goes leaves, as it is now. Nothing is changed.
-
-    Args:
-        service: The Service.
-        views: Where it is looked up.
 
     Raises:
         AccessDenied: There is nothing, but nothing of ours is there, so that proves nothing.

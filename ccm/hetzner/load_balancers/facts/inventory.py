@@ -22,10 +22,8 @@ class Inventory:
     """One list of the project's load balancers for all Services, and what was seen in it.
 
     Args:
-        api: The API.
         project: Knows whether it is the right one.
         metrics: Tell when it may not be.
-        sleep: Waits.
     """
 
     def __init__(
@@ -112,9 +110,7 @@ class Inventory:
     async def check_vanished(self, service: ServiceView, placed: Collection[LoadBalancer]) -> None:
         """A load balancer that we have seen is not in the list: is it gone, or are we in another project?
 
-        Args:
-            service: The Service.
-            placed: Those of the list on which it has anything.
+        ``placed`` are those of the list on which the Service has anything.
 
         Raises:
             AccessDenied: Nothing of ours is there, so the list proves nothing.

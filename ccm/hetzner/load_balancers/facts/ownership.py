@@ -31,7 +31,6 @@ class Neighbours:
 
     Attributes:
         cluster: This cluster's id; may be empty.
-        tenants: What the operator allows to whom.
         served: UIDs of Services that are certainly this cluster's.
     """
 

@@ -41,10 +41,6 @@ class Servers:
 
         As with the address family ipv6: then a Node has no IPv4 address, and its server has one.
 
-        Args:
-            nodes: The Nodes.
-            private: Use private addresses.
-
         Raises:
             CloudError: Robot does not say.
         """
@@ -114,11 +110,7 @@ class Servers:
         self._ours.pop(balancer.id, None)
 
     def keep(self, numbers: Collection[int]) -> None:
-        """Forget all load balancers but these; others may have been deleted by somebody else.
-
-        Args:
-            numbers: Ids of those that there are.
-        """
+        """Forget all load balancers but those with these ids; somebody else may have deleted the others."""
         self._ours = {number: known for number, known in self._ours.items() if number in numbers}
 
     def _is_known(self, number: int) -> bool:

@@ -1,13 +1,18 @@
-"""The steps from what there is to what should be. Pure."""
+"""From a load balancer as it is to one as it should be, in as few steps as possible. Pure.
+
+The order keeps traffic flowing: what is new comes before what goes, as far as there is room; a target changes
+from its public to its private address alone, while the others serve. A step names the steps without which it
+makes no sense; all others are tried whatever happened before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ccm.hetzner.api.wire import Certificate
+from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.plan.changes import changes
+from ccm.hetzner.load_balancers.plan.labels import change_labels
 from ccm.hetzner.load_balancers.plan.lifecycle import (
     NOTHING,
     DeleteCertificates,
@@ -16,7 +21,12 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
     RetryCertificate,
     create,
 )
-from ccm.hetzner.load_balancers.plan.steps import Step
+from ccm.hetzner.load_balancers.plan.listeners import change_listeners
+from ccm.hetzner.load_balancers.plan.settings import change_settings, change_type
+from ccm.hetzner.load_balancers.plan.steps import Change, Step
+from ccm.hetzner.load_balancers.plan.targets import change_targets
+
+_EARLY = frozenset({"change_type", "change_algorithm", "enable_public_interface"})
 
 
 def plan(desired: Desired, facts: Facts) -> Sequence[Step]:
@@ -24,10 +34,6 @@ def plan(desired: Desired, facts: Facts) -> Sequence[Step]:
 
     Certificates come first, for listeners need their ids; only once the load balancer is what it should be,
     certificates that it served with before are deleted, and the Service leaves where it was before.
-
-    Args:
-        desired: What it should be.
-        facts: What there is.
 
     Returns:
         The steps, in order; none if there is no difference.
@@ -47,11 +53,7 @@ def plan(desired: Desired, facts: Facts) -> Sequence[Step]:
 
 
 def plan_release(facts: Facts) -> Sequence[Step]:
-    """Plan how a Service that goes leaves its load balancers, and what else was made for it.
-
-    Args:
-        facts: What there is of it.
-    """
+    """Plan how a Service that goes leaves its load balancers, and what else was made for it."""
     return [*(Release(one) for one in facts.others), DeleteCertificates()]
 
 
@@ -61,3 +63,26 @@ def _unused(desired: Desired, facts: Facts, stays: Collection[int]) -> tuple[Cer
     serving = [*desired.listeners, *(one for one in kept if one.listen_port in desired.foreign_ports)]
     used = {number for one in serving if one.http for number in one.http.certificates} | {*stays}
     return tuple(one for one in facts.certificates.ours if one.id not in used)
+
+
+def changes(desired: Desired, actual: LoadBalancer) -> list[Change]:
+    """The changes from actual to desired, in order; none if there is no difference."""
+    removals, listeners = change_listeners(desired, actual)
+    network, targets = change_targets(desired, actual)
+    growth, shrinking = change_type(desired, actual, [*removals, *targets])
+    settings = [*growth, *change_settings(desired, actual, targets)]
+    resets = [one for one in settings if one.resets in desired.resets]
+    others = [one for one in settings if one not in resets]
+    labels, unlabelled = change_labels(desired, actual, resets, [*removals, *listeners])
+    return [
+        *resets,
+        *labels,
+        *(one for one in others if one.operation in _EARLY),
+        *network,
+        *removals,
+        *listeners,
+        *unlabelled,
+        *targets,
+        *shrinking,
+        *(one for one in others if one.operation not in _EARLY),
+    ]

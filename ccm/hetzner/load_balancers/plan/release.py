@@ -20,7 +20,7 @@ from ccm.hetzner.load_balancers.labels import (
     Marks,
     is_own_port,
 )
-from ccm.hetzner.load_balancers.plan.changes import changes
+from ccm.hetzner.load_balancers.plan.plan import changes
 from ccm.hetzner.load_balancers.plan.steps import Change
 
 
@@ -40,13 +40,7 @@ class Released:
 
 
 def release(service: ServiceView, balancer: LoadBalancer, marks: Marks) -> Released | None:
-    """Decide what becomes of a load balancer that a Service leaves; None = it has nothing there any more.
-
-    Args:
-        service: The Service.
-        balancer: The load balancer now.
-        marks: What its labels say.
-    """
+    """Decide what becomes of a load balancer that a Service leaves; None = it has nothing there any more."""
     if not marks.placed:
         return None
     owners, listening = marks.owners, [one.listen_port for one in balancer.services]

@@ -67,8 +67,7 @@ def sort(annotations: Mapping[str, str]) -> Annotations:
 def annotations_to_keep(annotations: Mapping[str, str]) -> Mapping[str, str]:
     """Those that are read; of too many only that they were too many, and how many.
 
-    Args:
-        annotations: A Service's, as the API server sent them or as this function returned them.
+    Given its own answer, it returns the same.
     """
     kept = _below_prefix(annotations)
     length = _length_of(kept)

@@ -29,7 +29,6 @@ class Wishes:
     """Everything. Empty texts and None mean "as it comes".
 
     Attributes:
-        service: Who asks.
         ports: By the Service's port; those that are TCP, and no more than any load balancer can have.
         problems: What is wrong, by annotation; such an annotation counts as not set.
         warnings: What has no effect, by annotation.
@@ -85,13 +84,7 @@ class Wishes:
 
 
 def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool) -> Wishes:
-    """Read what a Service asks for. Never raises; what is wrong is in the result.
-
-    Args:
-        service: The Service.
-        defaults: What the environment says.
-        network: Whether there is a private network.
-    """
+    """Read what a Service asks for. Never raises; what is wrong is in the result."""
     annotations = sort(service.annotations)
     ports = read_ports(service, annotations, defaults)
     values = Values(annotations, defaults)
