@@ -156,6 +156,8 @@ def _unreadable(service: ServiceView, wishes: Wishes) -> Iterator[str]:
             continue
         if key.official in _ANY or (not value.strip() and key.name in _EMPTY_IS_ALIKE):
             continue
+        if value.strip() and key.kind.parse(value.strip()) is None:
+            continue  # wrong for ours too, which does not look at it, as without a port of its protocol
         better = spelling(key.official, value)
         if better == value and better:
             continue

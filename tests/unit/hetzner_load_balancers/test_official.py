@@ -63,6 +63,10 @@ def test_every_key_of_ours_says_what_would_happen_and_what_to_do(key: str) -> No
     assert ";" in sentence or key == "labels"
 
 
+def test_a_wrong_value_that_nobody_looks_at_is_not_spelled() -> None:
+    assert judged({"http-managed-certificate-acme-staging": "60"}, 80) == []
+
+
 def test_the_texts_about_our_keys_are_about_keys() -> None:
     assert {key.name for key in TABLE if key.ours} == OURS.keys()
 
