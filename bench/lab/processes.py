@@ -71,6 +71,11 @@ def resident_mib(pid: int) -> float:
     return _rollup(Path(f"/proc/{pid}/smaps_rollup").read_text(), "Rss:")
 
 
+def proportional_mib(pid: int) -> float:
+    """Resident memory, where what is shared counts by the number of those that share it; in MiB."""
+    return _rollup(Path(f"/proc/{pid}/smaps_rollup").read_text(), "Pss:")
+
+
 def peak_mib(pid: int) -> float:
     """Largest resident memory since :func:`forget_peak`, in MiB."""
     return _rollup(Path(f"/proc/{pid}/status").read_text(), "VmHWM:")
