@@ -116,10 +116,13 @@ class Cluster(pulumi.ComponentResource):
             "version": settings.k3s_version,
         }
         ranges = {"cluster_cidr": str(settings.cluster_cidr), "service_cidr": str(settings.service_cidr)}
+        # Cilium enforces network policies itself.
+        parts = {"disable": list(settings.k3s_disable), "network_policy": settings.cni != "cilium"}
+        tokens = {"token": token, "agent_token": agent_token}
         control = servers.control
         self.server = K3sServer(
             control.role,
-            {**release, **ranges, **_node_inputs(control), "token": token, "agent_token": agent_token},
+            {**release, **ranges, **parts, **tokens, **_node_inputs(control)},
             opts=self._on(control),
         )
         # resources in the cluster hang on the server being there, and begin anew with another cluster
@@ -197,7 +200,13 @@ def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool
 def server_script(props: Mapping[str, Any], *, cluster: str | None) -> str:
     """The script for the properties of a K3sServer."""
     at = addresses_of(props)
-    flags = k3s.server_flags(at, props["cluster_cidr"], props["service_cidr"])
+    flags = k3s.server_flags(
+        at,
+        props["cluster_cidr"],
+        props["service_cidr"],
+        disable=props["disable"],
+        network_policy=props["network_policy"],
+    )
     tokens = k3s.Tokens(props["token"], props["agent_token"])
     return k3s.server_script(release_of(props), at, flags, tokens, cluster=cluster)
 

@@ -16,6 +16,12 @@ CNI_FOLDER = "/etc/cni/net.d"
 CNI_FILES = ("10-native.conflist", "05-cilium.conflist")
 """What infra/pod_network.py and Cilium write there."""
 
+NEVER = ("traefik", "servicelb")
+"""Components of k3s that no cluster gets: the load balancers are the cloud-controller-manager's."""
+
+COMPONENTS = ("coredns", "local-storage", "metrics-server")
+"""Components of k3s that a cluster can do without."""
+
 INSTALL_SECONDS = 420.0
 READY_SECONDS = 120
 
@@ -63,19 +69,28 @@ class Tokens:
     agent: str = field(repr=False)
 
 
-def server_flags(at: Addresses, cluster_cidr: str, service_cidr: str) -> list[str]:
-    """Flags of ``k3s server``: cloud-controller-manager, load balancers and CNI are not k3s's own.
+def server_flags(
+    at: Addresses, cluster_cidr: str, service_cidr: str, *, disable: Sequence[str], network_policy: bool
+) -> list[str]:
+    """Flags of ``k3s server``: cloud-controller-manager, load balancers, ingress and CNI are not k3s's own.
 
     Unless it is told, k3s advertises the external address, and what a firewall lets through there is not what
     workers need: their Pods reach the API server at the private one.
+
+    Args:
+        at: The server's addresses.
+        cluster_cidr: Range of the Pods.
+        service_cidr: Range of the Services.
+        disable: Further components of k3s that the cluster does without.
+        network_policy: Whether k3s enforces network policies; not beside a CNI that does it itself.
     """
     return [
         "--disable-cloud-controller",
         f"--cluster-cidr={cluster_cidr}",
         f"--service-cidr={service_cidr}",
-        "--disable=traefik,servicelb,local-storage",
+        f"--disable={','.join((*NEVER, *disable))}",
         "--flannel-backend=none",
-        "--disable-network-policy",
+        *(() if network_policy else ("--disable-network-policy",)),
         f"--advertise-address={at.private}",
         f"--tls-san={at.public}",
         *node_flags(at),

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from .errors import Problem
 from .files import ROOT
+from .k3s import COMPONENTS
 
 NAMESPACE = "ccm-from-scratch"
 CNIS = ("native", "cilium")
@@ -52,6 +53,7 @@ class Settings:
     k3s_channel: str
     k3s_version: str
     k3s_install_url: str
+    k3s_disable: tuple[str, ...]
     cni: str
     ingress: str
     ccm_image: str
@@ -119,6 +121,7 @@ def _read(reader: _Reader) -> Settings:
             "give an address that begins with https:// or http://, and after it, if the installer is to be "
             "checked, #sha256= and 64 hexadecimal digits",
         ),
+        k3s_disable=reader.several("k3s_disable", COMPONENTS),
         cni=reader.choice("cni", CNIS),
         ingress=reader.choice("ingress", INGRESSES),
         ccm_image=reader.matching(
@@ -205,6 +208,16 @@ class _Reader:
 
     def choice(self, field: str, choices: tuple[str, ...]) -> str:
         return self._take(field, _chooser(choices), f"choose one of {', '.join(choices)}", choices[0])
+
+    def several(self, field: str, choices: tuple[str, ...]) -> tuple[str, ...]:
+        def parse(value: Any) -> tuple[str, ...]:
+            one = isinstance(value, str) and not value.startswith("[")
+            chosen = [value] if one else _json(value, list)
+            if not all(item in choices for item in chosen):
+                raise ValueError
+            return tuple(sorted({*chosen}))
+
+        return self._take(field, parse, f"give one of {', '.join(choices)}, or a list of them", ())
 
     def number(self, field: str, least: int, most: int) -> int:
         def parse(value: Any) -> int:

@@ -8,7 +8,7 @@ import json
 import platform
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from image.platforms import of_machine
@@ -23,12 +23,14 @@ class ContainerImage:
         files: Absolute path in the image to the file on this machine; all get mode 755.
         entrypoint: Program and arguments.
         user: Numeric ``uid:gid`` to run as; root when empty.
+        links: Absolute path in the image to the one that it is a symbolic link to.
     """
 
     name: str
     files: Mapping[str, Path]
     entrypoint: Sequence[str]
     user: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_archive(image: ContainerImage, target: Path) -> None:
@@ -41,6 +43,10 @@ def write_archive(image: ContainerImage, target: Path) -> None:
         tar.addfile(folder)
         for path, source in sorted(image.files.items()):
             _add(tar, path.lstrip("/"), source.read_bytes(), 0o755)
+        for path, destination in sorted(image.links.items()):
+            link = tarfile.TarInfo(path.lstrip("/"))
+            link.type, link.linkname = tarfile.SYMTYPE, destination
+            tar.addfile(link)
     layer_digest = hashlib.sha256(layer.getvalue()).hexdigest()
     config = json.dumps(_config(image, layer_digest), sort_keys=True).encode()
     config_name = hashlib.sha256(config).hexdigest() + ".json"
@@ -58,7 +64,7 @@ def _config(image: ContainerImage, layer_digest: str) -> dict[str, object]:
     return {
         "architecture": known.name if known else machine,
         "os": "linux",
-        "config": {"Entrypoint": list(image.entrypoint), "Env": ["PATH=/"], "User": image.user},
+        "config": {"Entrypoint": list(image.entrypoint), "Env": ["PATH=/:/bin"], "User": image.user},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_digest}"]},
         "history": [{"created_by": "ccm-from-scratch"}],
     }

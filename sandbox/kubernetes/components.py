@@ -112,6 +112,8 @@ _CONTAINERD = "github.com/containerd/containerd/v2"
 _HELM = "helm.sh/helm/v4"
 _PROMETHEUS = "github.com/prometheus/prometheus"
 _CNI = "github.com/containernetworking/plugins/plugins"
+_LOCAL_PATH = "github.com/rancher/local-path-provisioner"
+_METRICS_SERVER = "sigs.k8s.io/metrics-server"
 
 _HYPERKUBE = Component(
     "hyperkube",
@@ -159,6 +161,20 @@ COMPONENTS: tuple[Component, ...] = (
         plugins=True,
     ),
     Component("coredns", pin="github.com/coredns/coredns", packages=(".",), programs=("coredns",)),
+    Component(
+        "local-path-provisioner",
+        pin=_LOCAL_PATH,
+        packages=(_LOCAL_PATH,),
+        programs=("local-path-provisioner",),
+        stamps=("main.VERSION=v{version}",),
+    ),
+    Component(
+        "metrics-server",
+        pin=_METRICS_SERVER,
+        packages=(f"{_METRICS_SERVER}/cmd/metrics-server",),
+        programs=("metrics-server",),
+        stamps=("sigs.k8s.io/metrics-server/pkg/version.gitVersion=v{version}",),
+    ),
     Component("ingress", pin="", packages=(".",), programs=("ingress",)),
     Component("whoami", pin="", packages=(".",), programs=("whoami",)),
     Component("pause", pin="", packages=(), programs=("pause",)),

@@ -11,7 +11,11 @@ from sandbox.kubernetes.processes import Progress, require, run
 
 SUITE = "bookworm"
 
+BUSYBOX = Path("bin/busybox")
+"""Where the tree has its busybox, which is linked statically."""
+
 PACKAGES = (
+    "busybox-static",  # becomes the image in which the storage's folders are made
     "ca-certificates",
     "cloud-init",
     "conntrack",

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,8 +137,11 @@ def _build_store(folders: _Folders, programs: Toolchain, progress: Progress) -> 
         tools = Path(work, "tools.tar")
         wanted = folders.store if store.fetch_tools(tools, progress) else folders.store_without_tools
         if not wanted.is_dir():
+            images = store.images(programs, folders.debian)
             with complete(wanted) as target:
-                store.build_store(target, programs, progress, tools if wanted == folders.store else None)
+                store.build_store(
+                    target, programs, images, progress, tools if wanted == folders.store else None
+                )
 
 
 def _folders(cache: Path, programs: Toolchain) -> _Folders:
@@ -145,7 +149,8 @@ def _folders(cache: Path, programs: Toolchain) -> _Folders:
     debian = home / f"debian-{SUITE}-{_digest(*PACKAGES)}"
     content = _digest(debian.name, programs.key, *_MASKED, _tree_digest(MACHINE_FILES))
     with_tools, without = (
-        home / f"store-{_digest(programs.key, store.FORMAT, *tools)}" for tools in ([toolbox.key()], [])
+        home / f"store-{_digest(debian.name, programs.key, store.FORMAT, *tools)}"
+        for tools in ([toolbox.key()], [])
     )
     return _Folders(debian, home / f"rootfs-{content}", with_tools, without)
 
@@ -171,7 +176,8 @@ def _build_rootfs(target: Path, debian: Path, programs: Toolchain, progress: Pro
     for source in sorted(MACHINE_FILES.rglob("*")):
         if source.is_file() and "__pycache__" not in source.parts:
             install(source, target / source.relative_to(MACHINE_FILES), 0o644)
-    _install_folder(programs.bin, target / PROGRAMS)
+    in_images = {path.name for one in store.images(programs, debian) for path in one.files.values()}
+    _install_folder(programs.bin, target / PROGRAMS, but=in_images)
     _install_folder(programs.cni, target / PLUGINS)
     for unit in _MASKED:
         link = target / "etc/systemd/system" / unit
@@ -191,10 +197,10 @@ def install(source: Path, target: Path, mode: int) -> None:
     target.chmod(mode)
 
 
-def _install_folder(source: Path, target: Path) -> None:
-    """Copy programs; a link to a program beside it stays a link."""
+def _install_folder(source: Path, target: Path, but: Collection[str] = ()) -> None:
+    """Copy programs but some; a link to a program beside it stays a link."""
     target.mkdir(parents=True, exist_ok=True)
-    for program in sorted(source.iterdir()):
+    for program in sorted(path for path in source.iterdir() if path.name not in but):
         real = program.resolve()
         if real.name == program.name:
             install(real, target / program.name, 0o755)

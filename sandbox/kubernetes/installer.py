@@ -36,8 +36,9 @@ def zipapp(release: str = IMAGE_VERSION, package: Path = PACKAGE) -> bytes:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("sandbox/__init__.py", "sandbox/kubernetes/__init__.py"):
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), b"")
-        for source in sorted((*package.glob("*.py"), *package.glob("*.yaml"))):
-            name = source.name if source.name == "__main__.py" else f"sandbox/kubernetes/k3s/{source.name}"
+        for source in sorted((*package.glob("*.py"), *package.rglob("*.yaml"))):
+            path = source.relative_to(package).as_posix()
+            name = path if path == "__main__.py" else f"sandbox/kubernetes/k3s/{path}"
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, source.read_bytes())

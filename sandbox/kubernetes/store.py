@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from platform import machine
 from typing import IO
@@ -21,13 +22,20 @@ from image.build import cache_folder
 from image.mirror import open_mirror
 from image.platforms import of_machine
 from sandbox.kubernetes.archive import ContainerImage, write_archive
+from sandbox.kubernetes.debian import BUSYBOX
 from sandbox.kubernetes.errors import CommandError, ImageError
-from sandbox.kubernetes.k3s.versions import COREDNS_IMAGE, PAUSE_IMAGE
+from sandbox.kubernetes.k3s.versions import (
+    BUSYBOX_IMAGE,
+    COREDNS_IMAGE,
+    LOCAL_PATH_IMAGE,
+    METRICS_SERVER_IMAGE,
+    PAUSE_IMAGE,
+)
 from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.machines import libc, mounts, namespaces
 
-FORMAT = f"2 {PAUSE_IMAGE} {COREDNS_IMAGE}"
+FORMAT = f"3 {PAUSE_IMAGE} {COREDNS_IMAGE} {LOCAL_PATH_IMAGE} {METRICS_SERVER_IMAGE} {BUSYBOX_IMAGE}"
 """Changes when the store's content changes without the toolchain's, but for the image of tools."""
 
 WHOAMI_IMAGE = "docker.io/traefik/whoami:v1.11.0"
@@ -42,14 +50,40 @@ INGRESS_IMAGE = "ccm-from-scratch.local/ingress:1"
 _START_SECONDS = 20.0
 
 
-def images(toolchain: Toolchain) -> tuple[ContainerImage, ...]:
-    """The images that a node finds in its store."""
+def images(toolchain: Toolchain, debian: Path) -> tuple[ContainerImage, ...]:
+    """The images that a node finds in its store.
+
+    Args:
+        toolchain: Has most of their programs.
+        debian: A Debian tree for this processor, with busybox.
+    """
     return (
         ContainerImage(PAUSE_IMAGE, {"/pause": toolchain.bin / "pause"}, ["/pause"], "65535:65535"),
         ContainerImage(COREDNS_IMAGE, {"/coredns": toolchain.bin / "coredns"}, ["/coredns"]),
+        ContainerImage(
+            LOCAL_PATH_IMAGE,
+            # Its Pod names the program as a command, to be found on PATH.
+            {"/bin/local-path-provisioner": toolchain.bin / "local-path-provisioner"},
+            ["/bin/local-path-provisioner"],
+        ),
+        ContainerImage(
+            METRICS_SERVER_IMAGE,
+            {"/metrics-server": toolchain.bin / "metrics-server"},
+            ["/metrics-server"],
+            "65534:65534",
+        ),
+        _busybox(debian / BUSYBOX),
         ContainerImage(INGRESS_IMAGE, {"/ingress": toolchain.bin / "ingress"}, ["/ingress"], "65532:65532"),
         ContainerImage(WHOAMI_IMAGE, {"/whoami": toolchain.bin / "whoami"}, ["/whoami"], "65532:65532"),
     )
+
+
+def _busybox(program: Path) -> ContainerImage:
+    """Busybox, with a link for each of its commands."""
+    listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True, timeout=20)
+    names = set(listed.stdout.split()) - {"busybox"}
+    links = {f"/bin/{name}": "busybox" for name in names}
+    return ContainerImage(BUSYBOX_IMAGE, {"/bin/busybox": program}, ["sh"], links=links)
 
 
 def containerd_config(root: Path, state: Path) -> str:
@@ -89,12 +123,19 @@ def fetch_tools(target: Path, progress: Progress) -> bool:
     return True
 
 
-def build_store(target: Path, toolchain: Toolchain, progress: Progress, tools: Path | None) -> None:
+def build_store(
+    target: Path,
+    toolchain: Toolchain,
+    wanted: Sequence[ContainerImage],
+    progress: Progress,
+    tools: Path | None,
+) -> None:
     """Make the store.
 
     Args:
         target: Folder that does not exist.
-        toolchain: Has containerd and the programs of the images.
+        toolchain: Has containerd.
+        wanted: The images that are in it in any case.
         progress: Told what happens.
         tools: The archive of the image of tools; None: the store is without.
 
@@ -113,7 +154,7 @@ def build_store(target: Path, toolchain: Toolchain, progress: Progress, tools: P
             try:
                 ctr = (str(toolchain.bin / "ctr"), "-a", str(work / "state/containerd.sock"), "-n", "k8s.io")
                 _wait_for(containerd, ctr, work / "log")
-                _import_all(toolchain, ctr, work, progress, tools)
+                _import_all(wanted, ctr, work, progress, tools)
             finally:
                 containerd.terminate()
                 containerd.wait(timeout=20)
@@ -146,10 +187,14 @@ def _wait_for(containerd: subprocess.Popen[bytes], ctr: tuple[str, ...], log: Pa
 
 
 def _import_all(
-    toolchain: Toolchain, ctr: tuple[str, ...], work: Path, progress: Progress, tools: Path | None
+    images: Sequence[ContainerImage],
+    ctr: tuple[str, ...],
+    work: Path,
+    progress: Progress,
+    tools: Path | None,
 ) -> None:
     archives = {toolbox.NAME: tools} if tools else {}
-    for number, wanted in enumerate(images(toolchain)):
+    for number, wanted in enumerate(images):
         archives[wanted.name] = work / f"{number}.tar"
         write_archive(wanted, archives[wanted.name])
     for name, archive in archives.items():

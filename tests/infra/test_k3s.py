@@ -32,20 +32,26 @@ def test_an_exact_version_beats_a_channel():
 
 
 def test_server_flags_as_in_the_tutorial():
-    flags = k3s.server_flags(AT, "10.244.0.0/16", "10.43.0.0/16")
+    flags = k3s.server_flags(AT, "10.244.0.0/16", "10.43.0.0/16", disable=[], network_policy=True)
     assert set(flags) == {
         "--disable-cloud-controller",
         "--cluster-cidr=10.244.0.0/16",
         "--service-cidr=10.43.0.0/16",
         "--kubelet-arg=cloud-provider=external",
-        "--disable=traefik,servicelb,local-storage",
+        "--disable=traefik,servicelb",
         "--flannel-backend=none",
-        "--disable-network-policy",
         "--advertise-address=10.0.0.2",
         "--tls-san=203.0.113.7",
         "--node-ip=10.0.0.2",
         "--node-external-ip=203.0.113.7",
     }
+
+
+def test_a_cluster_can_do_without_parts_of_k3s():
+    wanted = {"disable": ["local-storage"], "network_policy": False}
+    flags = k3s.server_flags(AT, "10.244.0.0/16", "10.43.0.0/16", **wanted)
+    assert "--disable=traefik,servicelb,local-storage" in flags
+    assert "--disable-network-policy" in flags
 
 
 class Machine:
@@ -225,9 +231,11 @@ def test_a_token_for_agents_does_not_make_an_existing_agent_join_anew():
 
 def test_the_identity_of_a_cluster_hides_its_token():
     props = dict.fromkeys(K3sServerProvider.replaced_by, "a") | {"token": "s3cret", "channel": "v1.36"}
+    facts = {"address": "a", "install_url": "u", "version": "", "agent_token": "t"}
+    facts |= {"disable": [], "network_policy": True}
     assert identity_of(props).isalnum()
     assert "s3cret" not in server_script(
-        {**props, "address": "a", "install_url": "u", "version": "", "agent_token": "t"},
+        {**props, **facts},
         cluster=identity_of(props),
     ).replace("K3S_TOKEN=s3cret", "")
     assert identity_of({**props, "channel": "v1.37"}) == identity_of(props)

@@ -203,6 +203,13 @@ def test_agents_are_installed_and_upgraded_after_the_server(declared):
         assert any("K3sServer::control" in urn for urn in agent.options.dependencies)
 
 
+@pytest.mark.parametrize(("cni", "by_k3s"), [("native", True), ("cilium", False)])
+def test_network_policies_are_enforced_once(declared, cni, by_k3s):
+    server = declared(cni=cni, k3sDisable='["local-storage"]').one(f"{DYNAMIC}K3sServer")
+    assert server.inputs["network_policy"] is by_k3s
+    assert server.inputs["disable"] == ["local-storage"]
+
+
 def test_agents_join_with_a_token_that_is_not_the_servers(declared):
     program = declared(workerCount="1")
     assert {item.name for item in program.of(f"{DYNAMIC}SharedSecret")} == {"k3s-token", "k3s-agent-token"}

@@ -196,8 +196,17 @@ def test_what_may_be_said_in_two_ways_has_no_type():
     """Pulumi refuses a text where a list is declared, and a list where a text is, before the program runs."""
     schema = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
     assert [key for key, entry in schema.items() if "type" not in entry] == [
-        f"ccm-from-scratch:{key}" for key in SOURCES
+        f"ccm-from-scratch:{key}" for key in ("k3sDisable", *SOURCES)
     ]
+
+
+def test_what_of_k3s_the_cluster_does_without(defaults):
+    assert read_settings(defaults).k3s_disable == ()
+    for said in ("local-storage", '["local-storage"]'):
+        assert read_settings(changed(defaults, k3sDisable=said)).k3s_disable == ("local-storage",)
+    for wrong in ("traefik", "local-storage,coredns", "[{}]", "", "[", '{"coredns": 1}'):
+        found = problems_of(changed(defaults, k3sDisable=wrong))
+        assert "coredns, local-storage, metrics-server" in found["k3sDisable"]
 
 
 def test_more_ranges_than_a_rule_takes(defaults):

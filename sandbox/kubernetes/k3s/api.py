@@ -5,12 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 TIMEOUT_SECONDS = 10.0
 PROBE_SECONDS = 5.0
+WATCH_SECONDS = 300
+"""After which the server ends a watch."""
 
 
 class ApiError(Exception):
@@ -77,6 +80,35 @@ class ApiClient:
     def merge(self, path: str, body: Any) -> Any:
         """Change fields of an object."""
         return self.request("PATCH", path, body, "application/merge-patch+json")
+
+    def watch(self, path: str, version: str) -> Iterator[Any]:
+        """The events of a collection, one after the other, until the server ends the watch: five minutes.
+
+        Args:
+            path: Of the collection.
+            version: The resource version that the events come after.
+
+        Raises:
+            ApiError: An error status, or no answer. What is wrong later is an event of type ``ERROR``.
+        """
+        connection = http.client.HTTPSConnection(
+            self._address.hostname or "",
+            self._address.port,
+            timeout=WATCH_SECONDS + TIMEOUT_SECONDS,
+            context=self._context,
+        )
+        asked = f"{path}?watch=1&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
+        try:
+            connection.request("GET", asked)
+            answer = connection.getresponse()
+            if answer.status >= 400:
+                raise ApiError(answer.status, f"GET {asked}: {answer.status}")
+            while line := answer.readline():
+                yield json.loads(line)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise ApiError(0, f"GET {asked}: {error}") from error
+        finally:
+            connection.close()
 
     def _send(
         self, method: str, path: str, body: Any, content_type: str, timeout: float

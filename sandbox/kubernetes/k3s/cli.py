@@ -20,7 +20,7 @@ from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.clients import become, words_of
 from sandbox.kubernetes.k3s.errors import K3sError, UsageError
 from sandbox.kubernetes.k3s.flags import Parsed, help_text, parse
-from sandbox.kubernetes.k3s.node import data_folders, register_node, start_node
+from sandbox.kubernetes.k3s.node import data_folders, enforce_policies, register_node, start_node
 from sandbox.kubernetes.k3s.options import agent_options, server_options
 from sandbox.kubernetes.k3s.versions import VERSION
 
@@ -171,7 +171,7 @@ async def _work(command: str, parsed: Parsed, started_with: Mapping[str, str], c
     log.info("k3s agent is up and running")
     log.notify("READY=1")
     await register_node(children, node, agent.server, joined)
-    await asyncio.Event().wait()
+    await enforce_policies(node, agent.server, joined)
 
 
 def own_addresses() -> tuple[str, ...]:

@@ -75,14 +75,15 @@ _UNDERSTOOD = (
     Flag("disable", "list"),
     Flag("disable-agent", "switch"),
     Flag("disable-cloud-controller", "switch"),
+    Flag("disable-network-policy", "switch"),
+    Flag("default-local-storage-path"),
     Flag("disable-kube-proxy", "switch"),
     Flag("disable-scheduler", "switch"),
     Flag("flannel-backend"),
     # True by construction: etcd is the only datastore, the kernel's defaults are kept, and there is no Helm
-    # controller, no network policy controller.
+    # controller.
     Flag("cluster-init", "switch", variable="K3S_CLUSTER_INIT"),
     Flag("disable-helm-controller", "switch"),
-    Flag("disable-network-policy", "switch"),
     Flag("protect-kernel-defaults", "switch", _BOTH),
     Flag("secrets-encryption", "switch"),
 )
@@ -101,8 +102,8 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     },
     "text": {
         "server": (
-            "default-local-storage-path", "egress-selector-mode", "etcd-snapshot-dir", "etcd-snapshot-name",
-            "etcd-snapshot-retention", "etcd-snapshot-schedule-cron", "helm-job-image", "servicelb-namespace",
+            "egress-selector-mode", "etcd-snapshot-dir", "etcd-snapshot-name", "etcd-snapshot-retention",
+            "etcd-snapshot-schedule-cron", "helm-job-image", "servicelb-namespace",
             "system-default-registry", "write-kubeconfig-group",
         ),
         "both": (

@@ -171,6 +171,7 @@ done
 rm -rf /run/k3s /run/netns/cni-*
 ip link delete cni0 2>/dev/null
 nft delete table ip k3s 2>/dev/null
+nft delete table inet k3s-network-policy 2>/dev/null
 rm -rf /var/lib/cni
 iptables-save | grep -v KUBE- | grep -v CNI- | iptables-restore
 ip6tables-save | grep -v KUBE- | grep -v CNI- | ip6tables-restore

@@ -42,7 +42,8 @@ class Joined:
     Attributes:
         facts: About the cluster.
         authority: Certificate of the server's CA.
-        folder: Has client-kubelet, serving-kubelet and client-kube-proxy, each ``.crt`` and ``.key``.
+        folder: Has client-kubelet, serving-kubelet, client-kube-proxy and client-k3s-controller, each as
+            ``.crt`` and ``.key``.
     """
 
     facts: ClusterFacts
@@ -79,6 +80,7 @@ class Joiner:
         await self._certificate("client-kubelet", f"system:node:{self.node_name}", "system:nodes")
         await self._certificate("serving-kubelet", self.node_name, "")
         await self._certificate("client-kube-proxy", "system:kube-proxy", "")
+        await self._certificate("client-k3s-controller", "system:k3s-controller", "")
         return Joined(ClusterFacts(**facts), self.folder / "server-ca.crt", self.folder)
 
     def _trust(self, certificate: bytes) -> None:

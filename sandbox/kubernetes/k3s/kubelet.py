@@ -22,6 +22,7 @@ class ClusterFacts:
     cloud_controller: bool
     kube_proxy: bool
     flannel: bool
+    network_policy: bool
 
 
 def kubelet_config(facts: ClusterFacts, reserved: Mapping[str, str]) -> dict[str, Any]:

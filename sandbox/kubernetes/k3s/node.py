@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sandbox.kubernetes.k3s import log, network, paths, runtime
+from sandbox.kubernetes.k3s import log, network, paths, policy_controller, runtime
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 from sandbox.kubernetes.k3s.capacity import host_capacity, read_capacity, system_reserved
 from sandbox.kubernetes.k3s.certificates import write_secret
@@ -73,6 +73,15 @@ async def register_node(children: Children, node: NodeOptions, server: str, join
     if joined.facts.flannel:
         await _give_network(children, api, node, joined.facts.cluster_cidr)
     _shrink()
+
+
+async def enforce_policies(node: NodeOptions, server: str, joined: Joined) -> None:
+    """Enforce network policies on this node, unless the cluster does without. Never ends by itself."""
+    if not joined.facts.network_policy:
+        await asyncio.Event().wait()
+    key = joined.folder / "client-k3s-controller.key"
+    api = ApiClient(server, joined.authority, key.with_suffix(".crt"), key)
+    await policy_controller.run(api, node.node_name)
 
 
 async def _give_network(children: Children, api: ApiClient, node: NodeOptions, cluster_cidr: str) -> None:

@@ -88,6 +88,8 @@ class ServerOptions:
     kube_proxy_enabled: bool
     cloud_controller_enabled: bool
     flannel_backend: str
+    network_policy_enabled: bool
+    storage_path: str
 
 
 def _texts(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
@@ -240,4 +242,6 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         kube_proxy_enabled=not values.get("disable-kube-proxy"),
         cloud_controller_enabled=not values.get("disable-cloud-controller"),
         flannel_backend=_text(values, "flannel-backend", "vxlan"),
+        network_policy_enabled=not values.get("disable-network-policy"),
+        storage_path=_text(values, "default-local-storage-path") or str(paths.STORAGE),
     )

@@ -16,6 +16,10 @@ PROGRAMS = (
 
 SERVER = DATA / "server"
 ENCRYPTION = SERVER / "cred/encryption-config.json"
+MANIFESTS = SERVER / "manifests"
+STORAGE = DATA / "storage"
+"""Where the StorageClass ``local-path`` keeps volumes, unless a flag says it."""
+
 AGENT = DATA / "agent"
 LOGS = Path("/var/log/k3s")
 IMAGES = AGENT / "images"

@@ -93,6 +93,7 @@ class Registration:
             "/v1-k3s/client-kubelet.crt": f"CN=system:node:{node},O=system:nodes",
             "/v1-k3s/serving-kubelet.crt": f"CN={node}",
             "/v1-k3s/client-kube-proxy.crt": "CN=system:kube-proxy",
+            "/v1-k3s/client-k3s-controller.crt": "CN=system:k3s-controller",
         }
         if path not in subjects:
             return Answer(404, b"not found")

@@ -8,21 +8,21 @@ import time
 
 from sandbox.kubernetes.k3s import (
     control_plane,
-    coredns,
     encryption,
     kubeconfig,
     log,
+    manifests,
     paths,
     pki,
     registration,
 )
-from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.k3s.api import ApiClient
 from sandbox.kubernetes.k3s.certificates import write_secret
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.control_plane import ControlPlane, Ports, nth_address
 from sandbox.kubernetes.k3s.errors import K3sError
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
-from sandbox.kubernetes.k3s.node import register_node, start_node
+from sandbox.kubernetes.k3s.node import enforce_policies, register_node, start_node
 from sandbox.kubernetes.k3s.node_controller import NodeController
 from sandbox.kubernetes.k3s.options import ServerOptions
 from sandbox.kubernetes.k3s.pki import Pki, serving_names
@@ -32,8 +32,7 @@ _START_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 _ENOUGH = "/livez/poststarthook/rbac/bootstrap-roles"
 """What the others need of the API server: their own rights. The rest of its start takes a second longer."""
-_ADDON_SECONDS = 60.0
-ABSENT = ("traefik", "servicelb", "local-storage", "metrics-server")
+ABSENT = ("traefik", "servicelb")
 """k3s's addons that the stand-in does not have."""
 
 
@@ -91,10 +90,9 @@ async def _run_control_plane(
     await _until_up(children, api, "/readyz")
     log.info("k3s is up and running")
     log.notify("READY=1")
-    dns = "coredns" not in options.disabled
-    if dns:
-        await _apply_coredns(api, options)
-    await NodeController(api, dns).run()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(manifests.Deployer(api, paths.MANIFESTS, options.disabled).run())
+        tasks.create_task(NodeController(api, "coredns" not in options.disabled).run())
 
 
 def _control_plane(options: ServerOptions) -> ControlPlane:
@@ -120,6 +118,7 @@ def _facts(options: ServerOptions) -> ClusterFacts:
         options.cloud_controller_enabled,
         options.kube_proxy_enabled,
         options.flannel_backend != "none",
+        options.network_policy_enabled,
     )
 
 
@@ -135,6 +134,8 @@ def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str,
     control_plane.write_kubeconfigs(wanted)
     if wanted.encryption:
         encryption.ensure(wanted.encryption)
+    values = manifests.variables(options.cluster_dns, options.cluster_domain, options.storage_path)
+    manifests.stage(paths.MANIFESTS, manifests.packaged(values), options.disabled)
     token = options.token or _kept_token() or Token(secrets.token_hex(16))
     certificate = wanted.pki.server_authority.certificate.read_bytes()
     full = full_token(certificate, token.password)
@@ -186,18 +187,4 @@ async def _be_node(
     labels = {"node-role.kubernetes.io/control-plane": "true"}
     path = f"/api/v1/nodes/{options.node.node_name}"
     await asyncio.to_thread(api.merge, path, {"metadata": {"labels": labels}})
-
-
-async def _apply_coredns(api: ApiClient, options: ServerOptions) -> None:
-    end = time.monotonic() + _ADDON_SECONDS
-    for path, content in coredns.objects(options.cluster_dns, options.cluster_domain):
-        while True:
-            try:
-                await asyncio.to_thread(api.apply, path, content)
-                break
-            except ApiError as error:
-                # Right after the start, some objects that these refer to are not there yet.
-                if time.monotonic() > end:
-                    raise K3sError(f"the addon coredns can't be applied: {error}") from error
-                await asyncio.sleep(_POLL_SECONDS * 10)
-    log.info("Applied the addon coredns")
+    await enforce_policies(options.node, wanted.url, joined)

@@ -21,4 +21,9 @@ VERSION = _own_version()
 
 KUBERNETES_VERSION = VERSION.partition("+")[0]
 COREDNS_IMAGE = "docker.io/rancher/mirrored-coredns-coredns:1.14.7"
+LOCAL_PATH_IMAGE = "docker.io/rancher/local-path-provisioner:v0.0.30"
+METRICS_SERVER_IMAGE = "docker.io/rancher/mirrored-metrics-server:v0.9.0"
+BUSYBOX_IMAGE = "docker.io/rancher/mirrored-library-busybox:1.37.0"
+"""Makes and removes the folders of volumes; has k3s's name, and Debian's busybox."""
+
 PAUSE_IMAGE = "docker.io/rancher/mirrored-pause:3.6"

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import pytest
 from ports import free_port
 
-from sandbox.kubernetes.k3s import coredns
+from sandbox.kubernetes.k3s import manifests
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,8 @@ def ask(port, path, **options):
 def test_coredns_has_the_plugins_of_k3ss_corefile_and_of_kubernetes_tests(machine_programs):
     listed = subprocess.check_output([machine_programs.bin / "coredns", "-plugins"], text=True, timeout=60)
     plugins = set(listed.split())
-    (config,) = [o for _, o in coredns.objects("10.43.0.10", "cluster.local") if o["kind"] == "ConfigMap"]
+    text = manifests.packaged(manifests.variables("10.43.0.10", "cluster.local", ""))["coredns.yaml"]
+    (config,) = [one for one in manifests.objects(text) if one["kind"] == "ConfigMap"]
     corefile = config["data"]["Corefile"]
     ours = {line.split()[0] for line in corefile.splitlines() if re.match(" {4}[a-z]", line)}
     assert ours - {"import"} <= plugins

@@ -293,7 +293,7 @@ def test_the_program_is_one_file_that_needs_nothing_but_yaml(tmp_path):
     assert refused.returncode == 2
     assert refused.stderr.startswith("k3s: unknown command 'nonsense'")
     assert "cloud-init" in PACKAGES, "which brings it"
-    assert all(name.endswith((".py", "coredns.yaml")) for name in zipfile.ZipFile(program).namelist())
+    assert all(name.endswith((".py", ".yaml")) for name in zipfile.ZipFile(program).namelist())
 
 
 async def test_a_genuine_k3s_is_served_where_it_is_configured(tmp_path):

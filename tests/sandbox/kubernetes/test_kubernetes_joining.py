@@ -25,7 +25,13 @@ from sandbox.kubernetes.k3s.registration import Registration, serve
 from sandbox.kubernetes.k3s.token import Token, authority_hash
 
 FACTS = ClusterFacts(
-    "10.244.0.0/16", "10.43.0.10", "cluster.local", cloud_controller=False, kube_proxy=True, flannel=True
+    "10.244.0.0/16",
+    "10.43.0.10",
+    "cluster.local",
+    cloud_controller=False,
+    kube_proxy=True,
+    flannel=True,
+    network_policy=True,
 )
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from sandbox.kubernetes.hollow import HollowNode, lease_object, node_object
 from sandbox.kubernetes.k3s import (
     capacity,
-    coredns,
     encryption,
     network,
     node_controller,
@@ -32,7 +31,13 @@ from sandbox.kubernetes.k3s.pki import Pki, serving_names
 from sandbox.kubernetes.k3s.server import warnings
 
 FACTS = ClusterFacts(
-    "10.244.0.0/16", "10.43.0.10", "cluster.local", cloud_controller=False, kube_proxy=True, flannel=True
+    "10.244.0.0/16",
+    "10.43.0.10",
+    "cluster.local",
+    cloud_controller=False,
+    kube_proxy=True,
+    flannel=True,
+    network_policy=True,
 )
 
 
@@ -157,25 +162,6 @@ def test_drop_in_files_of_the_user_are_read_by_containerd():
     )
 
 
-def test_coredns_waits_for_a_cloud_controller_manager():
-    by_kind = {content["kind"]: content for _, content in coredns.objects("10.43.0.10", "cluster.local")}
-    keys = {t["key"] for t in by_kind["Deployment"]["spec"]["template"]["spec"]["tolerations"]}
-    assert not any("uninitialized" in key for key in keys)
-    assert by_kind["Service"]["spec"]["clusterIP"] == "10.43.0.10"
-    assert "kubernetes cluster.local" in by_kind["ConfigMap"]["data"]["Corefile"]
-
-
-def test_coredns_has_k3ss_corefile():
-    (config,) = [o for _, o in coredns.objects("10.43.0.10", "cluster.local") if o["kind"] == "ConfigMap"]
-    text = config["data"]["Corefile"]
-    for line in ("hosts /etc/coredns/NodeHosts {", "import /etc/coredns/custom/*.override"):
-        assert line in text
-    assert text.endswith("}\nimport /etc/coredns/custom/*.server\n")
-    (deployment,) = [o for _, o in coredns.objects("10.43.0.10", "c") if o["kind"] == "Deployment"]
-    volumes = deployment["spec"]["template"]["spec"]["volumes"]
-    assert {"name": "coredns-custom", "optional": True} in [volume["configMap"] for volume in volumes]
-
-
 def test_a_node_says_how_it_was_started_and_no_secret():
     words = ["server", "--token=s3cret", "--node-ip", "10.0.0.2", "-t", "s3cret", "--debug"]
     found = nodeconfig.annotations(words, {"K3S_TOKEN": "s3cret", "K3S_URL": "https://a:6443", "HOME": "/"})
@@ -236,7 +222,7 @@ def test_only_old_passwords_without_a_node_are_orphans(age, has_node):
 
 
 def test_what_differs_from_k3s_is_said_and_the_tutorials_flags_differ_in_nothing():
-    everything = ["traefik", "servicelb", "local-storage", "metrics-server"]
+    everything = ["traefik", "servicelb"]
     values = {"disable-cloud-controller": True, "flannel-backend": "none", "disable": everything}
     assert warnings(server_options(values, "c", "10.0.0.2")) == []
     assert len(warnings(server_options({}, "c", "10.0.0.2"))) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -21,7 +22,12 @@ from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, KUBERNETES, build_command, pinned_version
 from sandbox.kubernetes.debian import suite_sources
 from sandbox.kubernetes.errors import CacheError, CommandError, GoMissingError, ImageError, ToolchainError
-from sandbox.kubernetes.k3s.versions import COREDNS_IMAGE, KUBERNETES_VERSION
+from sandbox.kubernetes.k3s.versions import (
+    COREDNS_IMAGE,
+    KUBERNETES_VERSION,
+    LOCAL_PATH_IMAGE,
+    METRICS_SERVER_IMAGE,
+)
 from sandbox.kubernetes.processes import run
 from sandbox.kubernetes.toolchain import Toolchain
 
@@ -41,6 +47,8 @@ def test_pins_are_read_from_go_mod():
     versions = {c.name: c.version for c in COMPONENTS}
     assert f"v{versions['hyperkube']}" == KUBERNETES_VERSION
     assert COREDNS_IMAGE.endswith(versions["coredns"])
+    assert LOCAL_PATH_IMAGE.endswith(f":v{versions['local-path-provisioner']}")
+    assert METRICS_SERVER_IMAGE.endswith(f":v{versions['metrics-server']}")
     assert pinned_version("require a.b/c v1.2.3\n", "a.b/c") == "1.2.3"
     with pytest.raises(ToolchainError, match=r"a\.b/d"):
         pinned_version("require a.b/c v1.2.3\n", "a.b/d")
@@ -248,7 +256,8 @@ def test_any_source_file_can_be_read(text):
 def test_a_container_image_has_its_files_and_the_same_bytes_each_time(tmp_path):
     program = tmp_path / "program"
     program.write_bytes(b"content")
-    wanted = ContainerImage("docker.io/library/a:1", {"/program": program}, ["/program"], "1:1")
+    links = {"/bin/sh": "../program"}
+    wanted = ContainerImage("docker.io/library/a:1", {"/program": program}, ["/program"], "1:1", links)
     write_archive(wanted, tmp_path / "one.tar")
     write_archive(wanted, tmp_path / "two.tar")
     assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
@@ -259,6 +268,9 @@ def test_a_container_image_has_its_files_and_the_same_bytes_each_time(tmp_path):
     assert manifest["RepoTags"] == ["docker.io/library/a:1"]
     assert config["config"]["User"] == "1:1"
     assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
+    with tarfile.open(fileobj=io.BytesIO(layer)) as inside:
+        assert inside.getmember("bin/sh").linkname == "../program"
+        assert inside.extractfile("bin/sh").read() == b"content"
 
 
 def test_the_containerd_that_fills_the_store_has_no_kubernetes(tmp_path):
@@ -311,6 +323,7 @@ def test_the_images_programs_run_and_are_not_in_a_genuine_k3s_way(machine_image)
     assert version.strip() == f"Kubernetes {KUBERNETES_VERSION}"
     for name in ("kubectl", "containerd", "k3s"):
         assert not (machine_image.rootfs / "usr/local/bin" / name).exists()
+    assert not {"coredns", "metrics-server"} & {p.name for p in programs.iterdir()}, "they are in images"
 
 
 @pytest.mark.machines
@@ -320,7 +333,7 @@ def test_the_store_is_complete_and_carries_no_unfinished_downloads(machine_image
     assert len(blobs) >= 6
     assert not list(folder.glob("io.containerd.*/**/ingest/*"))
     unpacked = {p.name for p in folder.glob("io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs/*")}
-    assert unpacked >= {"pause", "coredns", "whoami"}
+    assert unpacked >= {"pause", "coredns", "whoami", "metrics-server", "bin"}
 
 
 def test_machines_have_the_image_of_tools_as_soon_as_it_can_be_had(tmp_path):

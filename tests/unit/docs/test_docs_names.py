@@ -25,7 +25,8 @@ PAGES = [*(TREE / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG
 PAGES += sorted(TREE.glob("docs/**/*.md"))
 REFERENCE = TREE / "docs" / "reference"
 FOLDERS = "bench|ccm|charts|docs|examples|image|infra|manifests|release|sandbox|tests"
-K3S_FLAGS = server_flags(Addresses("203.0.113.4", "10.0.0.2"), "10.244.0.0/16", "10.43.0.0/16")
+_AT = Addresses("203.0.113.4", "10.0.0.2")
+K3S_FLAGS = server_flags(_AT, "10.244.0.0/16", "10.43.0.0/16", disable=[], network_policy=False)
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TREE)))
 

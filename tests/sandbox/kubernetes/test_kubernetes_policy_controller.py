@@ -1,0 +1,45 @@
+"""What a node knows of the policies: a copy of the API server's objects that a watch keeps."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from sandbox.kubernetes.controlplane import ControlPlane
+from sandbox.kubernetes.k3s.api import ApiClient
+from sandbox.kubernetes.k3s.policy_controller import Mirror
+
+NAMES = "/api/v1/namespaces"
+
+
+def namespace(name, **labels):
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def teams(content):
+    """A namespace's team; None: nothing is kept of it."""
+    return content["metadata"].get("labels", {}).get("team")
+
+
+@pytest.mark.slow
+async def test_a_mirror_follows_the_cluster_and_tells_only_what_matters(kubernetes, tmp_path):
+    async with ControlPlane(kubernetes, tmp_path) as cluster:
+        api: ApiClient = cluster.api()
+        told = threading.Semaphore(0)
+        mirror = Mirror(api, NAMES, teams, told.release)
+
+        def kept():
+            assert told.acquire(timeout=60)
+            return sorted(mirror.objects.values())
+
+        mirror.start()
+        assert kept() == []
+        api.request("POST", NAMES, namespace("one", team="a"))
+        assert kept() == ["a"]
+        api.merge(f"{NAMES}/one", {"metadata": {"labels": {"other": "x"}}})
+        api.merge(f"{NAMES}/one", {"metadata": {"labels": {"team": "b"}}})
+        assert kept() == ["b"], "the label of nobody's interest was not told"
+        api.merge(f"{NAMES}/one", {"metadata": {"labels": {"team": None}}})
+        assert kept() == []
+        assert not told.acquire(blocking=False)
