@@ -1,0 +1,128 @@
+"""What hcloud-go and the Terraform provider ask, in their order, written down as requests of our own words.
+
+Sources, read in November 2026: ``hcloud/action_waiter.go`` of hcloud-go, which waits for all running
+actions in one listing; ``internal/zone/resource.go`` and ``internal/zonerrset/resource.go`` of the
+Terraform provider, which ask for the next change before the last has ended and read the object again at
+the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import requests
+
+SECONDS = 60
+
+
+class Client:
+    """Asks as these clients do.
+
+    Args:
+        service: The running cloud.
+    """
+
+    def __init__(self, service: requests.Session, base: str) -> None:
+        self._service, self._base = service, base
+        service.post(f"{base}/_sandbox/reset", timeout=SECONDS).raise_for_status()
+
+    def ask(self, method: str, path: str, body: Any = None, status: int = 200, **query: Any) -> Any:
+        """One request, and the status that these clients count on."""
+        url = f"{self._base}/v1{path}"
+        answer = self._service.request(method, url, json=body, params=query, timeout=SECONDS)
+        assert answer.status_code == status, f"{method} {path}: {answer.text}"
+        return answer.json() if answer.content else {}
+
+    def wait(self, *answers: Any) -> None:
+        """For the actions in some answers, all in one listing, as hcloud-go does."""
+        running = {answer["action"]["id"] for answer in answers if answer.get("action")}
+        for _ in range(100):
+            found = self.ask("GET", "/actions", id=sorted(running), sort=["status", "id"])["actions"]
+            assert {action["id"] for action in found} == running  # else hcloud-go gives up
+            assert not [action for action in found if action["error"]]
+            running -= {action["id"] for action in found if action["status"] != "running"}
+            if not running:
+                return
+        pytest.fail(f"actions {running} go on")
+
+
+@pytest.fixture
+def client(service) -> Client:
+    return Client(service, service.base)
+
+
+def test_a_zone_of_terraform(client):
+    body = {"name": "example.com", "mode": "primary", "ttl": 3600, "labels": {"key": "value"}}
+    made = client.ask("POST", "/zones", body, 201)
+    one = f"/zones/{made['zone']['id']}"
+    protected = client.ask("POST", f"{one}/actions/change_protection", {"delete": True}, 201)
+    client.wait(made, protected)
+    assert client.ask("GET", one)["zone"]["protection"] == {"delete": True}
+    # An update asks for everything at once, and then for the labels, also where none changed.
+    slower = client.ask("POST", f"{one}/actions/change_ttl", {"ttl": 10800}, 201)
+    free = client.ask("POST", f"{one}/actions/change_protection", {"delete": False}, 201)
+    client.wait(slower, free)
+    zone = client.ask("PUT", one, {})["zone"]
+    assert (zone["ttl"], zone["protection"], zone["labels"]) == (10800, {"delete": False}, {"key": "value"})
+    client.wait(client.ask("DELETE", one, status=201))
+    client.ask("GET", one, status=404)
+
+
+def test_a_secondary_zone_of_terraform(client):
+    first, second = [{"address": "198.51.100.1", "port": 53}], [{"address": "198.51.100.2", "port": 53}]
+    body = {"name": "example.com", "mode": "secondary", "primary_nameservers": first}
+    made = client.ask("POST", "/zones", body, 201)
+    one = f"/zones/{made['zone']['id']}"
+    client.wait(made)
+    changed = client.ask(
+        "POST", f"{one}/actions/change_primary_nameservers", {"primary_nameservers": second}, 201
+    )
+    client.wait(changed)
+    assert client.ask("PUT", one, {})["zone"]["primary_nameservers"] == second
+
+
+def test_a_record_set_of_terraform(client):
+    client.wait(client.ask("POST", "/zones", {"name": "example.com", "mode": "primary"}, 201))
+    records = [{"value": "201.78.10.45", "comment": "web server 1"}]
+    body = {"name": "www", "type": "A", "ttl": 10800, "labels": {"key": "value"}, "records": records}
+    made = client.ask("POST", "/zones/example.com/rrsets", body, 201)
+    assert made["rrset"]["id"] == "www/A"  # the provider splits it again
+    one = "/zones/example.com/rrsets/www/A"
+    kept = client.ask("POST", f"{one}/actions/change_protection", {"change": True}, 201)
+    client.wait(made, kept)
+    assert client.ask("GET", one)["rrset"]["records"] == records
+    # An update lifts the protection first and waits; TTL and records go out together, the labels last.
+    client.wait(client.ask("POST", f"{one}/actions/change_protection", {"change": False}, 201))
+    slower = client.ask("POST", f"{one}/actions/change_ttl", {"ttl": None}, 201)
+    other = client.ask("POST", f"{one}/actions/set_records", {"records": [{"value": "201.78.10.46"}]}, 201)
+    client.wait(slower, other)
+    rrset = client.ask("PUT", one, {"labels": {}})["rrset"]
+    assert (rrset["ttl"], rrset["labels"], rrset["records"]) == (None, {}, [{"value": "201.78.10.46"}])
+    client.wait(client.ask("DELETE", one, status=201))
+    client.ask("GET", one, status=404)
+    client.ask("DELETE", one, status=404)  # which the provider takes for done
+
+
+def test_the_soa_record_of_terraform_is_read_not_made(client):
+    client.wait(client.ask("POST", "/zones", {"name": "example.com", "mode": "primary"}, 201))
+    one = "/zones/example.com/rrsets/@/SOA"
+    (record,) = client.ask("GET", one)["rrset"]["records"]
+    name, mail, serial, *times = record["value"].split(" ")
+    assert int(serial) > 2**20
+    wanted = " ".join([name, mail, "0", *times[:-1], "600"])  # the provider writes 0 for the serial
+    client.wait(client.ask("POST", f"{one}/actions/set_records", {"records": [{"value": wanted}]}, 201))
+    again = client.ask("PUT", one, {})["rrset"]["records"][0]["value"].split(" ")
+    assert (again[-1], int(again[2]) > int(serial)) == ("600", True)
+
+
+def test_actions_are_waited_for_together(client):
+    group = client.ask("POST", "/placement_groups", {"name": "g", "type": "spread"}, 201)["placement_group"]
+    body = {"server_type": "cx22", "image": "debian-12", "placement_group": group["id"]}
+    made = [client.ask("POST", "/servers", {"name": f"s{n}", **body}, 201) for n in range(3)]
+    client.wait(*made, *({"action": action} for one in made for action in one["next_actions"]))
+    for one in made:
+        path = f"/servers/{one['server']['id']}"
+        assert client.ask("GET", path)["server"]["status"] == "running"
+        client.wait(client.ask("DELETE", path))
+    client.ask("DELETE", f"/placement_groups/{group['id']}", status=204)
