@@ -1,7 +1,7 @@
 """What the official CCM would make of a Service that ours serves: for the way back. Pure.
 
 Each sentence names what it is about, what the official CCM (v1.35.0) would do, and what to write instead.
-What it does was seen with its binary or read in its sources; ``keys.py`` has how it reads each value.
+What it does was seen with its binary or read in its sources; ``wishes.readings`` has how it reads each value.
 """
 
 from __future__ import annotations
