@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.cloud.resources.zones.names import rrset_name_problem, zone_name_problem
+from sandbox.cloud.resources.zones.reading import MOST_RRSETS
+from sandbox.cloud.resources.zones.rrsets import MOST_IN_ONE
 from sandbox.cloud.resources.zones.state import NAMESERVERS
 from sandbox.cloud.resources.zones.values import next_serial, read_value, set_problem
 from sandbox.cloud.resources.zones.zonefile import FileSet, ZoneFileError, read_zonefile, write_zonefile
@@ -178,6 +180,25 @@ async def test_a_bad_zone_file_changes_nothing(emulator: Emulator, old: str, new
     error = await emulator.refused("POST", f"{ZONE}/actions/import_zonefile", {"zonefile": text})
     assert (error["code"], error["details"]["fields"][0]["name"]) == ("invalid_input", "zonefile")
     assert (await emulator.ok("GET", ZONE))["zone"]["record_count"] == 4
+
+
+async def test_too_large_a_zone_file_changes_nothing(emulator: Emulator):
+    await make_zone(emulator)
+    text = FILE + "".join(f"h{number} A 198.51.100.1\n" for number in range(MOST_RRSETS))
+    error = await emulator.refused("POST", f"{ZONE}/actions/import_zonefile", {"zonefile": text})
+    assert "can't have more than" in error["message"]
+    assert (await emulator.ok("GET", ZONE))["zone"]["record_count"] == 4
+
+
+async def test_a_record_set_has_a_bound(emulator: Emulator):
+    await make_zone(emulator)
+    for start in range(0, MOST_IN_ONE, 50):
+        records = [{"value": f"198.51.{start // 50}.{number}"} for number in range(50)]
+        await emulator.ok("POST", f"{WWW}/actions/add_records", {"records": records})
+    one = {"records": [{"value": "203.0.113.1"}]}
+    assert (await emulator.refused("POST", f"{WWW}/actions/add_records", one))[
+        "code"
+    ] == "resource_limit_exceeded"
 
 
 async def test_a_secondary_zone_has_nameservers_and_no_records(emulator: Emulator):

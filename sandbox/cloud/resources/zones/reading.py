@@ -116,6 +116,8 @@ def read_rrsets(fields: Fields, zone: str) -> list[SetDraft]:
 
 def together_problem(drafts: list[SetDraft]) -> str:
     """What is wrong with record sets beside each other, or ""."""
+    if len(drafts) + 2 > MOST_RRSETS:  # every zone has two of its own
+        return f"a zone can't have more than {MOST_RRSETS} RRSets"
     times = Counter((draft.name, draft.type) for draft in drafts)
     if twice := [f"{name}/{kind}" for (name, kind), number in times.items() if number > 1]:
         return f"{twice[0]} is there more than once"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.registry import operation
 from sandbox.cloud.api.resource import created, listing
-from sandbox.cloud.errors import InvalidInput, NotFound, Protected, UniquenessError
+from sandbox.cloud.errors import InvalidInput, LimitExceeded, NotFound, Protected, UniquenessError
 from sandbox.cloud.resources.zones.changes import count_change, keep
 from sandbox.cloud.resources.zones.reading import SetDraft, read_records, read_rrset, read_ttl
 from sandbox.cloud.resources.zones.routes import publish, published, zone_in
@@ -25,6 +25,9 @@ from sandbox.cloud.wire.pagination import sort_entries
 from sandbox.cloud.wire.reply import Reply
 
 MAXIMUM_PER_PAGE = 100
+MOST_IN_ONE = 500
+"""Records in one set: a bound of the sandbox."""
+
 _ALL = "/zones/{id_or_name}/rrsets"
 _ONE = f"{_ALL}/{{rr_name}}/{{rr_type}}"
 
@@ -197,6 +200,8 @@ def _append(call: Call, zone: Zone, rrset: RrSet, fields: Fields) -> None:
     if ttl is not None and ttl != rrset.ttl:
         fields.wrong("ttl", "must be the same as the TTL of the RRSet")
     fields.check()
+    if len(rrset.records) + len(records) > MOST_IN_ONE:
+        raise LimitExceeded(f"an RRSet can't have more than {MOST_IN_ONE} records", "rrset_record_limit")
     _set_values(call, zone, rrset, [*rrset.records, *records])
 
 
