@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from desired_cases import LARGE, SELECTOR, SMALL, balancer, facts, said, server, wishes
 
-from ccm.hetzner.api.errors import AccessDenied
+from ccm.cloud import AccessDenied, Notice
 from ccm.hetzner.api.wire import LoadBalancer, PrivateNet, PublicAddress, Server, ServerPublicNet
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.desired.targets import choose_targets
@@ -153,14 +153,20 @@ def test_a_selector_that_matches_nothing() -> None:
 def test_who_does_not_lead_hears_of_it_and_decides_nothing() -> None:
     there = balancer(targets=(server(9),))
     found = choose_targets(wishes(), some(nodes(Target(77), Target(1)), there, leads=False), SMALL)
-    assert (found.targets, found.foreign_targets, found.reachable) == (None, frozenset(), frozenset())
+    assert found == Desired("", {}, notices=found.notices)
     assert [reason for reason, _ in said(found.notices)] == ["ServerNotFound"]
 
 
 def test_none_is_made_in_a_project_without_any_of_the_servers() -> None:
     strangers = nodes(Target(77), Target(78))
-    with pytest.raises(AccessDenied, match="none of the servers of the cluster's 9 nodes"):
+    with pytest.raises(AccessDenied) as refused:
         choose_targets(wishes(), some(strangers), SMALL)
+    text = (
+        "this project has none of the servers of the cluster's 9 nodes: the token seems to belong to another "
+        "project, so no load balancer is made"
+    )
+    assert str(refused.value) == text
+    assert refused.value.notices == (Notice("WrongProject", text),)
     assert choose_targets(wishes(), some(strangers, balancer()), SMALL).targets == ()
     assert choose_targets(wishes(), some(nodes(Target(77), Target(1))), SMALL).targets == (Target(1),)
     assert choose_targets(wishes(), some(nodes()), SMALL).targets == ()
