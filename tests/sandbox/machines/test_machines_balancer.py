@@ -153,6 +153,9 @@ async def test_traffic_is_spread_over_healthy_targets(world, backend, servers, s
     await healthy(backend, spec)
     answers = [await get(url) for _ in range(4)]
     assert {answer.split("|")[0] for answer in answers} == {"m1", "m2"}
+    counted = (await backend.measure())["load_balancer", 1]
+    assert counted["requests_per_second"] >= 4
+    assert counted["bandwidth.out"] >= sum(map(len, answers))
     await servers[1].stop()
     async with asyncio.timeout(60):
         while backend.target_health(1).get(("10.0.0.3", 80)) != "unhealthy":  # noqa: ASYNC110

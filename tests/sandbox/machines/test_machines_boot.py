@@ -73,6 +73,11 @@ async def test_three_machines_start_at_once_and_private_traffic_flows(world, bac
     reader, writer = await asyncio.wait_for(asyncio.open_connection(ipv6, 22), 60)  # from the host
     assert (await reader.readline()).startswith(b"SSH-2.0-")
     writer.close()
+    before = (await backend.measure())["server", 1]
+    assert len(await world.ssh(1, "head -c 1000000 /dev/zero | tr '\\0' x")) == 1_000_000
+    after = (await backend.measure())["server", 1]
+    assert after["network.0.bandwidth.out"] - before["network.0.bandwidth.out"] > 1_000_000
+    assert before["cpu"] < after["cpu"] < before["cpu"] + 6000 * 2
 
 
 async def test_a_route_of_the_api_is_a_kernel_route(world, backend):
