@@ -150,7 +150,8 @@ def _running(clone: Clone) -> Check:
         return Check("note", "sandbox", "does not run", "./dev up")
     if daemon.health(clone) is None:
         return Check("missing", "sandbox", f"process {running.pid} does not answer", f"see {clone.log}")
-    return Check("ok", "sandbox", f"process {running.pid}, {running.backend} backend")
+    out = ", machines get out (--internet)" if running.internet else ""
+    return Check("ok", "sandbox", f"process {running.pid}, {running.backend} backend{out}")
 
 
 def environment_lines() -> str:

@@ -35,7 +35,7 @@ class HollowNode:
 
     Attributes:
         name: Of the node and, as on real servers, of the cloud's server.
-        node_ip: What ``--node-ip`` would say; empty for none.
+        node_ip: What ``--node-ip`` would say, two with a comma between them; empty for none.
         cores: Processors.
         memory_mib: Memory in MiB.
         architecture: Of its processor, as Go and Kubernetes call it.
@@ -88,7 +88,7 @@ def _status(node: HollowNode, now: datetime, version: str) -> dict[str, Any]:
     }
     addresses = [{"type": "Hostname", "address": node.name}]
     if node.node_ip:
-        addresses.insert(0, {"type": "InternalIP", "address": node.node_ip})
+        addresses = [{"type": "InternalIP", "address": ip} for ip in node.node_ip.split(",")] + addresses
     return {
         "addresses": addresses,
         "allocatable": resources,

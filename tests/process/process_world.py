@@ -9,9 +9,10 @@ import signal
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from ipaddress import IPv6Network
 from pathlib import Path
 from typing import Any
 
@@ -171,13 +172,14 @@ class World:
         assert process.returncode is not None
         return process.returncode, output.decode()
 
-    async def machine(self, name: str, number: int, **more: Any) -> dict[str, Any]:
-        """A server in the network, and a kubelet on it that registers."""
+    async def machine(self, name: str, number: int, *, dual: bool = False, **more: Any) -> dict[str, Any]:
+        """A server in the network, and a kubelet on it that registers; ``dual``: by its IPv6 address, too."""
         server = await self.sky.add_server(name, **more)
         ip = f"10.0.0.{number}"
         body = {"network": self.network, "ip": ip}
         await self.sky.call("POST", f"/servers/{server['id']}/actions/attach_to_network", body)
-        await self.nodes.power_on(HollowNode(name, node_ip=ip))
+        first = str(IPv6Network(server["public_net"]["ipv6"]["ip"])[1])
+        await self.nodes.power_on(HollowNode(name, node_ip=f"{ip},{first}" if dual else ip))
         return server
 
     async def not_ready(self, name: str) -> None:
@@ -258,6 +260,7 @@ async def open_world(
     directory: Path,
     rights: Sequence[dict[str, Any]] | None = None,
     before: Callable[[ControlPlane], CloudConfig] | None = None,
+    extra: Mapping[str, Mapping[str, str]] | None = None,
 ) -> AsyncIterator[World]:
     """A control plane with our rights in it, or with others, and a cloud with one network.
 
@@ -266,11 +269,13 @@ async def open_world(
         directory: Empty.
         rights: Objects instead of ours.
         before: Puts objects into the cluster, and says how the cloud begins.
+        extra: Further flags of the control plane, by component.
     """
     audit = {"audit-policy-file": str(directory / "policy.json"), "audit-log-path": str(directory / AUDIT)}
+    flags = {**(extra or {}), "kube-apiserver": {**audit, **(extra or {}).get("kube-apiserver", {})}}
     (directory / "policy.json").write_text(json.dumps(AUDIT_POLICY), encoding="utf-8")
     async with (
-        ControlPlane(programs, directory / "cluster", extra={"kube-apiserver": audit}) as cluster,
+        ControlPlane(programs, directory / "cluster", extra=flags) as cluster,
         HollowNodes(cluster.url, directory / "cluster" / "tls") as nodes,
     ):
         kubeconfig = await asyncio.to_thread(_grant, cluster, directory, rights or own_rights())

@@ -11,6 +11,7 @@ Other than k3s we keep no AddOn objects: an object that a file has no more stays
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -39,12 +40,16 @@ def variables(cluster_dns: str, cluster_domain: str, storage_path: str) -> dict[
     """What is filled into manifests.
 
     Args:
-        cluster_dns: Address of the DNS Service; the one that kubelets give to Pods.
+        cluster_dns: Address of the DNS Service, which kubelets give to Pods; or two, of both families, with a
+            comma.
         cluster_domain: Of the cluster.
         storage_path: Where nodes keep the volumes of the StorageClass ``local-path``.
     """
+    addresses = cluster_dns.split(",")
     return {
-        "CLUSTER_DNS": cluster_dns,
+        "CLUSTER_DNS": addresses[0],
+        "CLUSTER_DNS_LIST": json.dumps(addresses),
+        "CLUSTER_DNS_IPFAMILYPOLICY": "RequireDualStack" if addresses[1:] else "SingleStack",
         "CLUSTER_DOMAIN": cluster_domain,
         "DEFAULT_LOCAL_STORAGE_PATH": storage_path,
         "COREDNS_IMAGE": versions.COREDNS_IMAGE,

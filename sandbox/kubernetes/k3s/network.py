@@ -47,6 +47,8 @@ def configuration(ranges: Sequence[str]) -> str:
 def masquerade_rules(cluster_cidr: str) -> str:
     """Rules for nft: what Pods send to the world leaves with the node's address, as a cloud demands.
 
+    IPv6 keeps the Pod's, as in k3s without ``--flannel-ipv6-masq``.
+
     Args:
         cluster_cidr: Addresses of Pods; among them nothing is translated.
     """
@@ -76,6 +78,8 @@ def give(ranges: Sequence[str], cluster_cidr: str) -> None:
         K3sError: Nft refuses.
     """
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+    if "," in cluster_cidr:
+        Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")
     done = subprocess.run(
         ["nft", "-f", "-"],
         input=masquerade_rules(cluster_cidr),

@@ -19,7 +19,7 @@ from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.join import Joined, Joiner
 from sandbox.kubernetes.k3s.kubeconfig import by_path
 from sandbox.kubernetes.k3s.kubelet import kubelet_command, kubelet_config, proxy_command, proxy_config
-from sandbox.kubernetes.k3s.options import NodeOptions
+from sandbox.kubernetes.k3s.options import NodeOptions, check_node_ips
 from sandbox.kubernetes.k3s.token import Token
 
 _POLL_SECONDS = 0.1
@@ -46,6 +46,7 @@ async def start_node(children: Children, node: NodeOptions, server: str, token: 
 
     Raises:
         K3sError: A component failed.
+        UsageError: The node's addresses are not of the cluster's families.
     """
     joiner = Joiner(server, token, node.node_name, node.node_ips + node.external_ips)
     async with asyncio.TaskGroup() as tasks:
@@ -53,6 +54,7 @@ async def start_node(children: Children, node: NodeOptions, server: str, token: 
         joining = tasks.create_task(joiner.join())
     joined = joining.result()
     log.info(f"Joined the cluster at {server} as {node.node_name}")
+    check_node_ips(node, joined.facts.cluster_cidr)
     await asyncio.to_thread(network.remove)
     await _start(children, node, server, joined)
     return joined

@@ -112,12 +112,55 @@ def _addresses(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
 
 def _ranges(values: Mapping[str, Value], name: str, default: str) -> str:
     texts = _texts(values, name) or (default,)
+    versions = []
     for text in texts:
         try:
-            ipaddress.ip_network(text)
+            versions.append(ipaddress.ip_network(text).version)
         except ValueError as error:
             raise UsageError(f"flag --{name}: {text!r} is not a range of addresses: {error}") from None
+    if versions not in ([4], [4, 6]):
+        raise UsageError(
+            f"flag --{name}: {','.join(texts)}: give a range of IPv4, or one of IPv4 and one of IPv6 in this "
+            "order; k3s takes IPv6 alone or first as well, the stand-in does not"
+        )
     return ",".join(texts)
+
+
+def is_dual(ranges: str) -> bool:
+    """Whether ranges, with commas between them, are of both families."""
+    return "," in ranges
+
+
+def check_families(cluster_cidr: str, what: str, given: str, *, dual: bool) -> None:
+    """Make sure that something has the families of the Pods' ranges, as k3s does, in its words.
+
+    Args:
+        cluster_cidr: The Pods' ranges.
+        what: The other flag, without dashes.
+        given: Its value.
+        dual: Whether that has both families.
+
+    Raises:
+        UsageError: It has not.
+    """
+    if is_dual(cluster_cidr) != dual:
+        raise UsageError(
+            f"cluster-cidr: [{cluster_cidr.replace(',', ' ')}] and {what}: [{given.replace(',', ' ')}], must "
+            "share the same IP version (IPv4, IPv6 or dual-stack)"
+        )
+
+
+def check_node_ips(node: NodeOptions, cluster_cidr: str) -> None:
+    """Make sure that a node of a cluster with both families has addresses of both.
+
+    Without the flag k3s finds one address by itself, never two. In a cluster with one family, both are fine.
+
+    Raises:
+        UsageError: It has not.
+    """
+    versions = {ipaddress.ip_address(address).version for address in node.node_ips}
+    if is_dual(cluster_cidr):
+        check_families(cluster_cidr, "node-ip", ",".join(node.node_ips), dual=versions == {4, 6})
 
 
 def _number(values: Mapping[str, Value], name: str, default: str, base: int = 10) -> int:
@@ -216,6 +259,8 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         )
     node = node_options(values, hostname)
     service_cidr = _ranges(values, "service-cidr", "10.43.0.0/16")
+    cluster_cidr = _ranges(values, "cluster-cidr", "10.42.0.0/16")
+    check_families(cluster_cidr, "service-cidr", service_cidr, dual=is_dual(service_cidr))
     components = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
     extra = {name: parse_flags(_texts(values, f"{name}-arg")) for name in components}
     if ports := _text(values, "service-node-port-range"):
@@ -229,9 +274,11 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         advertise_address=_text(values, "advertise-address") or _advertised(node, address),
         port=_number(values, "https-listen-port", "6443"),
         tls_sans=_texts(values, "tls-san"),
-        cluster_cidr=_ranges(values, "cluster-cidr", "10.42.0.0/16"),
+        cluster_cidr=cluster_cidr,
         service_cidr=service_cidr,
-        cluster_dns=",".join(_addresses(values, "cluster-dns")) or nth_address(service_cidr, 10),
+        cluster_dns=",".join(
+            _addresses(values, "cluster-dns") or (nth_address(one, 10) for one in service_cidr.split(","))
+        ),
         cluster_domain=_text(values, "cluster-domain", "cluster.local"),
         kubeconfig=Path(_text(values, "write-kubeconfig") or "/etc/rancher/k3s/k3s.yaml"),
         kubeconfig_mode=_number(values, "write-kubeconfig-mode", "600", base=8),

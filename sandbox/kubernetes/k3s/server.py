@@ -24,7 +24,7 @@ from sandbox.kubernetes.k3s.errors import K3sError
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
 from sandbox.kubernetes.k3s.node import enforce_policies, register_node, start_node
 from sandbox.kubernetes.k3s.node_controller import NodeController
-from sandbox.kubernetes.k3s.options import ServerOptions
+from sandbox.kubernetes.k3s.options import ServerOptions, is_dual
 from sandbox.kubernetes.k3s.pki import Pki, serving_names
 from sandbox.kubernetes.k3s.token import Token, full_token, parse_token
 
@@ -45,6 +45,8 @@ def warnings(options: ServerOptions) -> list[str]:
         found.append(
             "the stand-in has no flannel: Pods of different nodes reach each other by cloud routes only"
         )
+    if is_dual(options.cluster_cidr) and options.flannel_backend != "none":
+        found.append("the cloud's networks route IPv4 only: Pods of different nodes don't meet by IPv6")
     if options.cloud_controller_enabled:
         found.append(
             "the stand-in has no cloud controller of its own: nodes have the addresses of their flags"

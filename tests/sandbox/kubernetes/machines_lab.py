@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 import asyncssh
@@ -16,6 +16,7 @@ from aiohttp import web
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface, Route
 from sandbox.kubernetes import installer, releases
 from sandbox.kubernetes.image import MachineImage
+from sandbox.machines import ipv6
 from sandbox.machines.backend import MachinesBackend
 from sandbox.site import cache_directory
 
@@ -39,6 +40,7 @@ class Lab:
     ) -> None:
         self.install = f"{INSTALL} INSTALL_K3S_VERSION={releases.k3s_name(version)}"
         self.range = public_range
+        self._ipv6 = ipv6.of_site(site)
         self.key = asyncssh.generate_private_key("ssh-ed25519")
         self.backend = MachinesBackend(site, state, public_range, image)
         self.specs = {number: self._spec(number) for number in (1, 2, 3)}
@@ -50,11 +52,15 @@ class Lab:
             id=number,
             name=f"m{number}",
             public_ipv4=str(self.range[10 + number]),
-            public_ipv6=None,
+            public_ipv6=str(self.ipv6(number)),
             cores=2,
             memory=4.0,
             private=(private,),
         )
+
+    def ipv6(self, number: int) -> IPv6Network:
+        """The network of a machine's public IPv6 addresses."""
+        return IPv6Network((int(self._ipv6.network_address) + (number << 64), 64))
 
     def _application(self) -> web.Application:
         app = web.Application()
@@ -127,17 +133,21 @@ class Lab:
                 except CommandFailedError:
                     await asyncio.sleep(0.1)
 
-    async def install_server(self, agent_token: str) -> str:
-        flags = (
-            f"--node-ip 10.0.0.2 --node-external-ip {self.specs[1].public_ipv4} --advertise-address 10.0.0.2 "
-            f"--tls-san {self.specs[1].public_ipv4} --secrets-encryption"
+    async def install_server(self, agent_token: str, *flags: str, also: str = "") -> str:
+        """Install a server, with further flags and, after a comma, a further address for ``--node-ip``."""
+        own = (
+            f"--node-ip 10.0.0.2{also} --node-external-ip {self.specs[1].public_ipv4} "
+            f"--advertise-address 10.0.0.2 --tls-san {self.specs[1].public_ipv4} --secrets-encryption"
         )
         variables = f"K3S_TOKEN=the-servers K3S_AGENT_TOKEN={agent_token}"
-        return await self.run(1, f"{self.install} INSTALL_K3S_EXEC='{SERVER}' {variables} sh -s - {flags}")
+        words = f"{own} {' '.join(flags)}"
+        return await self.run(1, f"{self.install} INSTALL_K3S_EXEC='{SERVER}' {variables} sh -s - {words}")
 
-    async def install_agent(self, number: int, token: str, *flags: str, starting: str = "") -> str:
+    async def install_agent(
+        self, number: int, token: str, *flags: str, starting: str = "", also: str = ""
+    ) -> str:
         """Install an agent; the installer starts it and waits until it has joined, unless a command does."""
-        address = f"--node-ip 10.0.0.{1 + number} --node-external-ip {self.specs[number].public_ipv4}"
+        address = f"--node-ip 10.0.0.{1 + number}{also} --node-external-ip {self.specs[number].public_ipv4}"
         own = f"{address} {NODE} {' '.join(flags)}"
         variables = f"K3S_URL=https://10.0.0.2:6443 K3S_TOKEN={token} INSTALL_K3S_SKIP_START={bool(starting)}"
         return await self.run(

@@ -246,6 +246,67 @@ async def test_agents_join_a_server_that_was_made_anew(lab):
         assert "Hostname: web-" in await lab.run(1, f"curl -s -m 3 http://{address}/")
 
 
+async def test_a_cluster_of_both_families_gives_nodes_pods_and_services_addresses_of_both(lab):
+    for number, uninstall in ((1, "k3s-uninstall.sh"), (3, "k3s-agent-uninstall.sh")):
+        await lab.run(number, f"! command -v {uninstall} || {uninstall}")
+    await lab.install_server(
+        "third",
+        "--cluster-cidr=fd42::/48",
+        "--service-cidr=10.43.0.0/16,fd43::/112",
+        also=f",{lab.ipv6(1)[1]}",
+    )
+    # with addresses of one family k3s does not start
+    await lab.install_agent(2, "third", starting="systemctl restart --no-block k3s-agent")
+    await lab.until(2, "journalctl -u k3s-agent -o cat | grep 'node-ip: .10.0.0.3., must share the same IP'")
+    await asyncio.gather(
+        *(lab.install_agent(number, "third", also=f",{lab.ipv6(number)[1]}") for number in (2, 3))
+    )
+    await lab.ready()
+    await route(lab)
+    for number in (1, 2, 3):
+        node = (await nodes(lab))[f"m{number}"]
+        own = (f"10.0.0.{1 + number}", str(lab.ipv6(number)[1]))
+        assert node["metadata"]["annotations"]["alpha.kubernetes.io/provided-node-ip"] == ",".join(own)
+        four, six = node["spec"]["podCIDRs"]
+        assert four.startswith("10.244.")
+        assert six.startswith("fd42:")
+    await lab.run(1, "k3s kubectl taint nodes --all node.cloudprovider.kubernetes.io/uninitialized-")
+    await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
+    await lab.run(1, "k3s kubectl apply -f -", stdin=BOTH.encode())
+    await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
+    listed = json.loads(await lab.run(1, "k3s kubectl get pods -l app=web -o json"))["items"]
+    pods = {pod["spec"]["nodeName"]: pod["status"]["podIPs"][1]["ip"] for pod in listed}
+    ask = "nsenter -t $(pgrep -x whoami) -n curl -s -m 5"
+    assert f"RemoteAddr: [{pods['m2']}]" in await lab.run(2, f"{ask} 'http://[{pods['m2']}]/'")
+    with pytest.raises(CommandFailedError):  # Hetzner routes no IPv6 between nodes
+        await lab.run(2, f"{ask} 'http://[{pods['m3']}]/'")
+    service = await lab.run(1, "k3s kubectl get service both -o jsonpath={.spec.clusterIPs[1]}")
+    assert "Hostname: web-" in await lab.until(2, f"{ask} 'http://[{service}]/'")
+    public = ["curl", "-s", "-m", "5", f"http://[{lab.ipv6(3)[1]}]:30081/"]
+    assert "Hostname: web-" in await asyncio.to_thread(subprocess.check_output, public, text=True)
+    await lab.run(1, "k3s kubectl -n kube-system rollout status deployment/coredns --timeout=60s")
+    resolver = "echo nameserver 10.43.0.10 > /tmp/resolv; mount --bind /tmp/resolv /etc/resolv.conf"
+    name = "both.default.svc.cluster.local"
+    found = await lab.until(2, f"unshare -m sh -c '{resolver}; getent -s dns ahosts {name}'")
+    assert service in found
+    dns = "k3s kubectl -n kube-system get service kube-dns -o jsonpath={.spec.clusterIPs[1]}"
+    assert await lab.run(1, dns) == "fd43::a"
+
+
+BOTH = """
+apiVersion: v1
+kind: Service
+metadata: {name: both}
+spec:
+  type: NodePort
+  ipFamilyPolicy: RequireDualStack
+  internalTrafficPolicy: Local
+  externalTrafficPolicy: Local
+  selector: {app: web}
+  ports: [{port: 80, nodePort: 30081}]
+"""
+
+
 async def test_uninstalling_leaves_nothing_of_the_cluster(lab):
     await lab.run(2, "k3s-agent-uninstall.sh")
     # Folders k3s*.service.d are of the machine's image and were there before.

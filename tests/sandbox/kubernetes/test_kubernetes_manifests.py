@@ -57,6 +57,23 @@ def test_coredns_waits_for_a_cloud_controller_manager_and_has_k3ss_corefile(pack
     assert corefile.endswith("}\nimport /etc/coredns/custom/*.server\n")
 
 
+@pytest.mark.parametrize(
+    ("address", "addresses", "policy"),
+    [
+        ("10.43.0.10", ["10.43.0.10"], "SingleStack"),
+        ("10.43.0.10,fd43::a", ["10.43.0.10", "fd43::a"], "RequireDualStack"),
+    ],
+)
+def test_coredns_serves_at_an_address_of_each_family(address, addresses, policy):
+    text = manifests.packaged(manifests.variables(address, "cluster.local", ""))["coredns.yaml"]
+    spec = of_kind(text, "Service")["spec"]
+    assert (spec["clusterIP"], spec["clusterIPs"], spec["ipFamilyPolicy"]) == (
+        addresses[0],
+        addresses,
+        policy,
+    )
+
+
 def test_local_storage_is_the_default_and_its_helper_is_an_image_that_machines_have(packaged):
     text = packaged["local-storage.yaml"]
     default = "storageclass.kubernetes.io/is-default-class"

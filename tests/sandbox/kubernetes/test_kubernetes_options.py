@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from sandbox.kubernetes.k3s.control_plane import parse_flags
 from sandbox.kubernetes.k3s.errors import UsageError
 from sandbox.kubernetes.k3s.nodepassword import hash_password, matches
-from sandbox.kubernetes.k3s.options import agent_options, node_options, server_options
+from sandbox.kubernetes.k3s.options import agent_options, check_node_ips, node_options, server_options
 from sandbox.kubernetes.k3s.token import Token, full_token, parse_token
 
 HASH = "0" * 64
@@ -44,6 +46,49 @@ def test_a_token_is_never_in_an_error():
     with pytest.raises(UsageError) as caught:
         parse_token("K10secret")
     assert "secret" not in str(caught.value)
+
+
+PODS, SERVICES = ["10.244.0.0/16", "fd42::/48"], ["10.43.0.0/16", "fd43::/112"]
+
+
+def test_both_families_give_dns_an_address_of_each():
+    options = server_options({"cluster-cidr": PODS, "service-cidr": SERVICES}, "control", "192.0.2.1")
+    assert options.cluster_dns == "10.43.0.10,fd43::a"
+    assert options.cluster_cidr == "10.244.0.0/16,fd42::/48"
+
+
+@pytest.mark.parametrize(
+    ("pods", "services", "reason"),
+    [
+        (PODS, SERVICES[:1], r"cluster-cidr: \[10.* fd42::/48\] and service-cidr: \[10.*\], must share"),
+        (PODS[:1], SERVICES, "must share the same IP version"),
+        (PODS[1:], SERVICES[1:], "flag --service-cidr: fd43::/112: give a range of IPv4, or one of IPv4 and"),
+        (PODS[::-1], SERVICES, "flag --cluster-cidr: fd42::/48,10.244.0.0/16: give a range of IPv4"),
+        ([*PODS, "10.8.0.0/16"], SERVICES, "flag --cluster-cidr"),
+    ],
+)
+def test_ranges_that_do_not_fit_each_other_are_refused(pods, services, reason):
+    with pytest.raises(UsageError, match=reason):
+        server_options({"cluster-cidr": pods, "service-cidr": services}, "control", "192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("addresses", "cluster_cidr", "fits"),
+    [
+        (["10.0.0.2", "3fff::1"], ",".join(PODS), True),
+        (["10.0.0.2"], ",".join(PODS), False),
+        (["10.0.0.2", "10.0.0.3"], ",".join(PODS), False),
+        ([], ",".join(PODS), False),
+        ([], PODS[0], True),
+        (["10.0.0.2", "3fff::1"], PODS[0], True),
+    ],
+)
+def test_a_node_has_addresses_of_the_clusters_families(addresses, cluster_cidr, fits):
+    node = node_options({"node-ip": addresses}, "worker")
+    with (
+        nullcontext() if fits else pytest.raises(UsageError, match=r"and node-ip: .* must share the same IP")
+    ):
+        check_node_ips(node, cluster_cidr)
 
 
 def test_a_server_has_k3s_defaults():

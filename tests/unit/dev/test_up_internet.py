@@ -1,0 +1,37 @@
+"""``./dev up --internet``: what it refuses, and what it tells about a host that keeps machines in."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from sandbox.commands.up import tell_what_refuses
+from sandbox.console import Steps
+from sandbox.environment import HOLLOW, MACHINES
+from sandbox.errors import SandboxError
+from sandbox.serve import NOT_HERE, refuse_internet
+from sandbox.site import open_site
+
+
+def test_records_get_out_nowhere():
+    with pytest.raises(SandboxError, match="--internet: it is for machines"):
+        refuse_internet(HOLLOW, internet=True)
+    refuse_internet(HOLLOW, internet=False)
+    refuse_internet(MACHINES, internet=True)
+
+
+@pytest.mark.parametrize("chains", [[], ["ip filter FORWARD"]])
+def test_a_firewall_of_the_host_is_named_with_the_rules_that_open_it(tmp_path, chains):
+    site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+    screen = StringIO()
+    tell_what_refuses(site, chains, Steps(Console(file=screen, width=200)))
+    said = screen.getvalue()
+    assert ("ip filter FORWARD" in said) is bool(chains)
+    assert (f"iptables -I FORWARD -i cfs{site.id} -j ACCEPT" in said) is bool(chains)
+
+
+def test_what_a_machine_is_told_fits_into_a_status_line():
+    assert NOT_HERE.isascii()
+    assert NOT_HERE.isprintable()
