@@ -99,8 +99,8 @@ def of_balancer(statistics: str) -> dict[str, float]:
     def total(column: str) -> float:
         return float(sum(int(row[column] or 0) for row in fronts))
 
-    # A frontend of mode tcp counts no requests: there each connection is one.
-    requests = sum(int(row["req_tot"] or row["stot"] or 0) for row in fronts)
+    # A frontend of mode tcp counts no requests (it says 0): there each connection is one.
+    requests = sum(int(row["req_tot" if row["mode"] == "http" else "stot"] or 0) for row in fronts)
     return {
         "open_connections": total("scur"),
         "connections_per_second": total("conn_tot"),

@@ -7,11 +7,11 @@ from pathlib import Path
 from sandbox.machines import counters
 from sandbox.machines.records import Hierarchy
 
-HAPROXY = """# pxname,svname,scur,stot,bin,bout,req_tot,conn_tot
-port-80,FRONTEND,2,10,100,2000,30,11
-port-22,FRONTEND,1,5,10,20,,5
-service-80,target-10.0.0.2,2,10,100,2000,30,
-service-80,BACKEND,2,10,100,2000,30,
+HAPROXY = """# pxname,svname,scur,stot,bin,bout,req_tot,mode,conn_tot
+port-80,FRONTEND,2,10,100,2000,30,http,11
+port-22,FRONTEND,1,5,10,20,0,tcp,5
+service-80,target-10.0.0.2,2,10,100,2000,30,http,
+service-80,BACKEND,2,10,100,2000,30,http,
 """
 
 
