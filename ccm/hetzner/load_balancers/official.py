@@ -156,9 +156,10 @@ def _unreadable(service: ServiceView, wishes: Wishes) -> Iterator[str]:
             continue
         if key.official in _ANY or (not value.strip() and key.name in _EMPTY_IS_ALIKE):
             continue
-        if value.strip() and key.kind.parse(value.strip()) is None:
+        try:
+            better = spelling(key.official, value)
+        except ValueError:
             continue  # wrong for ours too, which does not look at it, as without a port of its protocol
-        better = spelling(key.official, value)
         if better == value and better:
             continue
         instead = f"write {better!r}" if better else "leave the annotation out"
