@@ -218,6 +218,104 @@ def run_on(environment, node, image):
     environment.dev("kubectl", "delete", "pod", pod, "--now")
 
 
+STORED = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: busy}
+spec:
+  selector: {matchLabels: {app: busy}}
+  strategy: {type: Recreate}
+  template:
+    metadata: {labels: {app: busy}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+        - name: busy
+          image: docker.io/rancher/mirrored-library-busybox:1.37.0
+          imagePullPolicy: IfNotPresent
+          command: [sh, -c, "echo started >> /data/log; while :; do :; done"]
+          resources: {requests: {cpu: 10m}, limits: {cpu: 50m}}
+          volumeMounts: [{name: data, mountPath: /data}]
+      volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+"""
+
+
+def test_what_a_pod_writes_to_a_claim_of_the_default_class_outlives_it(environment, tmp_path):
+    (tmp_path / "stored.yaml").write_text(STORED)
+    environment.dev("kubectl", "apply", "-f", str(tmp_path / "stored.yaml"))
+    environment.dev("kubectl", "rollout", "status", "deployment/busy", "--timeout=60s")
+    environment.dev("kubectl", "rollout", "restart", "deployment/busy")
+    environment.dev("kubectl", "rollout", "status", "deployment/busy", "--timeout=60s")
+    claim = environment.kubectl("get", "pvc", "data")
+    assert (claim["status"]["phase"], claim["spec"]["storageClassName"]) == ("Bound", "local-path")
+    log = environment.dev("kubectl", "exec", "deployment/busy", "--", "cat", "/data/log").stdout
+    assert log.split() == ["started", "started"]
+
+
+def test_the_load_of_nodes_and_pods_is_known_and_scales(environment):
+    environment.dev("kubectl", "autoscale", "deployment", "busy", "--cpu=1%", "--min=1", "--max=2")
+
+    def load(what):
+        done = environment.dev("kubectl", "top", what, "--no-headers", check=False)
+        return {} if done.returncode else {line.split()[0]: line for line in done.stdout.splitlines()}
+
+    eventually(lambda: load("nodes").keys() == environment.nodes().keys(), 90, "the load of every node")
+    eventually(lambda: any(name.startswith("busy-") for name in load("pods")), 90, "the load of the Pod")
+
+    def wanted():
+        return environment.kubectl("get", "hpa", "busy")["status"].get("desiredReplicas")
+
+    eventually(lambda: wanted() == 2, 90, "more Pods for so much load")
+    for what in ("hpa/busy", "deployment/busy", "pvc/data"):
+        environment.dev("kubectl", "delete", what, "--wait=false")
+    eventually(lambda: not environment.kubectl("get", "pv")["items"], 60, "the end of its volume")
+
+
+DENY = """
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: deny}
+spec: {podSelector: {matchLabels: {app: whoami}}, policyTypes: [Ingress]}
+"""
+CONNECT = (
+    "for n in $(ip -o netns | cut -d' ' -f1); do ip netns exec $n curl -sS -m 5 {url} 2>&1 || true; done"
+)
+
+
+def test_a_network_policy_is_felt_on_the_same_node_and_from_others_and_gone_with_it(environment, tmp_path):
+    pods = {
+        pod["spec"]["nodeName"].rpartition("ccm-from-scratch-")[2]: f"http://{pod['status']['podIP']}:8080/"
+        for pod in environment.kubectl("get", "pods", "-l", "app=whoami")["items"]
+    }
+    assert len(pods) == 2
+    machine, near = next(iter(pods.items()))
+    placed = json.dumps({"spec": {"nodeName": f"ccm-from-scratch-{machine}"}})
+    beside_it = ("kubectl", "run", "beside", "--image=docker.io/traefik/whoami:v1.11.0")
+    environment.dev(*beside_it, f"--overrides={placed}")
+    environment.dev("kubectl", "wait", "--for=condition=Ready", "pod/beside", "--timeout=60s")
+
+    def answers():
+        """How many of the Pods on the first Pod's node, itself among them, are answered by either."""
+        commands = [CONNECT.format(url=url) for url in pods.values()]
+        said = environment.dev("ssh", machine, "; echo next; ".join(commands)).stdout.split("next")
+        return [text.count("Hostname: ") for text in said]
+
+    beside, beyond = answers()
+    assert beside == beyond >= 2
+    (tmp_path / "deny.yaml").write_text(DENY)
+    environment.dev("kubectl", "apply", "-f", str(tmp_path / "deny.yaml"))
+    eventually(lambda: answers() == [1, 0], 60, "nobody but itself is answered by a Pod")
+    assert "Hostname: " in environment.dev("ssh", machine, f"curl -sS -m 5 {near}").stdout, "its own node"
+    environment.dev("kubectl", "delete", "networkpolicy", "deny")
+    eventually(lambda: answers() == [beside, beyond], 60, "all are answered again")
+    environment.dev("kubectl", "delete", "pod", "beside", "--now")
+
+
 def routes(environment):
     (network,) = environment.api("/networks")["networks"]
     return {route["destination"]: route["gateway"] for route in network["routes"]}
