@@ -20,9 +20,9 @@ IN_DEFAULT = "/api/v1/namespaces/default/services"
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def world(programs, tmp_path_factory):
+async def world(kubernetes, tmp_path_factory):
     """In place of the one with IPv4 alone."""
-    async with open_world(programs, tmp_path_factory.mktemp("dual"), extra=CONTROL_PLANE) as world:
+    async with open_world(kubernetes, tmp_path_factory.mktemp("dual"), extra=CONTROL_PLANE) as world:
         world.server = await world.machine("alpha", 11, dual=True)
         yield world
 
