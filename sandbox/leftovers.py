@@ -12,7 +12,7 @@ from typing import Any
 from sandbox.api import Api
 from sandbox.site import Site
 
-LOOKED_AT = "namespaces, links, mounts, cgroups, processes, routes, nftables, files"
+LOOKED_AT = "namespaces, links, mounts, loop devices, cgroups, processes, routes, nftables, files"
 CLOUD_LISTS = (
     "servers",
     "networks",
@@ -22,6 +22,8 @@ CLOUD_LISTS = (
     "firewalls",
     "primary_ips",
     "certificates",
+    "volumes",
+    "floating_ips",
 )
 CGROUPS = Path("/sys/fs/cgroup")
 MANAGED_BY = ("managed-by", "ccm-from-scratch")
@@ -70,6 +72,7 @@ def find(site: Site) -> list[str]:
     found += [
         f"mount {target}" for target in _mounts() if name in target or target.startswith(f"{site.state}/")
     ]
+    found += [f"loop device of {path}" for path in _loop_files() if path.startswith(f"{site.state}/")]
     found += [f"cgroup {path}" for path in _cgroups(name)]
     found += [f"process {pid}" for pid in _processes([name, str(site.state)])]
     found += [
@@ -131,6 +134,11 @@ def _children(folder: Path) -> Iterable[Path]:
 
 def _mounts() -> list[str]:
     return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+
+
+def _loop_files() -> list[str]:
+    """The files behind the host's loop devices: volumes have one each."""
+    return [file.read_text().strip() for file in Path("/sys/block").glob("loop*/loop/backing_file")]
 
 
 def _cgroups(name: str) -> list[Path]:

@@ -31,11 +31,29 @@ class PrivateInterface:
 
 
 @dataclass(frozen=True)
+class VolumeSpec:
+    """One volume: ``size`` in GB; ``format`` is the file system that it comes with, ext4 or xfs, or None."""
+
+    id: int
+    size: int
+    format: str | None = None
+
+
+@dataclass(frozen=True)
+class AttachedVolume:
+    """A volume that a server has; ``automount`` tells that the server mounts it by itself."""
+
+    volume: VolumeSpec
+    automount: bool
+
+
+@dataclass(frozen=True)
 class MachineSpec:
     """One server as the backend sees it.
 
     ``public_ipv6`` is a /64 network, ``memory`` is in GB, ``architecture`` is that of the server type;
-    ``image`` is the name of what it was made from, or empty.
+    ``image`` is the name of what it was made from, or empty; ``floating_ips`` are addresses and /64 networks
+    that are led to it besides its own.
     """
 
     id: int
@@ -47,6 +65,8 @@ class MachineSpec:
     private: tuple[PrivateInterface, ...]
     architecture: Literal["x86", "arm"] = "x86"
     image: str = ""
+    volumes: tuple[AttachedVolume, ...] = ()
+    floating_ips: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -203,6 +223,24 @@ class Backend(Protocol):
 
     async def delete_machine(self, server_id: int) -> None:
         """Removes the machine with its disk and addresses."""
+
+    async def assign_floating_ip(self, server_id: int, address: str) -> None:
+        """Leads an address, or a /64 network, to a machine, running or not."""
+
+    async def unassign_floating_ip(self, server_id: int, address: str) -> None:
+        """Leads it there no longer; one that is not led there is fine."""
+
+    async def put_volume(self, volume: VolumeSpec) -> None:
+        """Makes an empty volume, formatted if it shall be, or makes one larger; data are kept."""
+
+    async def delete_volume(self, volume_id: int) -> None:
+        """Removes a volume that no machine has, with its data; one that is gone is fine."""
+
+    async def attach_volume(self, server_id: int, volume: AttachedVolume) -> None:
+        """Gives a machine a volume, running or not."""
+
+    async def detach_volume(self, server_id: int, volume_id: int) -> None:
+        """Takes a volume from a machine; its data stay."""
 
     async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
         """Lets the public interfaces of these servers, by id, pass no more than their rules say.

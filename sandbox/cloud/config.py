@@ -23,6 +23,8 @@ LIMITS: Mapping[str, int] = {
     "placement_groups": 50,
     "firewalls": 50,
     "certificates": 1000,
+    "volumes": 500,
+    "floating_ips": 500,
     "zones": 1000,
 }
 """Quotas of a project (and of a network), by name; those of a network are Hetzner's."""

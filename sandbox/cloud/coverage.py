@@ -14,8 +14,6 @@ from sandbox.cloud.resources.refused import REFUSED
 
 DEFAULT = Path("docs/reference/sandbox-api-coverage.md")
 NOT_EMULATED = {
-    "* /volumes*": "no volumes: listings are empty, creating answers 501",
-    "* /floating_ips*": "no floating IPs: listings are empty, creating answers 501",
     "POST /servers/{id}/actions/create_image": "no snapshots: answers 501",
     "PUT /images/{id}": "system images can't be changed: answers 422",
     "DELETE /images/{id}": "system images can't be changed: answers 422",
@@ -35,6 +33,8 @@ PARTLY = {
     "POST /servers/{id}/actions/reset_password": "answers a password that no machine accepts",
     "POST /firewalls": "rules hold on machines, not on records",
     "POST /zones": "a record, which no name server answers from; any domain can be had, those of others, too",
+    "POST /volumes": "a device of machines, where the host has loop devices and cgroups of version 2",
+    "POST /volumes/{id}/actions/detach": "refused while it is mounted other than by automount",
     "POST /certificates": "managed ones are self-signed; names below .invalid fail",
 }
 """Operations that do less than at Hetzner."""

@@ -20,6 +20,7 @@ PACKAGES = (
     "cloud-init",
     "conntrack",
     "curl",
+    "e2fsprogs",  # who has a volume formats it
     "ethtool",
     "iproute2",
     "iptables",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sandbox.cloud.backend import (
+    AttachedVolume,
     BackendError,
     FirewallRule,
     GuestEvent,
@@ -19,6 +20,7 @@ from sandbox.cloud.backend import (
     MachineSpec,
     NetworkSpec,
     PrivateInterface,
+    VolumeSpec,
 )
 from sandbox.machines import (
     capacity,
@@ -41,6 +43,7 @@ from sandbox.machines.errors import InotifyExhausted, UnknownMachine, UnknownNet
 from sandbox.machines.fabric import Fabric
 from sandbox.machines.machine import Machine
 from sandbox.machines.names import Names
+from sandbox.machines.volumes import Volumes
 from sandbox.machines.watcher import Watcher
 
 T = TypeVar("T")
@@ -81,6 +84,7 @@ class MachinesBackend:
         self._state = state.resolve()
         self._image = image
         self._run = run
+        self._volumes = Volumes(self._state / "volumes")
         self._airgap = Airgap(self._state)
         self._fabric = Fabric(self._names, public_range, run)
         self._internet = internet
@@ -112,6 +116,8 @@ class MachinesBackend:
         await self._fabric.ensure_router()
         await self._open_or_close()
         await self._remove_unknown({n.id for n in networks}, {m.id for m in machines})
+        attached = {each.volume.id for spec in machines for each in spec.volumes}
+        await asyncio.to_thread(self._volumes.release_others, attached)
         for network in networks:
             await self.put_network(network)
         await asyncio.gather(*(self._heal_or_tell(spec, on) for spec, on in machines.items()))
@@ -169,6 +175,7 @@ class MachinesBackend:
     async def _replug(self, before: Machine, known: Machine) -> None:
         """Finish the plugging and unplugging of interfaces that a crash cut short."""
         spec = known.spec
+        await self._fabric.unroute(spec.id, set(before.spec.floating_ips) - set(spec.floating_ips))
         await self._fabric.ensure_public(spec)
         for interface in before.spec.private:
             if interface not in spec.private:
@@ -252,11 +259,21 @@ class MachinesBackend:
         if missing:
             raise UnknownNetwork(spec.id, min(missing))
         await self._fabric.create_server(spec, known.slots, self._networks)
-        instructions = await asyncio.to_thread(machine.boot, known, self._image, self._names, self._host)
+        disks = await asyncio.to_thread(self._disks, known)
+        instructions = await asyncio.to_thread(
+            machine.boot, known, self._image, self._names, self._host, disks
+        )
         await asyncio.to_thread(machine.spawn, known, instructions)
         run = known.run
         assert run is not None, "a start program that reported has left its record"
         self._watcher.watch(spec.id, run.keeper)
+
+    def _disks(self, known: Machine) -> tuple[records.Disk, ...]:
+        """The volumes of a machine, each with a device. Blocks."""
+        return tuple(
+            records.Disk(each.volume.id, self._volumes.device(each.volume.id), each.automount)
+            for each in known.spec.volumes
+        )
 
     async def power_off(self, server_id: int) -> None:
         """Pull the plug."""
@@ -337,6 +354,8 @@ class MachinesBackend:
             if known:
                 await asyncio.to_thread(machine.kill, known)
             await self._clear(server_id)
+            for each in known.spec.volumes if known else ():
+                await asyncio.to_thread(self._volumes.release, each.volume.id)
             if directory.exists():
                 await asyncio.to_thread(machine.delete, directory)
             self._machines.pop(server_id, None)
@@ -365,6 +384,71 @@ class MachinesBackend:
                 log.error("server %s ended (%s) and is off: %s", known.spec.name, end, error)  # noqa: TRY400
                 end = "failed"
         self._events(server_id, {records.REBOOT: "running", "failed": "failed"}.get(end, "off"))
+
+    async def assign_floating_ip(self, server_id: int, address: str) -> None:
+        """Lead an address to a machine while it runs, or note it for its next start."""
+        async with self._lock(server_id):
+            known = self._known(server_id)
+            after = known.with_floating_ips(sorted({*known.spec.floating_ips, address}))
+            after.save()
+            self._machines[server_id] = after
+            if known.keeper:
+                await self._fabric.ensure_public(after.spec)
+
+    async def unassign_floating_ip(self, server_id: int, address: str) -> None:
+        """Lead an address to a machine no longer; one that is gone has none."""
+        async with self._lock(server_id):
+            await self._fabric.unroute(server_id, [address])
+            if known := self._machines.get(server_id):
+                after = known.with_floating_ips([ip for ip in known.spec.floating_ips if ip != address])
+                after.save()
+                self._machines[server_id] = after
+
+    async def put_volume(self, volume: VolumeSpec) -> None:
+        """Make a volume, or make it larger while it is in use, too."""
+        await asyncio.to_thread(self._volumes.put, volume)
+
+    async def delete_volume(self, volume_id: int) -> None:
+        """Remove a volume with its data."""
+        await asyncio.to_thread(self._volumes.delete, volume_id)
+
+    async def attach_volume(self, server_id: int, volume: AttachedVolume) -> None:
+        """Give a machine a volume while it runs, or note it for its next start.
+
+        Raises:
+            CommandFailed: The host lets nobody make loop devices.
+        """
+        async with self._lock(server_id):
+            known = self._known(server_id)
+            others = [each for each in known.spec.volumes if each.volume.id != volume.volume.id]
+            after = known.with_volumes([*others, volume])
+            disks = await asyncio.to_thread(self._disks, after)
+            if known.keeper:
+                await asyncio.to_thread(machine.let_open, known, disks)
+                await asyncio.to_thread(machine.show, known, disks[-1])
+            after.save()
+            self._machines[server_id] = after
+
+    async def detach_volume(self, server_id: int, volume_id: int) -> None:
+        """Take a volume from a machine.
+
+        Raises:
+            VolumeBusy: It is mounted or open, and was not mounted by itself.
+        """
+        async with self._lock(server_id):
+            known = self._machines.get(server_id)
+            number = await asyncio.to_thread(self._volumes.number, volume_id)
+            if known and known.keeper and number is not None:
+                await asyncio.to_thread(machine.hide, known, volume_id, number)
+            await asyncio.to_thread(self._volumes.release, volume_id)
+            if known is None:
+                return
+            after = known.with_volumes([each for each in known.spec.volumes if each.volume.id != volume_id])
+            if known.keeper:
+                disks = await asyncio.to_thread(self._disks, after)
+                await asyncio.to_thread(machine.let_open, known, disks)
+            after.save()
+            self._machines[server_id] = after
 
     async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
         """Filter in the router, where no machine's root can change it."""

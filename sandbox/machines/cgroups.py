@@ -10,14 +10,16 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from sandbox.machines import devices
 from sandbox.machines.records import Hierarchy
 
 ROOT = Path("/sys/fs/cgroup")
+GUEST = "guest"
 PERIOD = 100_000  # microseconds in which a quota of CPU time holds, the kernel's default
 
 
@@ -101,9 +103,17 @@ def limits(kind: str, name: str, cores: int, memory: float) -> dict[str, str]:
 
 
 def create(
-    folder: str, member: str, host: Sequence[Mounted], cores: int, memory: float
+    folder: str,
+    member: str,
+    host: Sequence[Mounted],
+    cores: int,
+    memory: float,
+    *,
+    volumes: Collection[int] = (),
 ) -> tuple[Hierarchy, ...]:
     """Make a machine's cgroups with its limits, fenced off from the host's disks; what is there is kept.
+
+    What its guest has for a root is, in version 2, a cgroup below the machine's own, where the fence is.
 
     Args:
         folder: The site's name in every hierarchy.
@@ -111,32 +121,54 @@ def create(
         host: The hierarchies.
         cores: CPU time that it may use at most.
         memory: GB that it may use at most.
+        volumes: Numbers of the loop devices that it may open.
+
+    Raises:
+        OSError: The kernel refuses something.
     """
     made = []
     for mounted in host:
         directory = mounted.base / folder / member
+        if mounted.kind == "cgroup2":
+            directory /= GUEST
         _make(mounted, directory)
         for file, value in limits(mounted.kind, mounted.name, cores, memory).items():
             (directory / file).write_text(value)
         made.append(Hierarchy(str(directory), mounted.kind, mounted.name, mounted.options))
-    decisive = deciding_about_devices(host)
-    devices.fence(decisive.base / folder, decisive.kind)
+    fence(made, volumes)
     return tuple(made)
 
 
-def deciding_about_devices(host: Sequence[Mounted]) -> Mounted:
-    """The hierarchy that decides which devices are opened: the controller's, else that of version 2.
+def fence(hierarchies: Sequence[Hierarchy], volumes: Collection[int]) -> None:
+    """Let a machine open no disks of the host but these volumes.
+
+    Args:
+        hierarchies: The machine's cgroups.
+        volumes: Numbers of loop devices.
 
     Raises:
-        OSError: The host has neither.
+        OSError: The kernel refuses it, or can't tell volumes from disks.
     """
-    for mounted in host:
-        if mounted.kind == "cgroup" and "devices" in mounted.name.split(","):
-            return mounted
-    for mounted in host:
-        if mounted.kind == "cgroup2":
-            return mounted
-    raise OSError(errno.ENOTSUP, "no cgroups that decide about devices are mounted", str(ROOT))
+    failure = None
+    for one in deciding_about_devices(hierarchies):
+        try:
+            devices.fence(Path(one.directory).parent, one.kind, volumes)
+        except OSError as error:
+            failure = error
+            continue
+        if volumes and one.kind == "cgroup":
+            raise OSError(errno.ENOTSUP, "volumes need cgroups of version 2 with programs for devices")
+        return
+    raise failure or OSError(errno.ENOTSUP, "no cgroups that decide about devices are mounted", str(ROOT))
+
+
+H = TypeVar("H", Mounted, Hierarchy)
+
+
+def deciding_about_devices(hierarchies: Sequence[H]) -> list[H]:
+    """The hierarchies that can decide which devices are opened, the better one first."""
+    programs = [one for one in hierarchies if one.kind == "cgroup2"]
+    return programs + [o for o in hierarchies if o.kind == "cgroup" and "devices" in o.name.split(",")]
 
 
 def create_keeper(folder: str, member: str, host: Sequence[Mounted]) -> str:
@@ -150,7 +182,9 @@ def create_keeper(folder: str, member: str, host: Sequence[Mounted]) -> str:
 def _make(mounted: Mounted, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     if mounted.kind == "cgroup2" and not mounted.name:
-        for parent in (mounted.base, directory.parent):
+        for parent in sorted({mounted.base, *directory.parents}):
+            if not parent.is_relative_to(mounted.base):
+                continue
             counted = " +io" if "io" in (parent / "cgroup.controllers").read_text().split() else ""
             (parent / "cgroup.subtree_control").write_text(f"+cpu +memory +pids{counted}")
     if "cpuset" in mounted.name.split(","):  # a new cpuset is empty and takes no process

@@ -12,8 +12,9 @@ from sandbox.machines.errors import CommandFailed, StillThere
 from sandbox.machines.names import Names
 from sandbox.machines.occupants import kill_inside
 from sandbox.machines.runner import ip, run_blocking
+from sandbox.machines.volumes import loops
 
-FOLDERS = (disk.MACHINES, "load-balancers")
+FOLDERS = (disk.MACHINES, "load-balancers", "volumes")
 DEADLINE = 15.0
 
 
@@ -36,7 +37,7 @@ def remove_all(site_id: str, state: Path) -> list[str]:
     for part in (_processes, _way_out, _link, _namespaces, _cgroups):
         for thing, gone in part(names):
             (removed if gone else left).append(thing)
-    for part in (_mounts, _files):
+    for part in (_mounts, _loops, _files):
         for thing, gone in part([*(state / folder for folder in FOLDERS), names.sockets]):
             (removed if gone else left).append(thing)
     if left:
@@ -92,6 +93,16 @@ def _mounts(folders: Sequence[Path]) -> Iterator[tuple[str, bool]]:
     for folder in folders:
         for path in mounts.below(folder):
             yield f"mount {path}", _tried(lambda path=path: libc.unmount(path, libc.MNT_DETACH))
+
+
+def _loops(folders: Sequence[Path]) -> Iterator[tuple[str, bool]]:
+    for folder in folders:
+        for number, path in list(loops(folder)):
+            device = f"/dev/loop{number}"
+            yield (
+                f"loop device {device} of volume {path.name}",
+                _tried(lambda device=device: run_blocking(["losetup", "--detach", device])),
+            )
 
 
 def _files(folders: Sequence[Path]) -> Iterator[tuple[str, bool]]:

@@ -5,8 +5,11 @@ system full of them. So the kernel must refuse to open them. What asks it to is 
 above those of the machines, where no guest can take it off: cgroups of version 1 have a controller for it,
 version 2 a BPF program. Making nodes stays allowed, as container runtimes do it.
 
-Only what reaches disks is refused: all block devices, and drivers of character devices other than those that
-a machine uses, as some of them (bsg, nvme, sg) take commands for disks.
+Only what reaches disks is refused: all block devices but a machine's own volumes, and drivers of character
+devices other than those that a machine uses, as some of them (bsg, nvme, sg) take commands for disks.
+
+The program of version 2 is on a cgroup of each machine's own, above the one that its guest has for a root, so
+that it can tell the volumes of one machine from those of another. Version 1 can't make such exceptions.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+from collections.abc import Collection
 from pathlib import Path
 
 from sandbox.machines import libc
@@ -23,8 +27,9 @@ USED = (1, 5, 10, *range(128, 144))
 DRIVERS = Path("/proc/devices")
 
 _BLOCK, _READ_OR_WRITE = 1, 2 | 4  # BPF_DEVCG_DEV_BLOCK, BPF_DEVCG_ACC_READ | BPF_DEVCG_ACC_WRITE
-_LOAD, _COPY, _SHIFT_RIGHT, _AND, _SET = 0x61, 0xBF, 0x77, 0x57, 0xB7
+_LOAD, _COPY, _SHIFT_LEFT, _SHIFT_RIGHT, _AND, _OR, _SET = 0x61, 0xBF, 0x67, 0x77, 0x57, 0x4F, 0xB7
 _IF_EQUAL, _RETURN = 0x15, 0x95
+_LOOP, _MINOR_BITS = 7, 20
 
 
 def denied(drivers: str) -> list[str]:
@@ -42,9 +47,14 @@ def denied(drivers: str) -> list[str]:
     return ["b *:* rw", *(f"c {major}:* rw" for major in majors)]
 
 
-def program() -> bytes:
-    """The BPF program for a cgroup of version 2: is asked with kind, access and numbers of a device."""
-    kind, access, major = 2, 3, 4  # registers; 1 points to what is asked, 0 is the answer
+def program(volumes: Collection[int] = ()) -> bytes:
+    """The BPF program for a cgroup of version 2: is asked with kind, access and numbers of a device.
+
+    Args:
+        volumes: Numbers of the loop devices that may be opened.
+    """
+    kind, access, major, minor = 2, 3, 4, 5  # registers; 1 points to what is asked, 0 is the answer
+    refuse = [(_SET, 0, 0, 0, 0), (_RETURN, 0, 0, 0, 0)]
     checks = [
         (_LOAD, kind, 1, 0, 0),  # both of them in one number, the access in its upper half
         (_COPY, access, kind, 0, 0),
@@ -52,12 +62,18 @@ def program() -> bytes:
         (_AND, access, 0, 0, _READ_OR_WRITE),
         (_IF_EQUAL, access, 0, "allow", 0),
         (_AND, kind, 0, 0, 0xFFFF),
-        (_IF_EQUAL, kind, 0, "deny", _BLOCK),
         (_LOAD, major, 1, 4, 0),
+        (_IF_EQUAL, kind, 0, "block", _BLOCK),
         *((_IF_EQUAL, major, 0, "allow", number) for number in USED),
+        *refuse,
+        (_LOAD, minor, 1, 8, 0),
+        (_SHIFT_LEFT, major, 0, 0, _MINOR_BITS),
+        (_OR, major, minor, 0, 0),
+        *((_IF_EQUAL, major, 0, "allow", _LOOP << _MINOR_BITS | number) for number in sorted(volumes)),
     ]
-    answers = [(_SET, 0, 0, 0, 0), (_RETURN, 0, 0, 0, 0), (_SET, 0, 0, 0, 1), (_RETURN, 0, 0, 0, 0)]
-    places = {"deny": len(checks), "allow": len(checks) + 2}
+    answers = [*refuse, (_SET, 0, 0, 0, 1), (_RETURN, 0, 0, 0, 0)]
+    block = next(i for i, check in enumerate(checks) if check[:3] == (_LOAD, minor, 1))
+    places = {"block": block, "allow": len(checks) + 2}
     code = b""
     for place, (operation, target, source, offset, number) in enumerate([*checks, *answers]):
         jump = places[offset] - place - 1 if isinstance(offset, str) else offset
@@ -65,23 +81,26 @@ def program() -> bytes:
     return code
 
 
-def fence(site: Path, kind: str) -> None:
-    """Let no process below a cgroup open the host's disks; one that is fenced stays so.
+def fence(cgroup: Path, kind: str, volumes: Collection[int] = ()) -> None:
+    """Let no process below a cgroup open the host's disks; what it was let open before counts no more.
 
     Args:
-        site: The site's cgroup.
+        cgroup: For version 1 the site's, for version 2 the machine's.
         kind: ``cgroup`` or ``cgroup2``.
+        volumes: Numbers of the loop devices that may be opened; only for version 2.
 
     Raises:
         OSError: The kernel refuses it.
     """
     if kind == "cgroup":
         for line in denied(DRIVERS.read_text()):
-            (site / "devices.deny").write_text(line)
+            (cgroup / "devices.deny").write_text(line)
         return
-    descriptor = os.open(site, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not libc.has_device_program(descriptor):
-            libc.attach_device_program(descriptor, program())
+        before = libc.device_programs(descriptor)
+        libc.attach_device_program(descriptor, program(volumes))
+        for identity in before:  # all programs must allow, so that nothing is open in between
+            libc.detach_device_program(descriptor, identity)
     finally:
         os.close(descriptor)

@@ -10,6 +10,7 @@ BackendError
 ├── InotifyExhausted  the kernel's limit doesn't allow one more machine
 ├── UnknownMachine    no machine of that id was created
 ├── UnknownNetwork    no network of that id was made
+├── VolumeBusy        a volume is mounted or open
 └── StillThere        something of ours could not be removed
 """
 
@@ -133,6 +134,18 @@ class UnknownNetwork(BackendError):
     def __init__(self, server_id: int, network_id: int) -> None:
         self.server_id, self.network_id = server_id, network_id
         super().__init__(f"server {server_id} is in network {network_id}, which was never made; detach it")
+
+
+class VolumeBusy(BackendError):
+    """A volume is mounted or open.
+
+    Attributes:
+        volume_id: The volume.
+    """
+
+    def __init__(self, volume_id: int) -> None:
+        self.volume_id = volume_id
+        super().__init__(f"volume {volume_id} is in use on its server: unmount it there first")
 
 
 class StillThere(BackendError):

@@ -158,6 +158,19 @@ class Fabric:
         if topology.has_public(machine) and not await self.has_link(self._names.router, port):
             name, mac = self._names.server(machine.id), topology.public_mac(machine.id)
             await self.plug_public(port, name, mac, machine.public_ipv4, machine.public_ipv6)
+        if topology.has_public(machine):
+            await self._ip(
+                self._names.router, topology.floating_lines(port, self._usable(machine.floating_ips))
+            )
+
+    def _usable(self, addresses: Iterable[str]) -> list[str]:
+        """Those of some public addresses that the host's kernel knows the family of."""
+        return [address for address in addresses if self._ipv6 or ":" not in address]
+
+    async def unroute(self, server_id: int, addresses: Iterable[str]) -> None:
+        """Lead floating IPs to a machine no longer; those that are not led there are fine."""
+        lines = topology.floating_lines(f"p{server_id}", self._usable(addresses))
+        await self._try(self._names.router, [line.replace("replace", "del") for line in lines])
 
     async def plug_public(
         self, port: str, namespace: str, mac: str, ipv4: str | None, ipv6: str | None

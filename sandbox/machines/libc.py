@@ -7,6 +7,7 @@ import os
 import struct
 from pathlib import Path
 
+CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
@@ -34,7 +35,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_CAPBSET_DROP = 24
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _SYS_BPF = {"x86_64": 321, "aarch64": 280}
-_BPF_PROG_LOAD, _BPF_PROG_ATTACH, _BPF_PROG_QUERY = 5, 8, 16
+_BPF_PROG_LOAD, _BPF_PROG_ATTACH, _BPF_PROG_DETACH, _BPF_PROG_GET_FD_BY_ID, _BPF_PROG_QUERY = 5, 8, 9, 13, 16
+_BPF_MOST_PROGRAMS = 64  # of one cgroup
 _BPF_PROG_TYPE_CGROUP_DEVICE, _BPF_CGROUP_DEVICE = 15, 6
 _BPF_F_ALLOW_MULTI = 2  # cgroups below may have programs of their own; all of them must allow
 
@@ -93,11 +95,25 @@ def inotify() -> int:
     return descriptor
 
 
-def has_device_program(cgroup: int) -> bool:
-    """Whether a cgroup of version 2, given as file descriptor, has a program that decides about devices."""
-    asked = bytearray(struct.pack("<IIIIQII", cgroup, _BPF_CGROUP_DEVICE, 0, 0, 0, 0, 0))
+def device_programs(cgroup: int) -> list[int]:
+    """Ids of the programs that decide about devices for a cgroup of version 2, given as file descriptor."""
+    found = ctypes.create_string_buffer(4 * _BPF_MOST_PROGRAMS)
+    place = ctypes.addressof(found)
+    asked = bytearray(struct.pack("<IIIIQII", cgroup, _BPF_CGROUP_DEVICE, 0, 0, place, _BPF_MOST_PROGRAMS, 0))
     _bpf(_BPF_PROG_QUERY, asked, "BPF_PROG_QUERY")
-    return struct.unpack_from("<I", asked, 24)[0] > 0
+    count = struct.unpack_from("<I", asked, 24)[0]
+    return list(struct.unpack_from(f"<{count}I", found))
+
+
+def detach_device_program(cgroup: int, identity: int) -> None:
+    """Let a program no longer decide about devices for a cgroup of version 2 (a file descriptor)."""
+    asked = bytearray(struct.pack("<III", identity, 0, 0))
+    program = _bpf(_BPF_PROG_GET_FD_BY_ID, asked, "BPF_PROG_GET_FD_BY_ID")
+    try:
+        detaching = struct.pack("<IIII", cgroup, program, _BPF_CGROUP_DEVICE, 0)
+        _bpf(_BPF_PROG_DETACH, bytearray(detaching), "BPF_PROG_DETACH")
+    finally:
+        os.close(program)
 
 
 def attach_device_program(cgroup: int, code: bytes) -> None:

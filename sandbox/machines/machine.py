@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
 import os
 import select
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from sandbox.cloud.backend import BackendError, MachineSpec, PrivateInterface
-from sandbox.machines import cgroups, disk, processes, records, topology
+from sandbox.cloud.backend import AttachedVolume, BackendError, MachineSpec, PrivateInterface, VolumeSpec
+from sandbox.machines import cgroups, disk, namespaces, processes, records, topology
 from sandbox.machines.airgap import Airgap
-from sandbox.machines.errors import NotPermitted, StillThere
+from sandbox.machines.errors import NotPermitted, StillThere, VolumeBusy
+from sandbox.machines.guest import disks
 from sandbox.machines.names import NAMESPACES, Names
+
+log = logging.getLogger(__name__)
 
 PACKAGES = Path(__file__).resolve().parents[2]
 START_DEADLINE = 20.0  # seconds until the guest's init runs; it takes a tenth
@@ -53,6 +58,14 @@ class Machine:
         """The interface in a network."""
         return next((i for i in self.spec.private if i.network_id == network_id), None)
 
+    def with_volumes(self, volumes: Sequence[AttachedVolume]) -> Machine:
+        """The same with these volumes."""
+        return replace(self, spec=replace(self.spec, volumes=tuple(volumes)))
+
+    def with_floating_ips(self, addresses: Sequence[str]) -> Machine:
+        """The same with these floating IPs."""
+        return replace(self, spec=replace(self.spec, floating_ips=tuple(addresses)))
+
     @property
     def run(self) -> records.Run | None:
         """The processes of its last start."""
@@ -80,8 +93,13 @@ def load(directory: Path) -> Machine | None:
     private = tuple(
         PrivateInterface(**{**i, "alias_ips": tuple(i["alias_ips"])}) for i in raw["spec"].pop("private")
     )
+    floating_ips = tuple(raw["spec"].pop("floating_ips", ()))
+    volumes = tuple(
+        AttachedVolume(VolumeSpec(**v["volume"]), v["automount"]) for v in raw["spec"].pop("volumes", ())
+    )
     slots = {int(network): slot for network, slot in raw["slots"].items()}
-    return Machine(directory, MachineSpec(private=private, **raw["spec"]), slots)
+    spec = MachineSpec(**raw["spec"], private=private, volumes=volumes, floating_ips=floating_ips)
+    return Machine(directory, spec, slots)
 
 
 def create(directory: Path, spec: MachineSpec, image: disk.Image, airgap: Airgap, site: str) -> Machine:
@@ -103,12 +121,24 @@ def create(directory: Path, spec: MachineSpec, image: disk.Image, airgap: Airgap
     return machine
 
 
-def boot(machine: Machine, image: disk.Image, names: Names, host: Sequence[cgroups.Mounted]) -> Path:
-    """Make a machine's cgroups and the instructions for its start program; blocks for a moment."""
+def boot(
+    machine: Machine,
+    image: disk.Image,
+    names: Names,
+    host: Sequence[cgroups.Mounted],
+    volumes: tuple[records.Disk, ...] = (),
+) -> Path:
+    """Make a machine's cgroups and the instructions for its start program; blocks for a moment.
+
+    Raises:
+        NotPermitted: The kernel refuses the cgroups.
+    """
     spec, directory = machine.spec, machine.directory
     member = f"srv-{spec.id}"
     try:
-        hierarchies = cgroups.create(names.cgroup, member, host, spec.cores, spec.memory)
+        loops = [each.number for each in volumes]
+        size = spec.cores, spec.memory
+        hierarchies = cgroups.create(names.cgroup, member, host, *size, volumes=loops)
         keeper = cgroups.create_keeper(names.cgroup, f"{member}.keeper", host)
     except OSError as error:
         raise NotPermitted(
@@ -128,9 +158,65 @@ def boot(machine: Machine, image: disk.Image, names: Names, host: Sequence[cgrou
                 keeper_cgroup=keeper,
                 hierarchies=hierarchies,
                 volumes=disk.VOLUMES,
+                disks=volumes,
             ),
         )
     return directory / "boot.json"
+
+
+def let_open(machine: Machine, volumes: Sequence[records.Disk]) -> None:
+    """Let a running machine open these volumes and no others. Blocks for a moment.
+
+    Raises:
+        NotPermitted: The kernel refuses it.
+    """
+    boot = records.read_boot(machine.directory / "boot.json")
+    try:
+        cgroups.fence(boot.hierarchies, [each.number for each in volumes])
+    except OSError as error:
+        raise NotPermitted(f"let server {machine.spec.name} open its volumes", error) from error
+
+
+def show(machine: Machine, volume: records.Disk) -> None:
+    """Make the device of a volume in a running machine, and mount it if it shall be. Blocks.
+
+    Raises:
+        NotPermitted: The kernel refuses it.
+    """
+    if reason := _inside(machine, lambda: disks.show(volume), f"show volume {volume.volume}"):
+        log.warning("server %s: %s", machine.spec.name, reason)
+
+
+def hide(machine: Machine, volume: int, number: int) -> None:
+    """Take the device of a volume from a running machine, which no longer mounts it by itself. Blocks.
+
+    Raises:
+        VolumeBusy: It is in use where it was mounted by itself.
+        NotPermitted: The kernel refuses it.
+    """
+
+    def work() -> str:
+        try:
+            disks.hide(volume, number)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            return "busy"
+        return ""
+
+    if _inside(machine, work, f"hide volume {volume}"):
+        raise VolumeBusy(volume)
+
+
+def _inside(machine: Machine, work: Callable[[], str], what: str) -> str:
+    run = machine.run
+    init = run.init if run else None
+    if init is None:
+        return ""  # it ended meanwhile, and all of this with it
+    try:
+        return namespaces.in_thread(lambda: disks.inside(init.pid, work))
+    except OSError as error:
+        raise NotPermitted(f"{what} at server {machine.spec.name}", error) from error
 
 
 def spawn(machine: Machine, instructions: Path) -> int:

@@ -69,14 +69,17 @@ def _cgroups() -> str | None:
 
 
 def _devices(hierarchies: Sequence[cgroups.Mounted]) -> str | None:
-    try:
-        decisive = cgroups.deciding_about_devices(hierarchies)
+    reason = "there are none"
+    for decisive in cgroups.deciding_about_devices(hierarchies):
         folder = decisive.base / f"ccmfs-probe-{os.getpid()}"
-        folder.mkdir()
         try:
-            devices.fence(folder, decisive.kind)
-        finally:
-            folder.rmdir()
-    except OSError as error:
-        return f"machines need cgroups that fence them off from this machine's disks: {error.strerror}"
-    return None
+            folder.mkdir()
+            try:
+                devices.fence(folder, decisive.kind)
+            finally:
+                folder.rmdir()
+        except OSError as error:
+            reason = error.strerror
+        else:
+            return None
+    return f"machines need cgroups that fence them off from this machine's disks: {reason}"

@@ -37,6 +37,21 @@ class Hierarchy:
 
 
 @dataclass(frozen=True)
+class Disk:
+    """A volume as a machine has it.
+
+    Attributes:
+        volume: Its id.
+        number: Of its loop device.
+        automount: Whether it is mounted by itself.
+    """
+
+    volume: int
+    number: int
+    automount: bool
+
+
+@dataclass(frozen=True)
 class Boot:
     """Everything that a machine's start program must know.
 
@@ -49,6 +64,7 @@ class Boot:
         keeper_cgroup: Folder whose member the start program becomes.
         hierarchies: The machine's cgroups.
         volumes: Folders of the guest that lie on the plain disk, without leading slash.
+        disks: Volumes that it has.
         init: The guest's first program.
     """
 
@@ -60,6 +76,7 @@ class Boot:
     keeper_cgroup: str
     hierarchies: tuple[Hierarchy, ...]
     volumes: tuple[str, ...]
+    disks: tuple[Disk, ...] = ()
     init: tuple[str, ...] = ("/sbin/init",)
 
 
@@ -96,10 +113,9 @@ def digest(text: str) -> str:
 def read_boot(path: Path) -> Boot:
     """The instructions for a machine's start program."""
     raw = json.loads(path.read_text())
-    hierarchies = tuple(Hierarchy(**h) for h in raw.pop("hierarchies"))
-    return Boot(
-        hierarchies=hierarchies, **{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
-    )
+    raw["hierarchies"] = [Hierarchy(**h) for h in raw["hierarchies"]]
+    raw["disks"] = [Disk(**d) for d in raw.get("disks", ())]
+    return Boot(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()})
 
 
 def read_run(path: Path) -> Run | None:

@@ -16,6 +16,9 @@ PACKAGES = {
     "cp": "coreutils",
     "nsenter": "util-linux",
     "nft": "nftables",
+    "losetup": "mount",
+    "mkfs.ext4": "e2fsprogs",
+    "mkfs.xfs": "xfsprogs",
 }
 
 Runner = Callable[[Sequence[str], str], Awaitable[str]]

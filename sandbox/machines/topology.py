@@ -129,6 +129,11 @@ def public_port_lines(port: str, peer: str, mac: str, ipv4: str | None, ipv6: st
     return lines
 
 
+def floating_lines(port: str, addresses: Iterable[str]) -> list[str]:
+    """In the router: floating IPs are led to a server, whose affair it is to take them for its own."""
+    return [f"route replace {ip_network(address)} dev {port}" for address in addresses]
+
+
 def public_end_lines(ipv4: str | None, ipv6: str | None) -> list[str]:
     """In a server or load balancer: its eth0."""
     lines = []

@@ -11,9 +11,11 @@ from sandbox.cloud.admin.problems import problems, title
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.resources.certificates.state import Certificate, certificate_wire
 from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire
+from sandbox.cloud.resources.floating_ips.state import FloatingIp, floating_ip_wire
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, load_balancer_wire
 from sandbox.cloud.resources.networks.state import Network, network_wire
 from sandbox.cloud.resources.servers.state import Server, address
+from sandbox.cloud.resources.volumes.state import Volume, volume_wire
 
 LATEST_REQUESTS = 150
 LATEST_ACTIONS = 40
@@ -37,6 +39,8 @@ def overview(cloud: Cloud) -> dict[str, Any]:
         ),
         "certificates": _by_name(_certificate(cloud, one) for one in cloud.store.all(Certificate)),
         "firewalls": _by_name(firewall_wire(cloud, firewall) for firewall in cloud.store.all(Firewall)),
+        "volumes": _by_name(volume_wire(cloud, volume) for volume in cloud.store.all(Volume)),
+        "floating_ips": _by_name(floating_ip_wire(cloud, ip) for ip in cloud.store.all(FloatingIp)),
         "actions": [
             {**action_wire(action, now), "ended": action.finished or now} for action in reversed(actions)
         ],

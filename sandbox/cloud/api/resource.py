@@ -59,6 +59,7 @@ class Resource(Generic[R]):
         by_name: Whether paths may name an object instead of giving its id.
         renames: Whether PUT changes the name.
         flags: Booleans that PUT changes besides name and labels.
+        texts: Texts that PUT changes, too.
         put_conflicts: Whether PUT is refused while an action changes the object.
         deletes: Whether DELETE is answered here.
         protection: The field that says whether an object is protected against it; with one, DELETE is refused
@@ -80,6 +81,7 @@ class Resource(Generic[R]):
     by_name: bool = False
     renames: bool = True
     flags: Collection[str] = ()
+    texts: Collection[str] = ()
     put_conflicts: bool = False
     deletes: bool = True
     protection: str = ""
@@ -198,6 +200,7 @@ class Resource(Generic[R]):
         if self.put_conflicts and call.cloud.actions.locked(self.kind.KIND, entry.id):
             raise Conflict(self.kind.KIND)
         values: dict[str, Any] = {name: fields.flag(name, getattr(entry, name)) for name in self.flags}
+        values |= {name: fields.text(name, getattr(entry, name)) for name in self.texts}
         values["name"] = self.read_name(fields) if self.renames and "name" in fields else entry.name
         values["labels"] = fields.labels() if "labels" in fields else entry.labels
         fields.check()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandbox.machines import libc, mounts
+from sandbox.machines.guest import disks
 from sandbox.machines.records import Boot
 
 # Settings on which the kubelet insists; the guest sees these files, the host's own values stay as they are.
@@ -142,6 +143,8 @@ def build(boot: Boot) -> None:
     os.chdir("root")
     for step in plan(boot):
         _do(step)
+    for reason in disks.show_all(boot.disks):
+        print(reason)
     libc.set_hostname(_first_line(Path("etc/hostname")) or boot.name)
     # The host's root is stacked on the machine's and taken off: no folder for it is left in the guest.
     libc.pivot_root(".", ".")

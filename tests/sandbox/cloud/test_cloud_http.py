@@ -130,15 +130,6 @@ async def test_what_the_sandbox_will_not_have_is_refused_with_the_reason(emulato
     assert (await emulator.refused("GET", "/storage_boxes/1/2/3/4/5/6"))["code"] == "not_found"
 
 
-@pytest.mark.parametrize("path", ["volumes", "floating_ips"])
-async def test_what_is_missing_says_so(emulator: Emulator, path):
-    assert (await emulator.ok("GET", f"/{path}"))[path] == []
-    error = await emulator.refused("POST", f"/{path}", {"name": "x"})
-    assert (error["status"], error["code"]) == (501, "unsupported_error")
-    assert path.replace("_", " ") in error["message"]
-    assert (await emulator.refused("GET", f"/{path}/1"))["code"] == "not_found"
-
-
 @pytest.mark.parametrize(
     ("path", "key", "name"),
     [

@@ -404,6 +404,7 @@ def test_what_takes_commands_for_disks_is_denied():
 @pytest.mark.parametrize(
     ("kind", "access", "major", "allowed"),
     [
+        ("block", "rw", 7, False),
         ("block", "m", 254, True),
         ("block", "r", 254, False),
         ("block", "wm", 254, False),
@@ -421,7 +422,26 @@ def test_what_takes_commands_for_disks_is_denied():
 )
 def test_the_program_decides_as_the_controller_does(kind, access, major, allowed):
     asked = {"block": 1, "character": 2}[kind] | sum({"m": 1, "r": 2, "w": 4}[a] for a in access) << 16
-    assert interpreted(devices.program(), (asked, major, 0)) == int(allowed)
+    assert interpreted(devices.program(), (asked, major, 3)) == int(allowed)
+    assert interpreted(devices.program([2, 4]), (asked, major, 3)) == int(allowed)
+
+
+def test_a_machine_opens_its_volumes_and_no_others():
+    code = devices.program([3, 2**20 - 1])
+    for major, minor in ((7, 3), (7, 2**20 - 1)):
+        assert interpreted(code, (1 | 6 << 16, major, minor)) == 1
+    for major, minor in ((7, 0), (7, 4), (8, 3), (254, 2**20 - 1), (2**32 - 1, 3)):
+        assert interpreted(code, (1 | 6 << 16, major, minor)) == 0
+
+
+CALCULATIONS = {
+    0xBF: lambda _old, other, _number: other,
+    0x77: lambda old, _other, number: old >> number,
+    0x67: lambda old, _other, number: old << number,
+    0x4F: lambda old, other, _number: old | other,
+    0x57: lambda old, _other, number: old & number,
+    0xB7: lambda _old, _other, number: number,
+}
 
 
 def interpreted(code: bytes, asked: tuple[int, int, int]) -> int:
@@ -431,32 +451,26 @@ def interpreted(code: bytes, asked: tuple[int, int, int]) -> int:
     while True:
         operation, both, offset, number = instructions[place]
         target, source = both & 15, both >> 4
-        match operation:
-            case 0x61:
-                registers[target] = asked[offset // 4]
-            case 0xBF:
-                registers[target] = registers[source]
-            case 0x77:
-                registers[target] >>= number
-            case 0x57:
-                registers[target] &= number
-            case 0xB7:
-                registers[target] = number
-            case 0x15 if registers[target] == number:
-                place += offset
-            case 0x95:
-                return registers[0]
+        if operation == 0x61:
+            registers[target] = asked[offset // 4]
+        elif operation == 0x95:
+            return registers[0]
+        elif operation == 0x15:
+            place += offset if registers[target] == number else 0
+        else:
+            registers[target] = CALCULATIONS[operation](registers[target], registers[source], number)
         place += 1
 
 
 def test_a_host_without_a_say_about_devices_is_told():
-    memory = cgroups.Mounted(Path("/c/memory"), "cgroup", "memory", "memory")
-    both = cgroups.Mounted(Path("/c/devices"), "cgroup", "devices", "devices")
-    second = cgroups.Mounted(Path("/c/unified"), "cgroup2", "unified", "")
-    assert cgroups.deciding_about_devices([second, memory, both]) is both
-    assert cgroups.deciding_about_devices([memory, second]) is second
+    def one(kind: str, name: str) -> records.Hierarchy:
+        return records.Hierarchy(f"/c/{name}/m", kind, name, "")
+
+    memory, both, second = one("cgroup", "memory"), one("cgroup", "devices"), one("cgroup2", "unified")
+    assert cgroups.deciding_about_devices([both, memory, second]) == [second, both]
+    assert cgroups.deciding_about_devices([memory, both]) == [both]
     with pytest.raises(OSError, match="decide about devices"):
-        cgroups.deciding_about_devices([memory])
+        cgroups.fence([memory], [])
 
 
 MOUNTS = """\

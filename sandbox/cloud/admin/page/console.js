@@ -98,6 +98,14 @@ function showThings(o) {
     lines(f.rules.map(r => code(`${r.direction} ${r.protocol} ${r.port ?? ""} ${[...r.source_ips, ...r.destination_ips].join(" ")}`))) || "none",
     lines(f.applied_to.map(a => text(a.server ? names[a.server.id] ?? a.server.id : a.label_selector.selector))) || "nothing",
   ] })), "no firewalls");
+  show("volumes", ["name", "=size", "server", "=status"], o.volumes.map(v => ({ key: v.id, cells: [
+    `<b>${text(v.name)}</b><br><span class="dim">${v.id}, ${text(v.location.name)}</span>`,
+    `${v.size} GB`, v.server ? text(names[v.server] ?? v.server) : "none", mark(v.status, v.status === "available" ? "ok" : "starting"),
+  ] })), "no volumes");
+  show("floating_ips", ["name", "address", "server"], o.floating_ips.map(f => ({ key: f.id, cells: [
+    `<b>${text(f.name)}</b><br><span class="dim">${f.id}, ${text(f.home_location.name)}</span>`,
+    code(f.ip), f.server ? text(names[f.server] ?? f.server) : "none",
+  ] })), "no floating IPs");
 }
 
 function showTraffic(o) {

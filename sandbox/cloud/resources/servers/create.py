@@ -23,7 +23,9 @@ from sandbox.cloud.resources.primary_ips.state import PrimaryIp, new_primary_ip
 from sandbox.cloud.resources.server_types import SERVER_TYPES, ServerType, check_available, is_available
 from sandbox.cloud.resources.servers.power import check_interface
 from sandbox.cloud.resources.servers.state import SERVERS, Server, interface, server_spec
+from sandbox.cloud.resources.servers.volumes import read_volumes, start_attaching
 from sandbox.cloud.resources.ssh_keys import SshKey
+from sandbox.cloud.resources.volumes.state import Volume
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
 
@@ -40,7 +42,11 @@ async def create(call: Call) -> Reply:
     wanted_networks = fields.numbers("networks")
     if len(set(wanted_networks)) < len(wanted_networks):
         fields.wrong("networks", "has duplicates")
+    wanted_volumes, automount = fields.numbers("volumes"), fields.flag("automount")
+    if len(set(wanted_volumes)) < len(wanted_volumes):
+        fields.wrong("volumes", "has duplicates")
     fields.check()
+    volumes = read_volumes(call, wanted_volumes, server.location)
     addresses = _addresses(call, fields, server)
     networks = [open_network(call, identity) for identity in wanted_networks]
     check_compatible(networks)
@@ -54,7 +60,9 @@ async def create(call: Call) -> Reply:
         ip.assignee = server.id
         cloud.store.put(ip)
     cloud.store.put(server)
-    action, *following = await call.wires(*_start(call, server, networks, start=start))
+    action, *following = await call.wires(
+        *_start(call, server, networks, volumes, start=start, automount=automount)
+    )
     password = None if server.public_keys else new_password(cloud)
     shown = SERVERS.show(call, server)
     return created("server", shown, action=action, next_actions=following, root_password=password)
@@ -73,9 +81,6 @@ def _read(call: Call, fields: Fields) -> Server:
         fields.wrong("user_data", "is too long")
     type_name = fields.reference("server_type", required=True)
     image_name = fields.reference("image", required=True)
-    for missing in ("volumes", "automount"):
-        if fields.body.get(missing):
-            fields.wrong(missing, "the sandbox has no volumes")
     if "datacenter" in fields:
         fields.wrong("datacenter", "was removed from the API; use location")
     fields.check()
@@ -158,13 +163,22 @@ def _join_group(call: Call, server: Server) -> None:
     call.cloud.store.put(group)
 
 
-def _start(call: Call, server: Server, networks: Sequence[Network], *, start: bool) -> list[Action]:
+def _start(
+    call: Call,
+    server: Server,
+    networks: Sequence[Network],
+    volumes: Sequence[Volume],
+    *,
+    start: bool,
+    automount: bool,
+) -> list[Action]:
     create = call.start("create_server", server, effect="create_server", start=start)
     attach = "attach_to_network"
     following = [
         call.start(attach, server, network, effect=attach, after=create, network=network.id)
         for network in networks
     ]
+    following += [start_attaching(call, volume, server, create, automount=automount) for volume in volumes]
     if start:
         last = following[-1] if following else create
         following.append(call.start("start_server", server, effect="start_server", after=last))

@@ -13,12 +13,14 @@ from sandbox.cloud.api.catalog import LOCATIONS
 from sandbox.cloud.api.resource import Resource
 from sandbox.cloud.backend import MachineSpec, PrivateInterface
 from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.resources.floating_ips.state import floating_ips_of
 from sandbox.cloud.resources.images import IMAGES
 from sandbox.cloud.resources.isos import ISOS
 from sandbox.cloud.resources.networks.state import Attachment, Holder, addresses_of, networks_of
 from sandbox.cloud.resources.placement_groups import PlacementGroup, placement_group_wire
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp
 from sandbox.cloud.resources.server_types import SERVER_TYPES, server_type_wire
+from sandbox.cloud.resources.volumes.state import attached, volumes_of
 from sandbox.cloud.state.records import index, record
 from sandbox.cloud.wire.labels import parse_selector
 
@@ -101,7 +103,7 @@ def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
         "ingoing_traffic": 0,
         "included_traffic": INCLUDED_TRAFFIC,
         "protection": {"delete": server.delete_protected, "rebuild": server.rebuild_protected},
-        "volumes": [],
+        "volumes": [volume.id for volume in volumes_of(cloud, server.id)],
         "load_balancers": [balancer.id for balancer in cloud.store.lookup("target", server.id)],
         "primary_disk_size": server.disk,
         "placement_group": None if group is None else placement_group_wire(cloud, group),
@@ -122,7 +124,7 @@ def _public_net(cloud: Cloud, server: Server) -> dict[str, Any]:
             "blocked": False,
             "dns_ptr": [{"ip": ip, "dns_ptr": name} for ip, name in ipv6.dns_ptr.items()],
         },
-        "floating_ips": [],
+        "floating_ips": [ip.id for ip in floating_ips_of(cloud, server.id)],
         "firewalls": [entry for source in FIREWALLS_OF for entry in source(cloud, server)],
     }
 
@@ -157,6 +159,8 @@ def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
         private=tuple(interface(attachment) for attachment in server.attachments),
         architecture=server_type.architecture,
         image=image.name if image else "",
+        volumes=attached(cloud, server.id),
+        floating_ips=tuple(ip.ip for ip in floating_ips_of(cloud, server.id)),
     )
 
 

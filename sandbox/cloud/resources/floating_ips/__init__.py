@@ -1,0 +1,1 @@
+"""Floating IPs, public addresses that move from server to server."""
