@@ -24,6 +24,7 @@ CLOUD_LISTS = (
     "certificates",
     "volumes",
     "floating_ips",
+    "images",
 )
 CGROUPS = Path("/sys/fs/cgroup")
 MANAGED_BY = ("managed-by", "ccm-from-scratch")
@@ -87,7 +88,7 @@ def in_cloud(site: Site) -> list[CloudObject]:
         cloud_object(kind, item)
         for kind in CLOUD_LISTS
         for item in Api(site).list(kind)
-        if not goes_with_its_server(item)
+        if not goes_with_its_server(item) and item.get("type") != "system"
     ]
 
 
@@ -108,8 +109,8 @@ def cloud_object(kind: str, item: Mapping[str, Any]) -> CloudObject:
 
 
 def goes_with_its_server(item: Mapping[str, Any]) -> bool:
-    """Whether it is a primary IP that is deleted with the server that it is assigned to."""
-    return bool(item.get("auto_delete") and item.get("assignee_id"))
+    """Whether it is deleted with a server: a primary IP that it is assigned to, or a backup."""
+    return bool((item.get("auto_delete") and item.get("assignee_id")) or item.get("bound_to"))
 
 
 def _tables(site: Site) -> list[str]:

@@ -53,7 +53,8 @@ class MachineSpec:
 
     ``public_ipv6`` is a /64 network, ``memory`` is in GB, ``architecture`` is that of the server type;
     ``image`` is the name of what it was made from, or empty; ``floating_ips`` are addresses and /64 networks
-    that are led to it besides its own.
+    that are led to it besides its own; ``snapshot`` is the id of the image that its disk begins as, None for
+    one of the system.
     """
 
     id: int
@@ -67,6 +68,7 @@ class MachineSpec:
     image: str = ""
     volumes: tuple[AttachedVolume, ...] = ()
     floating_ips: tuple[str, ...] = ()
+    snapshot: int | None = None
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,12 @@ class Backend(Protocol):
 
     async def delete_machine(self, server_id: int) -> None:
         """Removes the machine with its disk and addresses."""
+
+    async def create_image(self, image_id: int, server_id: int) -> float | None:
+        """Keeps a copy of a machine's disk, running or not; its size in GB, None where nothing is copied."""
+
+    async def delete_image(self, image_id: int) -> None:
+        """Removes such a copy; one that is gone is fine."""
 
     async def assign_floating_ip(self, server_id: int, address: str) -> None:
         """Leads an address, or a /64 network, to a machine, running or not."""

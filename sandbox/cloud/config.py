@@ -24,6 +24,7 @@ LIMITS: Mapping[str, int] = {
     "firewalls": 50,
     "certificates": 1000,
     "volumes": 500,
+    "images": 500,
     "floating_ips": 500,
     "zones": 1000,
 }

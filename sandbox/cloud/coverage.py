@@ -14,10 +14,6 @@ from sandbox.cloud.resources.refused import REFUSED
 
 DEFAULT = Path("docs/reference/sandbox-api-coverage.md")
 NOT_EMULATED = {
-    "POST /servers/{id}/actions/create_image": "no snapshots: answers 501",
-    "PUT /images/{id}": "system images can't be changed: answers 422",
-    "DELETE /images/{id}": "system images can't be changed: answers 422",
-    "POST /images/{id}/actions/change_protection": "system images can't be changed: answers 422",
     "GET /datacenters*": "removed by Hetzner in October 2026: answers 410, as there",
     **{name: f"{reason}: answers 501" for name, reason in REFUSED.items()},
 }
@@ -28,7 +24,9 @@ PARTLY = {
     "POST /servers": "a machine has this host's processor, also where the server type says ARM",
     "GET /servers/{id}/metrics": _AVERAGES,
     "GET /load_balancers/{id}/metrics": _AVERAGES,
-    "POST /servers/{id}/actions/enable_backup": "a record; no backups are made",
+    "POST /servers/{id}/actions/enable_backup": "backups are made by `create_image` alone",
+    "POST /servers/{id}/actions/create_image": "a machine that runs stands still while its disk is copied",
+    "POST /servers/{id}/actions/change_type": "the disk of a machine is the host's, whatever its size",
     "POST /servers/{id}/actions/attach_iso": "a record; machines have no drive",
     "POST /servers/{id}/actions/reset_password": "answers a password that no machine accepts",
     "POST /firewalls": "rules hold on machines, not on records",

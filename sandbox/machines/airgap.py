@@ -81,6 +81,19 @@ class Airgap:
                 (root / FOLDER).mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, root / FOLDER / path.name)
 
+    def place_all(self, root: Path) -> None:
+        """Put all of them into the disk of a machine that begins as a copy of another.
+
+        Args:
+            root: As for :meth:`place`.
+
+        Raises:
+            OSError: One of them can't be put there.
+        """
+        with self._locked():
+            for path in self.archives():
+                self.place(path, (), root)
+
     def place(self, archive: Path, replaced: Sequence[str], root: Path) -> None:
         """Put one into the disk of a machine, running or not, beside nothing that it replaces.
 

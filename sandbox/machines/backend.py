@@ -35,6 +35,7 @@ from sandbox.machines import (
     records,
     resolver,
     runner,
+    snapshots,
 )
 from sandbox.machines.airgap import Airgap
 from sandbox.machines.balancer.balancers import LoadBalancers
@@ -167,6 +168,7 @@ class MachinesBackend:
                 elif powered_on:
                     await self._boot(known)
             elif powered_on:
+                await asyncio.to_thread(machine.go_on, known)
                 self._watcher.watch(spec.id, keeper)
                 await self._replug(before or known, known)
             else:
@@ -384,6 +386,18 @@ class MachinesBackend:
                 log.error("server %s ended (%s) and is off: %s", known.spec.name, end, error)  # noqa: TRY400
                 end = "failed"
         self._events(server_id, {records.REBOOT: "running", "failed": "failed"}.get(end, "off"))
+
+    async def create_image(self, image_id: int, server_id: int) -> float | None:
+        """Keep a copy of a machine's disk; one that runs stands still meanwhile."""
+        async with self._lock(server_id):
+            known = self._known(server_id)
+            target = self._state / snapshots.FOLDER / str(image_id)
+            running = known.keeper is not None
+            return await asyncio.to_thread(snapshots.keep, known.directory, target, running=running)
+
+    async def delete_image(self, image_id: int) -> None:
+        """Remove such a copy."""
+        await asyncio.to_thread(disk.remove, self._state / snapshots.FOLDER / str(image_id))
 
     async def assign_floating_ip(self, server_id: int, address: str) -> None:
         """Lead an address to a machine while it runs, or note it for its next start."""

@@ -19,6 +19,7 @@ from sandbox.machines import devices
 from sandbox.machines.records import Hierarchy
 
 ROOT = Path("/sys/fs/cgroup")
+FREEZE_DEADLINE = 10.0
 GUEST = "guest"
 PERIOD = 100_000  # microseconds in which a quota of CPU time holds, the kernel's default
 
@@ -169,6 +170,27 @@ def deciding_about_devices(hierarchies: Sequence[H]) -> list[H]:
     """The hierarchies that can decide which devices are opened, the better one first."""
     programs = [one for one in hierarchies if one.kind == "cgroup2"]
     return programs + [o for o in hierarchies if o.kind == "cgroup" and "devices" in o.name.split(",")]
+
+
+def freeze(hierarchies: Sequence[Hierarchy], *, still: bool) -> None:
+    """Make all processes of a machine stand still, or go on. Blocks.
+
+    Raises:
+        OSError: The kernel refuses it, or they go on for 10 seconds nevertheless; going on is never refused.
+    """
+    for one in hierarchies:
+        own = Path(one.directory).parent
+        if one.kind != "cgroup2" or not (own / "cgroup.freeze").exists():
+            continue
+        (own / "cgroup.freeze").write_text(str(int(still)))
+        deadline = time.monotonic() + FREEZE_DEADLINE
+        while still and "frozen 1" not in (own / "cgroup.events").read_text():
+            if time.monotonic() > deadline:
+                raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(own))
+            time.sleep(0.01)
+        return
+    if still:
+        raise OSError(errno.ENOTSUP, "no cgroups of version 2", str(ROOT))
 
 
 def create_keeper(folder: str, member: str, host: Sequence[Mounted]) -> str:

@@ -7,14 +7,14 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from sandbox.machines import cgroups, disk, internet, libc, mounts, namespaces
+from sandbox.machines import cgroups, disk, internet, libc, mounts, namespaces, snapshots
 from sandbox.machines.errors import CommandFailed, StillThere
 from sandbox.machines.names import Names
 from sandbox.machines.occupants import kill_inside
 from sandbox.machines.runner import ip, run_blocking
 from sandbox.machines.volumes import loops
 
-FOLDERS = (disk.MACHINES, "load-balancers", "volumes")
+FOLDERS = (disk.MACHINES, "load-balancers", "volumes", snapshots.FOLDER)
 DEADLINE = 15.0
 
 

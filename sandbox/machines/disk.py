@@ -6,8 +6,8 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -45,7 +45,14 @@ class Image(Protocol):
 
 
 def create(
-    directory: Path, image: Image, airgap: Airgap, hostname: str, identity: str, *, asked: str = ""
+    directory: Path,
+    image: Image,
+    airgap: Airgap,
+    hostname: str,
+    identity: str,
+    *,
+    asked: str = "",
+    start: Callable[[Path], None] | None = None,
 ) -> None:
     """Make the disk of a new machine; a whole one is kept, half of one is made anew.
 
@@ -56,6 +63,7 @@ def create(
         hostname: Its first host name.
         identity: Text that belongs to this machine alone, for its machine id.
         asked: What the machine was to be made from, as the cloud calls it.
+        start: Fills the disk of a machine that begins as a copy of another; None: it begins as the image.
 
     Raises:
         DiskFull: No space left.
@@ -66,24 +74,42 @@ def create(
     with explained(directory):
         new = directory / "disk.new"
         remove(new)
-        _write(new / "upper", hostname, identity)
-        _greet(new / "upper", image.rootfs, asked)
-        for volume in VOLUMES:
-            _fill(new / "data" / volume, volume, image)
-        airgap.copy_to(new / "data")
+        new.mkdir()
+        if start:
+            start(new)
+            _write(new / "upper", hostname, identity)
+            airgap.place_all(new / "data")
+        else:
+            _write(new / "upper", hostname, identity)
+            _greet(new / "upper", image.rootfs, asked)
+            for volume in VOLUMES:
+                _fill(new / "data" / volume, volume, image)
+            airgap.copy_to(new / "data")
         (new / "work").mkdir()
         (new / "root").mkdir()
         new.rename(directory / "disk")
 
 
 def _write(upper: Path, hostname: str, identity: str) -> None:
-    etc = upper / "etc"
-    etc.mkdir(parents=True)
+    """Write what no two machines share; no symbolic link that a former one left is followed."""
+    (upper / "etc").mkdir(parents=True, exist_ok=True)
     upper.chmod(0o755)
-    (etc / "hostname").write_text(hostname + "\n")
-    (etc / "resolv.conf").write_text(RESOLVER)
-    # systemd takes a machine without an id for a first boot, which is slower
-    (etc / "machine-id").write_text(hashlib.sha256(identity.encode()).hexdigest()[:32] + "\n")
+    texts = {
+        "hostname": hostname + "\n",
+        "resolv.conf": RESOLVER,
+        # systemd takes a machine without an id for a first boot, which is slower
+        "machine-id": hashlib.sha256(identity.encode()).hexdigest()[:32] + "\n",
+    }
+    folder = os.open(upper / "etc", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for name, text in texts.items():
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(name, flags, 0o644, dir_fd=folder), "w") as file:
+                file.write(text)
+    finally:
+        os.close(folder)
 
 
 def _greet(upper: Path, rootfs: Path, asked: str) -> None:

@@ -11,10 +11,11 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from sandbox.cloud.backend import AttachedVolume, BackendError, MachineSpec, PrivateInterface, VolumeSpec
-from sandbox.machines import cgroups, disk, namespaces, processes, records, topology
+from sandbox.machines import cgroups, disk, namespaces, processes, records, snapshots, topology
 from sandbox.machines.airgap import Airgap
 from sandbox.machines.errors import NotPermitted, StillThere, VolumeBusy
 from sandbox.machines.guest import disks
@@ -116,7 +117,12 @@ def create(directory: Path, spec: MachineSpec, image: disk.Image, airgap: Airgap
         machine = replace(machine, slots={**machine.slots, **kept}).with_interface(interface)
     with disk.explained(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    disk.create(directory, image, airgap, spec.name, f"{site}/{spec.id}", asked=spec.image)
+    start = None
+    if spec.snapshot is not None:
+        source = directory.parent.parent / snapshots.FOLDER / str(spec.snapshot)
+        start = partial(snapshots.start_from, source)
+    identity = f"{site}/{spec.id}"
+    disk.create(directory, image, airgap, spec.name, identity, asked=spec.image, start=start)
     machine.save()
     return machine
 
@@ -217,6 +223,11 @@ def _inside(machine: Machine, work: Callable[[], str], what: str) -> str:
         return namespaces.in_thread(lambda: disks.inside(init.pid, work))
     except OSError as error:
         raise NotPermitted(f"{what} at server {machine.spec.name}", error) from error
+
+
+def go_on(machine: Machine) -> None:
+    """Let a machine go on that stood still while a sandbox that is dead copied its disk."""
+    cgroups.freeze(records.read_boot(machine.directory / "boot.json").hierarchies, still=False)
 
 
 def spawn(machine: Machine, instructions: Path) -> int:

@@ -25,25 +25,26 @@ Runner = Callable[[Sequence[str], str], Awaitable[str]]
 """Runs a program with a text on its standard input and returns what it prints."""
 
 
-def run_blocking(command: Sequence[str], text: str = "") -> str:
+def run_blocking(command: Sequence[str], text: str = "", seconds: float = DEADLINE) -> str:
     """Run a program and return its standard output.
 
     Args:
         command: Program and arguments.
         text: For its standard input.
+        seconds: That it may take.
 
     Raises:
-        CommandFailed: It ended with an error or took longer than 30 seconds.
+        CommandFailed: It ended with an error or took too long.
         Unavailable: It is not installed.
     """
     try:
         done = subprocess.run(
-            list(command), input=text, capture_output=True, text=True, timeout=DEADLINE, check=False
+            list(command), input=text, capture_output=True, text=True, timeout=seconds, check=False
         )
     except FileNotFoundError:
         raise Unavailable(missing(command[0])) from None
     except subprocess.TimeoutExpired as error:
-        raise CommandFailed(command, -9, f"no end after {DEADLINE:g} s") from error
+        raise CommandFailed(command, -9, f"no end after {seconds:g} s") from error
     if done.returncode != 0:
         raise CommandFailed(command, done.returncode, done.stderr or done.stdout)
     return done.stdout

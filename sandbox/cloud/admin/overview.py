@@ -12,6 +12,7 @@ from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.resources.certificates.state import Certificate, certificate_wire
 from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire
 from sandbox.cloud.resources.floating_ips.state import FloatingIp, floating_ip_wire
+from sandbox.cloud.resources.images.state import Snapshot, snapshot_wire
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, load_balancer_wire
 from sandbox.cloud.resources.networks.state import Network, network_wire
 from sandbox.cloud.resources.servers.state import Server, address
@@ -41,6 +42,9 @@ def overview(cloud: Cloud) -> dict[str, Any]:
         "firewalls": _by_name(firewall_wire(cloud, firewall) for firewall in cloud.store.all(Firewall)),
         "volumes": _by_name(volume_wire(cloud, volume) for volume in cloud.store.all(Volume)),
         "floating_ips": _by_name(floating_ip_wire(cloud, ip) for ip in cloud.store.all(FloatingIp)),
+        "images": _by_name(
+            {**snapshot_wire(cloud, image), "name": image.description} for image in cloud.store.all(Snapshot)
+        ),
         "actions": [
             {**action_wire(action, now), "ended": action.finished or now} for action in reversed(actions)
         ],

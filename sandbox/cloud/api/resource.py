@@ -104,7 +104,7 @@ class Resource(Generic[R]):
         if self.actions:
             add_operation("GET", f"/{self.path}/actions", self._actions)
             add_operation("GET", f"/{self.path}/actions/{{id}}", self._action)
-            add_operation("GET", f"{one}/actions", self._own_actions)
+            add_operation("GET", f"{one}/actions", self.own_actions)
             add_operation("GET", f"{one}/actions/{{action_id}}", self._own_action)
 
     def action(self, name: str) -> Callable[[ActionHandler[R]], ActionHandler[R]]:
@@ -242,7 +242,8 @@ class Resource(Generic[R]):
     async def _actions(self, call: Call) -> Reply:
         return self._list_actions(call, self._of_resource(call))
 
-    async def _own_actions(self, call: Call) -> Reply:
+    async def own_actions(self, call: Call) -> Reply:
+        """The actions of one object."""
         own = self.find(call).reference
         return self._list_actions(call, [a for a in self._of_resource(call) if own in a.resources])
 

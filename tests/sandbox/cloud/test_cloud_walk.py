@@ -88,7 +88,7 @@ class World:
         self.image = self.made_or(
             client.images.get_all()[0], lambda: client.servers.create_image(self.server).image
         )
-        for changed in (self.primary_ip, self.image):
+        for changed in (self.primary_ip, self.floating_ip, self.image):
             self.made_or(None, lambda changed=changed: changed.change_protection(delete=False))
 
     def _add_rrset(self, zone: Any) -> ZoneRRSet:
@@ -152,6 +152,7 @@ BY_METHOD: dict[str, Callable[[World], dict[str, Any]]] = {
     "certificates.create_managed": lambda _: {"domain_names": ["a.example.com"]},
     "floating_ips.change_dns_ptr": lambda w: {"ip": getattr(w.floating_ip, "ip", "198.51.100.1")},
     "floating_ips.create": lambda _: {"type": "ipv4", "home_location": FSN1},
+    "floating_ips.change_protection": lambda _: {"delete": False},
     "images.get_by_name_and_architecture": lambda _: {"name": "debian-12", "architecture": "x86"},
     "load_balancers.change_dns_ptr": lambda w: {"ip": w.load_balancer.public_net.ipv4.ip},
     "load_balancers.create": lambda _: {"location": FSN1},
@@ -207,7 +208,6 @@ REFUSED = {
     "actions.get_all": "deprecated_api_endpoint",  # without ids
     "actions.get_list": "deprecated_api_endpoint",
     "certificates.create": "invalid_input",  # of what is no certificate
-    "images.actions.get_by_id": "not_found",  # nothing was done to an image
     "zones.change_primary_nameservers": "incorrect_zone_mode",  # of a primary zone
 }
 """Codes by which a method may rightly be refused."""

@@ -106,6 +106,11 @@ function showThings(o) {
     `<b>${text(f.name)}</b><br><span class="dim">${f.id}, ${text(f.home_location.name)}</span>`,
     code(f.ip), f.server ? text(names[f.server] ?? f.server) : "none",
   ] })), "no floating IPs");
+  show("images", ["description", "=size", "made from", "=status"], o.images.map(i => ({ key: i.id, cells: [
+    `<b>${text(i.description)}</b><br><span class="dim">${i.id}, ${text(i.type)}</span>`,
+    i.image_size === null ? "" : `${i.image_size} GB`, text(i.created_from.name),
+    mark(i.status, i.status === "available" ? "ok" : "starting"),
+  ] })), "no images");
 }
 
 function showTraffic(o) {

@@ -5,11 +5,10 @@ from __future__ import annotations
 from sandbox.cloud.actions.actions import Action
 from sandbox.cloud.actions.effects import effect
 from sandbox.cloud.api.call import Call
-from sandbox.cloud.api.registry import operation
 from sandbox.cloud.api.resource import created
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, Protected
-from sandbox.cloud.resources.images import find_image
+from sandbox.cloud.resources.images.state import check_image, find_image
 from sandbox.cloud.resources.isos import ISOS
 from sandbox.cloud.resources.networks.state import Network, network_spec
 from sandbox.cloud.resources.placement_groups import PlacementGroup, check_room
@@ -22,8 +21,6 @@ from sandbox.cloud.resources.servers.power import power_off, power_on, set_statu
 from sandbox.cloud.resources.servers.state import SERVERS, Server, address, interface, server_spec
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.reply import Reply
-
-BACKUP_WINDOW = "22-02"
 
 
 async def _done(call: Call, command: str, server: Server) -> Reply:
@@ -113,31 +110,12 @@ async def _with_password(call: Call, action: Action) -> Reply:
     return created("root_password", new_password(call.cloud), action=wire)
 
 
-def _set(command: str, name: str, value: object) -> None:
-    @SERVERS.action(command)
-    async def change(call: Call, server: Server, _fields: Fields) -> Reply:
-        setattr(server, name, value)
-        return await _done(call, command, server)
-
-
-# Of backups there is no more than this record.
-_set("enable_backup", "backup_window", BACKUP_WINDOW)
-_set("disable_backup", "backup_window", None)
-
-
 @SERVERS.action("reset_password")
 async def reset_password(call: Call, server: Server, _fields: Fields) -> Reply:
     """Answer a new password; machines of the sandbox let nobody in by it."""
     if server.status != "running":
         raise ApiError("invalid_input", "the server must be running")
     return await _with_password(call, call.start("reset_password", server))
-
-
-@operation("POST", "/servers/{id}/actions/create_image")
-async def unsupported(call: Call) -> Reply:
-    """There are no snapshots."""
-    call.get(Server)
-    raise ApiError("unsupported_error", "the sandbox has no snapshots", status=501)
 
 
 @SERVERS.action("change_type")
@@ -172,7 +150,8 @@ async def rebuild(call: Call, server: Server, fields: Fields) -> Reply:
     name = fields.reference("image", required=True)
     user_data = fields.text("user_data", server.user_data, longest=LARGEST_USER_DATA)
     fields.check()
-    image = find_image(name, SERVER_TYPES.find(server.server_type).architecture)
+    architecture = SERVER_TYPES.find(server.server_type).architecture
+    image = find_image(call.cloud, call.project, name, architecture, server.disk)
     for attachment in server.attachments:
         open_network_of(call, attachment.network)
     arguments = {"image": image.id, "user_data": user_data, "on": server.status == "running"}
@@ -183,6 +162,7 @@ async def rebuild(call: Call, server: Server, fields: Fields) -> Reply:
 @effect("rebuild_server", Server)
 async def rebuild_effect(cloud: Cloud, server: Server, action: Action) -> None:
     """Replace the machine by a fresh one."""
+    check_image(cloud, action.arguments["image"])
     await power_off(cloud, server)
     set_status(cloud, server, "rebuilding")
     server.image, server.user_data = action.arguments["image"], action.arguments["user_data"]

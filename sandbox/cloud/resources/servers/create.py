@@ -14,7 +14,7 @@ from sandbox.cloud.api.registry import operation
 from sandbox.cloud.api.resource import created
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import ApiError, InvalidInput
-from sandbox.cloud.resources.images import find_image
+from sandbox.cloud.resources.images.state import check_image, find_image
 from sandbox.cloud.resources.locations import LOCATION_CATALOG
 from sandbox.cloud.resources.networks.attaching import check_compatible, new_attachment, open_network
 from sandbox.cloud.resources.networks.state import Network, network_spec
@@ -86,6 +86,8 @@ def _read(call: Call, fields: Fields) -> Server:
     fields.check()
     SERVERS.check_new(call, name)
     server_type = SERVER_TYPES.find(type_name)
+    architecture, disk = server_type.architecture, server_type.disk
+    image = find_image(cloud, call.project, image_name, architecture, disk)
     location = _location(cloud, fields, server_type)
     check_available(cloud, server_type, location)
     group = fields.number("placement_group") or None
@@ -97,12 +99,12 @@ def _read(call: Call, fields: Fields) -> Server:
         labels,
         status="initializing",
         server_type=server_type.name,
-        image=find_image(image_name, server_type.architecture).id,
+        image=image.id,
         location=location,
         public_keys=_keys(call, fields),
         user_data=user_data,
         placement_group=group,
-        disk=server_type.disk,
+        disk=disk,
     )
 
 
@@ -188,6 +190,7 @@ def _start(
 @effect("create_server", Server)
 async def create_effect(cloud: Cloud, server: Server, action: Action) -> None:
     """Make the machine; it is not started here."""
+    check_image(cloud, server.image)
     async with cloud.exclusive("server", server.id):
         await cloud.backend.create_machine(server_spec(cloud, server))
     await announce("server_made", cloud, server)

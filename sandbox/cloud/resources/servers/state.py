@@ -14,7 +14,7 @@ from sandbox.cloud.api.resource import Resource
 from sandbox.cloud.backend import MachineSpec, PrivateInterface
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.resources.floating_ips.state import floating_ips_of
-from sandbox.cloud.resources.images import IMAGES
+from sandbox.cloud.resources.images.state import Snapshot, image_by_id, image_wire
 from sandbox.cloud.resources.isos import ISOS
 from sandbox.cloud.resources.networks.state import Attachment, Holder, addresses_of, networks_of
 from sandbox.cloud.resources.placement_groups import PlacementGroup, placement_group_wire
@@ -84,7 +84,7 @@ def address(cloud: Cloud, identity: int | None) -> PrimaryIp | None:
 
 def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
     """The server as the API shows it."""
-    image = IMAGES.by_id(server.image)
+    image = image_by_id(cloud, server.image)
     group = cloud.store.find(PlacementGroup, server.placement_group) if server.placement_group else None
     iso = ISOS.by_id(server.iso)
     return {
@@ -94,7 +94,7 @@ def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
         "private_net": [_private_net(a) for a in server.attachments if a.status != "attaching"],
         "server_type": server_type_wire(cloud, SERVER_TYPES.find(server.server_type)),
         "location": LOCATIONS[server.location].wire(),
-        "image": None if image is None else image.wire(),
+        "image": None if image is None else image_wire(cloud, image),
         "iso": None if iso is None else iso.wire(),
         "rescue_enabled": False,
         "locked": cloud.actions.locked("server", server.id),
@@ -148,7 +148,7 @@ def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
     """The server as the backend sees it."""
     ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
     server_type = SERVER_TYPES.find(server.server_type)
-    image = IMAGES.by_id(server.image)
+    image = image_by_id(cloud, server.image)
     return MachineSpec(
         id=server.id,
         name=server.name,
@@ -159,6 +159,7 @@ def server_spec(cloud: Cloud, server: Server) -> MachineSpec:
         private=tuple(interface(attachment) for attachment in server.attachments),
         architecture=server_type.architecture,
         image=image.name if image else "",
+        snapshot=image.id if isinstance(image, Snapshot) else None,
         volumes=attached(cloud, server.id),
         floating_ips=tuple(ip.ip for ip in floating_ips_of(cloud, server.id)),
     )

@@ -1,0 +1,140 @@
+"""Operations on images; making one is an action of servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import operation
+from sandbox.cloud.api.resource import Resource, listing
+from sandbox.cloud.backend import BackendError
+from sandbox.cloud.cloud import Cloud
+from sandbox.cloud.errors import ApiError, NotFound, Protected
+from sandbox.cloud.resources.images.state import Snapshot, image_by_id, image_wire, snapshot_wire
+from sandbox.cloud.resources.images.system import SYSTEM_IMAGES, Image
+from sandbox.cloud.wire.fields import Fields
+from sandbox.cloud.wire.labels import parse_selector
+from sandbox.cloud.wire.pagination import sort_entries
+from sandbox.cloud.wire.reply import Reply
+
+SNAPSHOTS = Resource("images", Snapshot, snapshot_wire, deletes=False)
+SNAPSHOTS.register()
+
+
+@operation("GET", "/images")
+async def list_images(call: Call) -> Reply:
+    """All images: the system's, and those of the project."""
+    query = call.query
+    entries: list[Any] = [*SYSTEM_IMAGES, *call.cloud.store.of(Snapshot, call.project)]
+    entries = [image for image in entries if _wanted(call, image_wire(call.cloud, image))]
+    entries = sort_entries(entries, query.getall("sort", []), ("id", "name", "created"))
+    return listing(call, "images", entries, lambda image: image_wire(call.cloud, image))
+
+
+def _wanted(call: Call, wire: dict[str, Any]) -> bool:
+    query = call.query
+    for parameter in ("type", "status", "architecture", "name", "bound_to"):
+        values = [value for value in query.getall(parameter, []) if value]
+        if values and str(wire[parameter]) not in values:
+            return False
+    if (text := query.get("label_selector")) and not parse_selector(text).matches(wire["labels"]):
+        return False
+    return wire["deprecated"] is None or query.get("include_deprecated") == "true"
+
+
+@operation("GET", "/images/{id}")
+async def get_image(call: Call) -> Reply:
+    """One image."""
+    return Reply(200, {"image": image_wire(call.cloud, _known(call))})
+
+
+@operation("GET", "/images/{id}/actions")
+async def list_actions(call: Call) -> Reply:
+    """What was done to an image; to those of the system nothing ever is."""
+    if isinstance(_known(call), Image):
+        return listing(call, "actions", [], lambda entry: entry)
+    return await SNAPSHOTS.own_actions(call)
+
+
+def _known(call: Call) -> Image | Snapshot:
+    identity = call.identity("id", "image")
+    image = image_by_id(call.cloud, identity)
+    if image is None or (isinstance(image, Snapshot) and image.project != call.project):
+        raise NotFound("image", identity)
+    return image
+
+
+def _own(call: Call) -> Snapshot:
+    """An image that may be changed, and that no action changes.
+
+    Raises:
+        ApiError: ``unsupported_error``; it is one of the system's.
+    """
+    image = _known(call)
+    if isinstance(image, Image):
+        raise ApiError("unsupported_error", "only images of type snapshot and backup can be changed")
+    call.cloud.actions.check_free("image", image.id)
+    return image
+
+
+@operation("PUT", "/images/{id}")
+async def update(call: Call) -> Reply:
+    """Change description and labels, or make a backup a snapshot."""
+    image, fields = _own(call), call.fields()
+    description = fields.text("description", image.description)
+    kind = fields.choice("type", {"snapshot"}, image.type)
+    labels = fields.labels() if "labels" in fields else image.labels
+    fields.check()
+    image.description, image.type, image.labels = description, kind, labels
+    if kind == "snapshot":
+        image.bound_to = None
+    call.cloud.store.put(image)
+    return Reply(200, {"image": snapshot_wire(call.cloud, image)})
+
+
+@operation("DELETE", "/images/{id}")
+async def delete(call: Call) -> Reply:
+    """Remove an image; servers that were made from it stay."""
+    image = _own(call)
+    if image.protected:
+        raise Protected("image")
+    try:
+        await remove(call.cloud, image)
+    except BackendError as error:
+        raise ApiError("service_error", str(error)) from error
+    return Reply(204, None)
+
+
+async def remove(cloud: Cloud, image: Snapshot) -> None:
+    """Remove an image with what it keeps.
+
+    Raises:
+        BackendError: It can't be; it is still listed then.
+    """
+    cloud.store.remove(image)
+    try:
+        await cloud.backend.delete_image(image.id)
+    except BackendError:
+        cloud.store.put(image)
+        raise
+
+
+@operation("POST", "/images/{id}/actions/change_protection")
+async def change_protection(call: Call) -> Reply:
+    """Protect a snapshot against deletion, or not."""
+    image, fields = _own(call), call.fields()
+    wanted = fields.flag("delete", image.protected)
+    if wanted and image.type != "snapshot":
+        fields.wrong("delete", "only snapshots can be protected")
+    fields.check()
+    image.protected = wanted
+    call.cloud.store.put(image)
+    return await call.act("change_protection", image)
+
+
+def check_fields(fields: Fields) -> tuple[str, str, dict[str, str]]:
+    """Type, description and labels of an image that is to be made."""
+    kind = fields.choice("type", {"snapshot", "backup"}, "snapshot")
+    description, labels = fields.text("description"), fields.labels()
+    fields.check()
+    return kind, description, labels
