@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import stat
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +76,9 @@ def archive(tree: Tree, epoch: int) -> bytes:
 def _member(path: str, entry: Entry) -> tuple[tarfile.TarInfo, io.BytesIO | None]:
     member = tarfile.TarInfo(path)
     match entry:
-        case File(content, executable):
+        case File(content, executable, as_root):
             member.size, member.mode = len(content), 0o755 if executable else 0o644
+            member.mode |= stat.S_ISUID if as_root else 0
             return member, io.BytesIO(content)
         case Link(target):
             member.type, member.linkname, member.mode = tarfile.SYMTYPE, target, 0o777

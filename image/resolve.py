@@ -108,7 +108,7 @@ def closure(index: Index, roots: Iterable[str], left_out: Collection[str]) -> di
             continue
         package = index.newest(name)
         if package is None:
-            raise LockFileError(f"Debian has no package {name} for this platform, which image/ names")
+            raise LockFileError(f"Debian has no package {name} for this platform")
         chosen[name] = package
         for field in ("pre-depends", "depends"):
             waiting += [alternatives[0]["name"] for alternatives in package.relations[field]]

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class File:
-    """A file's content, and whether it may be executed."""
+    """A file's content, whether it may be executed, and whether that is as root, whoever does it."""
 
     content: bytes
     executable: bool = False
+    as_root: bool = False
 
 
 @dataclass(frozen=True)

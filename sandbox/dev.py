@@ -39,6 +39,7 @@ COMMANDS = (
     "serve",
     "test",
     "compare",
+    "conformance",
     "bench",
 )
 MISUSED = 2  # argparse's own exit code

@@ -54,7 +54,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         found = [_found(image, Path(folder) / str(number)) for number, image in enumerate(arguments.images)]
         contents = [checked(path, archive.read(path), platform.machine()) for path in found]
         for path, content in zip(found, contents, strict=True):
-            _load(site, path, content, steps)
+            bring(site, path, content, steps, ", ".join(content.names))
     steps.note("  A machine that is made later gets the same, until './dev down'")
     if latest := [name for content in contents for name in content.names if name.endswith(":latest")]:
         steps.note(
@@ -104,14 +104,25 @@ def _found(image: str, scratch: Path) -> Path:
     return scratch
 
 
-def _load(site: Site, path: Path, contents: Contents, steps: Steps) -> None:
-    names = ", ".join(contents.names)
+def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -> None:
+    """Bring the images of an archive to every machine, and keep them for those that come later.
+
+    Args:
+        site: This clone's.
+        path: The archive.
+        contents: What it holds.
+        steps: Tells.
+        what: What to call it.
+
+    Raises:
+        SandboxError: A machine lacks it.
+    """
     airgap = Airgap(site.state)
     kept, replaced = airgap.keep(
         lambda file: archive.write_plain(path, file),
         lambda old: set(archive.read(old).names) <= set(contents.names),
     )
-    with steps.step(names, f"{names} on all machines") as progress:
+    with steps.step(what, f"{what} on all machines") as progress:
         servers = list(Api(site).list("servers"))
         place(site.state / disk.MACHINES, servers, lambda root: airgap.place(kept, replaced, root))
         progress(f"{len(servers)} machines")

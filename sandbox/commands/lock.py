@@ -17,6 +17,7 @@ from image.lockfile import Lock, Pin
 from image.mirror import open_mirror
 from sandbox.console import Steps
 from sandbox.errors import SandboxError
+from sandbox.kubernetes_tests import recipe as test_images
 from sandbox.site import Clone
 
 HELP = "move pinned packages on to their newest versions: Debian's in the images, and Python's"
@@ -69,7 +70,12 @@ def _lock_debian() -> list[str]:
     debian = resolve.indexes(mirror, resolve.gpgv(), datetime.now(UTC))
     ccm = resolve.newest_pins(debian, recipe.ROOTS, recipe.LEFT_OUT)
     tools = resolve.newest_pins(debian, toolbox.ROOTS, toolbox.LEFT_OUT)
-    return [*_write(lockfile.PATH, ccm), *_write(toolbox.LOCK, tools)]
+    tests = resolve.newest_pins(debian, test_images.ROOTS, test_images.LEFT_OUT)
+    return [
+        *_write(lockfile.PATH, ccm),
+        *_write(toolbox.LOCK, tools),
+        *_write(test_images.LOCK, tests),
+    ]
 
 
 def _write(path: Path, after: list[Pin]) -> list[str]:

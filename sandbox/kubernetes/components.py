@@ -212,6 +212,25 @@ ACTIONLINT = Component(
 """Reads the workflows of continuous integration in a test; no machine runs it."""
 
 
+_TESTS = "k8s.io/kubernetes/test/images"
+KUBERNETES_TESTS = Component(
+    "kubernetes-tests",
+    pin="k8s.io/kubernetes",
+    # The first is the module itself: all of Kubernetes' end-to-end tests.
+    packages=(
+        "e2e.test",
+        "github.com/onsi/ginkgo/v2/ginkgo",
+        f"{_TESTS}/agnhost",
+        f"{_TESTS}/nonewprivs",
+        f"{_TESTS}/regression-issue-74839",
+        "k8s.io/sample-apiserver",
+    ),
+    programs=("e2e.test", "ginkgo", "agnhost", "nonewprivs", "regression-issue-74839", "sample-apiserver"),
+    stamps=_kubernetes_stamps(),
+)
+"""Kubernetes' own tests, who runs them, and what runs in their images."""
+
+
 def build_command(component: Component, compiler: str, output: Path) -> tuple[str, ...]:
     """The command that builds a component, to be run in its source folder.
 

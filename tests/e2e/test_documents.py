@@ -32,12 +32,14 @@ PAGES = (
     "docs/guides/kustomize.md",
     "docs/guides/image.md",
     "docs/guides/releasing.md",
+    "docs/guides/kubernetes-tests.md",
 )
 ACCOUNT = "needs an account at Hetzner"
 RELEASED = "tests/release does it: there is no commit in this copy of the tree"
 NOT_RUN = {
     "./dev test": "it runs this test",
     "./dev up --internet": "tests keep to this machine; test_machines_internet.py has an Internet of its own",
+    "./dev conformance": "it takes minutes",
     "SAMPLE_MACHINES=node-1=192.0.2.1 python -m ccm --cloud-provider=sample --kubeconfig=FILE": (
         "FILE stands for a cluster without a CCM"
     ),

@@ -163,7 +163,7 @@ def test_no_command_shows_all_of_them(capsys):
     with pytest.raises(SystemExit, match="2"):
         parse([])
     told = capsys.readouterr().err
-    assert all(f"    {name} " in told for name in COMMANDS)
+    assert all(f"\n    {name} " in told or f"\n    {name}\n" in told for name in COMMANDS)
 
 
 NODE = {

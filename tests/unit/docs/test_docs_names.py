@@ -114,6 +114,7 @@ def test_flags_exist(page: Path) -> None:
     known |= {"for", "settings-from"}  # of plan and lint
     known |= {"output", "push", "state-dir"}  # of ./dev image, and of serve without a clone
     known |= {"key", "uncommitted"}  # of ./dev release
+    known |= {"all", "focus", "node-deletion", "processes"}  # of ./dev conformance
     for word in words_in_code(page):
         flag = re.match(r"--([a-z][a-z0-9-]*)", word)
         if flag and page.name != "benchmarks.md" and word not in {"--name=value", "--name value"}:

@@ -1,0 +1,232 @@
+"""``./dev conformance``: Kubernetes' own end-to-end tests, on the cluster of this clone."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from image.errors import ImageError
+from sandbox import cluster, daemon
+from sandbox.commands import load
+from sandbox.console import Steps
+from sandbox.environment import exports
+from sandbox.errors import NotRunning, SandboxError
+from sandbox.images import archive
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import KUBERNETES_TESTS
+from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.kubernetes_tests import images, report, selection
+from sandbox.kubernetes_tests import run as tests
+from sandbox.kubernetes_tests.report import Result, Told
+from sandbox.kubernetes_tests.selection import Selection
+from sandbox.site import Site
+
+HELP = "Kubernetes' own end-to-end tests, on this clone's cluster"
+PROCESSES = 4
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+_CLEAN_SECONDS = 180
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which tests."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help="all that are marked [Conformance]: hours")
+    which.add_argument(
+        "--focus", type=_expression, metavar="REGEX", help="those whose names fit; Go's regular expressions"
+    )
+    which.add_argument(
+        "--node-deletion",
+        action="store_true",
+        help="the one that deletes the server of a worker; './dev up' makes that again",
+    )
+    parser.add_argument(
+        "--processes",
+        type=_number,
+        default=PROCESSES,
+        metavar="N",
+        help=f"how many run side by side; default: {PROCESSES}",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help=f"for {tests.LOG}, {tests.JUNIT} and {tests.JSON}; default: .sandbox/conformance, until "
+        "'./dev down'",
+    )
+
+
+def _expression(text: str) -> str:
+    # Go judges the rest: its regular expressions are not Python's.
+    if not text:
+        raise argparse.ArgumentTypeError("'' would fit every test; --all runs those of [Conformance]")
+    return text
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError(f"{text!r} has to be a whole number from 1 to 64")
+    return int(text)
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
+    """Run them, and print how it went; 1 when one failed."""
+    load.require_runtime(daemon.require(site))
+    steps = Steps(Console())
+    folder = (arguments.output or site.state / "conformance").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = _chosen(arguments)
+    with _alone(site.state / "conformance.lock") as lock:
+        base = toolchain.find(site.cache)
+        if base is None:
+            raise NotRunning("the cache has no toolchain for this tree; './dev up' builds it")
+        cluster.await_nodes(site, base, 60, lambda _: None)
+        require_version(cluster.get(site, base, "nodes"))
+        with steps.step("Kubernetes' tests (≈ 3 min the first time)", "Kubernetes' tests") as progress:
+            programs = toolchain.ensure(site.cache, progress, [KUBERNETES_TESTS])
+        for large in (False, True) if chosen.large_images else (False,):
+            _bring_images(site, base, programs, steps, large=large)
+        _remove_namespaces(site, base, steps)
+        wanted = tests.Run(
+            programs=programs.bin,
+            kubectl=base.bin / "kubectl",
+            kubeconfig=site.kubeconfig,
+            nodes=len(cluster.get(site, base, "nodes")),
+            cloud={name: value for name, value in exports(site, None).items() if name.startswith("HCLOUD_")},
+            chosen=chosen,
+            processes=arguments.processes,
+            folder=folder,
+        )
+        try:
+            with _cordoned(site, base, chosen):
+                code, told = _tests(wanted, steps, lock)
+        except KeyboardInterrupt:
+            _remove_namespaces(site, base, steps)
+            raise
+    return _conclude(code, told, folder, steps)
+
+
+def require_version(nodes: Sequence[Mapping[str, Any]]) -> None:
+    """Make sure that the cluster runs the version that the tests are of: each tests what it has itself.
+
+    Raises:
+        SandboxError: It runs another one.
+    """
+    has = sorted({node["status"]["nodeInfo"]["kubeletVersion"].removeprefix("v") for node in nodes})
+    own = KUBERNETES_TESTS.version
+    if {version.split("+")[0] for version in has} != {own}:
+        raise SandboxError(f"these are the tests of Kubernetes {own}; this cluster runs {', '.join(has)}")
+
+
+def _chosen(arguments: argparse.Namespace) -> Selection:
+    if arguments.focus:
+        return selection.focused(arguments.focus)
+    if arguments.node_deletion:
+        return selection.DELETION
+    return selection.ALL if arguments.all else selection.DEFAULT
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[int]:
+    """One run at a time in a cluster: some tests need it for themselves."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SandboxError("Kubernetes' tests run in this cluster already; wait for them") from None
+        yield file.fileno()
+
+
+def _bring_images(site: Site, base: Toolchain, programs: Toolchain, steps: Steps, *, large: bool) -> None:
+    what = "Images of the tests" + (" of API servers" if large else "")
+    try:
+        with steps.step(what) as progress:
+            path = images.ensure(site.cache, (programs.bin, base.bin), large=large, progress=progress)
+    except ImageError as error:
+        raise SandboxError(str(error)) from error
+    contents = archive.read(path)
+    nodes = cluster.get(site, base, "nodes")
+    if all(set(contents.names) <= _images_on(node) for node in nodes):
+        return
+    load.bring(site, path, contents, steps, what)
+
+
+def _images_on(node: Mapping[str, Any]) -> set[str]:
+    return {name for image in node["status"].get("images", []) for name in image["names"]}
+
+
+def _remove_namespaces(site: Site, base: Toolchain, steps: Steps) -> None:
+    """What tests left that nobody could end: those that were killed."""
+    chosen = f"--selector={tests.LABEL}"
+    if not cluster.get(site, base, "namespaces", chosen):
+        return
+    with steps.step("Namespaces of earlier tests removed"):
+        wait = ["--wait=true", f"--timeout={_CLEAN_SECONDS}s"]
+        done = subprocess.run(
+            cluster.kubectl(site, base, ["delete", "namespaces", chosen, *wait]),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_CLEAN_SECONDS * 2,
+        )
+        if done.returncode:
+            raise SandboxError(f"namespaces of tests stay: {done.stderr.strip()}")
+
+
+@contextmanager
+def _cordoned(site: Site, base: Toolchain, chosen: Selection) -> Iterator[None]:
+    """Where a server is deleted, it is one that takes Pods: meanwhile none with a control plane does."""
+    if not chosen.deletes_servers:
+        yield
+        return
+    selector = f"--selector={_CONTROL_PLANE}"
+    _kubectl(site, base, "cordon", selector)
+    try:
+        yield
+    finally:
+        _kubectl(site, base, "uncordon", selector)
+
+
+def _kubectl(site: Site, base: Toolchain, *arguments: str) -> None:
+    command = cluster.kubectl(site, base, arguments)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=cluster.CALL_SECONDS * 2
+    )
+    if done.returncode:
+        raise SandboxError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def _tests(wanted: tests.Run, steps: Steps, lock: int) -> tuple[int, Told]:
+    def ended(result: Result) -> None:
+        mark = "✗" if result.failed else "•" if result.state == report.SKIPPED else "✓"
+        steps.note(f"  {mark} {result.name} ({result.seconds:.1f} s)")
+
+    with steps.step("Tests") as progress:
+        return tests.execute(wanted, lambda text: progress(f"run: {text}"), ended, lock)
+
+
+def _conclude(code: int, told: Told, folder: Path, steps: Steps) -> int:
+    if not told.results and not code:
+        raise SandboxError("no test's name fits; './dev conformance --help' says what can be asked for")
+    if not told.results:
+        tail = "\n".join((folder / tests.LOG).read_text(errors="replace").splitlines()[-15:])
+        raise SandboxError(f"no test ran (exit code {code}); {folder / tests.LOG} ends with:\n{tail}")
+    steps.note("\n" + report.table(told.results))
+    parts = {"Skipped": report.reasons(told.results), "Failed": report.failures(told.results)}
+    for title, lines in parts.items():
+        if listed := [*lines]:
+            steps.note(f"\n{title}:\n" + "\n".join(listed))
+    steps.note(f"\nlog: {folder / tests.LOG}  for machines: {folder / tests.JUNIT}, {folder / tests.JSON}")
+    failed = sum(result.failed for result in told.results)
+    if len(told.results) != told.total or (code and not failed):
+        raise SandboxError(
+            f"ginkgo ended with {code} after {len(told.results)} of {told.total} tests; "
+            f"see {folder / tests.LOG}"
+        )
+    return 1 if failed else 0

@@ -1,0 +1,224 @@
+"""The images that Kubernetes' tests use, made of Debian packages and of the tests' own programs.
+
+Upstream's come from a registry that a sandbox does not reach. These have the same names, the programs that
+tests call in them, and the users, entry points and files that tests ask for. All but ``pause`` share one
+layer of tools.
+https://github.com/kubernetes/kubernetes/blob/v1.36.3/test/utils/image/manifest.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from image.tree import Entry, File, Folder, Link
+
+LOCK = Path(__file__).with_name("debian.lock")
+"""The Debian packages, by version and hash; ``./dev lock debian`` moves them on."""
+
+ROOTS = (
+    "bash",
+    "bind9-dnsutils",
+    "busybox-static",
+    "curl",
+    "iperf",
+    "iproute2",
+    "iptables",
+    "libc-bin",
+    "mount",
+    "netcat-openbsd",
+    "perl-base",
+    "util-linux",
+)
+"""Debian packages that tests call programs of; whatever else a shell needs is busybox."""
+
+LEFT_OUT = (
+    "base-files",
+    "debconf",
+    "debianutils",
+    "dpkg",
+    "gcc-14-base",
+    "libaudit1",
+    "libdb5.3t64",
+    "liblastlog2-2",
+    "libpam-modules",
+    "libpam-modules-bin",
+    "libpam-runtime",
+    "libpam0g",
+    "media-types",
+    "openssl-provider-legacy",
+)
+"""Dependencies that no test needs: for logging in, and for configuring packages."""
+
+_FOLDERS_LEFT_OUT = (
+    "boot",
+    "etc/init.d",
+    "etc/pam.d",
+    "etc/systemd",
+    "usr/lib/systemd",
+    "usr/share",
+    "var/cache",
+    "var/lib/dpkg",
+    "var/log",
+)
+
+_USERS = """\
+root:x:0:0:root:/root:/bin/sh
+daemon:x:1:1:daemon:/usr/sbin:/bin/false
+nobody:x:65534:65534:nobody:/home:/bin/false
+user-defined-in-image:x:1000:1000::/home/user-defined-in-image:/bin/sh
+"""
+_GROUP = """\
+root:x:0:
+daemon:x:1:
+nogroup:x:65534:
+user-defined-in-image:x:1000:
+group-defined-in-image:x:50000:user-defined-in-image
+"""
+
+_FOLDERS = ("dev", "etc", "home", "proc", "root", "run", "sys", "usr/lib64", "var")
+_MERGED = ("bin", "sbin", "lib", "lib64")
+"""Folders that are links into /usr, as in Debian."""
+
+_LINKS = {
+    # Debian's dash and busybox's own shell drop variables with a dash in their names, which Pods have.
+    "usr/bin/sh": "bash",
+    "usr/bin/nc": "nc.openbsd",
+    "usr/local/bin/iperf": "/usr/bin/iperf",
+    **{
+        f"usr/sbin/{name}": "xtables-nft-multi"
+        for family in ("iptables", "ip6tables")
+        for name in (family, f"{family}-save", f"{family}-restore")
+    },
+}
+"""What Debian links when a package is configured, and upstream's images link."""
+
+REGISTRY = "var/registry/pause"
+"""Where ``agnhost fake-registry-server`` looks for the image that it serves as ``pause:testing``."""
+
+_AGNHOST_PROGRAMS = {"agnhost": "agnhost", "coredns": "coredns"}
+_AGNHOST = {
+    "agnhost-2": Link("agnhost"),
+    "uploads": Folder(),
+    "home/user-defined-in-image": Folder(),
+}
+_WELCOME = b"<html><head><title>Welcome to nginx!</title></head><body></body></html>\n"
+_NGINX = {
+    "usr/share/nginx/html/index.html": File(_WELCOME),
+    "usr/sbin/nginx": File(b"#!/bin/sh\nexec busybox httpd -f -vv -p 80 -h /usr/share/nginx/html\n", True),
+}
+
+
+@dataclass(frozen=True)
+class TestImage:
+    """One image.
+
+    Attributes:
+        names: All that it is called, without the registry's host where that is the tests' own.
+        command: What it runs where a Pod says nothing, after its entry point.
+        entrypoint: Program and arguments; none where Pods always name one.
+        user: Numeric user; root when empty.
+        programs: By path in the image, names of programs of the toolchain.
+        files: Further entries.
+        tools: Whether the tools are below them.
+        serves_pause: Whether it holds the image ``pause`` for tests that pull.
+        large: Whether only a few tests want it, and it has many bytes.
+    """
+
+    __test__ = False  # for pytest
+
+    names: Sequence[str]
+    command: Sequence[str] = ("sh",)
+    entrypoint: Sequence[str] = ()
+    user: str = ""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Entry] = field(default_factory=dict)
+    tools: bool = True
+    serves_pause: bool = False
+    large: bool = False
+
+
+def _agnhost(*names: str) -> TestImage:
+    return TestImage(
+        names, ("pause",), ("/agnhost",), programs=_AGNHOST_PROGRAMS, files=_AGNHOST, serves_pause=True
+    )
+
+
+def _update_demo(animal: str) -> TestImage:
+    data = File(f'{{"image": "{animal}.jpg"}}\n'.encode())
+    return TestImage(
+        (f"e2e-test-images/{animal}:1.8",),
+        ("test-webserver",),
+        ("/agnhost",),
+        programs=_AGNHOST_PROGRAMS,
+        files={"data.json": data},
+    )
+
+
+PAUSE = TestImage(
+    tuple(f"pause:{version}" for version in ("3.10", "3.10.1", "3.10.2")),
+    (),
+    ("/pause",),
+    programs={"pause": "pause"},
+    tools=False,
+)
+IMAGES: Sequence[TestImage] = (
+    PAUSE,
+    _agnhost("e2e-test-images/agnhost:2.63.0"),
+    _agnhost("e2e-test-images/agnhost:2.55"),
+    TestImage(
+        (
+            "e2e-test-images/busybox:1.37.0-1",
+            "e2e-test-images/glibc-dns-testing:2.0.0",
+            "e2e-test-images/ipc-utils:1.4",
+            "e2e-test-images/perl:5.26",
+            "build-image/distroless-iptables:v0.9.6",
+        )
+    ),
+    TestImage(("e2e-test-images/nonroot:1.5",), user="1234"),
+    TestImage(("e2e-test-images/nginx:1.15-4",), ("nginx",), files=_NGINX),
+    TestImage(("e2e-test-images/nginx:1.27-0",), ("nginx",), files=_NGINX),
+    _update_demo("nautilus"),
+    _update_demo("kitten"),
+    TestImage(("e2e-test-images/nonewprivs:1.4",), ("nnp",), programs={"usr/local/bin/nnp": "nonewprivs"}),
+    TestImage(
+        ("e2e-test-images/regression-issue-74839:1.4",),
+        (),
+        ("/regression-issue-74839",),
+        programs={"regression-issue-74839": "regression-issue-74839"},
+    ),
+    TestImage(
+        ("e2e-test-images/sample-apiserver:1.29.2",),
+        (),
+        ("/sample-apiserver",),
+        programs={"sample-apiserver": "sample-apiserver"},
+        large=True,
+    ),
+    TestImage(("etcd:3.6.8-0",), ("etcd",), programs={"usr/local/bin/etcd": "etcd"}, large=True),
+)
+HOST = "registry.k8s.io"
+RUNS_AS_ROOT = frozenset({"usr/local/bin/nnp"})
+"""Programs that run as root whoever starts them, so that tests see that Pods can forbid it."""
+
+
+def tools(debian: Mapping[str, Entry], applets: Sequence[str]) -> dict[str, Entry]:
+    """The layer that the images share.
+
+    Args:
+        debian: What is in the packages.
+        applets: What busybox can be called; a program of a package goes before an applet.
+    """
+    kept = {path: entry for path, entry in debian.items() if not path.startswith(_FOLDERS_LEFT_OUT)}
+    kept |= {path: Link(target) for path, target in _LINKS.items()}
+    there = {path.rpartition("/")[2] for path in kept if path.startswith(("usr/bin/", "usr/sbin/"))}
+    return {
+        **{f"usr/bin/{applet}": Link("busybox") for applet in applets if applet not in there},
+        **kept,
+        **{name: Link(f"usr/{name}") for name in _MERGED},
+        **{name: Folder() for name in _FOLDERS},
+        "tmp": Folder(0o1777),
+        "etc/passwd": File(_USERS.encode()),
+        "etc/group": File(_GROUP.encode()),
+        "etc/nsswitch.conf": File(b"hosts: files dns\n"),
+    }

@@ -1,0 +1,153 @@
+"""Lets ginkgo run the tests, tells how far they are, and ends them cleanly."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from sandbox.kubernetes_tests.report import Result, Told
+from sandbox.kubernetes_tests.selection import LIMITS, Selection
+
+LOG, TOLD, JUNIT, JSON = "log.txt", "told.jsonl", "junit.xml", "report.json"
+"""Files that a run leaves in its folder."""
+
+LABEL = "e2e-framework"
+"""Of all namespaces that tests make."""
+
+_TIMEOUT = "4h"
+_POLL_SECONDS = 0.3
+_CLEAN_SECONDS = 90.0
+"""For the tests that run to remove what they made, when they are interrupted."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is to run, and whom it asks.
+
+    Attributes:
+        programs: Folder with ``ginkgo`` and ``e2e.test``.
+        kubectl: Program that tests call.
+        kubeconfig: With all rights.
+        nodes: How many take Pods.
+        cloud: Variables that name the cloud's API and its token.
+        chosen: The tests.
+        processes: How many tests run side by side; those marked Serial run alone.
+        folder: An existing one for what the run leaves; what an earlier one left there is replaced.
+    """
+
+    programs: Path
+    kubectl: Path
+    kubeconfig: Path
+    nodes: int
+    cloud: Mapping[str, str]
+    chosen: Selection
+    processes: int
+    folder: Path
+
+
+def command(run: Run) -> list[str]:
+    """What starts ginkgo."""
+    ginkgo = [
+        f"--procs={run.processes}",
+        f"--timeout={_TIMEOUT}",
+        "--no-color",
+        "--succinct",
+        "--silence-skips",
+        "--keep-going",
+        f"--output-dir={run.folder}",
+        f"--junit-report={JUNIT}",
+        f"--json-report={JSON}",
+        *(f"--focus={expression}" for expression in run.chosen.focus),
+    ]
+    tests = [
+        "--provider=skeleton",
+        f"--kubeconfig={run.kubeconfig}",
+        f"--kubectl-path={run.kubectl}",
+        f"--num-nodes={run.nodes}",
+        "--disable-log-dump",
+        f"--tell={run.folder / TOLD}",
+        f"--limits={run.folder / 'limits.json'}",
+        *(["--deletes-servers"] if run.chosen.deletes_servers else []),
+    ]
+    return [str(run.programs / "ginkgo"), "run", *ginkgo, str(run.programs / "e2e.test"), "--", *tests]
+
+
+def execute(
+    run: Run, progress: Callable[[str], None], ended: Callable[[Result], None], lock: int
+) -> tuple[int, Told]:
+    """Run the tests to their end.
+
+    Args:
+        run: Which.
+        progress: Told how far they are.
+        ended: Called for each test that has ended.
+        lock: Descriptor of a locked file, which the tests keep locked should this process be killed.
+
+    Returns:
+        Ginkgo's exit code, and what was told.
+
+    Raises:
+        KeyboardInterrupt: A person did not want to wait; the tests that ran have removed what they made, if
+            they could do so in time.
+    """
+    folder = run.folder
+    for name in (LOG, TOLD, JUNIT, JSON):
+        (folder / name).unlink(missing_ok=True)
+    (folder / "limits.json").write_text(json.dumps(dict(LIMITS)))
+    (folder / TOLD).touch()
+    told = Told()
+    with (folder / LOG).open("wb") as log, (folder / TOLD).open() as lines:
+        # A group of their own: Ctrl-C at the terminal is ours, and they are asked to end once.
+        process = subprocess.Popen(
+            command(run),
+            cwd=folder,
+            env={**os.environ, **run.cloud},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            process_group=0,
+            pass_fds=[lock],
+        )
+        try:
+            while process.poll() is None:
+                _read(lines, told, ended)
+                progress(told.now())
+                time.sleep(_POLL_SECONDS)
+        except BaseException:
+            _end(process, progress)
+            raise
+        _read(lines, told, ended)
+    return process.returncode, told
+
+
+def _read(lines: TextIO, told: Told, ended: Callable[[Result], None]) -> None:
+    """Take what is new; the last line may not be whole yet."""
+    while True:
+        before = lines.tell()
+        line = lines.readline()
+        if not line.endswith("\n"):
+            lines.seek(before)
+            return
+        result = told.take(line)
+        if result is not None:
+            ended(result)
+
+
+def _end(process: subprocess.Popen[bytes], progress: Callable[[str], None]) -> None:
+    """As Ctrl-C: tests clean up; whatever still runs after its time is killed, children included."""
+    progress("interrupted: the tests that run remove what they made")
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)
+    with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C: no patience
+        process.wait(_CLEAN_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,87 @@
+"""Which of Kubernetes' own tests run, and those that no load balancer of Hetzner can pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_UDP = "Hetzner's load balancers know no UDP (Event UnsupportedProtocolConfigured)"
+_AFFINITY = "Hetzner's load balancers don't keep clients at a Pod (Event UnsupportedFieldConfigured)"
+
+LIMITS: Mapping[str, str] = {
+    "LoadBalancers should be able to change the type and ports of a UDP service": _UDP,
+    **{
+        "LoadBalancers should be able to preserve UDP traffic when server pod cycles for a LoadBalancer "
+        f"service on {nodes} nodes": _UDP
+        for nodes in ("different", "the same")
+    },
+    "LoadBalancers should only allow access from service loadbalancer source ranges": (
+        "Hetzner's load balancers take everybody's connections (Event UnsupportedFieldConfigured)"
+    ),
+    **{
+        f"LoadBalancers should {verb} LoadBalancer service with {policy} traffic policy": _AFFINITY
+        for verb in ("have session affinity work for", "be able to switch session affinity for")
+        for policy in ("Local", "Cluster")
+    },
+    "LoadBalancers should be able to create LoadBalancer Service without NodePort and change it": (
+        "Hetzner's load balancers reach Pods at node ports alone (Event NodePortMissing)"
+    ),
+    "LoadBalancers ExternalTrafficPolicy: Local should work for type=LoadBalancer": (
+        "Pods see the load balancer's address, and this test's don't read the PROXY protocol, which has the "
+        "client's (Event ClientAddressHidden)"
+    ),
+}
+"""By the words of a test's name without its marks in brackets: why it is skipped.
+
+What the CCM tells about each is held by tests/unit/hetzner_load_balancers/test_limits_told.py.
+"""
+
+_PASSED = (
+    "LoadBalancers should be able to change the type and ports of a TCP service",
+    "LoadBalancers should handle load balancer cleanup finalizer for service",
+    "LoadBalancers ExternalTrafficPolicy: Local should only target nodes with endpoints",
+    "LoadBalancers ExternalTrafficPolicy: Local should target all nodes with endpoints",
+    "LoadBalancers ExternalTrafficPolicy: Local should work from pods",
+)
+"""Of the tests of load balancers those that run by default: the others, two rolling updates, take long."""
+
+_NETWORK = (
+    r"\[sig-network\] (Services|DNS|Endpoints(Controller)?|EndpointSlice(Mirroring)?|Networking) "
+    r".*\[Conformance\]"
+)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is to run.
+
+    Attributes:
+        focus: Regular expressions of Go; a test runs if its name fits one.
+        large_images: Whether tests are among them that want the large images.
+        deletes_servers: Whether the tests are among them that delete a server.
+    """
+
+    focus: Sequence[str]
+    large_images: bool = True
+    deletes_servers: bool = False
+
+
+def marked(words: str) -> str:
+    """A regular expression for a test's name, in which marks in brackets stand between its words."""
+    return r"(\s+\[[^\]]*\])*\s+".join(map(re.escape, words.split()))
+
+
+DEFAULT = Selection((_NETWORK, *map(marked, (*_PASSED, *LIMITS))), large_images=False)
+ALL = Selection((r"\[Conformance\]",))
+DELETION = Selection((marked("Nodes should be deleted on API server"),), False, True)
+
+
+def focused(expression: str) -> Selection:
+    """What fits an expression, except for the tests that delete a server."""
+    return Selection((expression,))
+
+
+def plain(name: str) -> str:
+    """A test's name without its marks in brackets, as in ``LIMITS``."""
+    return " ".join(re.sub(r"\[[^\]]*\]", " ", name).split())

@@ -1,0 +1,78 @@
+"""What Kubernetes' tests tell, and the table that comes of it."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.kubernetes_tests.report import Result, Told, failures, reasons, table
+
+STATES = ("passed", "skipped", "failed", "timedout", "panicked", "interrupted")
+
+
+def result(name, state="passed", group="[sig-network] DNS", seconds=1.0, message=""):
+    return Result(name, group, state, seconds, message)
+
+
+def line(**fields):
+    return json.dumps(fields)
+
+
+def test_how_far_it_is():
+    told = Told()
+    assert told.now() == "0 of ?"
+    assert told.take(line(total=3, state="planned")) is None
+    assert told.take(line(name="a", group="g", state="running")) is None
+    assert told.take(line(name="b", group="g", state="running")) is None
+    assert told.now() == "0 of 3; a"
+    ended = told.take(line(name="a", group="g", state="failed", seconds=2.5, message="why"))
+    assert ended == Result("a", "g", "failed", 2.5, "why")
+    assert told.now() == "1 of 3, 1 failed; b"
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(STATES)), min_size=1))
+def test_the_table_counts_every_test_once(ended):
+    results = [result(f"t{n}", state, group) for n, (group, state) in enumerate(ended)]
+    *_, last = table(results).splitlines()
+    name, run, passed, failed, skipped, _ = last.split()
+    assert name == "all"
+    assert int(passed) + int(failed) + int(skipped) == len(results)
+    assert int(run) == int(passed) + int(failed)
+    assert int(failed) == sum(one.failed for one in results)
+
+
+def test_groups_are_rows_and_many_groups_are_those_who_keep_them():
+    few = [
+        result("x", group="[sig-network] DNS"),
+        result("y", "failed", "[sig-network] Services [Slow]", 61.6),
+    ]
+    assert table(few) == (
+        "                        RUN  PASSED  FAILED  SKIPPED  SECONDS\n"
+        "[sig-network] DNS         1       1       0        0        1\n"
+        "[sig-network] Services    1       0       1        0       62\n"
+        "all                       2       1       1        0       63"
+    )
+    many = [result("x", group=f"[sig-{n % 2}] {n}") for n in range(30)]
+    assert [row.split()[0] for row in table(many).splitlines()[1:]] == ["[sig-0]", "[sig-1]", "all"]
+
+
+def test_a_reason_stands_once_above_what_it_skipped():
+    results = [
+        result("b", "skipped", message="no UDP"),
+        result("a", "skipped", message="no UDP"),
+        result("c"),
+    ]
+    assert [*reasons(results)] == ["no UDP", "  a", "  b"]
+
+
+def test_a_failure_shows_the_first_lines_of_what_was_said():
+    said = "expected\n\n to be true\nthree\nfour\nfive"
+    assert [*failures([result("a", "timedout", seconds=600.2, message=said), result("b")])] == [
+        "✗ a (timedout after 600 s)",
+        "    expected",
+        "     to be true",
+        "    three",
+        "    four",
+    ]

@@ -1,0 +1,82 @@
+"""How tests are started, followed and ended: with a program in ginkgo's place that does as it would."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from sandbox.kubernetes_tests.report import Result
+from sandbox.kubernetes_tests.run import TOLD, Run, command, execute
+from sandbox.kubernetes_tests.selection import DEFAULT, DELETION, LIMITS
+
+
+def wanted(folder: Path, script: str, chosen=DEFAULT) -> Run:
+    """A run whose ginkgo is a shell script; it writes where the tests would."""
+    program = folder / "ginkgo"
+    program.write_text(f"#!/bin/sh\ntold={folder / TOLD}\n{script}")
+    program.chmod(0o755)
+    cloud = {"HCLOUD_TOKEN": "secret"}
+    return Run(folder, Path("kubectl"), Path("kubeconfig"), 3, cloud, chosen, 4, folder)
+
+
+@pytest.fixture
+def lock(tmp_path):
+    with (tmp_path / "lock").open("w") as file:
+        yield file.fileno()
+
+
+def test_results_come_while_it_runs_and_halves_of_lines_are_waited_for(tmp_path, lock):
+    first, second = (json.dumps({"name": name, "state": "passed"}) for name in "ab")
+    script = f"""
+        echo '{first}' >> $told
+        printf %s '{second[:9]}' >> $told
+        until [ -e {tmp_path}/seen ]; do sleep 0.01; done
+        echo '{second[9:]}' >> $told
+        exit 3"""
+    seen: list[Result] = []
+
+    def ended(result: Result) -> None:
+        seen.append(result)
+        (tmp_path / "seen").touch()
+
+    code, told = execute(wanted(tmp_path, script), lambda _: None, ended, lock)
+    assert code == 3
+    assert [result.name for result in seen] == ["a", "b"]
+    assert told.results == seen
+    assert json.loads((tmp_path / "limits.json").read_text()) == LIMITS
+
+
+def test_what_an_earlier_run_left_is_not_taken_for_this_ones(tmp_path, lock):
+    (tmp_path / TOLD).write_text(json.dumps({"name": "old", "state": "failed"}) + "\n")
+    assert execute(wanted(tmp_path, "exit 0"), lambda _: None, lambda _: None, lock)[1].results == []
+
+
+def test_an_interrupt_lets_the_tests_clean_up(tmp_path, lock):
+    script = f"""
+        trap 'touch {tmp_path}/cleaned; exit 1' INT
+        echo '{json.dumps({"name": "a", "state": "running"})}' >> $told
+        while :; do sleep 0.01; done"""
+
+    def interrupt(text: str) -> None:
+        if text.endswith("; a"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    assert threading.current_thread() is threading.main_thread()
+    with pytest.raises(KeyboardInterrupt):
+        execute(wanted(tmp_path, script), interrupt, lambda _: None, lock)
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_the_clouds_token_is_in_no_command_line_and_servers_go_only_on_demand(tmp_path):
+    usual, deleting = (command(wanted(tmp_path, "", chosen)) for chosen in (DEFAULT, DELETION))
+    assert not any("secret" in word for word in usual)
+    assert "--deletes-servers" in deleting
+    assert "--deletes-servers" not in usual
+    assert [word for word in usual if word.startswith("--focus=")] == [
+        f"--focus={one}" for one in DEFAULT.focus
+    ]

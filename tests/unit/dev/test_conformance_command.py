@@ -1,0 +1,52 @@
+"""``./dev conformance``: what it understands."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox.commands.conformance import _chosen, require_version
+from sandbox.dev import parse
+from sandbox.errors import SandboxError
+from sandbox.kubernetes import releases
+from sandbox.kubernetes_tests.selection import ALL, DEFAULT, DELETION
+
+
+@pytest.mark.parametrize(
+    ("words", "chosen"),
+    [([], DEFAULT), (["--all"], ALL), (["--node-deletion"], DELETION)],
+    ids=["nothing", "all", "node-deletion"],
+)
+def test_which_tests_are_meant(words, chosen):
+    assert _chosen(parse(["conformance", *words])[1]) == chosen
+
+
+def test_an_expression_is_handed_on_as_it_is():
+    assert _chosen(parse(["conformance", "--focus", r"DNS\pL"])[1]).focus == (r"DNS\pL",)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--focus", ""], "'' would fit every test"),
+        (["--all", "--node-deletion"], "not allowed with argument"),
+        (["--processes", "0"], "'0' has to be a whole number from 1 to 64"),
+        (["--processes", "many"], "'many' has to be a whole number"),
+        (["DNS"], "unrecognized arguments: DNS"),
+    ],
+    ids=["empty", "two", "none", "word", "place"],
+)
+def test_what_is_wrong_is_named(words, said, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parse(["conformance", *words])
+    assert said in capsys.readouterr().err
+
+
+def node(version):
+    return {"status": {"nodeInfo": {"kubeletVersion": version}}}
+
+
+def test_a_cluster_is_judged_by_the_tests_of_its_version():
+    own = releases.default()
+    require_version([node(f"v{own}"), node(releases.k3s_name(own))])
+    with pytest.raises(SandboxError, match=rf"tests of Kubernetes {own}; this cluster runs 1\.34\.4, {own}"):
+        require_version([node(f"v{own}"), node("v1.34.4")])
