@@ -39,10 +39,13 @@ def told(released: Released) -> list[tuple[str, set[str]]]:
 
 
 def test_one_that_was_made_for_it_goes() -> None:
-    released = leave(balancer(LEADS, 80))
+    there = balancer(LEADS, 80)
+    released = leave(there)
     assert released.deletes
     assert told(released) == [("set labels", set())]
-    assert released.changes[0].body == {"labels": {"team": "us"}}
+    [change] = released.changes
+    assert (change.operation, change.body) == ("update", {"labels": {"team": "us"}})
+    assert change.effect(there) == balancer({"team": "us"}, 80)
 
 
 def test_a_protected_one_stays_and_says_so() -> None:
