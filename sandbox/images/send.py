@@ -94,7 +94,11 @@ async def import_one(login: Sequence[str], name: str) -> Answer:
             while True:
                 status, printed, said = await _run([*login, script(name)])
                 if status == 0:
-                    return Answer(Result[printed.strip()])
+                    # A login shell's own greeting comes first.
+                    word = printed.split()[-1:]
+                    if word in ([Result.IMPORTED.name], [Result.WAITS.name]):
+                        return Answer(Result[word[0]])
+                    return Answer(Result.FAILED, f"answers {printed.strip()!r:.80}")
                 if status != _UNREACHABLE:
                     return Answer(Result.FAILED, said or f"ended with {status}")
                 if "Permission denied" in said:

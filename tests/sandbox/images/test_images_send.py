@@ -41,10 +41,16 @@ def test_every_machine_tells_what_it_did(login):
         "control": login("control", "echo WAITS"),
         "strange": login("strange", "echo 'root@x: Permission denied (publickey).' >&2; exit 255"),
         "broken": login("broken", "echo 'no space left' >&2; exit 1"),
+        "greeting": login("greeting", "echo Welcome; echo IMPORTED"),
+        "odd": login("odd", "echo OK"),
+        "silent": login("silent", "true"),
     }
     assert asyncio.run(send.import_all(logins, ARCHIVE)) == {
         "broken": Answer(Result.FAILED, "no space left"),
         "control": Answer(Result.WAITS),
+        "greeting": Answer(Result.IMPORTED),
+        "odd": Answer(Result.FAILED, "answers 'OK'"),
+        "silent": Answer(Result.FAILED, "answers ''"),
         "strange": Answer(Result.STRANGER),
         "worker": Answer(Result.IMPORTED),
     }
@@ -85,7 +91,7 @@ echo "$@" >> {tmp_path}/asked
 
 
 def test_a_machine_that_never_answers_is_given_up(login, monkeypatch):
-    monkeypatch.setattr(send, "DEADLINE", 0.5)  # short: it is to be over
+    monkeypatch.setattr(send, "DEADLINE", 3.0)  # short: it is to be over
     answer = asyncio.run(send.import_one(login("m", "echo 'No route to host' >&2; exit 255"), ARCHIVE))
     assert answer.result is Result.FAILED
     assert "No route to host" in answer.said
