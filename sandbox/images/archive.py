@@ -16,7 +16,7 @@ import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,8 +49,6 @@ _LONGEST_MAGIC = max(map(len, _COMPRESSIONS))
 _CHUNK = 1024 * 1024
 _MOST_JSON = 4 * 1024 * 1024
 """Bytes: as much as containerd reads of a manifest."""
-_MOST_DEPTH = 3
-"""Of indexes in indexes; builders make two."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ class _Reader:
         if self.is_layout:
             entries = self._entries()
             names = [self._name(entry) for entry in entries]
-            architectures = {each for entry in entries for each in self._architectures(entry)}
+            architectures = self._architectures(entries)
         elif "manifest.json" in self._members:
             images = [
                 _mapping(self._path, image) for image in _sequence(self._path, self._json("manifest.json"))
@@ -147,7 +145,9 @@ class _Reader:
             tags = [_sequence(self._path, image.get("RepoTags") or []) for image in images]
             names = [full_name(str(name)) for found in tags for name in found]
             configs = [self._json(_plain(str(image.get("Config")))) for image in images]
-            architectures = {str(_mapping(self._path, config).get("architecture")) for config in configs}
+            architectures = frozenset(
+                str(_mapping(self._path, config).get("architecture")) for config in configs
+            )
         else:
             raise NotAnArchive(
                 self._path,
@@ -160,7 +160,7 @@ class _Reader:
             raise NotAnArchive(
                 self._path, f"an image in it is called {wrong[0]!r:.80}, which is no image's name"
             )
-        return Contents(tuple(sorted(set(names))), frozenset(architectures))
+        return Contents(tuple(sorted(set(names))), architectures)
 
     def index_with_full_names(self) -> dict[str, Any]:
         """The layout's ``index.json`` with each image under its full name."""
@@ -186,24 +186,31 @@ class _Reader:
             )
         return full_name(name)
 
-    def _architectures(self, entry: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
-        platform = entry.get("platform")
-        if isinstance(platform, Mapping):
-            yield str(platform.get("architecture"))
-            return
-        blob = "blobs/" + str(entry.get("digest")).replace(":", "/", 1)
-        if blob not in self._members:
-            raise NotAnArchive(self._path, f"not whole: {blob} is missing")
-        content = _mapping(self._path, self._json(blob))
-        if entry.get("mediaType") in _INDEXES or "manifests" in content:
-            if depth == _MOST_DEPTH:
-                raise NotAnArchive(self._path, f"indexes in indexes, more than {_MOST_DEPTH} deep")
-            for below in _sequence(self._path, content.get("manifests")):
-                yield from self._architectures(_mapping(self._path, below), depth + 1)
-        elif "config" in content:
-            yield from self._architectures(_mapping(self._path, content["config"]), depth)
-        else:
-            yield str(content.get("architecture"))
+    def _architectures(self, entries: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+        """Of all images below some entries; each blob is read once, whatever names it."""
+        found: set[str] = set()
+        read: set[str] = set()
+        waiting = list(entries)
+        while waiting:
+            entry = waiting.pop()
+            if isinstance(platform := entry.get("platform"), Mapping):
+                found.add(str(platform.get("architecture")))
+                continue
+            blob = "blobs/" + str(entry.get("digest")).replace(":", "/", 1)
+            if blob in read:
+                continue
+            read.add(blob)
+            if blob not in self._members:
+                raise NotAnArchive(self._path, f"not whole: {blob} is missing")
+            content = _mapping(self._path, self._json(blob))
+            if entry.get("mediaType") in _INDEXES or "manifests" in content:
+                below = _sequence(self._path, content.get("manifests"))
+                waiting += [_mapping(self._path, each) for each in below]
+            elif "config" in content:
+                waiting.append(_mapping(self._path, content["config"]))
+            else:
+                found.add(str(content.get("architecture")))
+        return frozenset(found)
 
     def _json(self, name: str) -> Any:
         member = self._members.get(name)

@@ -200,12 +200,22 @@ def test_a_folder_is_refused_with_the_command_that_packs_it(tmp_path):
         archive.read(tmp_path)
 
 
-def test_indexes_that_name_themselves_end(file):
+def test_blobs_that_name_themselves_or_one_another_again_and_again_end(file):
     files = layout({archive.NAME: "app:1"})
-    files["index.json"]["manifests"][0] |= {"mediaType": INDEX, "digest": "sha256:i"}
-    files["blobs/sha256/i"] = {"manifests": [{"mediaType": INDEX, "digest": "sha256:i"}]}
-    with pytest.raises(NotAnArchive, match="more than 3 deep"):
-        archive.read(file(files))
+    top = files["index.json"]["manifests"][0]
+    known = archive.read(file(files)).architectures
+    index = {"mediaType": INDEX, "digest": "sha256:i0"}
+    for level in range(40):  # 40 levels of three: nobody lives to see the end of all ways through them
+        below = {"mediaType": INDEX, "digest": f"sha256:i{level + 1}"}
+        files[f"blobs/sha256/i{level}"] = {"manifests": [below, below, index, dict(top)]}
+    files["blobs/sha256/i40"] = {"manifests": [index, {"digest": "sha256:loop"}]}
+    files["blobs/sha256/loop"] = {"config": {"digest": "sha256:loop"}}
+    for level in range(2000):
+        files[f"blobs/sha256/deep{level}"] = {"config": {"digest": f"sha256:deep{level + 1}"}}
+    files["blobs/sha256/deep2000"] = {"architecture": "mips"}
+    top |= {"mediaType": INDEX, "digest": "sha256:i40"}
+    files["index.json"]["manifests"].append({**top, "digest": "sha256:deep0", "mediaType": "x"})
+    assert archive.read(file(files)).architectures == {*known, "mips"}
 
 
 KEYS = st.sampled_from(
