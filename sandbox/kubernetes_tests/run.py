@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -104,12 +105,17 @@ def execute(
     (folder / "limits.json").write_text(json.dumps(dict(LIMITS)))
     (folder / TOLD).touch()
     told = Told()
-    with (folder / LOG).open("wb") as log, (folder / TOLD).open() as lines:
+    with (
+        # Tests make files there at once, even those that are not chosen, and some stay.
+        tempfile.TemporaryDirectory(prefix="ccm-from-scratch-conformance-") as scratch,
+        (folder / LOG).open("wb") as log,
+        (folder / TOLD).open() as lines,
+    ):
         # A group of their own: Ctrl-C at the terminal is ours, and they are asked to end once.
         process = subprocess.Popen(
             command(run),
             cwd=folder,
-            env={**os.environ, **run.cloud},
+            env={**os.environ, **run.cloud, "TMPDIR": scratch},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -56,6 +56,13 @@ def test_what_an_earlier_run_left_is_not_taken_for_this_ones(tmp_path, lock):
     assert execute(wanted(tmp_path, "exit 0"), lambda _: None, lambda _: None, lock)[1].results == []
 
 
+def test_what_tests_leave_in_temporary_folders_is_gone(tmp_path, lock):
+    execute(wanted(tmp_path, f"mktemp -d > {tmp_path}/made"), lambda _: None, lambda _: None, lock)
+    made = Path((tmp_path / "made").read_text().strip())
+    assert made.is_absolute()
+    assert not made.exists()
+
+
 def test_an_interrupt_lets_the_tests_clean_up(tmp_path, lock):
     script = f"""
         trap 'touch {tmp_path}/cleaned; exit 1' INT
