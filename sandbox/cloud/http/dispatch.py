@@ -136,7 +136,8 @@ class Dispatcher:
         if fault.error:
             return _faulty(exchange, fault)
         if fault.stale and exchange.request.method == "GET":
-            return self._cloud.faults.stale(fault, exchange.request.path_qs, reply)
+            address = exchange.request.path_qs
+            return self._cloud.faults.stale(fault, exchange.project, address, reply)
         return spoil(fault, reply)
 
     async def _respond(

@@ -40,7 +40,7 @@ class FaultRule:
         truncated_page: Half of a listing's entries are missing, unnoticed by ``meta``.
         truncated_body: The body ends half-way, and so does the connection.
         empty_listing: A listing has no entries and says so in ``meta``.
-        stale: Answers of GETs are those of the first matching request.
+        stale: Answers of GETs are those of the project's first matching request.
         raw: The error is an HTML page, as from a proxy.
     """
 
@@ -140,7 +140,7 @@ class Faults:
     def __init__(self) -> None:
         self._active: list[_Active] = []
         self._next_id = 1
-        self._memory: dict[tuple[int, str], Reply] = {}
+        self._memory: dict[tuple[int, str, str], Reply] = {}
 
     def add(self, body: Any) -> FaultRule:
         """Put a rule from JSON in force.
@@ -156,7 +156,7 @@ class Faults:
     def remove(self, identity: int | None = None) -> None:
         """Lift one rule, or all."""
         self._active = [active for active in self._active if identity not in {None, active.rule.id}]
-        self._memory.clear()
+        self._memory = {key: kept for key, kept in self._memory.items() if identity not in {None, key[0]}}
 
     def listing(self) -> list[dict[str, Any]]:
         """The rules with how often each matched and struck."""
@@ -187,9 +187,9 @@ class Faults:
         active.hits += 1
         return True
 
-    def stale(self, rule: FaultRule, key: str, reply: Reply) -> Reply:
-        """The first answer that was ever given for this rule and address."""
-        return self._memory.setdefault((rule.id, key), reply)
+    def stale(self, rule: FaultRule, project: str, address: str, reply: Reply) -> Reply:
+        """The first answer that this project was ever given for this rule and address."""
+        return self._memory.setdefault((rule.id, project, address), reply)
 
 
 def spoil(rule: FaultRule, reply: Reply) -> Reply:

@@ -5,7 +5,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from cloud_emulator import Emulator
+from cloud_emulator import OTHER_TOKEN, Emulator
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +92,20 @@ async def test_stale_answers(emulator: Emulator):
     await emulator.ok("POST", "/placement_groups", GROUP)
     assert (await emulator.ok("GET", "/placement_groups"))["placement_groups"] == []
     assert await count(emulator) == 1
+
+
+async def test_stale_answers_are_those_of_the_project(emulator: Emulator):
+    await emulator.ok("POST", "/placement_groups", GROUP)
+    await inject(emulator, path="/placement_groups", method="GET", stale=True)
+    other = await inject(emulator, path="/locations", method="GET", stale=True)
+    assert len((await emulator.ok("GET", "/placement_groups"))["placement_groups"]) == 1
+    answer = await emulator.ok("GET", "/placement_groups", token=OTHER_TOKEN)
+    assert answer["placement_groups"] == []
+    # Lifting another rule makes nothing fresh.
+    await emulator.ok("POST", "/placement_groups", GROUP, token=OTHER_TOKEN)
+    await emulator.ok("DELETE", f"/_sandbox/faults/{other['id']}")
+    answer = await emulator.ok("GET", "/placement_groups", token=OTHER_TOKEN)
+    assert answer["placement_groups"] == []
 
 
 async def test_an_error_that_is_no_json(emulator: Emulator):

@@ -13,7 +13,7 @@ from sandbox.cloud.resources.zones.names import rrset_name_problem, zone_name_pr
 from sandbox.cloud.resources.zones.reading import MOST_RRSETS
 from sandbox.cloud.resources.zones.rrsets import MOST_IN_ONE
 from sandbox.cloud.resources.zones.state import NAMESERVERS
-from sandbox.cloud.resources.zones.values import next_serial, read_value, set_problem
+from sandbox.cloud.resources.zones.values import TYPES, next_serial, places_of, read_value, set_problem
 from sandbox.cloud.resources.zones.zonefile import FileSet, ZoneFileError, read_zonefile, write_zonefile
 
 ZONE = "/zones/example.com"
@@ -201,6 +201,17 @@ async def test_a_record_set_has_a_bound(emulator: Emulator):
     ] == "resource_limit_exceeded"
 
 
+async def test_values_that_are_long_together_are_refused(emulator: Emulator):
+    await make_zone(emulator)
+    add = f"{ZONE}/rrsets/www/TXT/actions/add_records"
+    halves = [f'"{letter * 40_000}"' for letter in "ab"]
+    await emulator.ok(
+        "POST", add, {"records": [{"value": " ".join(f'"{number}"' for number in range(5000))}]}
+    )
+    error = await emulator.refused("POST", add, {"records": [{"value": value} for value in halves]})
+    assert "characters together" in error["message"]
+
+
 async def test_a_secondary_zone_has_nameservers_and_no_records(emulator: Emulator):
     servers = [{"address": "198.51.100.1", "tsig_key": "c2VjcmV0", "tsig_algorithm": "hmac-sha256"}]
     zone = await make_zone(emulator, mode="secondary", primary_nameservers=servers)
@@ -310,6 +321,18 @@ def test_what_is_written_is_read_again(content):
     default, read = read_zonefile(write_zonefile("example.com", 3600, wanted), "example.com", 60)
     assert default == 3600
     assert sorted(read, key=lambda s: s.name) == sorted(wanted, key=lambda s: s.name)
+
+
+def test_an_open_quote_is_looked_at_once():
+    text = '"' + '\\"' * 32_000  # a quarter of an hour where it is looked for from each of its places anew
+    for kind in TYPES:
+        assert "is not a valid value" in set_problem("www", kind, [text], "example.com")
+
+
+def test_a_value_is_found_however_it_is_written():
+    values = ["2001:db8::1", "2001:db8::2"]
+    wanted = ["2001:DB8:0:0::2", "2001:db8::3", "none", "2001:db8::1"]
+    assert places_of("AAAA", values, wanted, "example.com") == [1, None, None, 0]
 
 
 @given(st.text(max_size=80))

@@ -6,6 +6,8 @@ Terraform ask for the next change of a zone without waiting for the one before.
 
 from __future__ import annotations
 
+import asyncio
+
 from sandbox.cloud.actions.actions import Action
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.registry import operation
@@ -68,7 +70,8 @@ async def create(call: Call) -> Reply:
     primary = mode == PRIMARY
     nameservers = read_nameservers(fields) if mode == SECONDARY else []
     text = fields.text("zonefile", longest=LONGEST_FILE) if primary else ""
-    drafts = read_rrsets(fields, name) if primary else []
+    # As many as a file may have, so they are read beside the event loop, too.
+    drafts = await asyncio.to_thread(read_rrsets, fields, name) if primary else []
     if text and drafts:
         fields.wrong("rrsets", "must be empty where a zone file is given")
     fields.check()

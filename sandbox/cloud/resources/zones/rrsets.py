@@ -18,7 +18,7 @@ from sandbox.cloud.resources.zones.state import (
     rrsets_named,
     rrsets_of,
 )
-from sandbox.cloud.resources.zones.values import TYPES, company_problem, same_value, set_problem
+from sandbox.cloud.resources.zones.values import TYPES, company_problem, places_of, set_problem
 from sandbox.cloud.wire.fields import Fields
 from sandbox.cloud.wire.labels import parse_selector
 from sandbox.cloud.wire.pagination import sort_entries
@@ -209,7 +209,7 @@ def _append(call: Call, zone: Zone, rrset: RrSet, fields: Fields) -> None:
 async def remove_records(call: Call) -> Reply:
     """Remove records by their values; a record set without any goes."""
     zone, rrset = _find_changeable(call)
-    places = [_place(zone, rrset, record) for record in _read_checked_records(call)]
+    places = _places(zone, rrset, _read_checked_records(call))
     kept = [record for place, record in enumerate(rrset.records) if place not in places]
     if kept:
         _set_values(call, zone, rrset, kept)
@@ -222,8 +222,9 @@ async def remove_records(call: Call) -> Reply:
 async def update_records(call: Call) -> Reply:
     """Change the comments of records, which their values name."""
     zone, rrset = _find_changeable(call)
+    wanted = _read_checked_records(call, commented=True)
     comments = {
-        _place(zone, rrset, record): record.comment for record in _read_checked_records(call, commented=True)
+        place: record.comment for place, record in zip(_places(zone, rrset, wanted), wanted, strict=True)
     }
     rrset.records = [
         Value(record.value, comments.get(place, record.comment)) for place, record in enumerate(rrset.records)
@@ -232,8 +233,12 @@ async def update_records(call: Call) -> Reply:
     return await published(call, "update_rrset_records", zone, 200)
 
 
-def _place(zone: Zone, rrset: RrSet, wanted: Value) -> int:
-    for place, record in enumerate(rrset.records):
-        if same_value(rrset.type, record.value, wanted.value, zone.name):
-            return place
-    raise InvalidInput({"records": [f"RRSet has no record with the value '{wanted.value[:100]}'"]})
+def _places(zone: Zone, rrset: RrSet, wanted: list[Value]) -> list[int]:
+    values = [record.value for record in rrset.records]
+    places: list[int] = []
+    found = places_of(rrset.type, values, (record.value for record in wanted), zone.name)
+    for record, place in zip(wanted, found, strict=True):
+        if place is None:
+            raise InvalidInput({"records": [f"RRSet has no record with the value '{record.value[:100]}'"]})
+        places.append(place)
+    return places

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import dns.exception
 import dns.name
@@ -20,7 +21,10 @@ TYPES = (
 
 _ALONE = frozenset({"CNAME", "SOA"})
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s+"(?:[^"\\]|\\.)*")*', re.DOTALL)
+_IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+"""One that is not closed reaches to the end, so that no text is looked at twice."""
 _LONGEST = 65_535
+"""Characters of one value, and of all in a set: what a message of DNS can carry is shorter."""
 
 
 def read_value(kind: str, value: str, zone: str) -> dns.rdata.Rdata | None:
@@ -44,7 +48,7 @@ def read_value(kind: str, value: str, zone: str) -> dns.rdata.Rdata | None:
 
 
 def _unquoted(value: str) -> str:
-    return re.sub(r'"(?:[^"\\]|\\.)*"', "", value)
+    return _IN_QUOTES.sub("", value)
 
 
 def set_problem(name: str, kind: str, values: list[str], zone: str) -> str:
@@ -56,6 +60,8 @@ def set_problem(name: str, kind: str, values: list[str], zone: str) -> str:
         values: All that it is to have.
         zone: Name of the zone.
     """
+    if sum(map(len, values)) > _LONGEST:
+        return f"the values of a record set can't have more than {_LONGEST} characters together"
     read = [read_value(kind, value, zone) for value in values]
     for value, data in zip(values, read, strict=True):
         if data is None:
@@ -67,9 +73,7 @@ def set_problem(name: str, kind: str, values: list[str], zone: str) -> str:
         return f"a record set of type {kind} has one record"
     if kind == "SOA" and name != APEX:
         return "SOA records are possible for '@' only"
-    if kind == "CNAME" and name == APEX:
-        return "'@' can't have a CNAME record"
-    return ""
+    return "'@' can't have a CNAME record" if (kind, name) == ("CNAME", APEX) else ""
 
 
 def company_problem(kind: str, others: set[str]) -> str:
@@ -79,9 +83,21 @@ def company_problem(kind: str, others: set[str]) -> str:
     return ""
 
 
-def same_value(kind: str, one: str, other: str, zone: str) -> bool:
-    """Whether two values mean the same record."""
-    return one == other or read_value(kind, one, zone) == read_value(kind, other, zone) is not None
+def places_of(kind: str, values: Iterable[str], wanted: Iterable[str], zone: str) -> list[int | None]:
+    """Where in a record set some values are, however they are written; each is read once.
+
+    Args:
+        kind: The set's type.
+        values: The set's.
+        wanted: Those that are looked for.
+        zone: Name of the zone.
+
+    Returns:
+        For each of the wanted its place, or None where the set has no such value.
+    """
+    places = {read_value(kind, value, zone): place for place, value in enumerate(values)}
+    places.pop(None, None)
+    return [places.get(read_value(kind, value, zone)) for value in wanted]
 
 
 def with_serial(value: str, serial: int, zone: str) -> str:
