@@ -38,6 +38,8 @@ ACCOUNT = "needs an account at Hetzner"
 RELEASED = "tests/release does it: there is no commit in this copy of the tree"
 NOT_RUN = {
     "./dev test": "it runs this test",
+    "./dev test --kubernetes 1.34": "it would run this test, and build another Kubernetes",
+    "./dev test --kubernetes 1.35": "it would run this test, and build another Kubernetes",
     "./dev up --internet": "tests keep to this machine; test_machines_internet.py has an Internet of its own",
     "./dev conformance": "it takes minutes",
     "SAMPLE_MACHINES=node-1=192.0.2.1 python -m ccm --cloud-provider=sample --kubeconfig=FILE": (
