@@ -25,6 +25,7 @@ from sandbox.console import Steps
 from sandbox.environment import HOLLOW
 from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.hollow import ccm
+from sandbox.host import port_is_free
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
@@ -83,7 +84,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         signal.signal(number, lambda *_: sys.exit(TERMINATED))  # so that the cluster's comes back
     with place as noted:
         steps.note("✓ the CCM in the cluster has made room; this one runs until Ctrl-C")
-        if arguments.editor:
+        if arguments.editor is not None:
             steps.note(f"• it waits for an editor at 127.0.0.1:{arguments.editor} (debugpy)")
         code = run_until_ended(
             site.root,
@@ -102,8 +103,13 @@ def check_editor(port: int | None) -> None:
     """Make sure that an editor can come, where one is waited for.
 
     Raises:
+        SandboxError: Nobody can listen at this port.
         MissingRequirement: There is no debugpy.
     """
+    if port is not None and not 0 < port < 1 << 16:
+        raise SandboxError(f"--editor {port}: give a TCP port, 1 to 65535")
+    if port is not None and not port_is_free(port):
+        raise SandboxError(f"--editor {port}: another program listens there; name another port")
     if port is not None and importlib.util.find_spec("debugpy") is None:
         raise MissingRequirement(
             "debugpy is not in this environment, for only --editor needs it; type: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -92,6 +93,19 @@ def test_an_editor_finds_the_ccm_and_may_take_its_time(site):
         *("-Xfrozen_modules=off", "-m", "debugpy", "--listen", "127.0.0.1:5679", "--wait-for-client", "-m"),
     ]
     assert found.command[-2:] == ["--v=4", "--leader-elect=false"]
+
+
+@pytest.mark.parametrize("port", [-1, 0, 1 << 16])
+def test_an_editors_port_is_one(port):
+    with pytest.raises(SandboxError, match=f"--editor {port}: give a TCP port"):
+        run.check_editor(port)
+
+
+def test_an_editor_gets_no_port_of_another_program():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(SandboxError, match=f"--editor {port}: another program"):
+            run.check_editor(port)
 
 
 def test_the_clusters_ccm_is_back_whatever_happens(site, built):
