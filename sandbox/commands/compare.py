@@ -42,7 +42,7 @@ def run(clone: Clone, _arguments: argparse.Namespace) -> int:
         built = toolchain.ensure(clone.cache, progress, CONTROL_PLANE)
     with tempfile.TemporaryDirectory(dir=clone.state, prefix=".compare-") as folder:
         with steps.step("Two clusters, a minute of their life") as progress:
-            seen = asyncio.run(_interruptible(compare(built, clone.root, Path(folder), progress)))
+            seen = asyncio.run(interruptible(compare(built, clone.root, Path(folder), progress)))
         console.print(table(rows(*seen)))
     steps.note(WHAT_RAN)
     return 0
@@ -63,7 +63,7 @@ def table(found: list[Row]) -> Table:
     return shown
 
 
-async def _interruptible(work: Coroutine[Any, Any, T]) -> T:
+async def interruptible(work: Coroutine[Any, Any, T]) -> T:
     """Let what ends the command end the work in order; asyncio does so for Ctrl-C alone."""
     task = asyncio.ensure_future(work)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -72,3 +72,11 @@ async def _interruptible(work: Coroutine[Any, Any, T]) -> T:
         return await task
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+    except ExceptionGroup as failures:
+        raise _first(failures) from failures
+
+
+def _first(failures: ExceptionGroup[Exception]) -> Exception:
+    """What failed first, of groups in groups: the rest was ended for it."""
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first

@@ -6,11 +6,11 @@ import asyncio
 import os
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 
@@ -62,6 +62,7 @@ _OBJECTS: Mapping[str, Mapping[str, Any]] = {
 """The same for both clusters."""
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 @dataclass
@@ -139,19 +140,26 @@ async def compare(built: Toolchain, root: Path, folder: Path, say: Say) -> tuple
         session = await stack.enter_async_context(aiohttp.ClientSession())
         cloud = Cloud(address, session)
         say("two control planes")
-        clusters = await asyncio.gather(
-            *(_start(stack, built, folder / name, cloud, name) for name in (WITHOUT, WITH))
+        clusters = await _together(
+            _start(stack, built, folder / name, cloud, name) for name in (WITHOUT, WITH)
         )
         without, with_ccm = clusters
         say("the same Pod and Service in both")
-        await asyncio.gather(*(_apply(one) for one in clusters))
+        await _together(_apply(one) for one in clusters)
         await stack.enter_async_context(_ccm(root, folder, address, with_ccm.kubeconfig))
         say("what the CCM does")
-        await asyncio.gather(_until_refused(without), _until_done(cloud, with_ccm))
+        await _together([_until_refused(without), _until_done(cloud, with_ccm)])
         seen = [await _look(cloud, one) for one in clusters]
         say("a server of each is deleted")
-        after = await asyncio.gather(*(_lose(cloud, one) for one in clusters))
+        after = await _together(_lose(cloud, one) for one in clusters)
         return seen[0](after[0]), seen[1](after[1])
+
+
+async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Do some things side by side; where one fails the others end before anything else does."""
+    async with asyncio.TaskGroup() as tasks:
+        started = [tasks.create_task(each) for each in work]
+    return [task.result() for task in started]
 
 
 @asynccontextmanager

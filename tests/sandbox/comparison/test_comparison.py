@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import signal
@@ -13,8 +14,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sandbox.commands.compare import table
+from sandbox.commands.compare import interruptible, table
+from sandbox.comparison import stage
 from sandbox.comparison.table import NOTHING, Seen, rows
+from sandbox.ending import exit_code
+from sandbox.kubernetes.toolchain import Toolchain
 
 ROOT = Path(__file__).resolve().parents[3]
 TAINT = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"}
@@ -121,6 +125,16 @@ def test_the_cluster_with_a_ccm_works_and_the_one_without_waits(command, tmp_pat
     assert "scheduled to with-" in said
     assert list(tmp_path.iterdir()) == []
     assert below(tmp_path) == []
+
+
+def test_what_does_not_start_is_told_in_one_line(tmp_path, capsys):
+    (tmp_path / "bin").mkdir()
+    for program, does in {"etcd": "exit 3", "kube-apiserver": "exec sleep 600"}.items():
+        (tmp_path / "bin" / program).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / "bin" / program).chmod(0o755)
+    experiment = stage.compare(Toolchain(tmp_path), ROOT, tmp_path / "work", lambda _: None)
+    assert exit_code(lambda: asyncio.run(interruptible(experiment))) == 1
+    assert capsys.readouterr().err.startswith("✗ etcd ended")
 
 
 @pytest.mark.slow
