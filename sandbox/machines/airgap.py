@@ -151,7 +151,9 @@ def _below(root: Path, path: str) -> Iterator[int]:
 def _copy(archive: Path, folder: int) -> None:
     """A whole file or none under its name: k3s may look at any moment."""
     partial = f".{archive.name}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with suppress(FileNotFoundError):  # of an earlier attempt, or the machine's own: a pipe, another's link
+        os.unlink(partial, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with (
         archive.open("rb") as source,
         os.fdopen(os.open(partial, flags, 0o644, dir_fd=folder), "wb") as target,

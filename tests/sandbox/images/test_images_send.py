@@ -121,8 +121,13 @@ def test_where_disks_can_not_share_a_file_each_gets_its_own(tmp_path, monkeypatc
         raise OSError(errno.EXDEV, "another file system")
 
     airgap, archive, replaced = kept(tmp_path, b"one")
+    shared = tmp_path / "shared with other machines"
+    shared.write_text("as it was")
+    (tmp_path / FOLDER).mkdir(parents=True)
+    os.link(shared, tmp_path / FOLDER / f".{archive.name}.new")
     monkeypatch.setattr(os, "link", refuse)
     airgap.place(archive, replaced, tmp_path)
+    assert shared.read_text() == "as it was"
     assert [(path.name, path.read_bytes()) for path in (tmp_path / FOLDER).iterdir()] == [
         (archive.name, b"one")
     ]
