@@ -46,7 +46,10 @@ def show(disk: Disk) -> str:
 
 
 def _mount(node: Path, target: Path) -> str:
-    target.mkdir(parents=True, exist_ok=True)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:  # something else is in its place, the guest's
+        return f"{target} is not mounted: {error.strerror}"
     reason = ""
     for kind in FORMATS:
         try:
