@@ -113,7 +113,8 @@ def execute(
     ):
         # A group of their own: Ctrl-C at the terminal is ours, and they are asked to end once.
         process = subprocess.Popen(
-            command(run),
+            # Should we be killed, the kernel asks them to end in our place.
+            ["setpriv", "--pdeathsig", "INT", *command(run)],
             cwd=folder,
             env={**os.environ, **run.cloud, "TMPDIR": scratch},
             stdin=subprocess.DEVNULL,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -76,6 +78,37 @@ def test_an_interrupt_lets_the_tests_clean_up(tmp_path, lock):
     assert threading.current_thread() is threading.main_thread()
     with pytest.raises(KeyboardInterrupt):
         execute(wanted(tmp_path, script), interrupt, lambda _: None, lock)
+    assert (tmp_path / "cleaned").exists()
+
+
+KILLED = """
+import fcntl, os, signal, sys
+from pathlib import Path
+from sandbox.kubernetes_tests.run import Run, execute
+from sandbox.kubernetes_tests.selection import DEFAULT
+
+def kill(text):
+    if text.endswith("; a"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+folder = Path(sys.argv[1])
+with (folder / "lock").open("w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    run = Run(folder, Path("kubectl"), Path("kubeconfig"), 3, {}, DEFAULT, 4, folder)
+    execute(run, kill, lambda _: None, lock.fileno())
+"""
+
+
+def test_where_this_process_is_killed_the_tests_clean_up_and_end(tmp_path):
+    script = f"""
+        trap 'touch {tmp_path}/cleaned; exit 1' INT
+        echo '{json.dumps({"name": "a", "state": "running"})}' >> $told
+        n=0; while [ $((n += 1)) -lt 9000 ]; do sleep 0.01; done"""
+    wanted(tmp_path, script)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    # They have the lock as long as they live.
+    subprocess.run(["flock", "--wait", "60", str(tmp_path / "lock"), "true"], check=True, timeout=90)
     assert (tmp_path / "cleaned").exists()
 
 
