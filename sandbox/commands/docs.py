@@ -8,12 +8,11 @@ from pathlib import Path
 from rich.console import Console
 
 from sandbox.console import Steps
-from sandbox.documentation.build import build, generator
+from sandbox.documentation.build import MADE, build, generator
 from sandbox.errors import SandboxError
 from sandbox.site import Clone
 
 HELP = "build the documentation as a site: navigation, search, checked links; nothing in it asks elsewhere"
-_MADE = "search.json"  # what a folder that we may replace has
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,15 +24,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
     """Build it, and say how to look at it."""
-    output = (arguments.output or clone.state / "documentation").resolve()
-    if output.exists() and not (output / _MADE).is_file() and (output.is_file() or any(output.iterdir())):
-        raise SandboxError(f"{output} is there and no site of ours: name another folder, or remove it")
+    output = clone.state / "documentation"
+    if arguments.output:
+        output = arguments.output.resolve()
+        check(output)
     steps = Steps(Console())
-    with steps.step("Generator of the documentation"):
-        python = generator(clone.root, clone.cache)
+    with steps.step("Generator of the documentation") as progress:
+        python = generator(clone.root, clone.cache, progress)
     output.parent.mkdir(parents=True, exist_ok=True)
     with steps.step("Documentation"):
         pages = build(clone.root, python, output)
     steps.note(f"  {pages} pages in {output}")
     steps.note(f"\nNext:\n  python3 -m http.server --bind 127.0.0.1 --directory {output} 8000")
     return 0
+
+
+def check(output: Path) -> None:
+    """Make sure that nothing of somebody's is replaced.
+
+    Raises:
+        SandboxError: The folder is no site of ours and not empty, or it is no folder.
+    """
+    if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / MADE).is_file())):
+        raise SandboxError(f"{output} is there and no site of ours: name another folder, or remove it")

@@ -6,24 +6,31 @@ import hashlib
 import json
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from uv import find_uv_bin
 
 from sandbox.documentation.pages import Pages, gather, navigation
 from sandbox.errors import SandboxError
+from sandbox.kubernetes.processes import Progress
+from sandbox.kubernetes.toolchain import complete, locked
 
 REQUIREMENTS = "docs/requirements.lock"
+MADE = ".ccm-from-scratch"
+"""A file in each site of ours: a folder without it is somebody's, and not replaced."""
+
 _INSTALLATION = 600.0  # seconds
 _BUILD = 120.0
 
 
-def generator(root: Path, cache: Path) -> Path:
+def generator(root: Path, cache: Path, progress: Progress) -> Path:
     """The Python of an environment with the generator, made where it is missing.
 
     Args:
         root: The clone.
         cache: Folder that clones share.
+        progress: Told when another clone makes it.
 
     Raises:
         SandboxError: A package can't be had.
@@ -32,15 +39,22 @@ def generator(root: Path, cache: Path) -> Path:
     name = hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
     environment = cache / f"documentation-{name}"
     python = environment / "bin" / "python"
-    if not python.exists():
-        new = environment.with_name(f".{environment.name}")
-        shutil.rmtree(new, ignore_errors=True)
-        _run("making a Python environment", [find_uv_bin(), "venv", "--quiet", str(new)], _INSTALLATION)
-        install = [find_uv_bin(), "pip", "sync", "--quiet", "--require-hashes"]
-        install += ["--python", str(new / "bin" / "python"), str(lock)]
-        _run("installing the generator of the documentation", install, _INSTALLATION)
-        new.rename(environment)
+    if python.exists():
+        return python
+    with locked(cache / "documentation.lock", "the generator of the documentation", progress):
+        if not python.exists():
+            shutil.rmtree(environment, ignore_errors=True)  # one whose Python was removed
+            with complete(environment) as new:
+                _install(new, lock)
     return python
+
+
+def _install(environment: Path, lock: Path) -> None:
+    make = [find_uv_bin(), "venv", "--quiet", str(environment)]
+    _run("making a Python environment", make, _INSTALLATION)
+    install = [find_uv_bin(), "pip", "sync", "--quiet", "--require-hashes"]
+    install += ["--python", str(environment / "bin" / "python"), str(lock)]
+    _run("installing the generator of the documentation", install, _INSTALLATION)
 
 
 def build(root: Path, python: Path, output: Path) -> int:
@@ -64,9 +78,8 @@ def build(root: Path, python: Path, output: Path) -> int:
     pages = gather(read)
     if pages.broken:
         raise SandboxError("links lead nowhere:\n" + "\n".join(f"  {link}" for link in pages.broken))
-    staging = output.with_name(f".{output.name}.pages")
-    shutil.rmtree(staging, ignore_errors=True)
-    try:
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as folder:
+        staging = Path(folder)
         _stage(root, pages, staging)
         _run(
             "building the documentation",
@@ -74,10 +87,10 @@ def build(root: Path, python: Path, output: Path) -> int:
             _BUILD,
             staging,
         )
-        shutil.rmtree(output, ignore_errors=True)
+        (staging / "site" / MADE).touch()
+        if output.exists():
+            shutil.rmtree(output)
         (staging / "site").rename(output)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     return len(pages.pages)
 
 

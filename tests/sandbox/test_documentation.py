@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import re
+import subprocess
 import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +13,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from sandbox.documentation.build import build, generator, settings
+from sandbox.commands.docs import check
+from sandbox.documentation.build import REQUIREMENTS, build, generator, settings
 from sandbox.documentation.pages import gather, navigation, place
 from sandbox.errors import SandboxError
 from sandbox.site import open_clone
@@ -78,10 +82,11 @@ class _Page(HTMLParser):
 def test_the_site_is_whole_and_asks_nobody_else(tmp_path):
     clone = open_clone(ROOT, {"HOME": str(Path.home())})
     output = tmp_path / "site"
-    number = build(ROOT, generator(ROOT, clone.cache), output)
+    number = build(ROOT, generator(ROOT, clone.cache, print), output)
     pages = {path: _Page(path.read_text()) for path in output.rglob("*.html") if path.name != "404.html"}
     assert len(pages) == number
     assert (output / "search.json").is_file()
+    check(output)  # it may be built anew
     for path, page in pages.items():
         assert not [address for address in page.loads if "://" in address or address.startswith("//")], path
         for link in page.links:
@@ -103,6 +108,44 @@ def test_a_broken_link_stops_the_build_and_keeps_the_site_that_is_there(tmp_path
     with pytest.raises(SandboxError, match=r"README\.md: docs/no\.md"):
         build(tmp_path, Path("/nowhere"), tmp_path / "site")
     assert (tmp_path / "site" / "index.html").read_text() == "older"
+
+
+def test_nothing_of_somebody_elses_is_replaced(tmp_path):
+    check(tmp_path / "new")
+    check(tmp_path)
+    (tmp_path / "search.json").write_text("of the site of another generator")
+    for folder in (tmp_path, tmp_path / "search.json"):
+        with pytest.raises(SandboxError, match="no site of ours"):
+            check(folder)
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / REQUIREMENTS).touch()
+    return tmp_path
+
+
+def test_a_generator_that_another_clone_makes_is_waited_for(root):
+    environment = root / f"documentation-{hashlib.sha256(b'').hexdigest()[:12]}"
+
+    def waiting(_said: str) -> None:
+        (environment / "bin").mkdir(parents=True)
+        (environment / "bin/python").touch()
+        fcntl.flock(other, fcntl.LOCK_UN)
+
+    with (root / "documentation.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert generator(root, root, waiting) == environment / "bin/python"
+    assert (environment / "bin/python").read_bytes() == b""
+
+
+def test_a_generator_whose_python_was_removed_is_made_anew(root):
+    environment = root / f"documentation-{hashlib.sha256(b'').hexdigest()[:12]}"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin/python").symlink_to("/nowhere/python")
+    python = generator(root, root, pytest.fail)
+    assert subprocess.run([python, "-c", ""], check=False, timeout=60).returncode == 0
 
 
 def test_every_page_of_the_tree_is_reached_from_the_first():
