@@ -47,6 +47,16 @@ def active(clone: Clone) -> bool:
     return _record(clone).exists()
 
 
+def why_no_pod(clone: Clone) -> str:
+    """Why the cluster has no CCM, where that is on our account, and what to do; empty where it is not."""
+    with _lock(clone) as mine:
+        if not mine:
+            return "'./dev run' runs the CCM, and prints its log in its own terminal"
+    if active(clone):
+        return "no CCM runs: a './dev run' was killed; './dev up' brings the cluster's back"
+    return ""
+
+
 def refuse(clone: Clone, what: str) -> None:
     """Make sure that nobody stands in for the cluster's CCM.
 

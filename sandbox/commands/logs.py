@@ -42,9 +42,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         os.execvp("tail", ["tail", "-n", "200", *(["-F"] if follow else []), str(file)])  # noqa: S606
     built = built_toolchain(site)
     if not cluster.ccm_pods(site, built):
-        if takeover.active(site):
-            raise NotRunning("'./dev run' runs the CCM, and prints its log in its own terminal")
-        raise NotRunning(why_no_pod(cluster.deployment(site, built)))
+        raise NotRunning(takeover.why_no_pod(site) or why_no_pod(cluster.deployment(site, built)))
     command = cluster.kubectl(
         site,
         built,

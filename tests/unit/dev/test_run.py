@@ -130,9 +130,11 @@ def test_two_at_once_are_refused_and_nothing_is_healed_under_the_first(site, bui
             pass
         with pytest.raises(SandboxError, match="before it is tried"):
             takeover.refuse(site, "it is tried")
+        assert "prints its log in its own terminal" in takeover.why_no_pod(site)
         takeover.heal(site, built, pytest.fail)
         assert scaled(built) == ["0"]
     takeover.refuse(site, "it is tried")
+    assert takeover.why_no_pod(site) == ""
 
 
 KILLED = """
@@ -155,6 +157,7 @@ def test_after_a_kill_the_next_command_ends_what_is_left_and_brings_the_clusters
     command = [sys.executable, "-c", KILLED, str(site.root), str(site.cache.parent)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == -9, done.stderr
+    assert "was killed; './dev up' brings the cluster's back" in takeover.why_no_pod(site)
     assert scaled(built) == ["0"]
     said = []
     takeover.heal(site, built, said.append)
