@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.machines.errors import CommandFailed, NoWayOut
-from sandbox.machines.names import ANY_HOST_LINK, ANY_SITE, NAMESPACES, Names
+from sandbox.machines.names import ANY_SITE, NAMESPACES, Names
 from sandbox.machines.runner import ip, run_blocking
 from sandbox.machines.topology import Uplink
 
@@ -62,8 +62,9 @@ def rules(
         names: Of the site.
         public_range: The machines' public addresses; what claims another one stays in.
         devices: Interfaces to the outside.
-        switched_on: Those that did not forward before, for whoever undoes it. What comes in there goes on to
-            machines alone, and to where somebody else leads it, as Docker its published ports.
+        switched_on: Those that did not forward before, for whoever undoes it. What comes in there goes on as
+            an answer, of whichever clone's machines, and to where somebody else leads it, as Docker its
+            published ports.
     """
     table, link = names.table, names.host_link
     return f"""table inet {table}
@@ -82,7 +83,7 @@ table inet {table} {{
     iifname "{link}" goto outwards
     ct state established,related accept
     oifname "{link}" drop
-    iifname @{_SWITCHED_ON} oifname != "{ANY_HOST_LINK}" ct status & dnat == 0 drop
+    iifname @{_SWITCHED_ON} ct status & dnat == 0 drop
   }}
 
   chain outwards {{

@@ -10,8 +10,7 @@ from typing import Literal
 NAMESPACES = Path("/run/netns")
 
 ANY_SITE = re.compile(r"ccmfs-[0-9a-f]{6}")
-ANY_HOST_LINK = "cfs*"
-"""What all sites' tables and links are called; the second as nftables has it."""
+"""What all sites' tables are called."""
 
 Kind = Literal["net", "srv", "lb"]
 

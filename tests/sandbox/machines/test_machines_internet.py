@@ -20,6 +20,7 @@ from sandbox.machines.runner import ip, run_blocking
 
 pytestmark = pytest.mark.machines
 
+ETHERTYPE_IPV4 = 0x0800
 HOST, PROVIDER, FAR = "192.0.2.2", "192.0.2.1", "198.51.100.7"
 METADATA = "169.254.77.7"  # as a cloud has it, of which the host is a server
 BRIDGE, CONTAINER = "172.29.0.1", "172.29.0.2"
@@ -133,12 +134,12 @@ def stage():
         yield Stage(held)
 
 
-def ask(namespace: str, address: str, *, source: str = "") -> str:
+def ask(namespace: str, address: str, *, source: str = "", answers: bool = True) -> str:
     """What a server tells whoever asks from a namespace; or why it does not."""
 
     def connect() -> str:
         with socket.socket() as made:
-            made.settimeout(2)  # short: nobody may answer
+            made.settimeout(60 if answers else 2)  # short: nobody may answer
             made.bind((source, 0))
             try:
                 made.connect((address, 80))
@@ -183,7 +184,7 @@ def test_machines_get_out_through_the_host_and_no_nearer_to_it(world, stage):
         }
         assert await asyncio.to_thread(ask, stage.host, METADATA) == HOST
         stage.ip(inside, "addr add 10.9.9.9/32 dev lo")
-        assert await asyncio.to_thread(ask, inside, FAR, source="10.9.9.9") == "silence"
+        assert await asyncio.to_thread(ask, inside, FAR, source="10.9.9.9", answers=False) == "silence"
         assert await asyncio.to_thread(ask, stage.host, CONTAINER) == BRIDGE  # which the host reaches
         datagram = await asyncio.to_thread(ask_for_a_name, inside, socket.SOCK_DGRAM)
         assert datagram == QUESTION + f" {HOST}".encode()
@@ -192,7 +193,7 @@ def test_machines_get_out_through_the_host_and_no_nearer_to_it(world, stage):
         stage.serve(inside)
         assert await asyncio.to_thread(ask, stage.host, machine.public_ipv4) == str(world.range[1])
         stage.ip(stage.outside, f"route add {world.range} via {HOST}", f"route add {BRIDGE}/32 via {HOST}")
-        assert await asyncio.to_thread(ask, stage.outside, machine.public_ipv4) == "silence"
+        assert await asyncio.to_thread(ask, stage.outside, machine.public_ipv4, answers=False) == "silence"
         assert stage.forwards("wan") == stage.forwards(f"cfs{world.site}") == "1"
         assert stage.forwards("bridge") == "0"
         await backend.stop()
@@ -228,6 +229,32 @@ def test_two_clones_share_the_hosts_way_out_and_the_last_one_sets_it_back(world,
         assert stage.forwards("wan") == "0"
         assert stage.tables() == ""
         assert not stage.as_host(lambda: internet.close_way(one))
+
+
+def test_a_clone_beside_one_with_a_way_out_is_out_of_reach_from_outside(world, stage):
+    one, other = Names("0a1b2c"), Names("0a1b2d")
+    with link_of(stage, one), link_of(stage, other):
+        stage.ip(stage.host, f"addr add 10.99.0.1/30 dev {other.host_link}", f"link set {other.host_link} up")
+        stage.ip(
+            stage.host,
+            f"link set peer-{other.site} up",
+            f"neigh add 10.99.0.2 lladdr 02:00:00:00:00:01 dev {other.host_link}",
+        )
+        stage.ip(stage.outside, f"route add 10.99.0.0/30 via {HOST}")
+        stage.as_host(lambda: internet.open_way(one, world.range))
+        with stage.as_host(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)) as seen:
+            seen.bind((f"peer-{other.site}", ETHERTYPE_IPV4))
+            seen.settimeout(60)
+            for namespace in (stage.outside, stage.host):
+                sending = namespaces.inside(namespace, lambda: socket.socket(type=socket.SOCK_DGRAM))
+                with sending:
+                    sending.sendto(namespace.encode(), ("10.99.0.2", 9))
+            assert seen.recv(2000).endswith(stage.host.encode()), (
+                "what the host sends comes, and nothing else"
+            )
+            with pytest.raises(TimeoutError):
+                seen.recv(2000)
+        stage.as_host(lambda: internet.close_way(one))
 
 
 def test_a_host_that_forwards_already_goes_on_doing_so(world, stage):
