@@ -61,6 +61,8 @@ def changes(look: Callable[[], object], sleep: Callable[[float], None]) -> Itera
 def snapshot(root: Path, folders: Sequence[str] = WATCHED) -> dict[Path, tuple[int, int]]:
     """Time and size of each file that is looked at; a file that goes while we look is not there.
 
+    What Python compiles is left out: it is there under other names for a moment, each time that something starts.
+
     Args:
         root: The clone.
         folders: Of the clone.
@@ -69,7 +71,7 @@ def snapshot(root: Path, folders: Sequence[str] = WATCHED) -> dict[Path, tuple[i
     for path in (path for folder in folders for path in (root / folder).rglob("*")):
         with suppress(FileNotFoundError):
             facts = path.stat()
-            if path.suffix != ".pyc" and stat.S_ISREG(facts.st_mode):
+            if path.parent.name != "__pycache__" and stat.S_ISREG(facts.st_mode):
                 found[path] = facts.st_mtime_ns, facts.st_size
     return found
 

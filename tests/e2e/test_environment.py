@@ -351,7 +351,7 @@ def test_the_ccm_of_the_tree_takes_the_place_of_the_clusters_and_gives_it_back(e
     def leads_here():
         return socket.gethostname() in environment.kubectl(*lease)["spec"].get("holderIdentity", "")
 
-    with (tmp_path / "log").open("w+") as log:
+    with (tmp_path / "log").open("ab") as log:
         command = ["./dev", "run", "--debug"]
         with subprocess.Popen(command, cwd=environment.root, stdout=log, stderr=log) as running:
             try:
@@ -361,8 +361,7 @@ def test_the_ccm_of_the_tree_takes_the_place_of_the_clusters_and_gives_it_back(e
                 assert "another terminal" in environment.dev("deploy", check=False).stdout
             finally:
                 running.kill()  # nothing can be undone now
-        log.seek(0)
-        assert environment.site.token not in log.read()
+    assert environment.site.token not in (tmp_path / "log").read_text(encoding="utf-8")
     assert "the CCM in the cluster runs again" in environment.dev("deploy").stdout
     eventually(lambda: replicas() == 1, 60, "the CCM in the cluster")
     assert not leads_here()
