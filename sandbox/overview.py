@@ -5,7 +5,7 @@ from __future__ import annotations
 import urllib.error
 from collections.abc import Collection, Sequence
 
-from sandbox import cluster, daemon
+from sandbox import cluster, daemon, takeover
 from sandbox.api import Api
 from sandbox.environment import MACHINES
 from sandbox.kubernetes.toolchain import Toolchain
@@ -45,6 +45,8 @@ def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
     parts = [aligned(fitted(table, width, EXPENDABLE))]
     if balancers:
         parts.append(aligned([("LOAD BALANCER", "EXTERNAL-IP"), *balancers]))
+    if why := takeover.why_no_pod(site):
+        parts.append(f"• {why}")
     parts.append(console(site, terminal=width is not None))
     running = daemon.find(site)
     possible = [line for line in NEXT if line[0] != SSH or (running and running.backend == MACHINES)]

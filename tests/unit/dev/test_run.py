@@ -6,7 +6,9 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
@@ -16,13 +18,14 @@ from sandbox import takeover
 from sandbox.commands import run
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.overview import overview
 from sandbox.site import open_site
 
 KUBECTL = """#!/bin/sh
 cd "$(dirname "$0")"
 case "$*" in
   *" get deployments "*) echo '{"items": [{"spec": {"replicas": '"$(cat replicas)"'}}]}' ;;
-  *" get pods "*) echo '{"items": []}' ;;
+  *" get pods "*|*" get nodes "*|*" get services "*) echo '{"items": []}' ;;
   *" scale "*) echo "$*" | sed 's/.*--replicas=\\([0-9]*\\).*/\\1/' | tee -a scaled > replicas ;;
   *) exit 1 ;;
 esac
@@ -135,6 +138,28 @@ def test_two_at_once_are_refused_and_nothing_is_healed_under_the_first(site, bui
         assert scaled(built) == ["0"]
     takeover.refuse(site, "it is tried")
     assert takeover.why_no_pod(site) == ""
+
+
+class NoServers(BaseHTTPRequestHandler):
+    """A cloud without any."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"servers": [], "meta": {"pagination": {"next_page": null}}}')
+
+    def log_message(self, *_):
+        pass
+
+
+def test_who_looks_at_the_environment_is_told_where_the_ccm_is(site, built):
+    with ThreadingHTTPServer(("127.0.0.1", 0), NoServers) as cloud:
+        threading.Thread(target=cloud.serve_forever, daemon=True).start()
+        site = replace(site, port=cloud.server_port)
+        with takeover.taken(site, built, print):
+            assert "'./dev run' runs the CCM" in overview(site, built)
+        assert "'./dev run'" not in overview(site, built)
+        cloud.shutdown()
 
 
 KILLED = """
