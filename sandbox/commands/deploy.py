@@ -61,7 +61,7 @@ def changes(look: Callable[[], object], sleep: Callable[[float], None]) -> Itera
 def snapshot(root: Path, folders: Sequence[str] = WATCHED) -> dict[Path, tuple[int, int]]:
     """Time and size of each file that is looked at; a file that goes while we look is not there.
 
-    What Python compiles is left out: it is there under other names for a moment, each time that something starts.
+    What Python compiles is left out: it has other names for a moment, each time that something starts.
 
     Args:
         root: The clone.
