@@ -26,19 +26,33 @@ from sandbox.cloud.http.router import Router
 from sandbox.cloud.resources import discover
 from sandbox.cloud.resources.certificates.state import Certificate
 from sandbox.cloud.resources.firewalls.state import Firewall
+from sandbox.cloud.resources.floating_ips.state import FloatingIp
+from sandbox.cloud.resources.images.state import Snapshot
 from sandbox.cloud.resources.load_balancers.state import LoadBalancer, certificates_of
 from sandbox.cloud.resources.networks.routes import NETWORKS
 from sandbox.cloud.resources.networks.state import Network, members
 from sandbox.cloud.resources.placement_groups import PlacementGroup
 from sandbox.cloud.resources.primary_ips.state import PrimaryIp
 from sandbox.cloud.resources.servers.state import SERVERS, Server
+from sandbox.cloud.resources.volumes.state import Volume
 from sandbox.cloud.resources.zones.state import RrSet, Zone, rrsets_named
 from sandbox.cloud.state.records import RECORDS
 from sandbox.cloud.state.store import Store
 from sandbox.cloud.wire.reply import Reply
 
 FIRST = {
-    kind.KIND: kind.FIRST_ID for kind in (Server, Network, LoadBalancer, PlacementGroup, Firewall, PrimaryIp)
+    kind.KIND: kind.FIRST_ID
+    for kind in (
+        Server,
+        Network,
+        LoadBalancer,
+        PlacementGroup,
+        Firewall,
+        PrimaryIp,
+        Volume,
+        FloatingIp,
+        Snapshot,
+    )
 }
 number = st.integers(0, 2)
 name = st.sampled_from("abc")
@@ -167,6 +181,42 @@ requests = st.one_of(
         number,
         number,
     ),
+    st.builds(
+        lambda n, i: ("POST", "/volumes", {"name": n, "size": 10, "server": known("server", i)}), name, number
+    ),
+    st.builds(
+        lambda i: ("POST", "/floating_ips", {"type": "ipv4", "server": known("server", i)}),
+        number,
+    ),
+    st.builds(
+        lambda i, kind: act("server", "servers", "create_image", {"type": kind}, i),
+        number,
+        st.sampled_from(["snapshot", "backup"]),
+    ),
+    st.builds(
+        lambda i, a: act("server", "servers", a, {}, i),
+        number,
+        st.sampled_from(["enable_backup", "disable_backup"]),
+    ),
+    *(
+        st.builds(
+            lambda kind, path, i, t, a: act(kind, path, a, {"server": known("server", t)}, i),
+            st.just(kind),
+            st.just(path),
+            number,
+            number,
+            st.sampled_from(actions),
+        )
+        for kind, path, actions in (
+            ("volume", "volumes", ["attach", "detach"]),
+            ("floating_ip", "floating_ips", ["assign", "unassign"]),
+        )
+    ),
+    st.builds(
+        lambda place, i: ("DELETE", f"/{place[1]}/{known(place[0], i)}", None),
+        st.sampled_from([("volume", "volumes"), ("floating_ip", "floating_ips"), ("image", "images")]),
+        number,
+    ),
 )
 
 
@@ -213,6 +263,8 @@ PRELUDE: list[tuple[str, str, Any]] = [
         },
     ),
     ("POST", "/zones", {"name": "example.com", "mode": "primary"}),
+    ("POST", "/volumes", {"name": "first", "size": 10, "server": known("server", 0)}),
+    ("POST", "/floating_ips", {"type": "ipv4", "server": known("server", 0)}),
 ]
 
 
@@ -240,6 +292,31 @@ class Moody(RecordsBackend):
         self._maybe_fail()
 
     async def delete_machine(self, server_id: int) -> None:
+        self._maybe_fail()
+
+    async def put_volume(self, volume: Any) -> None:
+        self._maybe_fail()
+
+    async def delete_volume(self, volume_id: int) -> None:
+        self._maybe_fail()
+
+    async def attach_volume(self, server_id: int, volume: Any) -> None:
+        self._maybe_fail()
+
+    async def detach_volume(self, server_id: int, volume_id: int) -> None:
+        self._maybe_fail()
+
+    async def create_image(self, image_id: int, server_id: int) -> float:
+        self._maybe_fail()
+        return 0.0
+
+    async def delete_image(self, image_id: int) -> None:
+        self._maybe_fail()
+
+    async def assign_floating_ip(self, server_id: int, address: str) -> None:
+        self._maybe_fail()
+
+    async def unassign_floating_ip(self, server_id: int, address: str) -> None:
         self._maybe_fail()
 
 
@@ -286,13 +363,24 @@ def check(cloud: Cloud) -> None:
         assert {r.id for r in everything} == {r.id for r in store.of(kind, "p")}
         assert all(r in store.named(kind, "p", r.name) for r in everything)
         assert store.count(kind, "p") == len(everything)
-    public = [ip.ip for ip in store.all(PrimaryIp)] + [b.ipv4 for b in store.all(LoadBalancer)]
+    public = [ip.ip for kind in (PrimaryIp, FloatingIp) for ip in store.all(kind)]
+    public += [b.ipv4 for b in store.all(LoadBalancer)]
     assert len(set(public)) == len(public)
     for ip in store.all(PrimaryIp):
         assert ip.assignee in servers
         assert ip.id in {servers[ip.assignee].ipv4, servers[ip.assignee].ipv6}
     assert not any(cloud.actions.locked("server", identity) for identity in servers)
+    check_volumes_and_more(cloud, set(servers))
     check_kept_answers(cloud)
+
+
+def check_volumes_and_more(cloud: Cloud, servers: set[int]) -> None:
+    store = cloud.store
+    for volume in store.all(Volume):
+        assert (volume.status, volume.wanted_by) == ("available", None)
+        assert volume.server is None or volume.server in servers
+    assert {ip.server for ip in store.all(FloatingIp)} <= {*servers, None}
+    assert {image.status for image in store.all(Snapshot)} <= {"available"}
 
 
 def check_kept_answers(cloud: Cloud) -> None:

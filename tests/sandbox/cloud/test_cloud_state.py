@@ -109,7 +109,10 @@ from aiohttp import web
 from sandbox.cloud.app import create_app
 from sandbox.cloud.backend import RecordsBackend
 from sandbox.cloud.config import CloudConfig
-config = CloudConfig(tokens={sys.argv[2]: "default"}, state_file=Path(sys.argv[1]), rate_limit=0)
+limits = {"placement_groups": 1000}  # one client may get all of the answers
+config = CloudConfig(
+    tokens={sys.argv[2]: "default"}, state_file=Path(sys.argv[1]), rate_limit=0, limits=limits
+)
 app = create_app(config, RecordsBackend())
 async def main():
     runner = web.AppRunner(app)
