@@ -34,15 +34,18 @@ class Service(requests.Session):
     Attributes:
         base: Its address, without a path.
         statuses: How many answers had which status.
+        writes: How many requests were sent that may change something.
     """
 
     def __init__(self, base: str) -> None:
         super().__init__()
         self.statuses: Counter[int] = Counter()
+        self.writes = 0
         self.base = base
         self.headers["Authorization"] = f"Bearer {TOKEN}"
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        self.writes += request.method != "GET"
         answer = super().send(request, **options)
         self.statuses[answer.status_code] += 1
         return answer
