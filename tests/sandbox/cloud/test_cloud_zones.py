@@ -323,6 +323,14 @@ def test_what_is_written_is_read_again(content):
     assert sorted(read, key=lambda s: s.name) == sorted(wanted, key=lambda s: s.name)
 
 
+def test_no_line_of_a_comment_becomes_a_record():
+    comment = "first\nevil IN A 192.0.2.66"
+    text = write_zonefile("example.com", 3600, [FileSet("www", "A", None, (("192.0.2.1", comment),))])
+    assert read_zonefile(text, "example.com", 60)[1] == [
+        FileSet("www", "A", None, (("192.0.2.1", "first evil IN A 192.0.2.66"),))
+    ]
+
+
 def test_an_open_quote_is_looked_at_once():
     text = '"' + '\\"' * 32_000  # a quarter of an hour where it is looked for from each of its places anew
     for kind in TYPES:

@@ -99,5 +99,6 @@ def write_zonefile(zone: str, ttl: int, sets: Iterable[FileSet]) -> str:
     for one in sorted(sets, key=lambda s: (s.name != APEX, s.name, s.type != "SOA", s.type)):
         for value, comment in one.records:
             fields = [one.name, "IN", *([] if one.ttl is None else [str(one.ttl)]), one.type, value]
-            lines.append("\t".join(fields) + (f" ; {comment}" if comment else ""))
+            told = " ".join(comment.splitlines())  # what followed on a line of its own would be a record
+            lines.append("\t".join(fields) + (f" ; {told}" if told else ""))
     return "\n".join(lines) + "\n"
