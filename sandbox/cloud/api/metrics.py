@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandbox.cloud.api.call import Call
+from sandbox.cloud.backend import BackendError
 from sandbox.cloud.cloud import Cloud
-from sandbox.cloud.errors import InvalidInput
+from sandbox.cloud.errors import ApiError, InvalidInput
 from sandbox.cloud.state.measurements import Key, values_at
 from sandbox.cloud.state.records import RECORDS, Record, timestamp
 
@@ -27,6 +28,7 @@ async def metrics(call: Call, entry: Record, series: Mapping[str, tuple[str, ...
 
     Raises:
         InvalidInput: A parameter is missing or wrong.
+        ApiError: ``service_error``; nothing could be measured now.
     """
     names = _wanted(call, series)
     start, end = _moment(call, "start"), _moment(call, "end")
@@ -89,7 +91,10 @@ async def _measure(cloud: Cloud) -> bool:
 
     if now - measurements.at < _FRESH:
         return True
-    measured = await cloud.backend.measure()
+    try:
+        measured = await cloud.backend.measure()
+    except BackendError as error:
+        raise ApiError("service_error", str(error)) from error
     if measured is None:
         return False
     measurements.add(measured, now, born)

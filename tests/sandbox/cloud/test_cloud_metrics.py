@@ -8,7 +8,7 @@ from cloud_emulator import Emulator, Start
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.cloud.backend import RecordsBackend
+from sandbox.cloud.backend import BackendError, RecordsBackend
 from sandbox.cloud.state.measurements import KEPT, Measurements, Sample, values_at
 from sandbox.cloud.state.records import timestamp
 
@@ -53,6 +53,18 @@ async def test_records_have_nothing_to_measure(emulator: Emulator):
     span = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
     values = await ask(emulator, f"/servers/{server['id']}", type="disk", **span)
     assert {value for series in values.values() for _, value in series} == {"0"}
+
+
+async def test_what_can_not_be_measured_is_told(start: Start):
+    class Broken(RecordsBackend):
+        async def measure(self):
+            raise BackendError("haproxy says nothing")
+
+    emulator = await start(Broken())
+    server = await emulator.make_server()
+    span = {"type": "cpu", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
+    error = await emulator.refused("GET", f"/servers/{server['id']}/metrics", params=span)
+    assert (error["code"], error["message"]) == ("service_error", "haproxy says nothing")
 
 
 @pytest.mark.parametrize(
