@@ -246,15 +246,19 @@ spec:
 
 
 def test_what_a_pod_writes_to_a_claim_of_the_default_class_outlives_it(environment, tmp_path):
+    def log():
+        shown = ("kubectl", "exec", "deployment/busy", "--", "cat", "/data/log")
+        return environment.dev(*shown, check=False).stdout.split()
+
     (tmp_path / "stored.yaml").write_text(STORED)
     environment.dev("kubectl", "apply", "-f", str(tmp_path / "stored.yaml"))
     environment.dev("kubectl", "rollout", "status", "deployment/busy", "--timeout=60s")
+    eventually(lambda: log() == ["started"], 60, "what the first Pod writes")  # it runs before it has
     environment.dev("kubectl", "rollout", "restart", "deployment/busy")
     environment.dev("kubectl", "rollout", "status", "deployment/busy", "--timeout=60s")
+    eventually(lambda: log() == ["started", "started"], 60, "both lines")
     claim = environment.kubectl("get", "pvc", "data")
     assert (claim["status"]["phase"], claim["spec"]["storageClassName"]) == ("Bound", "local-path")
-    log = environment.dev("kubectl", "exec", "deployment/busy", "--", "cat", "/data/log").stdout
-    assert log.split() == ["started", "started"]
 
 
 def test_the_load_of_nodes_and_pods_is_known_and_scales(environment):

@@ -52,20 +52,20 @@ async def test_firewalls_hold_at_public_interfaces_and_nowhere_else(world, backe
     await backend.put_firewalls({2: (SSH, elsewhere, *every_protocol)})
     assert not await asyncio.to_thread(answers, two, 8080)
     assert await asyncio.to_thread(answers, one, 8080), "the other server has no firewall"
-    assert "refused" in await world.ssh(1, f"timeout 5 bash -c 'exec 3<>/dev/tcp/{two}/8080'")
+    assert "refused" in await world.ssh(1, f"timeout 30 bash -c 'exec 3<>/dev/tcp/{two}/8080'")
     ipv6 = str(world.ipv6(2)[1])
-    for address, received in ((two, 0), (ipv6, 0), ("10.0.0.3", 1)):
-        assert f" {received} received" in await world.ssh(1, f"ping -c1 -W1 {address}"), address
-    assert " 1 received" in await world.ssh(2, f"ping -c1 -W2 {one}"), "what it asked for comes back"
-    assert "meta" in await world.ssh(2, "curl -s -m 5 -o /dev/null -w meta http://169.254.169.254/")
+    for address, received, seconds in ((two, 0, 1), (ipv6, 0, 1), ("10.0.0.3", 1, 30)):
+        assert f" {received} received" in await world.ssh(1, f"ping -c1 -W{seconds} {address}"), address
+    assert " 1 received" in await world.ssh(2, f"ping -c1 -W30 {one}"), "what it asked for comes back"
+    assert "meta" in await world.ssh(2, "curl -s -m 30 -o /dev/null -w meta http://169.254.169.254/")
     assert await world.ssh(2, "nft flush ruleset; ip route get 1.1.1.1 >/dev/null; echo done") == "done"
     assert not await asyncio.to_thread(answers, two, 8080), "the machine's root can't lift it"
 
     ping = tuple(FirewallRule(direction, "icmp", None, EVERYBODY) for direction in ("in", "out"))
     await backend.put_firewalls({2: (SSH, *ping)})
     for address in (two, ipv6):
-        assert " 1 received" in await world.ssh(1, f"ping -c1 -W2 {address}")
-    assert " 1 received" in await world.ssh(2, f"ping -c1 -W2 {one}")
+        assert " 1 received" in await world.ssh(1, f"ping -c1 -W30 {address}")
+    assert " 1 received" in await world.ssh(2, f"ping -c1 -W30 {one}")
     dropped = await world.ssh(2, f"timeout 1 bash -c 'exec 3<>/dev/tcp/{one}/22'; echo $?")
     assert dropped.endswith("124"), "with a rule for what goes out, the rest does not"
 

@@ -36,12 +36,12 @@ async def test_a_floating_ip_is_led_to_one_machine_after_another(world, backend)
         await backend.assign_floating_ip(number, ipv4)
         await backend.assign_floating_ip(number, str(ipv6))
         other = 3 - number
-        seen = await world.ssh(other, f"ssh-keyscan -T5 -t ed25519 {world.range[10 + number]} 2>/dev/null")
+        seen = await world.ssh(other, f"ssh-keyscan -T30 -t ed25519 {world.range[10 + number]} 2>/dev/null")
         assert await answers(ipv4)
         assert await answers(str(ipv6[1]))
         key = seen.split()[-1]
         host = asyncio.create_subprocess_exec(
-            "ssh-keyscan", "-T5", "-t", "ed25519", ipv4, stdout=asyncio.subprocess.PIPE, stderr=-3
+            "ssh-keyscan", "-T30", "-t", "ed25519", ipv4, stdout=asyncio.subprocess.PIPE, stderr=-3
         )
         found, _ = await asyncio.wait_for((await host).communicate(), 60)
         assert found.decode().split()[-1] == key, "the machine that it is led to answers"

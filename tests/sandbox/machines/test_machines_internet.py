@@ -143,6 +143,7 @@ def ask(namespace: str, address: str, *, source: str = "", answers: bool = True)
             made.bind((source, 0))
             try:
                 made.connect((address, 80))
+                made.settimeout(60)
                 return made.recv(100).decode()
             except OSError as error:
                 return error.strerror or "silence"
