@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import shutil
 import socket
 import subprocess
 import urllib.request
+import xml.etree.ElementTree as ET
 import zipfile
+from collections import Counter
 
 import pytest
 import yaml
 from uv import find_uv_bin
 
 from image import recipe
+from image.errors import MirrorError
 from image.layer import make_layer
 from image.oci import describe, index_of
 from image.platforms import of_machine
@@ -23,8 +27,14 @@ from image.registry import Registry, Target
 from image.tree import File
 from release.tested import RAN
 from sandbox import leftovers
+from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
+from sandbox.kubernetes.components import KUBERNETES_TESTS
+from sandbox.kubernetes.errors import GoMissingError
+from sandbox.kubernetes_tests import images
+from sandbox.kubernetes_tests.selection import LIMITS, plain
+from sandbox.site import cache_directory
 from tests.e2e.conftest import TREE, eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -207,6 +217,36 @@ def test_an_image_that_is_pushed_runs_under_the_name_that_it_has_on_docker_hub(e
     run_on(environment, "ccm-from-scratch-worker-1", "pushed:1")
     write = "curl -s -o /dev/null -w %{http_code} -X POST http://169.254.169.254/v2/pushed/blobs/uploads/"
     assert environment.dev("ssh", "worker-1", write).stdout == "403"
+
+
+@pytest.mark.timeout(3000)  # where they are not in the cache, they are built
+def test_kubernetes_own_tests_pass(environment, kubernetes_version, tmp_path):
+    if kubernetes_version != releases.default():
+        refused = environment.dev("conformance", check=False).stdout
+        assert f"this cluster runs {kubernetes_version}" in refused
+        return
+    have_kubernetes_tests()
+    said = environment.dev("conformance", "--output", str(tmp_path), seconds=2900).stdout
+    cases = ET.parse(tmp_path / "junit.xml").getroot().iterfind("testsuite/testcase")
+    states = Counter(case.get("status") for case in cases if case.get("name").startswith("[It] "))
+    assert states["passed"] == 41, said
+    (suite,) = json.loads((tmp_path / "report.json").read_text())
+    told = Counter(spec["State"] for spec in suite["SpecReports"] if spec["LeafNodeType"] == "It")
+    assert told == states
+    assert re.search(r"^all +41 +41 +0 +10 ", said, re.MULTILINE), said
+    skipped = {plain(line) for line in said.splitlines() if line.startswith("  [")}
+    assert skipped == set(LIMITS)
+    assert all(words in said for words in set(LIMITS.values()))
+
+
+def have_kubernetes_tests():
+    """Make Kubernetes' own tests and their images where the cache has none; skip where they can't be had."""
+    cache = cache_directory(os.environ)
+    try:
+        programs = toolchain.ensure(cache, print, [KUBERNETES_TESTS])
+        images.ensure(cache, (programs.bin, toolchain.ensure(cache, print).bin), large=False, progress=print)
+    except (GoMissingError, MissingRequirement, MirrorError) as error:
+        pytest.skip(f"Kubernetes' own tests can't be had here: {error}")
 
 
 def run_on(environment, node, image):
