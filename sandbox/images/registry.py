@@ -120,13 +120,13 @@ class Registry:
             NoRegistry: It has not been built, or does not start.
         """
         async with self._lock:
-            if self._process is None or self._process.returncode is not None:
+            ended = self._process is None or self._process.returncode is not None
+            if ended or self._session is None:  # without one it did not come to listen
                 await self._stop()
-                await self._start()
-            assert self._session is not None, "it was made with the process"
+                self._session = await self._start()
             return self._session
 
-    async def _start(self) -> None:
+    async def _start(self) -> aiohttp.ClientSession:
         if self._program is None:
             raise NoRegistry("the registry has not been built yet; './dev setup' builds it")
         log = self._folder / "log"
@@ -149,7 +149,7 @@ class Registry:
             await self._until_it_listens(self._process, log)
         except OSError as error:
             raise NoRegistry(f"the registry can't be started: {error}") from error
-        self._session = aiohttp.ClientSession(
+        return aiohttp.ClientSession(
             connector=aiohttp.UnixConnector(str(self._address), limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=START_SECONDS, sock_read=IDLE_SECONDS),
             auto_decompress=False,

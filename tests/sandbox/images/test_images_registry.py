@@ -20,11 +20,13 @@ from image.platforms import PLATFORMS
 from image.registry import Registry as Pushing
 from image.registry import Target
 from image.tree import File
+from sandbox.images import registry
 from sandbox.images.peers import user_of
 from sandbox.images.registry import Registry
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import REGISTRY
 from sandbox.kubernetes.errors import GoMissingError
+from sandbox.machines import processes
 from sandbox.site import cache_directory
 
 LAYER = make_layer({"file": File(os.urandom(3 * 1024 * 1024))}, epoch=0)
@@ -135,6 +137,25 @@ async def test_a_program_that_does_not_start_is_told_with_the_place_of_its_log(t
     async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
         assert answer.status == 503
         assert str(tmp_path / "log") in await answer.text()
+
+
+@pytest.mark.slow
+async def test_a_program_that_does_not_come_to_listen_is_ended_and_started_again(
+    tmp_path, address, monkeypatch
+):
+    monkeypatch.setattr(registry, "START_SECONDS", 2.0)  # short: it is to be over
+    program = tmp_path / "slow"
+    program.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/started\nexec sleep 600\n")
+    program.chmod(0o755)
+    slow = Registry(program, tmp_path / "kept", address, {os.geteuid()})
+    async with served(slow) as (root, client):
+        for _ in range(2):
+            async with client.get(f"{root}/v2/") as answer:
+                assert answer.status == 503
+                assert "does not answer within 2 s" in await answer.text()
+    started = (tmp_path / "started").read_text().split()
+    assert len(started) == 2
+    assert [processes.identify(int(pid)) for pid in started] == [None, None]
 
 
 def test_the_kernel_knows_whose_program_asks():
