@@ -57,7 +57,8 @@ async def test_firewalls_hold_at_public_interfaces_and_nowhere_else(world, backe
     for address, received, seconds in ((two, 0, 1), (ipv6, 0, 1), ("10.0.0.3", 1, 30)):
         assert f" {received} received" in await world.ssh(1, f"ping -c1 -W{seconds} {address}"), address
     assert " 1 received" in await world.ssh(2, f"ping -c1 -W30 {one}"), "what it asked for comes back"
-    assert "meta" in await world.ssh(2, "curl -s -m 30 -o /dev/null -w meta http://169.254.169.254/")
+    own = "http://169.254.169.254/hetzner/v1/metadata/instance-id"
+    assert await world.ssh(2, f"curl -s -m 30 {own}") == "2", "metadata does not come through it"
     assert await world.ssh(2, "nft flush ruleset; ip route get 1.1.1.1 >/dev/null; echo done") == "done"
     assert not await asyncio.to_thread(answers, two, 8080), "the machine's root can't lift it"
 
