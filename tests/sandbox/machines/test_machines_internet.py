@@ -253,6 +253,7 @@ def test_a_clone_beside_one_with_a_way_out_is_out_of_reach_from_outside(world, s
             assert seen.recv(2000).endswith(stage.host.encode()), (
                 "what the host sends comes, and nothing else"
             )
+            seen.settimeout(2)  # short: nothing may come
             with pytest.raises(TimeoutError):
                 seen.recv(2000)
         stage.as_host(lambda: internet.close_way(one))
