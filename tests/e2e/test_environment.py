@@ -219,6 +219,69 @@ def test_an_image_that_is_pushed_runs_under_the_name_that_it_has_on_docker_hub(e
     assert environment.dev("ssh", "worker-1", write).stdout == "403"
 
 
+ECHO = """
+import socketserver
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.wfile.write(self.rfile.readline())
+socketserver.ThreadingTCPServer(("", 8080), Echo).serve_forever()
+"""
+
+
+def test_pods_learn_the_clients_address_by_the_proxy_protocol(environment, tmp_path):
+    """What Kubernetes' own test wants of externalTrafficPolicy: Local, which a load balancer alone can't."""
+    # The CCM's image has Python, and no other machine has that image.
+    chosen = ("-n", "kube-system", "get", "pods", "-l", "app.kubernetes.io/name=ccm-from-scratch")
+    ccm = environment.kubectl(*chosen)["items"][0]["spec"]
+    container = {
+        "name": "echo",
+        "image": ccm["containers"][0]["image"],
+        "command": [f"/{recipe.PROGRAM}", "-c", ECHO],
+    }
+    labels = {"app": "echo"}
+    annotation = {"load-balancer.hetzner.cloud/uses-proxyprotocol": "true"}
+    objects = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "echo", "labels": labels},
+            "spec": {
+                "nodeName": ccm["nodeName"],
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [container],
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "echo", "annotations": annotation},
+            "spec": {
+                "type": "LoadBalancer",
+                "externalTrafficPolicy": "Local",
+                "selector": labels,
+                "ports": [{"port": 80, "targetPort": 8080}],
+            },
+        },
+    ]
+    (tmp_path / "echo.yaml").write_text(yaml.safe_dump_all(objects))
+    environment.dev("kubectl", "apply", "-f", str(tmp_path / "echo.yaml"))
+    ip = eventually(lambda: load_balancer_ip(environment, "service/echo"), 60, "an EXTERNAL-IP")
+    ours, said = eventually(lambda: first_line(ip), 60, "an answer")
+    assert said.split()[:4] == ["PROXY", "TCP4", ours, ip]
+    environment.dev("kubectl", "delete", "-f", str(tmp_path / "echo.yaml"), "--now")
+
+
+def first_line(address):
+    """Our own address, and the first line that comes back; None where nothing does."""
+    try:
+        with socket.create_connection((address, 80), timeout=5) as made:  # short: it is asked again
+            made.sendall(b"hello\n")
+            line = made.makefile().readline()
+            return (made.getsockname()[0], line) if line else None
+    except OSError:
+        return None
+
+
 @pytest.mark.timeout(3000)  # where they are not in the cache, they are built
 def test_kubernetes_own_tests_pass(environment, kubernetes_version, tmp_path):
     if kubernetes_version != releases.default():
