@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).parents[2] / "docs/reference/other-clouds.md"
+PAGE = Path(__file__).parents[2] / "docs/tutorial/6-another-cloud.md"
 OTHER_CLOUD = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL))
 
 IMPORT_ALL = """
