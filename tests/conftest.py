@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +26,9 @@ def pytest_configure() -> None:
     # Before Python 3.12, pytest-asyncio's look at the current event loop makes one that nobody closes, unless
     # it was told that there is none.
     asyncio.set_event_loop(None)
+    # What a script starts in the background ignores Ctrl-C, and so would all that tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks

@@ -152,7 +152,8 @@ def test_the_commands_of_a_page_run_as_typed_and_print_what_it_shows(reader, pag
                 (Path(shell.run("pwd")[1].strip()) / name).write_text(text, encoding="utf-8")
             said = [reader.said] if page == "README.md" and number == 0 else []
             said += [_type(shell, line) for line in block.lines if not why_not(line)]
-            missing = not_printed(block.shown, "\n".join(said))
+            ran = not all(why_not(line) for line in block.lines)
+            missing = not_printed(block.shown, "\n".join(said)) if ran else ""
             assert not missing, f"{page} shows {missing!r}, and was told:\n{''.join(said)}"
 
 
