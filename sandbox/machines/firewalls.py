@@ -5,6 +5,7 @@ Metadata is answered by the router itself and private networks don't pass it, so
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
@@ -12,9 +13,13 @@ from sandbox.cloud.backend import FirewallRule
 from sandbox.machines.names import Names
 from sandbox.machines.runner import inside
 
-PROTOCOLS = {
-    ("ip", "icmp"): "meta l4proto icmp",
-    ("ip6", "icmp"): "meta l4proto ipv6-icmp",
+# nft looks names up in /etc/protocols, which a small Debian does not have.
+NUMBERS = {
+    "tcp": socket.IPPROTO_TCP,
+    "udp": socket.IPPROTO_UDP,
+    "icmp": socket.IPPROTO_ICMP,
+    "esp": socket.IPPROTO_ESP,
+    "gre": socket.IPPROTO_GRE,
 }
 
 
@@ -59,7 +64,9 @@ def _allowed(rules: Iterable[FirewallRule]) -> Iterator[str]:
     for rule in rules:
         end = "saddr" if rule.direction == "in" else "daddr"
         for family, ranges in _by_family(rule.ranges):
-            what = PROTOCOLS.get((family, rule.protocol), f"meta l4proto {rule.protocol}")
+            of_ipv6 = (family, rule.protocol) == ("ip6", "icmp")
+            number = socket.IPPROTO_ICMPV6 if of_ipv6 else NUMBERS[rule.protocol]
+            what = f"meta l4proto {int(number)}"
             if rule.ports:
                 what = f"{rule.protocol} dport {rule.ports[0]}-{rule.ports[1]}"
             yield f"{family} {end} {{ {', '.join(ranges)} }} {what} return"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 
 import pytest
@@ -19,11 +20,21 @@ def test_overlapping_ranges_become_one_and_families_are_kept_apart():
     assert lines[lines.index("chain in_7 {") + 1 :][:5] == [
         "ip saddr { 10.0.0.0/8 } tcp dport 80-90 return",
         "ip6 saddr { 2001:db8::/32 } tcp dport 80-90 return",
-        "ip6 saddr { ::/0 } meta l4proto ipv6-icmp return",
+        "ip6 saddr { ::/0 } meta l4proto 58 return",
         "drop",
         "}",
     ]
     assert lines[lines.index("chain out_7 {") + 1] == "}", "all goes out where no rule is about it"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "numbers"),
+    [("icmp", (1, 58)), ("tcp", (6, 6)), ("udp", (17, 17)), ("gre", (47, 47)), ("esp", (50, 50))],
+)
+def test_protocols_are_numbers_because_a_small_debian_knows_no_names(protocol, numbers):
+    text = ruleset("t", {7: (FirewallRule("in", protocol, None, EVERYBODY),)})
+    for family, number in zip(("ip", "ip6"), numbers, strict=True):
+        assert re.search(rf"^{family} saddr .* meta l4proto {number} return$", text, re.MULTILINE)
 
 
 def answers(address: str, port: int) -> bool:
