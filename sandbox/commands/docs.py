@@ -32,8 +32,8 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
     with steps.step("Generator of the documentation") as progress:
         python = generator(clone.root, clone.cache, progress)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with steps.step("Documentation"):
-        pages = build(clone.root, python, output)
+    with steps.step("Documentation") as progress:
+        pages = build(clone.root, python, output, progress)
     steps.note(f"  {pages} pages in {output}")
     steps.note(f"\nNext:\n  python3 -m http.server --bind 127.0.0.1 --directory {output} 8000")
     return 0

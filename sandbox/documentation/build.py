@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from uv import find_uv_bin
 
 from sandbox.documentation.pages import Pages, gather, navigation
 from sandbox.errors import SandboxError
-from sandbox.kubernetes.processes import Progress
+from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import complete, locked
 
 REQUIREMENTS = "docs/requirements.lock"
@@ -22,6 +22,17 @@ MADE = ".ccm-from-scratch"
 
 _INSTALLATION = 600.0  # seconds
 _BUILD = 120.0
+
+
+def environment_of(root: Path, cache: Path) -> Path:
+    """Where the environment with the generator is; another one for each Python, which a container may bring.
+
+    Args:
+        root: The clone.
+        cache: Folder that clones share.
+    """
+    key = hashlib.sha256((root / REQUIREMENTS).read_bytes() + sys.base_prefix.encode())
+    return cache / f"documentation-{key.hexdigest()[:12]}"
 
 
 def generator(root: Path, cache: Path, progress: Progress) -> Path:
@@ -35,9 +46,7 @@ def generator(root: Path, cache: Path, progress: Progress) -> Path:
     Raises:
         SandboxError: A package can't be had.
     """
-    lock = root / REQUIREMENTS
-    name = hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
-    environment = cache / f"documentation-{name}"
+    environment = environment_of(root, cache)
     python = environment / "bin" / "python"
     if python.exists():
         return python
@@ -45,25 +54,26 @@ def generator(root: Path, cache: Path, progress: Progress) -> Path:
         if not python.exists():
             shutil.rmtree(environment, ignore_errors=True)  # one whose Python was removed
             with complete(environment) as new:
-                _install(new, lock)
+                _install(new, root / REQUIREMENTS, progress)
     return python
 
 
-def _install(environment: Path, lock: Path) -> None:
-    make = [find_uv_bin(), "venv", "--quiet", str(environment)]
-    _run("making a Python environment", make, _INSTALLATION)
+def _install(environment: Path, lock: Path, progress: Progress) -> None:
+    make = [find_uv_bin(), "venv", "--quiet", "--python", sys.executable, str(environment)]
+    run("making a Python environment", make, progress=progress, timeout=_INSTALLATION)
     install = [find_uv_bin(), "pip", "sync", "--quiet", "--require-hashes"]
     install += ["--python", str(environment / "bin" / "python"), str(lock)]
-    _run("installing the generator of the documentation", install, _INSTALLATION)
+    run("installing the generator of the documentation", install, progress=progress, timeout=_INSTALLATION)
 
 
-def build(root: Path, python: Path, output: Path) -> int:
+def build(root: Path, python: Path, output: Path, progress: Progress) -> int:
     """Write the site anew; returns how many pages it has.
 
     Args:
         root: The clone.
         python: What ``generator`` gives.
         output: Folder of the site; what is in it is replaced.
+        progress: Told while it lasts.
 
     Raises:
         SandboxError: A link leads nowhere, or the generator failed.
@@ -81,12 +91,8 @@ def build(root: Path, python: Path, output: Path) -> int:
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as folder:
         staging = Path(folder)
         _stage(root, pages, staging)
-        _run(
-            "building the documentation",
-            [str(python), "-m", "zensical", "build", "--strict"],
-            _BUILD,
-            staging,
-        )
+        command = [str(python), "-m", "zensical", "build", "--strict"]
+        run("building the documentation", command, progress=progress, cwd=staging, timeout=_BUILD)
         (staging / "site" / MADE).touch()
         if output.exists():
             shutil.rmtree(output)
@@ -150,14 +156,3 @@ toc.permalink = true
 pymdownx.highlight.pygments_lang_class = true
 pymdownx.superfences = {}
 """
-
-
-def _run(what: str, command: list[str], seconds: float, folder: Path | None = None) -> None:
-    try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds
-        )
-    except subprocess.TimeoutExpired as error:
-        raise SandboxError(f"{what} was given up after {seconds:.0f} s") from error
-    if done.returncode:
-        raise SandboxError(f"{what} failed:\n{(done.stdout + done.stderr).strip()[-4000:]}")

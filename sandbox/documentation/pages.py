@@ -17,7 +17,7 @@ SECTIONS = ("tutorial", "guides", "reference", "design")
 """Folders of ``docs``, in the order of the navigation."""
 
 _LINK = re.compile(r"(?<=\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
-_FENCE = re.compile(r"^ *```.*?^ *```[^\n]*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"(^ *```.*?^ *```[^\n]*$)", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^# (.+)$", re.MULTILINE)
 _LANGUAGES = {".py": "python", ".go": "go", ".yaml": "yaml", ".json": "json", ".toml": "toml", ".sh": "sh"}
 
@@ -61,24 +61,22 @@ def gather(read: Callable[[str], str | None]) -> Pages:
     pages: dict[str, Page] = {}
     pictures: dict[str, str] = {}
     broken: list[str] = []
-    waiting = [FIRST]
+    waiting = [(FIRST, FIRST)]
     while waiting:
-        name = waiting.pop()
+        linked_from, name = waiting.pop()
+        if name in pages or place(name) in pictures:
+            continue
         text = read(name)
-        if name in pages or text is None:
-            continue
-        if not name.endswith(".md"):
+        if text is None:
+            broken.append(f"{linked_from}: {name}")
+        elif is_picture(name):
+            pictures[place(name)] = name
+        elif name.endswith(".md"):
+            heading = _HEADING.search(text)
+            pages[name] = Page(place(name), heading[1] if heading else name, _rewritten(name, text))
+            waiting += [(name, target) for target in targets(name, text)]
+        else:
             pages[name] = Page(place(name), name, _shown(name, text))
-            continue
-        for target in targets(name, text):
-            if read(target) is None:
-                broken.append(f"{name}: {target}")
-            elif is_picture(target):
-                pictures[place(target)] = target
-            else:
-                waiting.append(target)
-        heading = _HEADING.search(text)
-        pages[name] = Page(place(name), heading[1] if heading else name, _rewritten(name, text))
     return Pages(pages, pictures, tuple(broken))
 
 
@@ -143,12 +141,9 @@ def _rewritten(name: str, text: str) -> str:
             return found[0]
         return posixpath.relpath(place(_resolved(name, found[1])), folder or ".") + found[2]
 
-    parts: list[str] = []
-    end = 0
-    for fence in _FENCE.finditer(text):
-        parts += [_outside_of_code(text[end : fence.start()], link), fence[0]]
-        end = fence.end()
-    return "".join([*parts, _outside_of_code(text[end:], link)])
+    parts = _FENCE.split(text)
+    parts[::2] = [_outside_of_code(part, link) for part in parts[::2]]  # between them, the fenced blocks
+    return "".join(parts)
 
 
 def _outside_of_code(text: str, link: Callable[[re.Match[str]], str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import re
 import subprocess
 import tomllib
@@ -14,7 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 from sandbox.commands.docs import check
-from sandbox.documentation.build import REQUIREMENTS, build, generator, settings
+from sandbox.documentation.build import REQUIREMENTS, build, environment_of, generator, settings
 from sandbox.documentation.pages import gather, navigation, place
 from sandbox.errors import SandboxError
 from sandbox.site import open_clone
@@ -82,7 +81,7 @@ class _Page(HTMLParser):
 def test_the_site_is_whole_and_asks_nobody_else(tmp_path):
     clone = open_clone(ROOT, {"HOME": str(Path.home())})
     output = tmp_path / "site"
-    number = build(ROOT, generator(ROOT, clone.cache, print), output)
+    number = build(ROOT, generator(ROOT, clone.cache, print), output, print)
     pages = {path: _Page(path.read_text()) for path in output.rglob("*.html") if path.name != "404.html"}
     assert len(pages) == number
     assert (output / "search.json").is_file()
@@ -106,7 +105,7 @@ def test_a_broken_link_stops_the_build_and_keeps_the_site_that_is_there(tmp_path
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("older")
     with pytest.raises(SandboxError, match=r"README\.md: docs/no\.md"):
-        build(tmp_path, Path("/nowhere"), tmp_path / "site")
+        build(tmp_path, Path("/nowhere"), tmp_path / "site", print)
     assert (tmp_path / "site" / "index.html").read_text() == "older"
 
 
@@ -127,7 +126,7 @@ def root(tmp_path):
 
 
 def test_a_generator_that_another_clone_makes_is_waited_for(root):
-    environment = root / f"documentation-{hashlib.sha256(b'').hexdigest()[:12]}"
+    environment = environment_of(root, root)
 
     def waiting(_said: str) -> None:
         (environment / "bin").mkdir(parents=True)
@@ -141,7 +140,7 @@ def test_a_generator_that_another_clone_makes_is_waited_for(root):
 
 
 def test_a_generator_whose_python_was_removed_is_made_anew(root):
-    environment = root / f"documentation-{hashlib.sha256(b'').hexdigest()[:12]}"
+    environment = environment_of(root, root)
     (environment / "bin").mkdir(parents=True)
     (environment / "bin/python").symlink_to("/nowhere/python")
     python = generator(root, root, pytest.fail)
