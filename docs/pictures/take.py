@@ -7,8 +7,8 @@ Chromium (Debian: ``apt-get install chromium``).
 from __future__ import annotations
 
 import io
-import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,11 +32,13 @@ _SECONDS = 120.0
 
 def main() -> int:
     """Take both; returns an exit code."""
-    chromium = _chromium()
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        sys.exit("Chromium is missing; Debian: apt-get install chromium")
     terminal = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
     for command in _COMMANDS:
         terminal.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
-        terminal.print(Text.from_ansi(_without_secrets(_printed(command))))
+        terminal.print(Text.from_ansi(_printed(command)))
     svg = terminal.export_svg(title="ccm-from-scratch", theme=MONOKAI)
     # The font is the reader's: nothing is asked of anybody when a page is looked at.
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
@@ -52,10 +54,6 @@ def _printed(command: str) -> str:
     ).stdout.rstrip()
 
 
-def _without_secrets(text: str) -> str:
-    return re.sub(r"#\S{64}", "", text)
-
-
 def _console(chromium: str) -> None:
     exported = dict(re.findall(r"^export (\w+)='?([^'\n]*)'?$", _printed("./dev env"), re.MULTILINE))
     console = exported["HCLOUD_ENDPOINT"].removesuffix("/v1") + "/_sandbox/console"
@@ -66,13 +64,6 @@ def _console(chromium: str) -> None:
         page.locator("tr", has_text="default/whoami").first.wait_for()
         page.screenshot(path=HERE / "console.png")
         browser.close()
-
-
-def _chromium() -> str:
-    for folder in os.get_exec_path():
-        if (found := Path(folder, "chromium")).exists():
-            return str(found)
-    sys.exit("Chromium is missing; Debian: apt-get install chromium")
 
 
 if __name__ == "__main__":
