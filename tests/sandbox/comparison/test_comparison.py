@@ -97,13 +97,12 @@ def below(folder):
 
 
 SCRIPT = """
-import os, signal, sys
+import os, sys
 from pathlib import Path
 from sandbox.commands import compare
 from sandbox.ending import exit_code
 from sandbox.site import Clone, cache_directory
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
 clone = Clone("000000", Path(sys.argv[1]), Path(sys.argv[2]), cache_directory(os.environ))
 sys.exit(exit_code(lambda: compare.run(clone, None)))
 """

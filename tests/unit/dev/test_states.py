@@ -37,11 +37,10 @@ except KeyboardInterrupt:
     print("all kept")
 """
 DEV = """
-import os, signal, sys
+import os, sys
 from io import StringIO
 from pathlib import Path
 from sandbox import pulumi, site
-signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
 clone = site.open_site(Path(sys.argv[1]), {"XDG_CACHE_HOME": sys.argv[2]}, list, lambda _: True)
 pulumi.run(clone, os.environ, ["up"], "")
 """

@@ -19,6 +19,7 @@ from sandbox.cloud.admin.calls import _CALLS
 from sandbox.cloud.traffic.faults import FaultRule
 from sandbox.dev import parse
 from sandbox.kubernetes.k3s.flags import FLAGS as STAND_IN_FLAGS
+from tests.e2e.documents import typed_in
 
 TREE = Path(__file__).parents[3]
 PAGES = [*(TREE / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
@@ -39,9 +40,7 @@ def words_in_code(page: Path) -> Iterator[str]:
 
 def typed(page: Path) -> Iterator[list[str]]:
     """The command lines of a page's shell blocks, as words."""
-    blocks = re.findall(r"^ *```sh\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
-        yield shlex.split(line, comments=True)
+    yield from (shlex.split(line.text, comments=True) for line in typed_in(page.read_text(encoding="utf-8")))
 
 
 def quoted(page: Path) -> Iterator[list[str]]:
