@@ -91,6 +91,13 @@ async def test_images_of_the_system_and_of_others_are_not_changed(emulator: Emul
     assert "needs a disk of" in error["message"]
 
 
+async def test_no_text_means_what_has_no_name_and_no_server(emulator: Emulator):
+    server = (await emulator.make_server())["id"]
+    await emulator.ok("POST", f"/servers/{server}/actions/create_image", {})
+    for query in ("name=None", "bound_to=None"):
+        assert (await emulator.ok("GET", f"/images?{query}"))["images"] == []
+
+
 class Copies(RecordsBackend):
     """Knows what was copied, or has no room."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from multidict import MultiMapping
+
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.registry import operation
 from sandbox.cloud.api.resource import Resource, listing
@@ -13,7 +15,7 @@ from sandbox.cloud.errors import ApiError, NotFound, Protected
 from sandbox.cloud.resources.images.state import Snapshot, image_by_id, image_wire, snapshot_wire
 from sandbox.cloud.resources.images.system import SYSTEM_IMAGES, Image
 from sandbox.cloud.wire.fields import Fields
-from sandbox.cloud.wire.labels import parse_selector
+from sandbox.cloud.wire.labels import Selector, parse_selector
 from sandbox.cloud.wire.pagination import sort_entries
 from sandbox.cloud.wire.reply import Reply
 
@@ -24,20 +26,19 @@ SNAPSHOTS.register()
 @operation("GET", "/images")
 async def list_images(call: Call) -> Reply:
     """All images: the system's, and those of the project."""
-    query = call.query
+    query, selector = call.query, parse_selector(call.query.get("label_selector", ""))
     entries: list[Any] = [*SYSTEM_IMAGES, *call.cloud.store.of(Snapshot, call.project)]
-    entries = [image for image in entries if _wanted(call, image_wire(call.cloud, image))]
+    entries = [image for image in entries if _wanted(query, selector, image_wire(call.cloud, image))]
     entries = sort_entries(entries, query.getall("sort", []), ("id", "name", "created"))
     return listing(call, "images", entries, lambda image: image_wire(call.cloud, image))
 
 
-def _wanted(call: Call, wire: dict[str, Any]) -> bool:
-    query = call.query
+def _wanted(query: MultiMapping[str], selector: Selector, wire: dict[str, Any]) -> bool:
     for parameter in ("type", "status", "architecture", "name", "bound_to"):
         values = [value for value in query.getall(parameter, []) if value]
-        if values and str(wire[parameter]) not in values:
+        if values and (wire[parameter] is None or str(wire[parameter]) not in values):
             return False
-    if (text := query.get("label_selector")) and not parse_selector(text).matches(wire["labels"]):
+    if not selector.matches(wire["labels"]):
         return False
     return wire["deprecated"] is None or query.get("include_deprecated") == "true"
 
