@@ -114,6 +114,8 @@ class Copies(RecordsBackend):
         return 1.5
 
     async def delete_image(self, image_id: int) -> None:
+        if self.failure:
+            raise self.failure
         self.kept.discard(image_id)
 
     async def create_machine(self, machine: MachineSpec) -> None:
@@ -135,5 +137,21 @@ async def test_machines_begin_as_the_image_says_and_a_failure_leaves_none(start:
     assert failed["action"]["error"]["message"] == "no space left"
     assert backend.kept == {image}
     assert (await emulator.refused("GET", f"/images/{failed['image']['id']}"))["code"] == "not_found"
+    backend.failure = None
+    await emulator.ok("DELETE", f"/images/{image}")
+    assert backend.kept == set()
+
+
+async def test_a_backup_that_can_not_go_with_its_server_is_bound_to_none(start: Start):
+    backend = Copies()
+    emulator = await start(backend)
+    path = f"/servers/{(await emulator.make_server())['id']}"
+    await emulator.ok("POST", f"{path}/actions/enable_backup")
+    image = (await emulator.ok("POST", f"{path}/actions/create_image", {"type": "backup"}))["image"]["id"]
+    backend.failure = BackendError("device busy")
+    await emulator.ok("DELETE", path)
+    shown = (await emulator.ok("GET", f"/images/{image}"))["image"]
+    assert (shown["type"], shown["bound_to"]) == ("backup", None)
+    backend.failure = None
     await emulator.ok("DELETE", f"/images/{image}")
     assert backend.kept == set()

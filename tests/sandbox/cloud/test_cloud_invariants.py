@@ -381,6 +381,7 @@ def check_volumes_and_more(cloud: Cloud, servers: set[int]) -> None:
         assert volume.server is None or volume.server in servers
     assert {ip.server for ip in store.all(FloatingIp)} <= {*servers, None}
     assert {image.status for image in store.all(Snapshot)} <= {"available"}
+    assert {image.bound_to for image in store.all(Snapshot)} <= {*servers, None}
 
 
 def check_kept_answers(cloud: Cloud) -> None:

@@ -103,9 +103,11 @@ async def disable_effect(cloud: Cloud, server: Server, _action: Action) -> None:
 
 @reaction("server_deleted")
 async def forget_server(cloud: Cloud, server: Server) -> None:
-    """A deleted server's backups go with it."""
+    """A deleted server's backups go with it; one that can't is nobody's."""
     for image in backups_of(cloud, server.id):
         try:
             await remove(cloud, image)
         except BackendError as error:
             log.warning("backup %d of server %s stays: %s", image.id, server.name, error)
+            image.bound_to = None
+            cloud.store.put(image)
