@@ -8,6 +8,10 @@ from typing import Any
 
 import msgspec
 
+MOST_COUNTED = 1000
+"""Operations counted by themselves: what is none goes by its path, and clients can ask for any."""
+OTHERS = "others"
+
 
 class Request(msgspec.Struct, frozen=True, gc=False):
     """One answered request; no bodies and no tokens are kept.
@@ -29,7 +33,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class RequestLog:
-    """The latest requests, and counts of all of them.
+    """The latest requests, and counts of all of them by operation; beyond :data:`MOST_COUNTED` as others.
 
     Args:
         size: How many requests are kept; counts go on.
@@ -43,7 +47,8 @@ class RequestLog:
     def add(self, request: Request) -> None:
         """Keep a request."""
         self._entries.append(request)
-        self.counts[request.operation] += 1
+        known = request.operation in self.counts or len(self.counts) < MOST_COUNTED
+        self.counts[request.operation if known else OTHERS] += 1
         self.total += 1
 
     def clear(self) -> None:

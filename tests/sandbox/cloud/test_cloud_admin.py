@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 from cloud_emulator import Emulator, Start
 
+from sandbox.cloud.traffic.requests import MOST_COUNTED, OTHERS, Request, RequestLog
+
 
 async def test_health(emulator: Emulator):
     health = await emulator.ok("GET", "/_sandbox/health")
@@ -23,6 +25,15 @@ async def test_requests_are_counted_by_operation(emulator: Emulator):
     assert log["requests"][0]["code"] == "not_found"
     await emulator.ok("DELETE", "/_sandbox/requests")
     assert (await emulator.ok("GET", "/_sandbox/requests/counts"))["total"] == 0
+
+
+def test_no_client_makes_the_counts_grow_without_end():
+    log = RequestLog(10)
+    for number in range(MOST_COUNTED + 20):
+        log.add(Request(0.0, "", f"GET /{number}", "GET", f"/{number}", "", 404, "", 0.0, "", ""))
+    log.add(Request(0.0, "", "GET /0", "GET", "/0", "", 404, "", 0.0, "", ""))
+    assert (log.counts["GET /0"], log.counts[OTHERS]) == (2, 20)
+    assert (log.total, log.counts.total()) == (MOST_COUNTED + 21, MOST_COUNTED + 21)
 
 
 async def test_requests_by_client(emulator: Emulator):
