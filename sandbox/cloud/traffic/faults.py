@@ -14,6 +14,8 @@ from sandbox.cloud.wire.reply import Reply
 DROPS = ("", "before", "after")
 LONGEST_WAIT = 3600.0
 """Seconds that a rule may let a client wait: more than any client does."""
+MOST_STALE = 1000
+"""Answers that are kept for all rules: a client can ask for any number of addresses."""
 _TYPES = {"str": str, "int": int, "float": (int, float), "bool": bool, "int | None": int}
 
 
@@ -188,8 +190,14 @@ class Faults:
         return True
 
     def stale(self, rule: FaultRule, project: str, address: str, reply: Reply) -> Reply:
-        """The first answer that this project was ever given for this rule and address."""
-        return self._memory.setdefault((rule.id, project, address), reply)
+        """The first answer that this project was ever given for this rule and address.
+
+        Where :data:`MOST_STALE` answers are kept, others are given as they are.
+        """
+        key = (rule.id, project, address)
+        if len(self._memory) < MOST_STALE:
+            self._memory.setdefault(key, reply)
+        return self._memory.get(key, reply)
 
 
 def spoil(rule: FaultRule, reply: Reply) -> Reply:

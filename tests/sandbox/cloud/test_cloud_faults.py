@@ -9,7 +9,8 @@ from cloud_emulator import OTHER_TOKEN, Emulator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.cloud.traffic.faults import Faults
+from sandbox.cloud.traffic.faults import MOST_STALE, Faults
+from sandbox.cloud.wire.reply import Reply
 
 GROUP = {"name": "g", "type": "spread"}
 
@@ -106,6 +107,18 @@ async def test_stale_answers_are_those_of_the_project(emulator: Emulator):
     await emulator.ok("DELETE", f"/_sandbox/faults/{other['id']}")
     answer = await emulator.ok("GET", "/placement_groups", token=OTHER_TOKEN)
     assert answer["placement_groups"] == []
+
+
+def test_old_answers_are_kept_of_so_many_addresses_only():
+    faults = Faults()
+    rule = faults.add({"path": "/servers", "stale": True})
+    old, new = Reply(200, "old"), Reply(200, "new")
+    for number in range(MOST_STALE + 1):
+        faults.stale(rule, "p", f"/v1/servers?x={number}", old)
+    assert faults.stale(rule, "p", f"/v1/servers?x={MOST_STALE - 1}", new) is old
+    assert faults.stale(rule, "p", f"/v1/servers?x={MOST_STALE}", new) is new
+    faults.remove(rule.id)
+    assert faults.stale(rule, "p", "/v1/servers?x=0", new) is new
 
 
 async def test_an_error_that_is_no_json(emulator: Emulator):
