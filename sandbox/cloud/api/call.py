@@ -78,20 +78,28 @@ class Call:
         *concerned: Record,
         effect: str = "",
         after: Action | None = None,
+        lock_all: bool = False,
         **arguments: Any,
     ) -> Action:
         """Start an action.
 
         Args:
             command: Its name in the API.
-            concerned: What it concerns; the first of them is locked.
+            concerned: What it concerns; the first of them is locked, or all.
             effect: The registered coroutine that makes the change.
             after: An action that must succeed first.
+            lock_all: Whether all of them are.
             arguments: For the effect; JSON values.
         """
         references = [record.reference for record in concerned]
         return self.cloud.actions.start(
-            command, self.project, references, effect=effect, arguments=arguments, after=after
+            command,
+            self.project,
+            references,
+            effect=effect,
+            arguments=arguments,
+            locks=references if lock_all else None,
+            after=after,
         )
 
     async def wires(self, *actions: Action) -> list[dict[str, Any]]:

@@ -59,8 +59,7 @@ def _server(call: Call, identity: int) -> Server:
 
 
 def _start(call: Call, command: str, ip: FloatingIp, server: Server) -> Action:
-    resources = [ip.reference, server.reference]
-    return call.cloud.actions.start(command, call.project, resources, effect=command, locks=resources)
+    return call.start(command, ip, server, effect=command, lock_all=True)
 
 
 @FLOATING_IPS.action("assign")

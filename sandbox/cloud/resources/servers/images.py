@@ -50,11 +50,8 @@ async def create_image(call: Call, server: Server, fields: Fields) -> Reply:
         disk_size=server.disk,
     )
     call.cloud.store.put(image)
-    resources = [server.reference, image.reference]
-    action = call.cloud.actions.start(
-        "create_image", call.project, resources, effect="create_image", locks=resources
-    )
-    (wire,) = await call.wires(action)
+    command = "create_image"
+    (wire,) = await call.wires(call.start(command, server, image, effect=command, lock_all=True))
     return created("image", SNAPSHOTS.show(call, image), action=wire)
 
 

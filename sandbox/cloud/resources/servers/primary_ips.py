@@ -53,10 +53,7 @@ def _check_assignable(call: Call, server: Server, kind: str) -> None:
 
 
 def _start(call: Call, command: str, ip: PrimaryIp, server: Server) -> Action:
-    resources = [ip.reference, server.reference]
-    return call.cloud.actions.start(
-        command, call.project, resources, effect=command, arguments={"server": server.id}, locks=resources
-    )
+    return call.start(command, ip, server, effect=command, lock_all=True, server=server.id)
 
 
 @PRIMARY_IPS.action("assign")

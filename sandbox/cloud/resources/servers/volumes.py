@@ -58,9 +58,9 @@ async def create(call: Call) -> Reply:
     return created("volume", VOLUMES.show(call, volume), action=first, next_actions=rest)
 
 
-def _check_server(cloud: Cloud, server: Server, adding: int = 1) -> None:
+def _check_server(cloud: Cloud, server: Server) -> None:
     cloud.actions.check_free("server", server.id)
-    check_count(wanted_volumes(cloud, server.id) + adding)
+    check_count(wanted_volumes(cloud, server.id) + 1)
 
 
 def check_count(number: int) -> None:
@@ -107,15 +107,9 @@ def start_attaching(
     """Start the action that attaches a volume; the volume is promised to the server at once."""
     volume.wanted_by = server.id
     call.cloud.store.put(volume)
-    resources = [volume.reference, server.reference]
-    return call.cloud.actions.start(
-        "attach_volume",
-        call.project,
-        resources,
-        effect="attach_volume",
-        arguments={"automount": automount},
-        locks=resources,
-        after=after,
+    command = "attach_volume"
+    return call.start(
+        command, volume, server, effect=command, after=after, lock_all=True, automount=automount
     )
 
 
@@ -138,12 +132,8 @@ async def detach(call: Call, volume: Volume, _fields: Fields) -> Reply:
         raise ApiError("invalid_input", "volume is not attached to a server")
     server = call.cloud.store.get(Server, call.project, volume.server)
     call.cloud.actions.check_free("server", server.id)
-    resources = [volume.reference, server.reference]
-    return await call.answer(
-        call.cloud.actions.start(
-            "detach_volume", call.project, resources, effect="detach_volume", locks=resources
-        )
-    )
+    command = "detach_volume"
+    return await call.act(command, volume, server, effect=command, lock_all=True)
 
 
 @effect("create_volume", Volume)
