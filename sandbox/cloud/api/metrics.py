@@ -54,8 +54,8 @@ async def metrics(call: Call, entry: Record, series: Mapping[str, tuple[str, ...
 
 
 def _wanted(call: Call, series: Mapping[str, tuple[str, ...]]) -> list[str]:
-    kinds = [part for text in call.query.getall("type", []) for part in text.split(",")]
-    if not kinds or set(kinds) - set(series):
+    kinds = dict.fromkeys(part for text in call.query.getall("type", []) for part in text.split(","))
+    if not kinds or kinds.keys() - series.keys():
         raise InvalidInput({"type": [f"must be one or more of: {', '.join(series)}"]})
     return [name for kind in kinds for name in series[kind]]
 
@@ -83,19 +83,20 @@ def _step(text: str | None, span: float) -> float:
 
 async def _measure(cloud: Cloud) -> bool:
     """Take a sample of what runs, unless that was just done; False where nothing can be measured."""
-    now, measurements = cloud.now(), cloud.measurements
 
     def born(key: Key) -> float | None:
         record = cloud.store.find(RECORDS[key[0]], key[1])
         return None if record is None else record.created
 
-    if now - measurements.at < _FRESH:
+    async with cloud.exclusive("measurements", 0):  # who comes meanwhile takes what is being measured
+        now = cloud.now()
+        if now - cloud.measurements.at < _FRESH:
+            return True
+        try:
+            measured = await cloud.backend.measure()
+        except BackendError as error:
+            raise ApiError("service_error", str(error)) from error
+        if measured is None:
+            return False
+        cloud.measurements.add(measured, now, born)
         return True
-    try:
-        measured = await cloud.backend.measure()
-    except BackendError as error:
-        raise ApiError("service_error", str(error)) from error
-    if measured is None:
-        return False
-    measurements.add(measured, now, born)
-    return True

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,7 +8,10 @@ import pytest
 from cloud_emulator import Emulator, Start
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import MultiDict
 
+from sandbox.cloud.api.call import Call
+from sandbox.cloud.api.registry import OPERATIONS
 from sandbox.cloud.backend import BackendError, RecordsBackend
 from sandbox.cloud.state.measurements import KEPT, Measurements, Sample, values_at
 from sandbox.cloud.state.records import timestamp
@@ -46,6 +50,26 @@ async def test_rates_are_what_grew_between_two_requests(start: Start):
     assert [value for _, value in second["cpu"]] == ["50", "50", "50", "1", "1"]
     assert [value for _, value in second["network.0.pps.in"]] == ["0", "0", "0", "0.3", "0.3"]
     assert second["network.0.bandwidth.in"] == []
+
+
+async def test_those_who_ask_at_once_share_a_measurement(start: Start):
+    class Slow(Measured):
+        asked = 0
+
+        async def measure(self):
+            self.asked += 1
+            await asyncio.sleep(0)
+            return self.totals
+
+    backend = Slow()
+    emulator = await start(backend)
+    emulator.cloud.now = lambda: 1_800_000_000.0
+    server = await emulator.make_server()
+    span = {"type": "cpu,cpu", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
+    call = Call(emulator.cloud, "default", {"id": str(server["id"])}, MultiDict(span), {}, "http://test")
+    answer = OPERATIONS["GET", "/servers/{id}/metrics"].handler
+    await asyncio.gather(*(answer(call) for _ in range(10)))
+    assert backend.asked == 1
 
 
 async def test_records_have_nothing_to_measure(emulator: Emulator):
