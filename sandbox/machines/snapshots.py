@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from sandbox.machines import cgroups, disk, records
@@ -45,7 +45,7 @@ def keep(directory: Path, target: Path, *, running: bool) -> float:
             new = target.with_name(f"{target.name}.new")
             disk.remove(new)
             new.mkdir(mode=0o700)
-            with _still(directory) if running else _as_it_is():
+            with _still(directory) if running else nullcontext():
                 _copy(directory / "disk", new)
             new.rename(target)
         return round(_size(target) / GB, 3)
@@ -85,11 +85,6 @@ def _size(folder: Path) -> int:
         for path, _, files in os.walk(folder / part)
         for name in files
     )
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield
 
 
 @contextmanager
