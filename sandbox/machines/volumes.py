@@ -13,7 +13,6 @@ from sandbox.machines import disk
 from sandbox.machines.errors import VolumeBusy
 from sandbox.machines.runner import run_blocking
 
-MAJOR = 7
 GIB = 2**30
 RELEASE_DEADLINE = 5.0  # seconds; a file system that was just unmounted may take a moment
 DEVICES = Path("/sys/block")
