@@ -8,7 +8,6 @@ import os
 import platform as host
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +25,6 @@ KEPT = 24
 
 _KEPT_PACKAGES = 200  # of Debian; an image for one platform has 17
 _KEPT_FOLDERS = 2  # with a Python that compiles
-
-_DOWNLOADS = 4
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -128,8 +125,7 @@ class _Builder:
 
     def _debian(self, platform: Platform) -> dict[str, Entry]:
         mirror = open_mirror(self._cache / "packages")
-        with ThreadPoolExecutor(_DOWNLOADS) as pool:
-            contents = [*pool.map(mirror.package, self._source.lock.of(platform))]
+        contents = mirror.packages(self._source.lock.of(platform))
         return debian.assemble(map(debian.unpack, contents))
 
     @cached_property

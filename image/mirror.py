@@ -8,7 +8,8 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ SECURITY = "-security"
 _SECONDS = 60.0
 _CHUNK = 1 << 20
 _ATTEMPTS = 4
+_DOWNLOADS = 4
 _NOT_FOUND = (403, 404, 410)
 _ONE_LINE = re.compile(r"^deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+(\S+)\s+(.*)$")
 _PASSWORD = re.compile(r"//[^/@\s]+@")
@@ -99,6 +101,15 @@ class Mirror:
         partial.write_bytes(content)
         partial.replace(cached)
         return content
+
+    def packages(self, pins: Iterable[Pin]) -> list[bytes]:
+        """Pinned packages in the order of their pins; a few are fetched at once.
+
+        Raises:
+            ImageError: As :meth:`package`.
+        """
+        with ThreadPoolExecutor(_DOWNLOADS) as pool:
+            return [*pool.map(self.package, pins)]
 
     def _fetched(self, address: str, most: int) -> bytes | None:
         try:

@@ -6,7 +6,6 @@ shell is nothing without; its own shell is left alone, for it takes BusyBox's ``
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -58,7 +57,6 @@ true uname uniq vi watch wc wget which whoami xargs yes zcat
 
 _FOLDERS_KEPT = ("etc/", "usr/share/iproute2/")
 _LIBRARIES_LEFT_OUT = frozenset({"audit", "engines-3", "gconv", "ossl-modules", "perl-base", "tc"})
-_DOWNLOADS = 4
 _SETTINGS = {
     "WorkingDir": "/",
     # 'kubectl run … -- curl …' takes its place; the trap ends a Pod at once instead of after 30 seconds
@@ -84,9 +82,8 @@ def write(mirror: Mirror, platform: Platform, target: IO[bytes]) -> None:
     Raises:
         ImageError: A package can't be had.
     """
-    with ThreadPoolExecutor(_DOWNLOADS) as pool:
-        contents = pool.map(mirror.package, lockfile.read(LOCK).of(platform))
-        tree = debian.assemble(map(debian.unpack, contents), is_kept, _own())
+    contents = mirror.packages(lockfile.read(LOCK).of(platform))
+    tree = debian.assemble(map(debian.unpack, contents), is_kept, _own())
     image = describe(platform, [make_layer(tree, EPOCH)], _SETTINGS, {}, EPOCH)
     write_layout({NAME: image.manifest}, image.blobs, target)
 

@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
@@ -29,7 +28,6 @@ from sandbox.kubernetes_tests.recipe import TestImage
 
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT = 4  # archives in the cache
-_DOWNLOADS = 4
 _SECONDS = 30.0
 
 _Make = Callable[[], Mapping[str, Entry]]
@@ -143,9 +141,7 @@ class _Builder:
         return {**image.files, **(self._served if image.serves_pause else {})}
 
     def _tools(self) -> dict[str, Entry]:
-        mirror = open_mirror(self._packages)
-        with ThreadPoolExecutor(_DOWNLOADS) as pool:
-            contents = [*pool.map(mirror.package, lockfile.read(recipe.LOCK).of(self._platform))]
+        contents = open_mirror(self._packages).packages(lockfile.read(recipe.LOCK).of(self._platform))
         files = {path: entry for content in contents for path, entry in debian.unpack(content).files.items()}
         return recipe.tools(files, _applets(files))
 

@@ -34,6 +34,16 @@ def test_a_package_is_fetched_once(tmp_path):
     assert asked == ["http://a/debian/pool/libc6.deb", "http://a/debian-security/pool/libc6.deb"]
 
 
+def test_several_packages_come_in_the_order_of_their_pins(tmp_path):
+    contents = [bytes([number]) for number in range(20)]
+    pins = [
+        Pin("p", "arm64", "1", f"pool/{number}.deb", hashlib.sha256(content).hexdigest(), 1)
+        for number, content in enumerate(contents)
+    ]
+    files = {f"http://a/debian/{pin.path}": content for pin, content in zip(pins, contents, strict=True)}
+    assert of(files, tmp_path)[0].packages(pins) == contents
+
+
 def test_a_spoilt_cache_is_fetched_anew(tmp_path):
     place, asked = of({"http://a/debian/pool/libc6.deb": CONTENT}, tmp_path)
     place.package(PIN)
