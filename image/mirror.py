@@ -119,12 +119,17 @@ class Mirror:
             raise MirrorError(f"the Debian mirror did not give {what}. {VARIABLE} names another") from error
 
 
-def open_mirror(cache: Path, environment: Mapping[str, str] = os.environ) -> Mirror:
+def open_mirror(
+    cache: Path,
+    environment: Mapping[str, str] = os.environ,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Mirror:
     """The mirror of this machine.
 
     Args:
         cache: Folder for packages.
         environment: CCMFS_DEBIAN_MIRROR is heeded.
+        sleep: Pauses between attempts.
 
     Raises:
         MirrorError: None is known.
@@ -136,7 +141,7 @@ def open_mirror(cache: Path, environment: Mapping[str, str] = os.environ) -> Mir
             f"no Debian mirror is known here: apt has none. Name one in {VARIABLE}, by the address of its "
             "folder 'debian' (https://www.debian.org/mirror/list has all of them)"
         )
-    return Mirror(roots, web_get(_proxies_of_apt()), cache)
+    return Mirror(roots, web_get(_proxies_of_apt(), sleep), cache)
 
 
 def web_get(proxies: Mapping[str, str], sleep: Callable[[float], None] = time.sleep) -> Get:

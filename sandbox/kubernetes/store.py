@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from platform import machine
 from typing import IO
@@ -99,12 +99,13 @@ def containerd_config(root: Path, state: Path) -> str:
     )
 
 
-def fetch_tools(target: Path, progress: Progress) -> bool:
+def fetch_tools(target: Path, progress: Progress, sleep: Callable[[float], None] = time.sleep) -> bool:
     """Make the archive of the image of tools, of Debian's packages.
 
     Args:
         target: The file.
         progress: Told what happens.
+        sleep: Pauses between attempts to fetch a package.
 
     Returns:
         Whether it is there. Debian's mirrors keep the newest version of a package only, and an environment
@@ -116,7 +117,8 @@ def fetch_tools(target: Path, progress: Progress) -> bool:
     progress("machine image: tools for containers")
     try:
         with target.open("wb") as file:
-            toolbox.write(open_mirror(cache_folder() / "packages"), platform, file)
+            mirror = open_mirror(cache_folder() / "packages", sleep=sleep)
+            toolbox.write(mirror, platform, file)
     except image.errors.ImageError as error:
         progress(f"machines have no image {toolbox.NAME}: {error}")
         return False
