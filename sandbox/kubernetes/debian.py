@@ -41,6 +41,12 @@ PACKAGES = (
 _EXCLUDED = ("doc/*", "info/*", "lintian/*", "locale/*", "man/*")
 
 
+def applets(busybox: Path) -> list[str]:
+    """What a busybox can be called, besides its own name; it runs outside of its tree, too."""
+    listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True, timeout=20)
+    return [name for name in listed.stdout.split() if name != "busybox"]
+
+
 def suite_sources(text: str, suite: str) -> str:
     """Of an apt source file, the entries for a Debian suite and its updates.
 

@@ -22,7 +22,7 @@ from image.build import cache_folder
 from image.mirror import open_mirror
 from image.platforms import of_machine
 from sandbox.kubernetes.archive import ContainerImage, write_archive
-from sandbox.kubernetes.debian import BUSYBOX
+from sandbox.kubernetes.debian import BUSYBOX, applets
 from sandbox.kubernetes.errors import CommandError, ImageError
 from sandbox.kubernetes.k3s.versions import (
     BUSYBOX_IMAGE,
@@ -80,9 +80,7 @@ def images(toolchain: Toolchain, debian: Path) -> tuple[ContainerImage, ...]:
 
 def _busybox(program: Path) -> ContainerImage:
     """Busybox, with a link for each of its commands."""
-    listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True, timeout=20)
-    names = set(listed.stdout.split()) - {"busybox"}
-    links = {f"/bin/{name}": "busybox" for name in names}
+    links = {f"/bin/{name}": "busybox" for name in applets(program)}
     return ContainerImage(BUSYBOX_IMAGE, {"/bin/busybox": program}, ["sh"], links=links)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import platform as host
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from image.recipe import EPOCH
 from image.tree import Entry, File
 from sandbox.cloud.resources.certificates import pem
 from sandbox.errors import MissingRequirement
+from sandbox.kubernetes.debian import applets
 from sandbox.kubernetes.processes import Progress
 from sandbox.kubernetes.toolchain import explained, locked
 from sandbox.kubernetes_tests import recipe
@@ -28,7 +28,6 @@ from sandbox.kubernetes_tests.recipe import TestImage
 
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT = 4  # archives in the cache
-_SECONDS = 30.0
 
 _Make = Callable[[], Mapping[str, Entry]]
 
@@ -169,14 +168,11 @@ def _stored(kind: str, blobs: Iterable[Blob]) -> dict[str, Entry]:
 
 
 def _applets(files: Mapping[str, Entry]) -> list[str]:
-    """What the packages' busybox can be called; it is linked statically, so it runs outside of an image."""
+    """What the packages' busybox can be called."""
     busybox = files["usr/bin/busybox"]
     assert isinstance(busybox, File)
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "busybox"
         program.write_bytes(busybox.content)
         program.chmod(0o755)
-        listed = subprocess.run(
-            [program, "--list"], capture_output=True, text=True, check=True, timeout=_SECONDS
-        )
-    return [applet for applet in listed.stdout.split() if applet != "busybox"]
+        return applets(program)
