@@ -69,11 +69,10 @@ def programs(cache: Path) -> Mapping[str, Path | None]:
     """
     found: dict[str, Path | None] = {}
     for version in releases.ascending():
-        built = toolchain.find(cache, releases.control_plane(version))
         name = releases.k3s_name(version)
         if name == IMAGE_VERSION:
             found[name] = None
-        elif built:
+        elif built := toolchain.find(cache, releases.control_plane(version)):
             found[name] = built.bin / "hyperkube"
     return found
 
