@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from sandbox.kubernetes.k3s.clients import become, words_of
 from sandbox.kubernetes.k3s.errors import UsageError
 
-try:
+with contextlib.suppress(UsageError):  # as every other, it is told by main
     become(words_of(sys.argv))
-except UsageError as error:
-    sys.exit(f"k3s: {error}")
 
 from sandbox.kubernetes.k3s.cli import main
 
