@@ -105,8 +105,10 @@ class ControlPlane:
 
     async def stop(self) -> None:
         """End everything; returns when no process is left."""
-        await self._children.stop()
-        self._held.close()
+        try:
+            await self._children.stop()
+        finally:
+            self._held.close()
 
     def failed(self) -> str | None:
         """The name of a component that has ended by itself, or None."""

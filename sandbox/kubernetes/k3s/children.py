@@ -79,17 +79,26 @@ class Children:
             raise ChildEndedError(name, self._processes[name].returncode, self.tail(name))
 
     async def stop(self) -> None:
-        """End all of them; returns when none is left."""
+        """End all of them; returns when none is left.
+
+        Who can't wait, and cancels this, waits only for their end without notice.
+        """
         for name, process in self._processes.items():
             _signal(process, signal.SIGKILL if name in _STATELESS else signal.SIGTERM)
-        waiting = [process.wait() for process in self._processes.values()]
         try:
-            await asyncio.wait_for(asyncio.gather(*waiting), STOP_SECONDS)
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._all_ended()
         except TimeoutError:
+            pass  # those that are left get no more time
+        finally:
             for process in self._processes.values():
                 _signal(process, signal.SIGKILL)
-            await asyncio.gather(*(process.wait() for process in self._processes.values()))
-        self._processes.clear()
+            await self._all_ended()
+            self._processes.clear()
+
+    async def _all_ended(self) -> None:
+        for process in self._processes.values():
+            await process.wait()
 
 
 def child_environment(ours: Mapping[str, str]) -> dict[str, str]:

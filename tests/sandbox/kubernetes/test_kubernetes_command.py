@@ -128,6 +128,19 @@ async def test_children_end_together_the_stubborn_ones_too(programs_folder, tmp_
     await children.stop()
 
 
+async def test_children_end_at_once_where_nobody_waits_for_them(programs_folder, tmp_path):
+    children = Children(programs_folder, tmp_path / "logs")
+    await children.start(["kubelet"])
+    await until(lambda: children.tail("kubelet") == "started")
+    pids = [process.pid for process in children._processes.values()]
+    stopping = asyncio.create_task(children.stop())
+    await asyncio.sleep(0)  # it has begun
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert not any(alive(pid) for pid in pids)
+
+
 async def test_a_child_that_ends_by_itself_is_named_with_what_it_said_last(programs_folder, tmp_path):
     children = Children(programs_folder, tmp_path / "logs")
     await children.start(["kube-proxy"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -94,6 +96,29 @@ async def test_a_component_that_ends_is_named_with_the_end_of_its_log(
     assert caught.value.component == "etcd"
     assert caught.value.tail
     assert not running_below(tmp_path)
+
+
+async def test_nothing_is_left_where_nobody_waits_for_its_end(tmp_path: Path) -> None:
+    stubborn = tmp_path / "bin" / "etcd"
+    stubborn.parent.mkdir()
+    stubborn.write_text("#!/bin/sh\ntrap '' TERM\necho started\nwhile :; do sleep 600; done\n")
+    stubborn.chmod(0o755)
+    (tmp_path / "bin" / "kube-apiserver").symlink_to("etcd")
+    plane = ControlPlane(Toolchain(tmp_path), tmp_path / "plane")
+    starting = asyncio.create_task(plane.start())
+    log = tmp_path / "plane" / "logs" / "etcd.log"
+    async with asyncio.timeout(60):
+        while not (log.exists() and log.read_text()):
+            await asyncio.sleep(0.05)
+    starting.cancel()  # so that it stops what it has started
+    await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not running_below(tmp_path)
+    for port in json.loads((tmp_path / "plane" / "ports.json").read_text()).values():
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", port))
 
 
 def running_below(directory: Path) -> list[str]:
