@@ -101,17 +101,14 @@ async def test_a_component_that_ends_is_named_with_the_end_of_its_log(
 async def test_nothing_is_left_where_nobody_waits_for_its_end(tmp_path: Path) -> None:
     stubborn = tmp_path / "bin" / "etcd"
     stubborn.parent.mkdir()
-    stubborn.write_text("#!/bin/sh\ntrap '' TERM\necho started\nwhile :; do sleep 600; done\n")
+    stubborn.write_text("#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 600; done\n")
     stubborn.chmod(0o755)
     (tmp_path / "bin" / "kube-apiserver").symlink_to("etcd")
     plane = ControlPlane(Toolchain(tmp_path), tmp_path / "plane")
     starting = asyncio.create_task(plane.start())
-    log = tmp_path / "plane" / "logs" / "etcd.log"
-    async with asyncio.timeout(60):
-        while not (log.exists() and log.read_text()):
-            await asyncio.sleep(0.05)
-    starting.cancel()  # so that it stops what it has started
-    await asyncio.sleep(0)
+    await until(lambda: len(running_below(tmp_path)) == 2)
+    starting.cancel()
+    await until(lambda: len(running_below(tmp_path)) < 2)  # it stops what it has started
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
@@ -119,6 +116,13 @@ async def test_nothing_is_left_where_nobody_waits_for_its_end(tmp_path: Path) ->
     for port in json.loads((tmp_path / "plane" / "ports.json").read_text()).values():
         with socket.socket() as free:
             free.bind(("127.0.0.1", port))
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
 
 
 def running_below(directory: Path) -> list[str]:
