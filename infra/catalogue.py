@@ -45,25 +45,62 @@ def read_catalogue(fetch: Fetch) -> Catalogue:
     )
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """Servers that are wanted, with the setting that says each thing of them."""
+
+    server_type: tuple[str, str]
+    location: tuple[str, str]
+    image: tuple[str, str]
+
+
 def catalogue_problems(settings: Settings, catalogue: Catalogue) -> list[Problem]:
     """What of the settings the cloud can't give."""
-    zone = catalogue.zones.get(settings.location)
-    problems = []
-    if zone is None:
-        problems.append(_unknown("location", settings.location, catalogue.zones))
-    elif zone != settings.network_zone:
-        problems.append(
-            Problem(
-                key_of("network_zone"), settings.network_zone, f"{settings.location} is in the zone {zone}"
-            )
+    kinds = _kinds(settings)
+    zones = {kind.location: catalogue.zones.get(kind.location[1]) for kind in kinds}
+    problems = [problem for place in zones for problem in _location_problems(place, settings, catalogue)]
+    types = {(kind.server_type, kind.location[1]): None for kind in kinds}
+    for (key, name), location in types:
+        problems += _type_problems(key, name, location, catalogue)
+    architectures: dict[tuple[str, str], set[str]] = {}
+    for kind in kinds:
+        architecture = "arm" if kind.server_type[1] in catalogue.arm else "x86"
+        architectures.setdefault(kind.image, set()).add(architecture)
+    for (key, name), wanted in architectures.items():
+        problems += _image_problems(key, name, wanted, catalogue)
+    return problems
+
+
+def _kinds(settings: Settings) -> list[_Kind]:
+    """All kinds of servers; a pool without servers wants nothing."""
+    location, image = (key_of("location"), settings.location), (key_of("image"), settings.image)
+    kinds = [_Kind((key_of("control_server_type"), settings.control_server_type), location, image)]
+    if not settings.pools and settings.worker_count:
+        kinds.append(_Kind((key_of("worker_server_type"), settings.worker_server_type), location, image))
+    for index, pool in enumerate(settings.pools):
+        own = f"{key_of('pools')}[{index}]"
+        by_default = (key_of("worker_server_type"), settings.worker_server_type)
+        kind = _Kind(
+            (f"{own}.serverType", pool.server_type) if pool.server_type else by_default,
+            (f"{own}.location", pool.location) if pool.location else location,
+            (f"{own}.image", pool.image) if pool.image else image,
         )
-    wanted = {"control_server_type": settings.control_server_type}
-    if settings.worker_count:
-        wanted["worker_server_type"] = settings.worker_server_type
-    for field, name in wanted.items():
-        problems += _type_problems(field, name, settings.location, catalogue)
-    architectures = {"arm" if name in catalogue.arm else "x86" for name in wanted.values()}
-    return problems + _image_problems(settings.image, architectures, catalogue)
+        kinds += [kind] if pool.count else []
+    return kinds
+
+
+def _location_problems(place: tuple[str, str], settings: Settings, catalogue: Catalogue) -> list[Problem]:
+    key, location = place
+    zone = catalogue.zones.get(location)
+    if zone is None:
+        return [_unknown(key, location, catalogue.zones)]
+    if zone == settings.network_zone:
+        return []
+    if key == key_of("location"):
+        return [Problem(key_of("network_zone"), settings.network_zone, f"{location} is in the zone {zone}")]
+    near = ", ".join(sorted(name for name, at in catalogue.zones.items() if at == settings.network_zone))
+    network = f"the network is in {settings.network_zone}, which has {near or 'no location'}"
+    return [Problem(key, location, f"it is in the zone {zone}, and {network}")]
 
 
 def _by_architecture(images: Sequence[Mapping[str, Any]]) -> Mapping[str, frozenset[str]]:
@@ -75,27 +112,29 @@ def _by_architecture(images: Sequence[Mapping[str, Any]]) -> Mapping[str, frozen
     }
 
 
-def _image_problems(name: str, architectures: Collection[str], catalogue: Catalogue) -> list[Problem]:
+def _image_problems(
+    key: str, name: str, architectures: Collection[str], catalogue: Catalogue
+) -> list[Problem]:
     """What is wrong with the servers' image; a number is the id of a snapshot, which the list hasn't."""
     names = frozenset.intersection(*(catalogue.images[architecture] for architecture in architectures))
-    return [] if name in names or name.isdigit() else [_unknown("image", name, names)]
+    return [] if name in names or name.isdigit() else [_unknown(key, name, names)]
 
 
 def _availability(kind: Mapping[str, Any]) -> Mapping[str, bool]:
     return {place["name"]: place.get("available", True) for place in kind.get("locations", [])}
 
 
-def _type_problems(field: str, name: str, location: str, catalogue: Catalogue) -> list[Problem]:
+def _type_problems(key: str, name: str, location: str, catalogue: Catalogue) -> list[Problem]:
     places = catalogue.server_types.get(name)
     if places is None:
-        return [_unknown(field, name, catalogue.server_types)]
+        return [_unknown(key, name, catalogue.server_types)]
     if location not in catalogue.zones or places.get(location, False):
         return []
     elsewhere = [place for place, free in places.items() if free]
     here = sorted(other for other, at in catalogue.server_types.items() if at.get(location))
     return [
         Problem(
-            key_of(field),
+            key,
             name,
             f"{location} has no room for it now; it can be had in {', '.join(elsewhere) or 'no location'}, "
             f"and {location} has {', '.join(here) or 'nothing'}",
@@ -103,8 +142,8 @@ def _type_problems(field: str, name: str, location: str, catalogue: Catalogue) -
     ]
 
 
-def _unknown(field: str, value: str, known: Sequence[str] | Mapping[str, Any] | frozenset[str]) -> Problem:
+def _unknown(key: str, value: str, known: Sequence[str] | Mapping[str, Any] | frozenset[str]) -> Problem:
     names = sorted(known)
     near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}? " if near else ""
-    return Problem(key_of(field), value, f"{hint}there are {', '.join(names)}")
+    return Problem(key, value, f"{hint}there are {', '.join(names)}")

@@ -142,7 +142,12 @@ class Cluster(pulumi.ComponentResource):
         after = pulumi.ResourceOptions(depends_on=[member, self.server])
         return K3sAgent(
             worker.role,
-            {**props, **_node_inputs(worker)},
+            {
+                **props,
+                **_node_inputs(worker),
+                "node_labels": worker.node_labels,
+                "node_taints": worker.node_taints,
+            },
             opts=pulumi.ResourceOptions.merge(self._on(worker), after),
         )
 
@@ -214,7 +219,9 @@ def server_script(props: Mapping[str, Any], *, cluster: str | None) -> str:
 def agent_script(props: Mapping[str, Any], *, anew: bool) -> str:
     """The script for the properties of a K3sAgent."""
     release, at = release_of(props), addresses_of(props)
-    return k3s.agent_script(release, at, props["server_ip"], props["token"], anew=anew)
+    # state of earlier versions has neither
+    flags = k3s.pool_flags(props.get("node_labels") or {}, props.get("node_taints") or [])
+    return k3s.agent_script(release, at, props["server_ip"], props["token"], flags=flags, anew=anew)
 
 
 async def run_on(host: Host, script: str, what: str) -> None:

@@ -24,6 +24,7 @@ from .files import supplied
 from .inventory import Servers
 from .labels import cluster_labels
 from .network import Network
+from .pools import KEYS as POOL_KEYS
 from .preflight import all_configuration, stack_label
 from .settings import Settings, key_of, parse_settings
 
@@ -58,19 +59,34 @@ def settings(**given: Any) -> Settings:
     schema = yaml.safe_load(supplied("Pulumi.yaml").read_text(encoding="utf-8"))["config"]
     wanted = {key: entry["default"] for key, entry in schema.items()}
     wanted |= {key_of(name): value for name, value in given.items() if name in known}
+    if "pools" in given:
+        wanted[key_of("pools")] = _pools_by_key(given["pools"])
     names = {key_of(name): name for name in known}
     texts = {key: _text(value) for key, value in wanted.items()}
     problems += [Problem(names[key], wanted[key], _PLAIN) for key, text in texts.items() if text is None]
     result, found = parse_settings({key: text for key, text in texts.items() if text is not None})
-    problems += [
-        Problem(names[item.key], given.get(names[item.key]), _without_keys(item.allowed, names))
-        for item in found
-        if texts.get(item.key, "") is not None
-    ]
+    problems += [_as_given(item, given, names) for item in found if texts.get(item.key, "") is not None]
     if problems:
         lines = "\n".join(f"  - {problem}" for problem in problems)
         raise pulumi.RunError(f"settings of the cluster are wrong; nothing was created\n{lines}")
     return result
+
+
+def _pools_by_key(pools: Any) -> Any:
+    """Pools with the keys of the stack's settings, in place of Python's spelling."""
+    keys = {name: key for key, name in POOL_KEYS.items()}
+    if not isinstance(pools, list):
+        return pools
+    return [
+        {keys.get(name, name): value for name, value in pool.items()} if isinstance(pool, Mapping) else pool
+        for pool in pools
+    ]
+
+
+def _as_given(problem: Problem, given: Mapping[str, Any], names: Mapping[str, str]) -> Problem:
+    """The problem in the names of here; the value of a part of a setting is in it already."""
+    value = given.get(names[problem.key]) if problem.key in names else problem.value
+    return Problem(_without_keys(problem.key, names), value, _without_keys(problem.allowed, names))
 
 
 def _text(value: Any) -> str | None:
@@ -86,6 +102,8 @@ def _without_keys(allowed: str, names: Mapping[str, str]) -> str:
     said = re.split(r", such as by:|\n", allowed)[0]
     for key, name in names.items():
         said = said.replace(key, name)
+    for key, name in POOL_KEYS.items():
+        said = re.sub(rf"\b{key}\b", name, said)
     return said
 
 

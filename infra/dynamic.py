@@ -47,8 +47,19 @@ class Provider(ResourceProvider):
 
 
 def changed_inputs(olds: Mapping[str, Any], news: Mapping[str, Any]) -> list[str]:
-    """Names of the inputs whose value is not the one in the state. Absent and None are the same."""
-    return [name for name in sorted({*news}) if name != _STATE_KEY and olds.get(name) != news[name]]
+    """Names of the inputs whose value is not the one in the state. Absent, None and empty are the same.
+
+    So a new input that is mostly empty changes nothing in the stacks that are there.
+    """
+    return [
+        name
+        for name in sorted({*news})
+        if name != _STATE_KEY and _or_none(olds.get(name)) != _or_none(news[name])
+    ]
+
+
+def _or_none(value: Any) -> Any:
+    return None if value in ({}, [], ()) else value
 
 
 def _show_our_errors_without_trace() -> None:

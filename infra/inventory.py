@@ -10,6 +10,7 @@ import pulumi_hcloud as hcloud
 from .k3s import API_PORT
 from .keys import KeyPair
 from .network import Network
+from .pools import SHORT_FORM, Pool
 from .server import Server, ServerArgs
 from .settings import EVERYBODY, Settings
 
@@ -19,11 +20,11 @@ NODE_PORTS = "30000-32767"
 
 
 class Servers(pulumi.ComponentResource):
-    """One control server and the workers.
+    """One control server and the workers of all pools.
 
     Attributes:
         control: The control server.
-        workers: The others.
+        workers: The others, pool by pool.
     """
 
     def __init__(
@@ -64,17 +65,40 @@ class Servers(pulumi.ComponentResource):
             labels=dict(labels),
             opts=self._mine,
         )
-        self._groups = [self._group(name, index) for index in range(groups_needed(settings.worker_count + 1))]
+        self._groups: dict[str, hcloud.PlacementGroup] = {}
         self._firewalls = self._firewall(name)
-        self.control = self._server(0, "control", settings.control_server_type)
-        self.workers = [
-            self._server(number, f"worker-{number}", settings.worker_server_type)
-            for number in range(1, settings.worker_count + 1)
-        ]
+        self.control = self._control(name)
+        self.workers = [worker for pool in settings.worker_pools for worker in self._pool(name, pool)]
         self.register_outputs({})
 
-    def _group(self, name: str, index: int) -> hcloud.PlacementGroup:
-        suffix = f"-{index + 1}" if index else ""
+    def _control(self, name: str) -> Server:
+        settings = self._settings
+        return self._server(
+            "control",
+            Pool("control", 1, settings.control_server_type, settings.location, settings.image),
+            {"role": "control"},
+            self._group(name, group_of(SHORT_FORM, 0)),
+        )
+
+    def _pool(self, name: str, pool: Pool) -> list[Server]:
+        labels = {"role": "worker", "pool": pool.name}
+        return [
+            self._server(
+                member,
+                pool,
+                labels,
+                self._group(name, group_of(pool.name, number)) if pool.placement_group else None,
+            )
+            for number, member in enumerate(pool.members, start=1)
+        ]
+
+    def _group(self, name: str, suffix: str) -> hcloud.PlacementGroup:
+        """The placement group with that end of its name, which is declared when it is first needed."""
+        if suffix not in self._groups:
+            self._groups[suffix] = self._new_group(name, suffix)
+        return self._groups[suffix]
+
+    def _new_group(self, name: str, suffix: str) -> hcloud.PlacementGroup:
         return hcloud.PlacementGroup(
             name + suffix,
             name=self._settings.cluster_name + suffix,
@@ -93,26 +117,37 @@ class Servers(pulumi.ComponentResource):
         )
         return [firewall.id.apply(int)]
 
-    def _server(self, number: int, role: str, server_type: str) -> Server:
+    def _server(
+        self, role: str, kind: Pool, labels: Mapping[str, str], group: hcloud.PlacementGroup | None
+    ) -> Server:
         settings = self._settings
         arguments = ServerArgs(
             name=f"{settings.cluster_name}-{role}",
-            server_type=server_type,
-            location=settings.location,
-            image=settings.image,
-            labels={**self._labels, "role": role.partition("-")[0]},
+            server_type=kind.server_type,
+            location=kind.location,
+            image=kind.image,
+            labels={**self._labels, **labels},
             ssh_key=self._ssh_key,
             private_key=None if settings.kubeconfig_path else self._key.private_key,
             network=self._network,
-            placement_group=self._groups[number // GROUP_SIZE],
+            placement_group=group,
+            node_labels=kind.labels,
+            node_taints=kind.taints,
             firewalls=self._firewalls,
         )
         return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
 
 
-def groups_needed(servers: int) -> int:
-    """How many placement groups hold so many servers."""
-    return -(-servers // GROUP_SIZE)
+def group_of(pool: str, number: int) -> str:
+    """How the name of a server's placement group ends: always the same one, whatever other pools do.
+
+    The pool that ``workerCount`` means shares its first one with the control server, its number 0. A number
+    ends the names of others, so that those of the pools ``a`` and ``a-1`` differ.
+    """
+    if pool == SHORT_FORM:
+        index = number // GROUP_SIZE
+        return f"-{index + 1}" if index else ""
+    return f"-{pool}-{(number - 1) // GROUP_SIZE + 1}"
 
 
 def firewall_rules(settings: Settings) -> list[hcloud.FirewallRuleArgs]:

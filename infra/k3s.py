@@ -106,6 +106,19 @@ def node_flags(at: Addresses) -> list[str]:
     ]
 
 
+def pool_flags(labels: Mapping[str, str], taints: Sequence[str]) -> list[str]:
+    """Flags of an agent for what its Node has from the beginning; k3s takes nothing away by them.
+
+    Args:
+        labels: Of the Node.
+        taints: Of the Node, as kubectl writes them.
+    """
+    return [
+        *(f"--node-label={name}={value}" for name, value in sorted(labels.items())),
+        *(f"--node-taint={taint}" for taint in taints),
+    ]
+
+
 def server_script(
     release: Release, at: Addresses, flags: Sequence[str], tokens: Tokens, *, cluster: str | None
 ) -> str:
@@ -133,7 +146,15 @@ def server_script(
     )
 
 
-def agent_script(release: Release, at: Addresses, server_ip: str, agent_token: str, *, anew: bool) -> str:
+def agent_script(
+    release: Release,
+    at: Addresses,
+    server_ip: str,
+    agent_token: str,
+    *,
+    flags: Sequence[str] = (),
+    anew: bool,
+) -> str:
     """Installs or changes an agent and starts it without waiting: it tries until its server answers.
 
     Args:
@@ -141,6 +162,7 @@ def agent_script(release: Release, at: Addresses, server_ip: str, agent_token: s
         at: The agent's addresses.
         server_ip: Private address of the k3s server.
         agent_token: What the server was installed with for agents.
+        flags: Further ones of ``k3s agent``.
         anew: What an earlier installation left is removed first, its certificates and network included.
     """
     environment = {
@@ -155,7 +177,7 @@ def agent_script(release: Release, at: Addresses, server_ip: str, agent_token: s
             _wait_for_address(at.private),
             _fetch_installer(release.install_url),
             leave_cluster("/usr/local/bin/k3s-agent-uninstall.sh") if anew else "",
-            _run_installer(environment, ["agent", *node_flags(at)]),
+            _run_installer(environment, ["agent", *node_flags(at), *flags]),
             "systemctl restart --no-block k3s-agent",
         ]
     )

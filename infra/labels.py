@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Any
 
 CLUSTER = "cluster"
 MANAGED_BY = "managed-by"
 MANAGER = "ccm-from-scratch"
 LONGEST_VALUE = 63
+
+_NAME = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+_PART = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_DOMAIN = re.compile(rf"{_PART}(\.{_PART})*", re.ASCII)
 
 
 def cluster_labels(cluster_name: str, stack: str, more: Mapping[str, str]) -> dict[str, str]:
@@ -18,3 +24,13 @@ def cluster_labels(cluster_name: str, stack: str, more: Mapping[str, str]) -> di
 def label_value(name: str) -> str:
     """The name of a stack as far as a label can hold it: 63 characters that end in a letter or digit."""
     return name.strip("-_.")[:LONGEST_VALUE].rstrip("-_.")
+
+
+def is_label(label: Any, content: Any) -> bool:
+    """Whether a key and its value have the syntax of Kubernetes labels, which is Hetzner's, too."""
+    if not isinstance(label, str) or not isinstance(content, str):
+        return False
+    prefix, slash, rest = label.rpartition("/")
+    if slash and (not _DOMAIN.fullmatch(prefix) or len(prefix) > 253):
+        return False
+    return bool(rest and _NAME.fullmatch(rest) and _NAME.fullmatch(content))

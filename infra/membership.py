@@ -9,14 +9,18 @@ that never became a Node after ten minutes.
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 from .dynamic import Provider
-from .errors import InfraError
+from .errors import InfraError, RemoteCommandError
+from .pools import taint_parts
 from .remote import Host, connect
 from .server import Server, host_of
 
@@ -25,6 +29,28 @@ _LEAVE_CONNECT_SECONDS = 4.0
 _SECONDS = 45.0
 _DELETE_NODE = "k3s kubectl delete node --ignore-not-found --timeout=30s"
 _DELETE_PASSWORD = "k3s kubectl --namespace=kube-system delete secret --ignore-not-found --timeout=10s"  # noqa: S105
+
+
+_PATCH_ATTEMPTS = 5
+_CONFLICT = "the object has been modified"
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What a pool gives its Nodes.
+
+    Attributes:
+        labels: By key.
+        taints: As kubectl writes them.
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[str] = ()
+
+
+def marks_of(props: Mapping[str, Any]) -> Marks:
+    """The marks that a Membership's properties name; a state of earlier versions names none."""
+    return Marks(props.get("node_labels") or {}, tuple(props.get("node_taints") or ()))
 
 
 class MembershipProvider(Provider):
@@ -40,6 +66,18 @@ class MembershipProvider(Provider):
         what = f"looking for an older node {props['node']}"
         asyncio.run(_run(host_of(props), script, what, _CONNECT_SECONDS))
         return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Makes room in another cluster, and brings changed labels and taints to a Node that is there.
+
+        k3s is told anew, too, and that is not enough: it gives a Node its taints only when it joins, adds labels
+        whenever it starts, and takes nothing away (``updateMutableLabels`` in its pkg/agent/run.go).
+        """
+        result = UpdateResult(self.create(_news).outs)
+        before, after = marks_of(_olds), marks_of(_news)
+        if before != after:
+            asyncio.run(_mark(host_of(_news), _news["node"], before, after))
+        return result
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Takes the Node out of the cluster, before its server is deleted."""
@@ -59,7 +97,13 @@ class Membership(Resource, module="ccm-from-scratch", name="Membership"):
     def __init__(
         self, name: str, control: Server, worker: Server, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        props = {**control.access.inputs(), "node": worker.name, "member_id": worker.server.id}
+        props = {
+            **control.access.inputs(),
+            "node": worker.name,
+            "member_id": worker.server.id,
+            "node_labels": worker.node_labels,
+            "node_taints": worker.node_taints,
+        }
         super().__init__(MembershipProvider(), name, props, opts)
 
 
@@ -90,6 +134,55 @@ def leave_script(node: str) -> str:
 
 def _delete_password(node: str) -> str:
     return f"{_DELETE_PASSWORD} {shlex.quote(f'{node}.node-password.k3s')}"
+
+
+def marks_patch(node: Mapping[str, Any], before: Marks, after: Marks) -> dict[str, Any]:
+    """The JSON merge patch that brings a pool's change of marks to a Node; empty when it has them.
+
+    What others gave the Node stays, and only the Node as it was read is changed.
+
+    Args:
+        node: As the API gives it.
+        before: What the pool gave it until now.
+        after: What it shall give it.
+    """
+    has = node["metadata"].get("labels", {})
+    wanted = {**{name: None for name in before.labels if name in has}, **after.labels}
+    labels = {name: value for name, value in wanted.items() if has.get(name) != value}
+    taints = node.get("spec", {}).get("taints", [])
+    parts = [taint_parts(text) for text in after.taints]
+    ours = {(key, effect) for key, _, effect in [*parts, *(taint_parts(text) for text in before.taints)]}
+    given = [
+        {"key": key, **({"value": value} if value else {}), "effect": effect} for key, value, effect in parts
+    ]
+    there = [taint for taint in taints if taint in given]
+    others = [taint for taint in taints if (taint["key"], taint["effect"]) not in ours]
+    tainted = [*others, *there, *(taint for taint in given if taint not in there)]
+    patch: dict[str, Any] = {}
+    if labels:
+        patch["metadata"] = {"labels": labels}
+    if len(tainted) != len(taints) or any(taint not in taints for taint in tainted):
+        patch["spec"] = {"taints": tainted}
+    if patch:
+        patch.setdefault("metadata", {})["resourceVersion"] = node["metadata"]["resourceVersion"]
+    return patch
+
+
+async def _mark(host: Host, node: str, before: Marks, after: Marks) -> None:
+    what, name = f"changing labels and taints of the node {node}", shlex.quote(node)
+    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
+        for attempt in range(1, _PATCH_ATTEMPTS + 1):
+            read = f"k3s kubectl get node {name} --ignore-not-found -o json"
+            found = await shell.run(read, what=what, timeout=_SECONDS)
+            patch = marks_patch(json.loads(found), before, after) if found.strip() else {}
+            if not patch:
+                return
+            command = f"k3s kubectl patch node {name} --type=merge -p {shlex.quote(json.dumps(patch))}"
+            try:
+                await shell.run(command, what=what, timeout=_SECONDS)
+            except RemoteCommandError as error:
+                if _CONFLICT not in error.tail or attempt == _PATCH_ATTEMPTS:
+                    raise
 
 
 async def _run(host: Host, script: str, what: str, connect_seconds: float) -> None:

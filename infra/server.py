@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,8 +93,10 @@ class ServerArgs:
         name: Its name in the cloud, its host name and its node's name.
         ssh_key: The public key in the cloud that root accepts.
         private_key: The other half, secret; None when nobody connects: the server is not waited for.
-        placement_group: Keeps servers on different hosts.
+        placement_group: Keeps servers on different hosts; None: wherever there is room.
         firewalls: Ids.
+        node_labels: Of its Node.
+        node_taints: Of its Node, as kubectl writes them.
     """
 
     name: str
@@ -105,8 +107,10 @@ class ServerArgs:
     ssh_key: hcloud.SshKey
     private_key: pulumi.Input[str] | None
     network: Network
-    placement_group: hcloud.PlacementGroup
+    placement_group: hcloud.PlacementGroup | None
     firewalls: list[pulumi.Input[int]]
+    node_labels: Mapping[str, str]
+    node_taints: Sequence[str]
 
 
 class Server(pulumi.ComponentResource):
@@ -114,7 +118,9 @@ class Server(pulumi.ComponentResource):
 
     Attributes:
         name: Host name and name of the node.
-        role: ``control``, or ``worker-`` and a number; names its resources.
+        role: ``control``, or a pool and a number, such as ``worker-1``; names its resources.
+        node_labels: Of its Node.
+        node_taints: Of its Node, as kubectl writes them.
         server: The server in the cloud; what runs on it goes when it goes.
         public_ip: Its IPv4 address.
         private_ip: Its address in the private network, known once it is attached.
@@ -124,6 +130,8 @@ class Server(pulumi.ComponentResource):
         super().__init__("ccm-from-scratch:index:Server", name, None, opts)
         self.name = args.name
         self.role = name
+        self.node_labels = dict(args.node_labels)
+        self.node_taints = list(args.node_taints)
         self.server = self._server(name, args)
         self.public_ip: pulumi.Output[str] = self.server.ipv4_address
         gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
@@ -156,14 +164,15 @@ class Server(pulumi.ComponentResource):
             location=args.location,
             ssh_keys=[args.ssh_key.id],
             labels=dict(args.labels),
-            placement_group_id=args.placement_group.id.apply(int),
+            placement_group_id=args.placement_group.id.apply(int) if args.placement_group else None,
             firewall_ids=args.firewalls or None,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 # names are unique in a project, so the old one has to go first
                 delete_before_replace=True,
-                # a host name, which the node is called after, doesn't follow the server's name
-                replace_on_changes=["name"],
+                # A host name, which the node is called after, doesn't follow the server's name; and only a
+                # server that is off is taken into a placement group.
+                replace_on_changes=["name", "placementGroupId"],
                 # attached later, but deleted earlier: a network is busy while its servers go
                 depends_on=[args.network.network],
             ),

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from .errors import Problem
 from .files import ROOT
 from .k3s import COMPONENTS
+from .labels import is_label
+from .pools import MOST_WORKERS, SHORT_FORM, Pool, parse_pools, pool_problems, spelled
 
 NAMESPACE = "ccm-from-scratch"
 CNIS = ("native", "cilium")
@@ -21,10 +23,8 @@ PROVIDERS = ("ccm-from-scratch", "hcloud")
 NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 _URL = r"https?://[^\s/'\"#]{1,255}[^\s'\"#]{0,2000}"
-MOST_WORKERS = 99
-"""A Hetzner network takes 100 servers, and one of them is the control server."""
 EVERYBODY = ("0.0.0.0/0", "::/0")
-_ADDRESS_FIELDS = ("network_cidr", "subnet_cidr", "cluster_cidr", "service_cidr", "worker_count")
+_ADDRESS_FIELDS = ("network_cidr", "subnet_cidr", "cluster_cidr", "service_cidr", "worker_count", "pools")
 MOST_SOURCES = 100
 """A rule of a Hetzner firewall takes no more ranges."""
 WHO_MAY_REACH_IT = """say who may reach SSH and the Kubernetes API of the servers, which stand on the Internet
@@ -44,6 +44,7 @@ class Settings:
     control_server_type: str
     worker_server_type: str
     worker_count: int
+    pools: tuple[Pool, ...]
     image: str
     labels: Mapping[str, str]
     network_cidr: ipaddress.IPv4Network
@@ -63,11 +64,21 @@ class Settings:
     ssh_allowed_cidrs: tuple[str, ...]
     node_port_allowed_cidrs: tuple[str, ...]
 
+    @property
+    def worker_pools(self) -> tuple[Pool, ...]:
+        """All pools of workers, complete. Where ``pools`` is empty, the one that ``worker_count`` means."""
+        given = self.pools or (Pool(SHORT_FORM, self.worker_count),)
+        return tuple(pool.completed(self.worker_server_type, self.location, self.image) for pool in given)
+
+    @property
+    def workers(self) -> int:
+        """How many workers there are in all pools."""
+        return sum(pool.count for pool in self.worker_pools)
+
 
 def key_of(field: str) -> str:
     """The configuration key of a field: ``worker_count`` is ``ccm-from-scratch:workerCount``."""
-    first, *rest = field.split("_")
-    return f"{NAMESPACE}:{first}{''.join(part.capitalize() for part in rest)}"
+    return f"{NAMESPACE}:{spelled(field)}"
 
 
 def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
@@ -83,7 +94,8 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     reader = _Reader(raw)
     settings = _read(reader)
     problems = [*reader.problems, *_unknown_keys(raw), *release_problems(settings)]
-    unread = {problem.key for problem in reader.problems}
+    problems += pool_problems(settings.pools, settings.cluster_name, key_of("pools"))
+    unread = {problem.key.partition("[")[0] for problem in problems}
     if not unread & set(map(key_of, _ADDRESS_FIELDS)):
         problems += address_problems(settings)
     return settings, problems
@@ -101,6 +113,7 @@ def _read(reader: _Reader) -> Settings:
         control_server_type=reader.text("control_server_type"),
         worker_server_type=reader.text("worker_server_type"),
         worker_count=reader.number("worker_count", 0, MOST_WORKERS),
+        pools=reader.pools("pools"),
         image=reader.text("image"),
         labels=reader.labels("labels"),
         network_cidr=reader.cidr("network_cidr"),
@@ -154,7 +167,7 @@ def address_problems(settings: Settings) -> list[Problem]:
     """How the four ranges must lie to each other. Expects each of them to be a range in itself."""
     network, subnet = settings.network_cidr, settings.subnet_cidr
     pods, services = settings.cluster_cidr, settings.service_cidr
-    servers = settings.worker_count + 1
+    servers = settings.workers + 1
     rules = [
         ("network_cidr", _is_rfc_1918(network), "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
         ("network_cidr", network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
@@ -243,13 +256,18 @@ class _Reader:
     def labels(self, field: str) -> Mapping[str, str]:
         def parse(value: Any) -> Mapping[str, str]:
             labels = _json(value, dict)
-            if not all(_is_label(label, content) for label, content in labels.items()):
+            if not all(_is_cloud_label(label, content) for label, content in labels.items()):
                 raise ValueError
             return labels
 
         type_this = "pulumi config set --path labels.team shop"
         allowed = f"give texts with the syntax of Kubernetes labels, such as by: {type_this}"
         return self._take(field, parse, allowed, {})
+
+    def pools(self, field: str) -> tuple[Pool, ...]:
+        pools, problems = parse_pools(self._raw.get(key_of(field)), key_of(field))
+        self.problems += problems
+        return pools
 
     def file(self, field: str) -> str:
         def parse(value: Any) -> str:
@@ -288,14 +306,8 @@ def _chooser(choices: tuple[str, ...]) -> Callable[[Any], str]:
     return parse
 
 
-def _is_label(label: str, content: Any) -> bool:
-    name = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
-    part = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-    domain = re.compile(rf"{part}(\.{part})*")
-    prefix, slash, rest = label.rpartition("/")
-    if slash and (not domain.fullmatch(prefix) or len(prefix) > 253 or prefix == "hetzner.cloud"):
-        return False
-    return bool(rest and name.fullmatch(rest) and isinstance(content, str) and name.fullmatch(content))
+def _is_cloud_label(label: str, content: Any) -> bool:
+    return is_label(label, content) and label.rpartition("/")[0] != "hetzner.cloud"
 
 
 def _is_rfc_1918(network: ipaddress.IPv4Network) -> bool:

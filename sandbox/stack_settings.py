@@ -7,6 +7,7 @@ from templates (``sandbox/stacks/``) when they are needed, and go with the stack
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,27 @@ def workers(site: Clone, stack: str) -> int:
     Raises:
         SandboxError: The file can't be read.
     """
-    said = _said(site, stack, "workerCount")
-    return said if isinstance(said, int) and said > 0 else 0  # the program says what is wrong with others
+    counts = [pool.get("count") for pool in pools(site, stack)] or [_said(site, stack, "workerCount")]
+    # the program says what is wrong with others
+    return sum(said for said in counts if isinstance(said, int) and said > 0)
+
+
+def pools(site: Clone, stack: str) -> list[dict[str, Any]]:
+    """The pools that a stack's settings name in place of a number of workers; without what is no pool.
+
+    Args:
+        site: This clone's.
+        stack: One of ``STACKS``.
+
+    Raises:
+        SandboxError: The file can't be read.
+    """
+    said = _said(site, stack, "pools")
+    try:
+        named = json.loads(said) if isinstance(said, str) else said
+    except ValueError:
+        named = None
+    return [pool for pool in named if isinstance(pool, dict)] if isinstance(named, list) else []
 
 
 def kubernetes(site: Clone, stack: str) -> str:

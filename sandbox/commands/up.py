@@ -73,6 +73,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     choice = choose(site, arguments.backend)
     kind = choice.kind
     refuse_internet(kind, arguments.internet)
+    refuse_beside_pools(site, STACKS[kind], arguments.workers)
     if not (arguments.k3s or (running and running.k3s)):
         choice = replace(choice, kubernetes=version(site, kind, arguments.kubernetes))
     announce(choice, steps)
@@ -179,6 +180,19 @@ def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: 
                 f"{option} {wanted}: the sandbox runs already (process {running.pid}), with {has or 'none'}; "
                 "'./dev down' first"
             )
+
+
+def refuse_beside_pools(site: Site, stack: str, workers: int | None) -> None:
+    """Make sure that nobody sets a number of workers that would mean nothing.
+
+    Raises:
+        SandboxError: The stack's setting ``pools`` says what workers there are.
+    """
+    if workers is not None and stack_settings.pools(site, stack):
+        raise SandboxError(
+            f"--workers {workers}: the stack's setting pools says how many workers there are; change a pool, "
+            f"such as by: pulumi config set -s {stack} --path 'ccm-from-scratch:pools[0].count' {workers}"
+        )
 
 
 def choose(site: Site, wanted: str) -> Choice:

@@ -14,6 +14,7 @@ from infra.components import (
     K3sCluster,
     settings,
 )
+from infra.pools import Pool
 from infra.settings import Settings
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
@@ -82,6 +83,20 @@ def test_what_is_not_given_is_as_in_the_programs_own_stack(defaults):
     assert dataclasses.replace(wanted, worker_count=5).worker_count == 5
 
 
+def test_pools_are_said_in_pythons_spelling():
+    pools = [
+        {
+            "name": "arm",
+            "count": 2,
+            "server_type": "cax11",
+            "placement_group": False,
+            "taints": ["a:NoExecute"],
+        }
+    ]
+    (pool,) = settings(**GIVEN, pools=pools).pools
+    assert pool == Pool("arm", 2, "cax11", taints=("a:NoExecute",), placement_group=False)
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -95,6 +110,11 @@ def test_what_is_not_given_is_as_in_the_programs_own_stack(defaults):
         ({"labels": {"a b": "c"}}, "labels: "),
         ({"ssh_allowed_cidrs": []}, "ssh_allowed_cidrs: "),
         ({"ccm_image": object()}, "ccm_image: <object object"),  # as an output is
+        (
+            {"pools": [{"name": "a", "count": 1, "server_typ": "x"}]},
+            "pools[0].server_typ: 'x' is not possible: there is no such key; did you mean server_type?",
+        ),
+        ({"pools": [{"name": "a", "count": 1, "server_type": 7}]}, "pools[0].server_type: 7 is not possible"),
         ({"labels": {"a": {1}}}, "labels: {'a': {1}} is not possible: give a plain value"),
     ],
 )

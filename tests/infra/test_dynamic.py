@@ -28,13 +28,18 @@ STATE = {
     "service_cidr": "10.43.0.0/16",
 }
 
-values = st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(0, 2))
+values = st.dictionaries(
+    st.sampled_from("abc"), st.none() | st.integers(0, 2) | st.lists(st.just(1), max_size=1)
+)
 
 
 @given(olds=values, news=values)
 def test_changed_inputs_are_those_that_differ(olds, news):
     changed = changed_inputs({**olds, "__provider": "x", "output": 1}, {**news, "__provider": "y"})
-    assert changed == sorted(name for name in news if olds.get(name) != news[name])
+    said = [
+        {name: value or None if value != 0 else 0 for name, value in props.items()} for props in (olds, news)
+    ]
+    assert changed == sorted(name for name in news if said[0].get(name) != said[1][name])
 
 
 @pytest.mark.parametrize(

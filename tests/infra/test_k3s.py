@@ -288,3 +288,16 @@ def test_no_token_leaves_its_quotes(token):
     assert f"export K3S_TOKEN={shlex.quote(token)}\n" in script
     words = shlex.split(f"export K3S_TOKEN={shlex.quote(token)}")
     assert words == ["export", f"K3S_TOKEN={token}"]
+
+
+def test_a_node_joins_with_what_its_pool_says():
+    flags = k3s.pool_flags({"disk": "fast", "a": ""}, ["dedicated=db:NoSchedule"])
+    assert flags == ["--node-label=a=", "--node-label=disk=fast", "--node-taint=dedicated=db:NoSchedule"]
+    props = {"address": "203.0.113.7", "private_ip": "10.0.0.3", "server_ip": "10.0.0.2", "token": "t"}
+    release = {"install_url": "u", "channel": "", "version": ""}
+    marked = {"node_labels": {"disk": "fast"}, "node_taints": ["dedicated=db:NoSchedule"]}
+    script = agent_script({**props, **release, **marked}, anew=False)
+    assert "--node-label=disk=fast --node-taint=dedicated=db:NoSchedule" in script
+    assert "--node-" not in agent_script({**props, **release}, anew=False).replace("--node-ip", "").replace(
+        "--node-external-ip", ""
+    )

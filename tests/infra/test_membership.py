@@ -3,8 +3,10 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from infra.membership import MembershipProvider, leave_script, make_room_script
+from infra.membership import Marks, MembershipProvider, leave_script, make_room_script, marks_patch
 
 
 @pytest.fixture
@@ -81,3 +83,57 @@ def test_only_another_worker_leaves(changed, replaces):
     result = MembershipProvider().diff("", state, {**state, changed: "9"})
     assert result.changes is (replaces is not None)
     assert result.replaces == (replaces or [])
+
+
+def test_a_changed_label_is_another_state_and_nothing_new_is_none():
+    state = {"server_id": "1", "member_id": "2", "node": "w", "host_key": "H"}
+    same = MembershipProvider().diff("", state, {**state, "node_labels": {}, "node_taints": []})
+    assert same.changes is False
+    marked = {**state, "node_labels": {"disk": "fast"}}
+    assert MembershipProvider().diff("", state, marked).changes is True
+    assert MembershipProvider().diff("", marked, {**state, "node_labels": {}}).changes is True
+
+
+def applied(node, patch):
+    labels = {**node["metadata"]["labels"], **patch.get("metadata", {}).get("labels", {})}
+    taints = patch.get("spec", {}).get("taints", node["spec"]["taints"])
+    metadata = {
+        **node["metadata"],
+        "labels": {key: value for key, value in labels.items() if value is not None},
+    }
+    return {"metadata": metadata, "spec": {"taints": taints}}
+
+
+def taint(text):
+    said, _, effect = text.rpartition(":")
+    key, _, value = said.partition("=")
+    return {"key": key, **({"value": value} if value else {}), "effect": effect}
+
+
+texts = [
+    f"{key}{value}:{effect}"
+    for key in "abz"
+    for value in ("", "=1")
+    for effect in ("NoSchedule", "NoExecute")
+]
+unique = st.lists(
+    st.sampled_from(texts), unique_by=lambda text: (text[0], text.rpartition(":")[2]), max_size=4
+)
+pools = st.builds(Marks, st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), max_size=3), unique)
+THEIRS = taint("node.kubernetes.io/unreachable:NoExecute") | {"timeAdded": "2026-01-01T00:00:00Z"}
+
+
+@given(before=pools, after=pools, lost=st.booleans())
+def test_a_node_gets_what_its_pool_says_now_and_keeps_what_others_gave_it(before, after, lost):
+    labels, taints = ({}, []) if lost else (before.labels, [taint(text) for text in before.taints])
+    node = {
+        "metadata": {"name": "w", "resourceVersion": "7", "labels": {**labels, "kubernetes.io/os": "linux"}},
+        "spec": {"taints": [THEIRS, *taints]},
+    }
+    patch = marks_patch(node, before, after)
+    result = applied(node, patch)
+    assert result["metadata"]["labels"] == {**after.labels, "kubernetes.io/os": "linux"}
+    assert result["spec"]["taints"][0] == THEIRS
+    assert sorted(map(str, result["spec"]["taints"][1:])) == sorted(str(taint(text)) for text in after.taints)
+    assert not patch or patch["metadata"]["resourceVersion"] == "7"
+    assert marks_patch(result, before, after) == marks_patch(result, after, after) == {}

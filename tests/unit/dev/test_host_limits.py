@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from pretended import pretended_sandbox
 
 from sandbox import host, limits, stack_settings
+from sandbox.commands import up
 from sandbox.environment import HOLLOW, MACHINES
-from sandbox.errors import MissingRequirement
+from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.kinds import Choice
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.limits import GIB, Facts, Finding, Space, Wanted, findings, refuse
@@ -95,6 +96,7 @@ def test_disks_are_looked_at_one_by_one():
 def clone(tmp_path):
     (tmp_path / "Pulumi.yaml").write_text(
         "name: p\nruntime: python\nconfig:\n  ccm-from-scratch:workerCount: {type: integer, default: 2}\n"
+        "  ccm-from-scratch:pools: {default: []}\n"
     )
     return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, host.port_is_free)
 
@@ -106,6 +108,25 @@ def test_the_number_of_workers_is_the_stacks(clone):
     assert stack_settings.workers(clone, "local") == 5
     settings.write_text("config:\n  ccm-from-scratch:workerCount: many\n")
     assert stack_settings.workers(clone, "local") == 0
+
+
+@pytest.mark.parametrize(
+    "pools", ["[{name: a, count: 2}, {name: b, count: 1}]", '\'[{"count": 2},{"count": 1}]\'']
+)
+def test_the_workers_of_all_pools_count_in_place_of_the_number(clone, pools):
+    settings = stack_settings.file_of(clone, "local")
+    settings.write_text(f"config:\n  ccm-from-scratch:workerCount: 5\n  ccm-from-scratch:pools: {pools}\n")
+    assert stack_settings.workers(clone, "local") == 3
+    with pytest.raises(SandboxError, match="--workers 4: the stack's setting pools says"):
+        up.refuse_beside_pools(clone, "local", 4)
+    up.refuse_beside_pools(clone, "local", None)
+
+
+@pytest.mark.parametrize("pools", ["{a: 1}", "many", "[7, {count: x}]", "'[{'"])
+def test_pools_that_are_none_are_for_the_program_to_refuse(clone, pools):
+    settings = stack_settings.file_of(clone, "local")
+    settings.write_text(f"config:\n  ccm-from-scratch:pools: {pools}\n")
+    assert stack_settings.workers(clone, "local") in (0, 2)
 
 
 def test_what_is_not_there_yet_is_wanted(clone):

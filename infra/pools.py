@@ -1,0 +1,268 @@
+"""Pools: workers of one kind, as the setting ``pools`` names them. Pure.
+
+A worker is known by its pool's name and its number in it, so a pool that goes leaves no hole in the others.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from .errors import Problem
+from .labels import is_label
+
+SHORT_FORM = "worker"
+"""The pool that ``workerCount`` and ``workerServerType`` mean."""
+RESERVED = ("control",)
+MOST_WORKERS = 99
+"""A Hetzner network takes 100 servers, and one of them is the control server."""
+LONGEST_NAME = 63
+"""Of a host, and of a Node's label with its name."""
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_WORD = re.compile(r"[\w.-]{1,63}", re.ASCII)
+_OF_KUBERNETES = re.compile(r"(.+\.)?(kubernetes|k8s)\.io", re.ASCII)
+# What a kubelet may say of itself; with any other label of Kubernetes it does not start (its --node-labels):
+# https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/
+_OF_KUBELETS = re.compile(r"(.+\.)?(node|kubelet)\.kubernetes\.io", re.ASCII)
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_OF_CONTROLLERS = ("node.kubernetes.io", "node.cloudprovider.kubernetes.io")
+_EXAMPLE = '[{"name": "db", "count": 2, "serverType": "cpx32"}]'
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Workers of one kind.
+
+    Attributes:
+        name: Is in the names of its servers: ``<cluster>-<pool>-<number>``.
+        count: How many.
+        server_type: Of each; empty in the settings: ``workerServerType``.
+        location: Of each; empty in the settings: that of the stack.
+        image: Of each; empty in the settings: that of the stack.
+        labels: Of its Nodes.
+        taints: Of its Nodes, as kubectl writes them: ``key=value:Effect`` or ``key:Effect``.
+        placement_group: Whether its servers are kept on different hosts.
+    """
+
+    name: str = ""
+    count: int = 0
+    server_type: str = ""
+    location: str = ""
+    image: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[str, ...] = ()
+    placement_group: bool = True
+
+    def completed(self, server_type: str, location: str, image: str) -> Pool:
+        """The pool with these in place of what it leaves open."""
+        return replace(
+            self,
+            server_type=self.server_type or server_type,
+            location=self.location or location,
+            image=self.image or image,
+        )
+
+    @property
+    def members(self) -> list[str]:
+        """Name and number of each server, by which it is known."""
+        return [f"{self.name}-{number}" for number in range(1, self.count + 1)]
+
+
+def spelled(field_name: str) -> str:
+    """A field as settings spell it: ``server_type`` is ``serverType``."""
+    first, *rest = field_name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+KEYS: Mapping[str, str] = {spelled(item.name): item.name for item in fields(Pool)}
+"""Field by the key that a pool has in the settings."""
+
+
+def parse_pools(value: Any, key: str) -> tuple[tuple[Pool, ...], list[Problem]]:
+    """Reads the setting as far as it can be read.
+
+    Args:
+        value: A list, or one as JSON.
+        key: The setting's, for problems.
+
+    Returns:
+        The pools, with something harmless where a value could not be read, and every problem.
+    """
+    try:
+        entries = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        entries = None
+    if not isinstance(entries, list):
+        return (), [Problem(key, value, f"give a list of pools, such as {_EXAMPLE}")]
+    pools, problems = [], []
+    for index, entry in enumerate(entries):
+        pool, found = _pool(entry, f"{key}[{index}]")
+        pools.append(pool)
+        problems += found
+    return tuple(pools), problems + _doubled(pools, key)
+
+
+def pool_problems(pools: tuple[Pool, ...], cluster_name: str, key: str) -> list[Problem]:
+    """What is wrong with pools together, and with the names that the cluster's gives their servers.
+
+    Args:
+        pools: As they were read.
+        cluster_name: Begins the servers' names.
+        key: The setting's.
+    """
+    problems = []
+    for index, pool in enumerate(pools):
+        longest = f"{cluster_name}-{pool.name}-{pool.count}"
+        if len(longest) > LONGEST_NAME:
+            allowed = (
+                f"its servers would be called {longest}, and a name has at most {LONGEST_NAME} characters"
+            )
+            problems.append(Problem(f"{key}[{index}].name", pool.name, allowed))
+    total = sum(pool.count for pool in pools)
+    if total > MOST_WORKERS:
+        allowed = f"they have at most {MOST_WORKERS} servers together, as many as a network takes"
+        problems.append(Problem(key, f"{total} servers", allowed))
+    return problems
+
+
+def _doubled(pools: list[Pool], key: str) -> list[Problem]:
+    first: dict[str, int] = {}
+    problems = []
+    for index, pool in enumerate(pools):
+        before = first.setdefault(pool.name, index)
+        if pool.name and before != index:
+            allowed = f"{key}[{before}] has that name"
+            problems.append(Problem(f"{key}[{index}].name", pool.name, allowed))
+    return problems
+
+
+def _pool(entry: Any, key: str) -> tuple[Pool, list[Problem]]:
+    if not isinstance(entry, dict):
+        return Pool(), [Problem(key, entry, "give a pool, such as " + _EXAMPLE[1:-1])]
+    problems = [Problem(f"{key}.{name}", entry[name], _no_such(name)) for name in entry if name not in KEYS]
+    values: dict[str, Any] = {}
+    for name, (parse, allowed) in _PARSERS.items():
+        given = entry.get(name)
+        if given is None:
+            if name in _REQUIRED:
+                problems.append(Problem(f"{key}.{name}", None, allowed))
+            continue
+        try:
+            values[KEYS[name]] = parse(given)
+        except (ValueError, TypeError) as error:
+            problems.append(Problem(f"{key}.{name}", given, str(error) or allowed))
+    return Pool(**values), problems
+
+
+def _no_such(name: Any) -> str:
+    near = difflib.get_close_matches(str(name), KEYS, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"a pool has {', '.join(KEYS)}"
+    return f"there is no such key; {hint}"
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError
+    if value in RESERVED:
+        raise ValueError(f"{value} is the name of the servers that run Kubernetes itself; choose another one")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", str(value), re.ASCII) or int(value) > MOST_WORKERS:
+        raise ValueError
+    return int(value)
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str) or not _WORD.fullmatch(value):
+        raise ValueError
+    return value
+
+
+def _switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value not in ("true", "false"):
+        raise ValueError
+    return value == "true"
+
+
+def _labels(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise TypeError
+    _raise_all([why for label, content in value.items() if (why := _against_label(label, content))])
+    return dict(value)
+
+
+def _against_label(label: str, content: Any) -> str:
+    if not is_label(label, content):
+        return f"{label}: {content!r} is no label: {_LABELS}"
+    prefix = label.rpartition("/")[0]
+    refused = _OF_KUBERNETES.fullmatch(prefix) and not _OF_KUBELETS.fullmatch(prefix)
+    if not refused and label != _INSTANCE_TYPE:
+        return ""
+    return (
+        f"{label} is not for a pool to give: a kubelet may say of itself only node.kubernetes.io/… and "
+        "kubelet.kubernetes.io/…; type, zone and region come from the cloud-controller-manager"
+    )
+
+
+def _taints(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError
+    seen: set[tuple[str, str]] = set()
+    wrong = []
+    for text in value:
+        try:
+            key, _, effect = taint_parts(text)
+        except ValueError as error:
+            wrong.append(str(error))
+            continue
+        if key.rpartition("/")[0] in _OF_CONTROLLERS:
+            wrong.append(f"{text}: Kubernetes' own controllers set and remove this one; choose another key")
+        if (key, effect) in seen:
+            wrong.append(f"{text}: there is one of that key and effect already")
+        seen.add((key, effect))
+    _raise_all(wrong)
+    return tuple(value)
+
+
+def _raise_all(wrong: Sequence[str]) -> None:
+    if wrong:
+        raise ValueError("; ".join(wrong))
+
+
+def taint_parts(text: Any) -> tuple[str, str, str]:
+    """Key, value and effect of a taint as kubectl writes it.
+
+    Raises:
+        ValueError: It is none; says what is allowed.
+    """
+    said, _, effect = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    key, _, content = said.partition("=")
+    if effect not in EFFECTS or not is_label(key, content):
+        raise ValueError(f"{text!r} is no taint: {_TAINTS}")
+    return key, content, effect
+
+
+_LABELS = "give texts with the syntax of Kubernetes labels, such as {disk: fast}"
+_TAINTS = f"give key=value:Effect or key:Effect, such as dedicated=db:NoSchedule, with {', '.join(EFFECTS)}"
+_SERVER_WORD = "give a name of at most 63 letters, digits, dots and hyphens"
+_PARSERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+    "name": (_name, "give lower-case letters, digits and hyphens; a letter first, no hyphen last"),
+    "count": (_count, f"give a whole number from 0 to {MOST_WORKERS}"),
+    "serverType": (_word, _SERVER_WORD),
+    "location": (_word, _SERVER_WORD),
+    "image": (_word, _SERVER_WORD),
+    "labels": (_labels, _LABELS),
+    "taints": (_taints, f"give a list: {_TAINTS}"),
+    "placementGroup": (_switch, "give true or false"),
+}
+_REQUIRED = ("name", "count")

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import importlib
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from infra_settings import read_settings
+
+from infra.catalogue import Catalogue, catalogue_problems
+from infra.errors import ConfigurationError
+from infra.inventory import GROUP_SIZE, group_of
+from infra.labels import is_label
+from infra.pools import EFFECTS, KEYS, LONGEST_NAME, Pool, parse_pools, taint_parts
+
+KEY = "ccm-from-scratch:pools"
+SERVER = "hcloud:index/server:Server"
+DB = {"name": "db", "count": 2, "serverType": "cpx32", "location": "nbg1", "image": "debian-12"}
+
+
+def configured(defaults, pools, **more):
+    others = {f"ccm-from-scratch:{key}": value for key, value in more.items()}
+    return {**defaults, KEY: json.dumps(pools), **others}
+
+
+def problems_of(defaults, pools, **more):
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(configured(defaults, pools, **more))
+    return {problem.key.removeprefix(KEY): str(problem) for problem in caught.value.problems}
+
+
+def test_without_pools_there_is_the_one_that_the_number_means(defaults):
+    settings = read_settings({**defaults, "ccm-from-scratch:workerCount": "3"})
+    (pool,) = settings.worker_pools
+    assert pool == Pool("worker", 3, "cpx22", "fsn1", "ubuntu-24.04")
+    assert pool.members == ["worker-1", "worker-2", "worker-3"]
+
+
+def test_what_a_pool_does_not_say_is_as_for_the_stack(defaults):
+    labels, taints = {"disk": "fast"}, ["dedicated=db:NoSchedule", "slow:PreferNoSchedule"]
+    special = {**DB, "labels": labels, "taints": taints, "placementGroup": False}
+    settings = read_settings(configured(defaults, [special, {"name": "web", "count": "1"}], workerCount="7"))
+    db, web = settings.worker_pools
+    assert db == Pool("db", 2, "cpx32", "nbg1", "debian-12", labels, tuple(taints), placement_group=False)
+    assert web == Pool("web", 1, "cpx22", "fsn1", "ubuntu-24.04")
+    assert settings.workers == 3
+
+
+def test_all_that_is_wrong_is_named_at_once(defaults):
+    found = problems_of(
+        defaults,
+        [
+            {"name": "a", "count": -1, "serverTyp": "cpx22", "labels": {"a b": "c", "x": 1}, "taints": ["x"]},
+            {"name": "a", "count": True, "placementGroup": "perhaps", "location": "a b", "image": 7},
+            {
+                "name": "control",
+                "taints": ["a:NoExecute", "a=b:NoExecute", "node.kubernetes.io/x:NoSchedule"],
+            },
+            "db",
+            {"name": "Db", "count": 1, "labels": {"node-role.kubernetes.io/db": "true"}},
+        ],
+        workerCuont="1",
+    )
+    assert set(found) == {
+        *(f"[0].{key}" for key in ("count", "serverTyp", "labels", "taints")),
+        *(f"[1].{key}" for key in ("name", "count", "placementGroup", "location", "image")),
+        *(f"[2].{key}" for key in ("name", "count", "taints")),
+        "[3]",
+        *(f"[4].{key}" for key in ("name", "labels")),
+        "ccm-from-scratch:workerCuont",
+    }
+    assert "did you mean serverType?" in found["[0].serverTyp"]
+    assert "a b: 'c' is no label" in found["[0].labels"]
+    assert "x: 1 is no label" in found["[0].labels"]
+    assert "'x' is no taint: give key=value:Effect" in found["[0].taints"]
+    assert found["[1].name"].endswith("ccm-from-scratch:pools[0] has that name")
+    assert found["[2].count"].startswith("ccm-from-scratch:pools[2].count: is not set")
+    assert "a=b:NoExecute: there is one of that key and effect already" in found["[2].taints"]
+    assert "controllers set and remove this one" in found["[2].taints"]
+    assert "a kubelet may say of itself only node.kubernetes.io" in found["[4].labels"]
+
+
+@pytest.mark.parametrize("value", ["{}", "7", "nonsense", "[" * 100_000, '"a"'])
+def test_what_is_no_list_is_refused_as_a_whole(defaults, value):
+    with pytest.raises(ConfigurationError, match=r"pools: .* give a list of pools, such as"):
+        read_settings({**defaults, KEY: value})
+
+
+def test_names_fit_with_the_clusters_and_the_number(defaults):
+    pool = {"name": "p" * 30, "count": 2}
+    assert read_settings(configured(defaults, [pool], clusterName="c" * 30))
+    longest = f"{'c' * 31}-{'p' * 30}-2"
+    assert len(longest) == LONGEST_NAME + 1
+    found = problems_of(defaults, [pool], clusterName="c" * 31)
+    assert longest in found["[0].name"]
+
+
+def test_a_network_takes_no_more_servers_than_that(defaults):
+    pools = [{"name": "a", "count": 50}, {"name": "b", "count": 50}]
+    assert "at most 99 servers together" in problems_of(defaults, pools)[""]
+
+
+def test_ranges_have_room_for_all_pools(defaults):
+    pools = [{"name": "a", "count": 4}, {"name": "b", "count": 2}]
+    found = problems_of(defaults, pools, subnetCidr="10.0.0.0/29")
+    assert "too small for 7 servers" in found["ccm-from-scratch:subnetCidr"]
+
+
+CATALOGUE = Catalogue(
+    zones={"fsn1": "eu-central", "nbg1": "eu-central", "ash": "us-east"},
+    server_types={"cpx22": {"fsn1": True, "nbg1": True}, "cpx32": {"nbg1": True}, "cax11": {"nbg1": True}},
+    images={"x86": frozenset({"ubuntu-24.04", "alma-9"}), "arm": frozenset({"ubuntu-24.04"})},
+    arm=frozenset({"cax11"}),
+)
+
+
+def refused(defaults, *pools, **more):
+    settings = read_settings(configured(defaults, list(pools), **more))
+    return {item.key.removeprefix(KEY): str(item) for item in catalogue_problems(settings, CATALOGUE)}
+
+
+def test_each_pool_is_held_against_what_the_cloud_has(defaults):
+    good = {"name": "arm", "count": 1, "serverType": "cax11", "location": "nbg1"}
+    assert refused(defaults, good, {**DB, "image": "ubuntu-24.04"}) == {}
+    assert refused(defaults, {"name": "none", "count": 0, "serverType": "nonsense"}) == {}
+    found = refused(
+        defaults,
+        {**good, "image": "alma-9"},
+        {"name": "far", "count": 1, "location": "ash"},
+        {"name": "nowhere", "count": 1, "location": "fsn"},
+        {"name": "b", "count": 1, "serverType": "cpx32"},
+        {"name": "c", "count": 1, "serverType": "cpx222"},
+    )
+    assert set(found) == {
+        "[0].image",
+        "[1].location",
+        "[2].location",
+        "ccm-from-scratch:workerServerType",
+        "[3].serverType",
+        "[4].serverType",
+    }
+    assert "it is in the zone us-east, and the network is in eu-central, which has fsn1, nbg1" in str(found)
+    assert "did you mean fsn1?" in found["[2].location"]
+    assert "fsn1 has no room for it now; it can be had in nbg1" in found["[3].serverType"]
+
+
+def test_the_short_forms_type_does_not_matter_beside_pools_of_their_own(defaults):
+    assert refused(defaults, {"name": "a", "count": 1, "serverType": "cpx22"}, workerServerType="x") == {}
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from([*KEYS, "a:NoSchedule"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*KEYS, "x"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(value=anything)
+def test_anything_is_pools_or_problems(value):
+    pools, problems = parse_pools(value, KEY)
+    if not problems:
+        assert all(is_label(key, content) for pool in pools for key, content in pool.labels.items())
+        assert all(taint_parts(taint)[2] in EFFECTS for pool in pools for taint in pool.taints)
+        assert len({pool.name for pool in pools}) == len(pools) == len(value)
+    assert all(problem.key.startswith(KEY) and problem.allowed for problem in problems)
+
+
+@given(pool=st.sampled_from(["worker", "a", "a-1"]), numbers=st.sets(st.integers(1, 99)))
+def test_a_placement_group_holds_what_it_may(pool, numbers):
+    groups = Counter(group_of(pool, number) for number in numbers | ({0} if pool == "worker" else set()))
+    assert max(groups.values(), default=0) <= GROUP_SIZE
+
+
+def test_no_two_pools_share_a_placement_group():
+    names = [{group_of(pool, number) for number in range(1, 100)} for pool in ("worker", "a", "a-1", "a-1-1")]
+    assert sum(map(len, names)) == len(set().union(*names))
+
+
+names = st.sampled_from(["worker", "db", "web", "db-1", "arm"])
+kinds = st.fixed_dictionaries({"count": st.integers(0, 12), "location": st.sampled_from(["fsn1", "nbg1"])})
+lists = st.dictionaries(names, kinds, min_size=1, max_size=4).map(
+    lambda pools: [{"name": name, **kind} for name, kind in pools.items()]
+)
+
+
+@hypothesis_settings(max_examples=12)
+@given(before=lists, after=lists)
+def test_servers_change_only_where_their_pool_does(engine, defaults, before, after):
+    """Whatever happens to the list: what is registered for a pool depends on nothing but that pool."""
+    first, second = servers_of(engine, defaults, before), servers_of(engine, defaults, after)
+    for pool in before:
+        other = next((item for item in after if item["name"] == pool["name"]), None)
+        if other is None:
+            assert not any(owner == pool["name"] for owner, _ in second)
+            continue
+        for number in range(1, min(pool["count"], other["count"]) + 1):
+            server = (pool["name"], f"{pool['name']}-{number}")
+            if pool["location"] == other["location"]:
+                assert first[server] == second[server]
+
+
+def servers_of(engine, defaults, pools):
+    """What is registered of each worker, by pool and resource name, without the ids of other things."""
+    settings = read_settings(configured(defaults, pools))
+    program = importlib.import_module("infra.__main__")
+    registered = engine(lambda: program.declare(settings, "T" * 64))
+    return {
+        (item.inputs["labels"]["pool"], item.name): (
+            {key: value for key, value in item.inputs.items() if key not in OF_OTHERS},
+            list(item.options.propertyDependencies["placementGroupId"].urns),
+        )
+        for item in registered
+        if item.type == SERVER and item.inputs["labels"]["role"] == "worker"
+    }
+
+
+OF_OTHERS = ("sshKeys", "placementGroupId", "firewallIds")

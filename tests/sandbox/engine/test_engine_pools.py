@@ -1,0 +1,97 @@
+"""Pools of servers, as a list of them is edited: what the cloud has before and after."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_cloud import EmulatedCloud
+from engine_lab import Lab
+
+pytestmark = pytest.mark.slow
+
+PROGRAM = """
+import dataclasses, json
+from infra.components import HetznerNetwork, HetznerServers, settings
+wanted = settings(ssh_allowed_cidrs="any", **json.loads(os.environ["WANTED"]))
+# nobody connects to servers of a cluster that is there already, and these here are records
+wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
+HetznerServers("c", wanted, HetznerNetwork("c", wanted))
+"""
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def pooled(tmp_path: Path, cloud: EmulatedCloud) -> Lab:
+    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(ROOT)})
+    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
+    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{polling}")
+    lab.program(PROGRAM)
+    return lab
+
+
+def pool(name: str, count: int, **more: Any) -> dict[str, Any]:
+    return {"name": name, "count": count, **more}
+
+
+def of(*pools: dict[str, Any], **more: Any) -> str:
+    return json.dumps({"pools": pools, **more})
+
+
+def ids(cloud: EmulatedCloud) -> dict[str, int]:
+    servers = cloud.get("/servers", per_page=50)["servers"]
+    return {server["name"].removeprefix("ccm-from-scratch-"): server["id"] for server in servers}
+
+
+FIRST = of(pool("a", 2), pool("b", 1), pool("c", 2))
+EDITS = {
+    "another pool": (of(pool("a", 2), pool("new", 1), pool("b", 1), pool("c", 2)), set(), {"new-1"}),
+    "one in the middle goes": (of(pool("a", 2), pool("c", 2)), {"b-1"}, set()),
+    "one is renamed": (of(pool("a", 2), pool("d", 1), pool("c", 2)), {"b-1"}, {"d-1"}),
+    "one grows, one shrinks": (of(pool("a", 3), pool("b", 1), pool("c", 1)), {"c-2"}, {"a-3"}),
+    "another order": (of(pool("c", 2), pool("b", 1), pool("a", 2)), set(), set()),
+    "another place": (of(pool("a", 2), pool("b", 1, location="nbg1"), pool("c", 2)), {"b-1"}, {"b-1"}),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_only_the_servers_of_that_pool_change(pooled: Lab, cloud: EmulatedCloud, edit: str) -> None:
+    pooled.up(WANTED=FIRST)
+    before = ids(cloud)
+    wanted, gone, new = EDITS[edit]
+    previewed = pooled.run("preview", WANTED=wanted)
+    assert previewed.status == 0, previewed.out + previewed.err
+    touched = re.findall(r"^ *(\S+) +hcloud:index:Server (\S+)", previewed.out, re.MULTILINE)
+    assert {name.removeprefix("c-") for sign, name in touched if sign != "="} >= gone | new
+    pooled.up(WANTED=wanted)
+    after = ids(cloud)
+    stays = set(before) - gone
+    assert set(after) == stays | new
+    assert {name: after[name] for name in stays} == {name: before[name] for name in stays}
+    assert all(after[name] not in before.values() for name in new)
+    assert "unchanged" in pooled.up(WANTED=wanted)
+
+
+def test_the_short_form_is_the_pool_of_its_name(pooled: Lab, cloud: EmulatedCloud) -> None:
+    pooled.up(WANTED='{"worker_count": 2}')
+    before, groups = ids(cloud), cloud.names("placement_groups")
+    said = pooled.up(WANTED=of(pool("worker", 2)))
+    assert re.search(r"Resources:\n +\d+ unchanged", said)
+    pooled.up(WANTED=of(pool("db", 1), pool("worker", 2)))
+    assert before.items() <= ids(cloud).items()
+    assert cloud.names("placement_groups") == [*groups, "ccm-from-scratch-db-1"]
+    pooled.up(WANTED='{"worker_count": 2}')
+    assert ids(cloud) == before
+
+
+def test_a_pool_has_as_many_placement_groups_as_it_needs(pooled: Lab, cloud: EmulatedCloud) -> None:
+    pooled.up(WANTED=of(pool("a", 11), pool("free", 1, placement_group=False)))
+    servers = cloud.get("/servers", per_page=50)["servers"]
+    groups = {item["name"]: (item["placement_group"] or {}).get("name") for item in servers}
+    assert groups["ccm-from-scratch-free-1"] is None
+    assert [groups[f"ccm-from-scratch-a-{number}"][-3:] for number in (1, 10, 11)] == ["a-1", "a-1", "a-2"]
+    assert pooled.run("destroy", "--yes", WANTED="{}").status == 0
+    assert cloud.names("placement_groups") == []
