@@ -106,12 +106,14 @@ class Fields:
             self.wrong(name, f"can't have more than {most} items")
         return value
 
-    def numbers(self, name: str) -> list[int]:
-        """A list of ids."""
+    def numbers(self, name: str, *, distinct: bool = False) -> list[int]:
+        """A list of ids; with ``distinct``, none of them twice."""
         values = self.items(name)
         if any(not isinstance(value, int) or isinstance(value, bool) for value in values):
             self.wrong(name, "has a wrong type")
             return []
+        if distinct and len(set(values)) < len(values):
+            self.wrong(name, "has duplicates")
         return values
 
     def texts(self, name: str, *, required: bool = False) -> list[str]:

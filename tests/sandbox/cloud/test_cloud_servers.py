@@ -53,6 +53,7 @@ async def test_a_server_that_is_not_started(emulator: Emulator):
         ({"user_data": "ä" * (32 * 1024)}, "user_data"),
         ({"labels": {"hetzner.cloud/x": "y"}}, "labels"),
         ({"volumes": ["x"]}, "volumes"),
+        ({"volumes": [1, 1]}, "volumes"),
         ({"networks": ["x"]}, "networks"),
         ({"public_net": {"enable_ipv4": "yes"}}, "public_net.enable_ipv4"),
     ],

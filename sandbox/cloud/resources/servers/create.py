@@ -39,12 +39,8 @@ async def create(call: Call) -> Reply:
     server = _read(call, fields)
     start = fields.flag("start_after_create", default=True)
     firewalls = [item.number("firewall", required=True) for item in fields.objects("firewalls")]
-    wanted_networks = fields.numbers("networks")
-    if len(set(wanted_networks)) < len(wanted_networks):
-        fields.wrong("networks", "has duplicates")
-    wanted_volumes, automount = fields.numbers("volumes"), fields.flag("automount")
-    if len(set(wanted_volumes)) < len(wanted_volumes):
-        fields.wrong("volumes", "has duplicates")
+    wanted_networks = fields.numbers("networks", distinct=True)
+    wanted_volumes, automount = fields.numbers("volumes", distinct=True), fields.flag("automount")
     fields.check()
     volumes = read_volumes(call, wanted_volumes, server.location)
     addresses = _addresses(call, fields, server)
