@@ -26,6 +26,7 @@ from sandbox.kubernetes_tests import images, report, selection
 from sandbox.kubernetes_tests import run as tests
 from sandbox.kubernetes_tests.report import Result, Told
 from sandbox.kubernetes_tests.selection import Selection
+from sandbox.machines.airgap import Airgap
 from sandbox.site import Site
 
 HELP = "Kubernetes' own end-to-end tests, on this clone's cluster"
@@ -150,11 +151,12 @@ def _bring_images(site: Site, base: Toolchain, programs: Toolchain, steps: Steps
             path = images.ensure(site.cache, (programs.bin, base.bin), large=large, progress=progress)
     except ImageError as error:
         raise SandboxError(str(error)) from error
-    contents = archive.read(path)
-    nodes = cluster.get(site, base, "nodes")
-    if all(set(contents.names) <= _images_on(node) for node in nodes):
-        return
-    load.bring(site, path, contents, steps, what)
+    airgap = Airgap(site.state)
+    with airgap.loading(lambda: steps.note(load.WAITS)):
+        contents = archive.read(path, airgap.scratch)
+        nodes = cluster.get(site, base, "nodes")
+        if not all(set(contents.names) <= _images_on(node) for node in nodes):
+            load.bring(site, path, contents, steps, what)
 
 
 def _images_on(node: Mapping[str, Any]) -> set[str]:

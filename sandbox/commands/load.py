@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import platform
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from sandbox.remote import public_addresses, ssh
 from sandbox.site import Site
 
 HELP = "put container images on all machines, also on those that come later"
+WAITS = "• another command of this clone loads images; waiting for it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,10 +49,12 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
         )
     steps = Steps(Console())
-    with tempfile.TemporaryDirectory(dir=site.state, prefix=".load-") as folder:
+    airgap = Airgap(site.state)
+    with airgap.loading(lambda: steps.note(WAITS)):
         # All are read before the first is sent: a wrong name changes nothing.
-        found = [_found(image, Path(folder) / str(number)) for number, image in enumerate(arguments.images)]
-        contents = [checked(path, archive.read(path), platform.machine()) for path in found]
+        found = [_found(image, airgap.scratch / str(i)) for i, image in enumerate(arguments.images)]
+        read = [archive.read(path, airgap.scratch) for path in found]
+        contents = [checked(path, has, platform.machine()) for path, has in zip(found, read, strict=True)]
         for path, content in zip(found, contents, strict=True):
             bring(site, path, content, steps, ", ".join(content.names))
     steps.note("  A machine that is made later gets the same, until './dev down'")
@@ -107,6 +109,8 @@ def _found(image: str, scratch: Path) -> Path:
 def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -> None:
     """Bring the images of an archive to every machine, and keep them for those that come later.
 
+    To be called by whoever is :meth:`~sandbox.machines.airgap.Airgap.loading`.
+
     Args:
         site: This clone's.
         path: The archive.
@@ -119,37 +123,56 @@ def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -
     """
     airgap = Airgap(site.state)
     kept, replaced = airgap.keep(
-        lambda file: archive.write_plain(path, file),
-        lambda old: set(archive.read(old).names) <= set(contents.names),
+        lambda file: archive.write_plain(path, file, airgap.scratch),
+        lambda old: replaces(contents, old, airgap.scratch),
     )
     with steps.step(what, f"{what} on all machines") as progress:
         servers = list(Api(site).list("servers"))
-        place(site.state / disk.MACHINES, servers, lambda root: airgap.place(kept, replaced, root))
+        refused = place(site.state / disk.MACHINES, servers, lambda root: airgap.place(kept, replaced, root))
         progress(f"{len(servers)} machines")
-        answers = _imported(site, servers, kept.name)
+        others = [server for server in servers if server["name"] not in refused]
+        answers = refused | _imported(site, others, kept.name)
         for name, answer in answers.items():
             if answer.result in (Result.WAITS, Result.STRANGER, Result.OFF):
                 steps.note(f"  {name} {answer.result.value}")
         refuse_failed(answers)
 
 
-def place(folder: Path, servers: Sequence[Mapping[str, Any]], put: Callable[[Path], None]) -> None:
-    """Put something on the disks of all machines.
+def replaces(contents: Contents, old: Path, scratch: Path) -> bool:
+    """Whether a machine that has some images needs an older archive no more.
+
+    Args:
+        contents: Of the new archive.
+        old: One that is kept; machines share it, so their roots may have changed it.
+        scratch: As for :func:`sandbox.images.archive.read`.
+    """
+    try:
+        return set(archive.read(old, scratch).names) <= set(contents.names)
+    except NotAnArchive:
+        return True
+
+
+def place(
+    folder: Path, servers: Sequence[Mapping[str, Any]], put: Callable[[Path], None]
+) -> dict[str, Answer]:
+    """Put something on the disks of all machines that take it.
 
     Args:
         folder: Of the machines.
         servers: As the API lists them; one without a disk yet gets it with its disk.
         put: Gets the part of a disk that is a plain folder.
 
-    Raises:
-        SandboxError: It could not be put on one of them; names it.
+    Returns:
+        Of each that does not take it, by server name, why.
     """
+    refused = {}
     for server in servers:
         try:
             if (root := folder / str(server["id"]) / disk.DATA).is_dir():
                 put(root)
         except OSError as error:
-            raise SandboxError(f"{server['name']} can't be given the image: {error}") from error
+            refused[server["name"]] = Answer(Result.FAILED, f"its disk does not take the image: {error}")
+    return refused
 
 
 def _imported(site: Site, servers: Sequence[Mapping[str, Any]], archive: str) -> dict[str, Answer]:

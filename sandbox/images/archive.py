@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import zstandard
 
@@ -49,6 +49,9 @@ _LONGEST_MAGIC = max(map(len, _COMPRESSIONS))
 _CHUNK = 1024 * 1024
 _MOST_JSON = 4 * 1024 * 1024
 """Bytes: as much as containerd reads of a manifest."""
+_MOST_MEMBERS = 10_000
+_PART_UNDONE, _PART_WRITTEN = 3, 2
+"""Of what is free: a compressed archive lies there undone and as it is kept, and something has to be left."""
 
 
 @dataclass(frozen=True)
@@ -79,31 +82,41 @@ def full_name(name: str) -> str:
     return name if ":" in last or "@" in last else f"{name}:latest"
 
 
-def read(path: Path) -> Contents:
+def read(path: Path, scratch: Path) -> Contents:
     """What an archive holds.
 
+    Args:
+        path: The archive.
+        scratch: Folder in which a compressed one is undone, into a file without a name, which is gone however
+            this process ends.
+
     Raises:
-        NotAnArchive: It is none, an image in it has no name, or it is not whole.
+        NotAnArchive: It is none, an image in it has no name, it is not whole, or there is no room for it.
         OSError: It can't be read.
     """
-    with _opened(path) as tar:
+    with _opened(path, scratch) as tar:
         return _Reader(path, tar).contents()
 
 
-def write_plain(path: Path, target: IO[bytes]) -> None:
+def write_plain(path: Path, target: IO[bytes], scratch: Path) -> None:
     """The same images as an uncompressed archive in which all names are full, for a node's air-gap folder.
 
     A short name in an OCI layout is kept by containerd as it stands, and Kubernetes asks for the full one.
 
     Args:
         path: An archive that :func:`read` took.
-        target: Where to.
+        target: Where to, on the file system of ``scratch``.
+        scratch: As for :func:`read`.
 
     Raises:
-        NotAnArchive: It is not whole.
+        NotAnArchive: It is not whole, or there is no room for it.
         OSError: It can't be read, or nothing can be written.
     """
-    with _opened(path) as tar, tarfile.open(fileobj=target, mode="w") as new:
+    with (
+        _opened(path, scratch) as tar,
+        # A member may be sparse: a few bytes that say how many zeros they stand for.
+        tarfile.open(fileobj=_bounded(target, path, scratch, _PART_WRITTEN), mode="w") as new,
+    ):
         reader = _Reader(path, tar)
         index = json.dumps(reader.index_with_full_names()).encode() if reader.is_layout else b""
         for member in tar:
@@ -126,7 +139,11 @@ class _Reader:
     def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
         self._path = path
         self._tar = tar
-        self._members = {_plain(member.name): member for member in tar.getmembers()}
+        self._members: dict[str, tarfile.TarInfo] = {}
+        for number, member in enumerate(tar, 1):
+            if number > _MOST_MEMBERS:
+                raise NotAnArchive(path, f"it has more than {_MOST_MEMBERS} files; an image has some hundred")
+            self._members[_plain(member.name)] = member
 
     @property
     def is_layout(self) -> bool:
@@ -226,12 +243,17 @@ class _Reader:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+def _opened(path: Path, scratch: Path) -> Iterator[tarfile.TarFile]:
     """The archive, whatever it is compressed with."""
     if path.is_dir():
         raise NotAnArchive(path, f"a folder; pack it: tar -C {path} -cf image.tar .")
+    if path.exists() and not path.is_file():
+        raise NotAnArchive(path, "no file on a disk, which is read more than once; save the archive as one")
     try:
-        with _uncompressed(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
+        with (
+            _uncompressed(path, scratch) as file,
+            tarfile.open(fileobj=cast("IO[bytes]", _InPieces(file, path)), mode="r:") as tar,
+        ):
             yield tar
     except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
         if isinstance(error, OSError) and error.errno is not None:
@@ -240,7 +262,7 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
 
 
 @contextmanager
-def _uncompressed(path: Path) -> Iterator[IO[bytes]]:
+def _uncompressed(path: Path, scratch: Path) -> Iterator[IO[bytes]]:
     """The file, undone once: whoever reads here and there in a compressed one undoes it again and again."""
     with path.open("rb") as file:
         magic = file.read(_LONGEST_MAGIC)
@@ -251,10 +273,58 @@ def _uncompressed(path: Path) -> Iterator[IO[bytes]]:
         if opening is None:
             yield file
             return
-        with opening(file) as compressed, tempfile.TemporaryFile() as plain:
-            shutil.copyfileobj(compressed, plain, _CHUNK)
+        with opening(file) as compressed, tempfile.TemporaryFile(dir=scratch) as plain:
+            shutil.copyfileobj(compressed, _bounded(plain, path, scratch, _PART_UNDONE), _CHUNK)
             plain.seek(0)
             yield plain
+
+
+def _bounded(file: IO[bytes], path: Path, scratch: Path, part: int) -> IO[bytes]:
+    """A file to be written, as long as it takes no more than its part of what its disk has free.
+
+    A few bytes can stand for more than any disk has: nobody's disk is filled before that is noticed.
+
+    Args:
+        file: It.
+        path: The archive, for messages.
+        scratch: A folder on its disk.
+        part: One in so many of the bytes that are free now.
+    """
+    most = shutil.disk_usage(scratch).free // part
+    message = (
+        f"it holds more than {most / 2**20:.0f} MiB uncompressed, more than the disk of {scratch} "
+        "has room for; make room there, if you trust it"
+    )
+    return cast("IO[bytes]", _Bounded(file, most, NotAnArchive(path, message)))
+
+
+class _Bounded:
+    """The part of a file that writing needs, with an error once there is too much."""
+
+    def __init__(self, file: IO[bytes], most: int, error: NotAnArchive) -> None:
+        self._file, self._most, self._error = file, most, error
+        self.tell = file.tell
+
+    def write(self, data: bytes) -> int:
+        if self.tell() + len(data) > self._most:
+            raise self._error
+        return self._file.write(data)
+
+
+class _InPieces:
+    """A file that is read, without more in memory at a time than anything in an archive needs.
+
+    The header of a member says how long its name and its attributes are, and all of them are read at once.
+    """
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._file, self._path = file, path
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        if size > _MOST_JSON:
+            raise NotAnArchive(self._path, f"a header in it has {size} bytes; {_MOST_JSON} are allowed")
+        return self._file.read(size)
 
 
 def _plain(name: str) -> str:

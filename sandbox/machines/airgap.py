@@ -20,6 +20,7 @@ from typing import IO
 FOLDER = "var/lib/rancher/k3s/agent/images"
 """Where k3s looks, from a machine's root."""
 _KEPT = re.compile(r"loaded-([0-9]{6})\.tar")
+_NEW = ".new-"
 
 
 class Airgap:
@@ -29,16 +30,41 @@ class Airgap:
     loaded last counts where two have an image of one name.
 
     Args:
-        state: Folder of the site; they lie in ``images/`` below it, which is made when the first is kept.
+        state: Folder of the site; they lie in ``images/`` below it, which is made where it is missing.
     """
 
     def __init__(self, state: Path) -> None:
         self._folder = state / "images"
+        self.scratch = self._folder / ".loading"
+        """For passing files on the disk of the archives; there for whoever is :meth:`loading`."""
 
     def archives(self) -> list[Path]:
         """All of them, the oldest first."""
         found = self._folder.iterdir() if self._folder.is_dir() else ()
         return sorted(path for path in found if _KEPT.fullmatch(path.name))
+
+    @contextmanager
+    def loading(self, waits: Callable[[], None]) -> Iterator[None]:
+        """Be the only one who loads images: each takes away what the one before it is still placing.
+
+        :attr:`scratch` is empty then, and gone afterwards; what one left who was killed goes now.
+
+        Args:
+            waits: Called where another one loads; it is waited for.
+
+        Raises:
+            OSError: It can't be made.
+        """
+        with self._locked(self._folder / ".loading.lock", waits):
+            for left in self._folder.glob(f"{_NEW}*"):
+                left.unlink(missing_ok=True)
+            if self.scratch.exists():
+                shutil.rmtree(self.scratch)
+            self.scratch.mkdir()
+            try:
+                yield
+            finally:
+                shutil.rmtree(self.scratch)
 
     def keep(
         self, write: Callable[[IO[bytes]], None], replaces: Callable[[Path], bool]
@@ -56,10 +82,10 @@ class Airgap:
             OSError: It can't be written; nothing is changed then.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".new-") as file:
+        with tempfile.NamedTemporaryFile(dir=self._folder, prefix=_NEW) as file:
             write(file)
             file.flush()
-            with self._locked():
+            with self._locked(self._folder / ".lock"):
                 before = self.archives()
                 # Numbers are never given twice while one with a higher one is there: k3s looks at names.
                 number = int(before[-1].stem.rpartition("-")[2]) + 1 if before else 1
@@ -70,19 +96,12 @@ class Airgap:
                     old.unlink()
         return path, [old.name for old in gone]
 
-    def copy_to(self, root: Path) -> None:
+    @contextmanager
+    def placed(self, root: Path) -> Iterator[None]:
         """Put all of them into the disk of a machine that was never started.
 
-        Args:
-            root: What will be the machine's ``/``, or the parts of it that have the folder.
-        """
-        with self._locked():
-            for path in self.archives():
-                (root / FOLDER).mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, root / FOLDER / path.name)
-
-    def place_all(self, root: Path) -> None:
-        """Put all of them into the disk of a machine that begins as a copy of another.
+        Whoever loads another one meanwhile waits until the disk is where it is looked for, or this one waits:
+        no machine is missed.
 
         Args:
             root: As for :meth:`place`.
@@ -90,9 +109,10 @@ class Airgap:
         Raises:
             OSError: One of them can't be put there.
         """
-        with self._locked():
+        with self._locked(self._folder / ".lock"):
             for path in self.archives():
                 self.place(path, (), root)
+            yield
 
     def place(self, archive: Path, replaced: Sequence[str], root: Path) -> None:
         """Put one into the disk of a machine, running or not, beside nothing that it replaces.
@@ -122,13 +142,18 @@ class Airgap:
                     os.unlink(old, dir_fd=folder)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Alone among all processes of this clone; nothing to lock where nothing was kept."""
-        if not self._folder.is_dir():
-            yield
-            return
-        with (self._folder / ".lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+    def _locked(self, path: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Alone among all processes of this clone.
+
+        The kernel takes a lock from whoever ends, and each that has one has deadlines for all that it does.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waits()
+                fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
 

@@ -78,16 +78,15 @@ def create(
         if start:
             start(new)
             _write(new / "upper", hostname, identity)
-            airgap.place_all(new / "data")
         else:
             _write(new / "upper", hostname, identity)
             _greet(new / "upper", image.rootfs, asked)
             for volume in VOLUMES:
                 _fill(new / "data" / volume, volume, image)
-            airgap.copy_to(new / "data")
         (new / "work").mkdir()
         (new / "root").mkdir()
-        new.rename(directory / "disk")
+        with airgap.placed(new / "data"):
+            new.rename(directory / "disk")
 
 
 def _write(upper: Path, hostname: str, identity: str) -> None:

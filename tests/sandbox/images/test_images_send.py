@@ -6,10 +6,11 @@ import asyncio
 import errno
 import os
 import subprocess
+import threading
 
 import pytest
 
-from sandbox.commands.load import checked, place, refuse_failed
+from sandbox.commands.load import checked, place, refuse_failed, replaces
 from sandbox.errors import SandboxError
 from sandbox.images import send
 from sandbox.images.archive import Contents
@@ -142,9 +143,62 @@ def test_no_link_of_a_machine_leads_about_on_the_host(tmp_path):
     machine = tmp_path / "7" / DATA
     machine.parent.mkdir(parents=True)
     disk.rename(machine)
-    with pytest.raises(SandboxError, match="hostile can't be given the image"):
-        place(tmp_path, [{"id": 7, "name": "hostile"}], lambda root: airgap.place(archive, replaced, root))
+    other = tmp_path / "8" / DATA
+    other.mkdir(parents=True)
+    machines = [{"id": 7, "name": "hostile"}, {"id": 8, "name": "other"}, {"id": 9, "name": "diskless"}]
+    refused = place(tmp_path, machines, lambda root: airgap.place(archive, replaced, root))
+    assert [(name, answer.result) for name, answer in refused.items()] == [("hostile", Result.FAILED)]
+    assert "its disk does not take the image: " in refused["hostile"].said
     assert list(elsewhere.iterdir()) == []
+    assert (other / FOLDER / archive.name).read_bytes() == b"one"
+
+
+def test_one_loads_images_after_the_other_and_removes_what_one_left_who_was_killed(tmp_path):
+    left = tmp_path / "images/.loading/layers"
+    left.mkdir(parents=True)
+    (tmp_path / "images/.new-1").write_bytes(b"half")
+    order, waits = [], threading.Event()
+
+    def second():
+        with Airgap(tmp_path).loading(waits.set):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with Airgap(tmp_path).loading(lambda: order.append("waits for nobody")):
+        assert list(Airgap(tmp_path).scratch.iterdir()) == []
+        assert not (tmp_path / "images/.new-1").exists()
+        thread.start()
+        assert waits.wait(60)
+        order.append("first")
+    thread.join(60)
+    assert order == ["first", "second"]
+    assert not Airgap(tmp_path).scratch.exists()
+
+
+def test_a_machine_whose_disk_is_being_made_is_not_missed(tmp_path):
+    airgap = Airgap(tmp_path)
+    new, disk = tmp_path / "disk.new", tmp_path / "disk"
+    new.mkdir()
+    found = []
+
+    def load():
+        archive, replaced = airgap.keep(lambda file: file.write(b"one"), lambda _: False)
+        found.extend(path for path in (new, disk) if path.is_dir())
+        airgap.place(archive, replaced, disk)
+
+    thread = threading.Thread(target=load)
+    with airgap.placed(new):
+        thread.start()
+        threading.Event().wait(0.2)  # short: for the other one to do it wrong, which it must not
+        new.rename(disk)
+    thread.join(60)
+    assert found == [disk]
+    assert [path.read_bytes() for path in (disk / FOLDER).iterdir()] == [b"one"]
+
+
+def test_an_archive_that_a_machine_has_damaged_keeps_nobody_from_loading(tmp_path):
+    (tmp_path / "loaded-000001.tar").write_bytes(b"what root wrote")
+    assert replaces(Contents(("app:1",), frozenset()), tmp_path / "loaded-000001.tar", tmp_path)
 
 
 def test_a_machine_without_the_image_is_named():
