@@ -1,7 +1,7 @@
 """Names for machines that may get out: their questions go to the host's own name servers, as they are.
 
 Machines ask at the address where their metadata is. No message is read or kept; one that nobody answers in
-time is dropped, as name servers do, and whoever asked asks again.
+time is dropped, as name servers do, and whoever asked asks again. So is what is too short to be one.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import socket
 from collections.abc import Callable, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -22,15 +24,30 @@ _CONNECTION_SECONDS = 20.0
 _AT_ONCE = 512  # questions and connections: more are dropped
 _SERVERS = 3  # as many as the C library looks at
 _CHUNK = 1 << 14
+_HEADER = 12  # bytes that each message begins with; what is shorter has no answer (RFC 1035)
+_INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
 
 Servers = Callable[[], Sequence[str]]
 """The name servers' addresses, asked anew for each question: a laptop changes networks."""
 
 
 def name_servers(text: str) -> list[str]:
-    """The first name servers of a ``resolv.conf``."""
+    """The addresses of the first name servers of a ``resolv.conf``; what is no address is passed over.
+
+    A name there would have to be looked up by those who are to look up names.
+    """
     lines = [line.split() for line in text.splitlines()]
-    return [words[1] for words in lines if words[:1] == ["nameserver"] and len(words) > 1][:_SERVERS]
+    named = [words[1] for words in lines if words[:1] == ["nameserver"] and len(words) > 1]
+    return [one for one in named if _is_address(one)][:_SERVERS]
+
+
+def _is_address(text: str) -> bool:
+    address, percent, interface = text.partition("%")
+    try:
+        version = ip_address(address).version
+    except ValueError:
+        return False
+    return not percent or (version == 6 and _INTERFACE.fullmatch(interface) is not None)
 
 
 def of_this_host() -> list[str]:
@@ -82,7 +99,7 @@ class Resolver:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _take(self, question: bytes, client: tuple[str, int]) -> None:
-        if len(self._tasks) < _AT_ONCE:
+        if len(question) >= _HEADER and len(self._tasks) < _AT_ONCE:
             self._keep(asyncio.get_running_loop().create_task(self._answer(question, client)))
 
     def _keep(self, task: asyncio.Task[None]) -> None:

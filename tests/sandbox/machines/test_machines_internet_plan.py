@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import asynccontextmanager, suppress
 from ipaddress import IPv4Network
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sandbox.machines import internet, resolver
 from sandbox.machines.errors import NoWayOut
@@ -53,22 +56,67 @@ def test_the_first_name_servers_are_asked():
     assert resolver.name_servers("") == []
 
 
-async def test_an_answer_to_another_question_is_no_answer():
-    loop = asyncio.get_running_loop()
-    server, asking = socket.socket(type=socket.SOCK_DGRAM), socket.socket(type=socket.SOCK_DGRAM)
-    own, tcp = socket.socket(type=socket.SOCK_DGRAM), socket.create_server(("127.0.0.1", 0))
+@pytest.mark.parametrize(
+    "wrong", ["ns..example", "é" * 70, "a" * 64 + ".b", "1.1", "::1%\0", "::1%", "1.1.1.1%a"]
+)
+def test_a_name_server_without_an_address_is_passed_over(wrong):
+    assert resolver.name_servers(f"nameserver {wrong}\nnameserver ::1\n") == ["::1"]
+
+
+@given(st.lists(st.text() | st.from_regex(r"nameserver [^\n]*", fullmatch=True)).map("\n".join))
+def test_whatever_a_configuration_holds_its_name_servers_can_be_asked(text):
+    found = resolver.name_servers(text)
+    assert len(found) <= 3
+    for address in found:
+        with suppress(OSError):  # an interface that is not there
+            socket.getaddrinfo(address, 53, flags=socket.AI_NUMERICHOST)
+
+
+@asynccontextmanager
+async def forwarding():
+    """A resolver before a name server: who asks and answers, as sockets, and where the first has to ask."""
+    server, asking, own = (socket.socket(type=socket.SOCK_DGRAM) for _ in range(3))
     with server, asking:
         for one in (server, asking, own):
             one.bind(("127.0.0.1", 0))
             one.setblocking(False)
-        forwarding = resolver.Resolver(lambda: ["127.0.0.1"], server.getsockname()[1])
         address = own.getsockname()
-        await forwarding.start(own, tcp)
-        await loop.sock_sendto(asking, b"\x00\x01 who?", address)
+        resolves = resolver.Resolver(lambda: ["127.0.0.1"], server.getsockname()[1])
+        await resolves.start(own, socket.create_server(("127.0.0.1", 0)))
         async with asyncio.timeout(60):
-            question, back = await loop.sock_recvfrom(server, 512)
-            assert question == b"\x00\x01 who?"
-            await loop.sock_sendto(server, b"\x00\x02 me", back)
-            await loop.sock_sendto(server, b"\x00\x01 you", back)
-            assert await loop.sock_recv(asking, 512) == b"\x00\x01 you"
-        await forwarding.close()
+            yield server, asking, address
+        await resolves.close()
+
+
+async def test_an_answer_to_another_question_is_no_answer():
+    loop = asyncio.get_running_loop()
+    async with forwarding() as (server, asking, address):
+        await loop.sock_sendto(asking, b"\x00\x01 who is it?", address)
+        question, back = await loop.sock_recvfrom(server, 512)
+        assert question == b"\x00\x01 who is it?"
+        await loop.sock_sendto(server, b"\x00\x02 me", back)
+        await loop.sock_sendto(server, b"\x00\x01 you", back)
+        assert await loop.sock_recv(asking, 512) == b"\x00\x01 you"
+
+
+LABEL = st.binary(max_size=80).map(lambda text: bytes([len(text)]) + text)
+QUESTION = st.lists(LABEL, max_size=8).map(lambda labels: bytes(12) + b"".join(labels))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.binary() | QUESTION, max_size=5))
+def test_whatever_is_asked_is_passed_on_as_it_is_or_dropped(asked):
+    asked.append(b"the last of all")
+    expected = [each for each in asked if len(each) >= 12]
+
+    async def ask():
+        loop, wrong = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda _, context: wrong.append(context))
+        async with forwarding() as (server, asking, address):
+            for question in asked:
+                await loop.sock_sendto(asking, question, address)
+            passed = [await loop.sock_recv(server, 1 << 16) for _ in expected]
+        return passed, wrong
+
+    passed, wrong = asyncio.run(ask())
+    assert (sorted(passed), wrong) == (sorted(expected), [])
