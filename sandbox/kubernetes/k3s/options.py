@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +13,8 @@ from sandbox.kubernetes.k3s import paths
 from sandbox.kubernetes.k3s.control_plane import nth_address, parse_flags
 from sandbox.kubernetes.k3s.errors import UsageError
 from sandbox.kubernetes.k3s.flags import Value
+from sandbox.kubernetes.k3s.protocol import is_node_name
 from sandbox.kubernetes.k3s.token import Token, parse_token
-
-_NODE_NAME = re.compile(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")
 
 
 @dataclass(frozen=True)
@@ -192,7 +190,7 @@ def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
         UsageError: A value is wrong; the text names the flag.
     """
     name = _text(values, "node-name") or hostname.lower()
-    if not _NODE_NAME.match(name):
+    if not is_node_name(name):
         raise UsageError(
             f"flag --node-name: {name!r} is no name for a node: lower-case letters, digits, - and ."
         )

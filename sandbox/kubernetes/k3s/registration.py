@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import ssl
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -20,7 +22,7 @@ from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 from sandbox.kubernetes.k3s.certificates import CertificateError, request_subject
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
 from sandbox.kubernetes.k3s.pki import Pki
-from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, basic
+from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, basic, is_node_name
 
 _LARGEST_REQUEST = 1 << 16
 _TIMEOUT_SECONDS = 10
@@ -75,17 +77,17 @@ class Registration:
         if not self._allowed(headers.get("Authorization", "")):
             return Answer(401, b"Unauthorized: the token is wrong")
         node, password = headers.get(NODE_NAME, ""), headers.get(NODE_PASSWORD, "")
-        if not node or not password:
-            return Answer(400, b"name or password of the node is missing")
+        if not is_node_name(node) or not password:
+            return Answer(400, b"password of the node is missing, or its name, or that is none for a node")
         try:
             if not nodepassword.claim(self.api, node, password):
                 return Answer(
                     403, f"Node password rejected: the name {node} belongs to another machine".encode()
                 )
-            return self._sign(path, node, headers.get(NODE_IP, ""), body.decode())
+            return self._sign(path, node, headers.get(NODE_IP, ""), body.decode("ascii"))
         except ApiError as error:
             return Answer(503, f"the API server is not ready: {error}".encode())
-        except CertificateError as error:
+        except (CertificateError, UnicodeDecodeError) as error:
             return Answer(400, str(error).encode())
 
     def _sign(self, path: str, node: str, addresses: str, request: str) -> Answer:
@@ -109,6 +111,20 @@ class Registration:
         return hmac.compare_digest(authorization.encode(), basic(self.password).encode())
 
 
+class _Server(ThreadingHTTPServer):
+    """A thread a connection; one that breaks is worth a line."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Tell of a client that went away, or spoke no TLS; anything else is a bug, with its stack."""
+        error = sys.exception()
+        if isinstance(error, OSError):
+            log.info(f"connection of {client_address[0]} ended: {error}")
+        else:
+            super().handle_error(request, client_address)
+
+
 def serve(registration: Registration, address: str, port: int) -> Callable[[], None]:
     """Answer requests in threads until the returned function is called.
 
@@ -129,7 +145,7 @@ def serve(registration: Registration, address: str, port: int) -> Callable[[], N
 
         def do_POST(self) -> None:
             length = self.headers.get("Content-Length", "")
-            if not length.isdigit() or int(length) > _LARGEST_REQUEST:
+            if not re.fullmatch("[0-9]{1,9}", length) or int(length) > _LARGEST_REQUEST:
                 self._answer(Answer(400, b"the length is missing or too large"))
                 return
             self._answer(registration.post(self.path, self.headers, self.rfile.read(int(length))))
@@ -145,8 +161,7 @@ def serve(registration: Registration, address: str, port: int) -> Callable[[], N
         def log_message(self, *_: object) -> None:
             """Only what is refused is worth a line."""
 
-    server = ThreadingHTTPServer((address, port), Handler)
-    server.daemon_threads = True
+    server = _Server((address, port), Handler)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(registration.pki.certificate(pki.SERVING), registration.pki.key(pki.SERVING))
     # The handshake happens in the connection's thread: a silent client must not hold up the others.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import socket
+import ssl
+import struct
 import time
 from contextlib import contextmanager
 
@@ -190,11 +192,46 @@ async def test_a_token_holder_gets_no_certificate_for_another_user(cluster, name
         assert answer.status == 403
     assert registration.post("/v1-k3s/client-kubelet.crt", {**headers, NODE_NAME: ""}, b"").status == 400
     assert registration.post("/v1-k3s/client-kubelet.crt", headers, b"nonsense").status == 400
+    assert registration.post("/v1-k3s/client-kubelet.crt", headers, b"\xff").status == 400
+    for odd in ("é", "a b", "../admin", "a" * 254, "-"):
+        assert registration.post("/v1-k3s/client-kubelet.crt", {**headers, NODE_NAME: odd}, b"").status == 400
     assert registration.post("/v1-k3s/client-admin.crt", headers, b"").status == 404
     assert registration.post("/v1-k3s/client-kubelet.crt", {NODE_NAME: name}, b"").status == 401
     assert registration.get("/v1-k3s/config", basic("wrong")).status == 401
     assert registration.get("/cacerts", "").status == 200
     assert registration.get("/nonsense", basic("secret")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"GET /cacerts HTTP/1.1\r\n\r\n", "connection of 127.0.0.1 ended: "),
+        ("POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "POST / of 127.0.0.1: Unauthorized"),
+        ("POST / HTTP/1.1\r\nContent-Length: ²\r\n\r\n", "POST / of 127.0.0.1: the length is missing"),
+    ],
+    ids=["no-tls", "no-interest-in-the-answer", "odd-length"],
+)
+async def test_a_node_that_gives_up_costs_the_log_a_line(cluster, sent, said, capfd):
+    def give_up(port):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            if isinstance(sent, bytes):
+                connection.sendall(sent)
+                return
+            # It ends by a reset.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            with context.wrap_socket(connection) as tls:
+                tls.sendall(sent.encode("latin-1"))
+
+    told = ""
+    with registered(cluster) as port:
+        await asyncio.to_thread(give_up, port + 1)
+        async with asyncio.timeout(60):
+            while said not in told:
+                await asyncio.sleep(0.05)
+                told += capfd.readouterr().err
+    assert "Traceback" not in told
 
 
 async def test_a_node_waits_for_a_server_that_is_not_there_and_can_be_stopped(tmp_path):
