@@ -21,7 +21,8 @@ async def read_json(request: web.Request, seconds: float = READ_SECONDS) -> Any:
         seconds: That the client may take to send it.
 
     Raises:
-        ApiError: ``json_error`` for no JSON or too much of it, ``timeout`` for one that doesn't come.
+        ApiError: ``json_error`` for no JSON, too much of it, or a client that leaves meanwhile (status 499);
+            ``timeout`` for one that doesn't come.
     """
     if not request.can_read_body:
         return {}
@@ -30,6 +31,10 @@ async def read_json(request: web.Request, seconds: float = READ_SECONDS) -> Any:
             data = await request.read()
     except web.HTTPRequestEntityTooLarge as error:
         raise ApiError("json_error", "invalid JSON input: the body is too large") from error
+    except web.RequestPayloadError as error:
+        raise ApiError("json_error", "invalid JSON input: the body is not encoded as it says") from error
+    except ConnectionError as error:
+        raise ApiError("json_error", "the client left before it had sent the body", status=499) from error
     except TimeoutError as error:
         raise ApiError("timeout", f"the body did not come within {seconds:g} s", status=408) from error
     if not data.strip():

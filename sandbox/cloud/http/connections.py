@@ -86,13 +86,14 @@ CONNECTIONS = web.AppKey("connections", Connections)
 
 
 class Tersely(logging.Filter):
-    """Tells in one line of a log that a client sent no HTTP; aiohttp's logger tells it with a stack trace."""
+    """Tells in one line of a log that a client sent no HTTP, or left; aiohttp's logger adds a stack trace."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Shorten the record; it is always logged."""
         error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, HttpProcessingError):
+        if isinstance(error, HttpProcessingError | web.RequestPayloadError | ConnectionError):
             record.exc_info, record.exc_text = None, None
             record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
-            record.msg, record.args = "a client sent no valid HTTP (%s)", (type(error).__name__,)
+            what = "left" if isinstance(error, ConnectionError) else "sent no valid HTTP"
+            record.msg, record.args = "a client %s (%s)", (what, type(error).__name__)
         return True

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
+import struct
 
 import pytest
 from aiohttp import web
@@ -168,6 +170,22 @@ async def test_a_body_that_does_not_come_is_not_waited_for(served):
     assert [(error.code, error.status) for error in refused] == [("timeout", 408)]
 
 
+@contextlib.asynccontextmanager
+async def cloud():
+    """A cloud that is served; gives its address."""
+    log = logging.getLogger("aiohttp.server")
+    tersely = Tersely()
+    log.addFilter(tersely)
+    runner = web.AppRunner(create_app(CloudConfig(tokens={TOKEN: "p"}), RecordsBackend()), access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield runner.addresses[0]
+    finally:
+        log.removeFilter(tersely)
+        await runner.cleanup()
+
+
 @pytest.mark.parametrize(
     "sent",
     [
@@ -184,25 +202,55 @@ async def test_a_body_that_does_not_come_is_not_waited_for(served):
     ],
 )
 async def test_what_is_no_http_is_refused_and_the_server_goes_on(sent, caplog):
-    log = logging.getLogger("aiohttp.server")
-    tersely = Tersely()
-    log.addFilter(tersely)
-    runner = web.AppRunner(create_app(CloudConfig(tokens={TOKEN: "p"}), RecordsBackend()), access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        reader, writer = await asyncio.open_connection(*runner.addresses[0])
+    async with cloud() as address:
+        reader, writer = await asyncio.open_connection(*address)
         writer.write(sent)
         async with asyncio.timeout(60):
             status = (await reader.readline()).split()[1:2]
         assert status in ([b"400"], [b"403"]), status
         writer.close()
-        reader, writer = await asyncio.open_connection(*runner.addresses[0])
+        reader, writer = await asyncio.open_connection(*address)
         writer.write(b"GET /_sandbox/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         async with asyncio.timeout(60):
             assert b"200" in await reader.readline()
         writer.close()
-    finally:
-        log.removeFilter(tersely)
-        await runner.cleanup()
     assert "Traceback" not in caplog.text
+
+
+async def read_on(address):
+    """Wait until a server has read what was sent to it before: it answers what is sent later."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(b"GET /_sandbox/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    async with asyncio.timeout(60):
+        await reader.readline()
+    writer.close()
+
+
+@pytest.mark.parametrize("path", ["/v1/servers", "/_sandbox/faults"])
+@pytest.mark.parametrize(
+    "more",
+    [b"Content-Length: 9\r\n\r\n{", b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd"],
+    ids=["left", "encoding"],
+)
+@pytest.mark.parametrize("reset", [True, False], ids=["reset", "closed"])
+async def test_whose_body_breaks_off_costs_the_log_a_line(path, more, reset, caplog):
+    caplog.set_level(logging.INFO)
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+    async with cloud() as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(head.encode() + more)
+        await writer.drain()
+        if b"gzip" in more:
+            async with asyncio.timeout(60):
+                assert (await reader.readline()).split()[1] == b"400"
+        else:
+            await read_on(address)
+        if reset:
+            writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+    assert "Traceback" not in caplog.text
+    assert len(caplog.records) <= 2
