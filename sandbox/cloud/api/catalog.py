@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.registry import add_operation
 from sandbox.cloud.api.resource import listing
 from sandbox.cloud.errors import InvalidInput, NotFound
-from sandbox.cloud.wire.pagination import sort_entries
+from sandbox.cloud.wire.pagination import filter_entries, sort_entries
 from sandbox.cloud.wire.reply import Reply
 
 VAT = 1.19
@@ -108,7 +108,7 @@ class Catalog(Generic[E]):
         entries: All of them.
         wire: How the API shows one.
         sorts: Fields that listings can be sorted by.
-        wanted: Says whether a query lets an entry through.
+        filters: Query parameters besides ``name``, with the text that they compare with.
     """
 
     path: str
@@ -116,7 +116,7 @@ class Catalog(Generic[E]):
     entries: Sequence[E]
     wire: Callable[[Call, E], dict[str, Any]]
     sorts: Sequence[str] = ("id",)
-    wanted: Callable[[Call, E], bool] = lambda _call, _entry: True
+    filters: Mapping[str, Callable[[E], str | None]] = field(default_factory=dict)
 
     def register(self) -> None:
         """Answer the listing and GET of one."""
@@ -124,9 +124,8 @@ class Catalog(Generic[E]):
         add_operation("GET", f"/{self.path}/{{id}}", self._get)
 
     async def _list(self, call: Call) -> Reply:
-        name = call.query.get("name")
-        entries = [e for e in self.entries if not name or e.name == name]
-        entries = [entry for entry in entries if self.wanted(call, entry)]
+        fields = {"name": lambda entry: entry.name, **self.filters}
+        entries = filter_entries(self.entries, call.query, fields)
         entries = sort_entries(entries, call.query.getall("sort", []), self.sorts)
         return listing(call, self.path, entries, lambda entry: self.wire(call, entry))
 

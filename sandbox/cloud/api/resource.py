@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -15,13 +16,19 @@ from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.errors import Conflict, InvalidInput, NotFound, Protected, UniquenessError
 from sandbox.cloud.state.records import Record
 from sandbox.cloud.wire.fields import Fields
-from sandbox.cloud.wire.labels import parse_selector
-from sandbox.cloud.wire.pagination import MAXIMUM_PER_PAGE, read_page, sort_entries
+from sandbox.cloud.wire.pagination import (
+    MAXIMUM_PER_PAGE,
+    filter_entries,
+    read_page,
+    select_labels,
+    sort_entries,
+    wanted_values,
+)
 from sandbox.cloud.wire.reply import Reply
 
 R = TypeVar("R", bound=Record)
 Wire = Callable[[Cloud, R], dict[str, Any]]
-Filter = Callable[[Cloud, R], str]
+Filter = Callable[[Cloud, R], str | None]
 ActionHandler = Callable[[Call, R, Fields], Awaitable[Reply]]
 
 ACTION_SORTS = ("id", "command", "status", "started", "finished")
@@ -183,14 +190,9 @@ class Resource(Generic[R]):
 
     def select(self, call: Call, entries: list[R]) -> list[R]:
         """The entries that the label selector and the resource's own filters let through."""
-        query = call.query
-        if text := query.get("label_selector"):
-            selector = parse_selector(text)
-            entries = [entry for entry in entries if selector.matches(entry.labels)]
-        for parameter, value_of in self.filters.items():
-            if wanted := {value for value in query.getall(parameter, []) if value}:
-                entries = [entry for entry in entries if value_of(call.cloud, entry) in wanted]
-        return entries
+        fields = {name: functools.partial(value_of, call.cloud) for name, value_of in self.filters.items()}
+        entries = filter_entries(entries, call.query, fields)
+        return select_labels(entries, call.query, lambda entry: entry.labels)
 
     async def _get(self, call: Call) -> Reply:
         return Reply(200, {self.kind.KIND: self.encoded(call.cloud, self.find(call))})
@@ -260,12 +262,10 @@ class Resource(Generic[R]):
         return [action for action in actions if any(r.type == kind for r in action.resources)]
 
     def _list_actions(self, call: Call, actions: list[Action]) -> Reply:
-        if identities := call.query.getall("id", []):
-            actions = [action for action in actions if str(action.id) in identities]
-        if wanted := call.query.getall("status", []):
-            if unknown := set(wanted) - {"running", "success", "error"}:
-                raise InvalidInput({"status": [f"'{unknown.pop()}' is not allowed"]})
-            actions = [action for action in actions if action.status in wanted]
+        if unknown := wanted_values(call.query, "status") - {"running", "success", "error"}:
+            raise InvalidInput({"status": [f"'{min(unknown)}' is not allowed"]})
+        fields = {"id": lambda action: str(action.id), "status": lambda action: action.status}
+        actions = filter_entries(actions, call.query, fields)
         actions = sort_entries(actions, call.query.getall("sort", []), ACTION_SORTS)
         return listing(call, "actions", actions, lambda action: action_wire(action, call.cloud.now()))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.catalog import Catalog
 
 
@@ -23,15 +22,16 @@ class Iso:
         return {**vars(self), "type": "public", "deprecation": None}
 
 
-def _wanted(call: Call, iso: Iso) -> bool:
-    architectures = call.query.getall("architecture", [])
-    return not architectures or iso.architecture in architectures
-
-
 _ISOS = (
     Iso(8637, "virtio-win-0.1.271.iso", "virtio 0.1.271"),
     Iso(26367, "debian-12.11.0-amd64-netinst.iso", "Debian 12.11 (amd64/netinstall)"),
     Iso(26368, "debian-12.11.0-arm64-netinst.iso", "Debian 12.11 (arm64/netinstall)", "arm"),
 )
-ISOS = Catalog("isos", "iso", _ISOS, lambda _call, entry: entry.wire(), wanted=_wanted)
+ISOS = Catalog(
+    "isos",
+    "iso",
+    _ISOS,
+    lambda _call, entry: entry.wire(),
+    filters={"architecture": lambda iso: iso.architecture},
+)
 ISOS.register()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from multidict import MultiMapping
+
 from sandbox.cloud.errors import InvalidInput
+from sandbox.cloud.wire.labels import parse_selector
 
 T = TypeVar("T")
 DEFAULT_PER_PAGE = 25
@@ -82,6 +85,40 @@ def _positive(query: Mapping[str, str], name: str, default: int) -> int:
     if not text.isdecimal() or not text.isascii() or int(text) < 1 or len(text) > 9:
         raise InvalidInput({name: ["must be a positive integer"]})
     return int(text)
+
+
+def wanted_values(query: MultiMapping[str], name: str) -> frozenset[str]:
+    """The texts that a query wants a field to be one of; none where it does not ask, or asks for no text."""
+    return frozenset(text for text in query.getall(name, []) if text)
+
+
+def filter_entries(
+    entries: Iterable[T], query: MultiMapping[str], fields: Mapping[str, Callable[[T], str | None]]
+) -> list[T]:
+    """The entries that a query lets through.
+
+    Args:
+        entries: All.
+        query: A parameter may stand in it more than once; an entry then has one of its texts.
+        fields: What an entry has by the names of the parameters; None where it has nothing, which no text
+            wants.
+    """
+    asked = [
+        (value_of, wanted) for name, value_of in fields.items() if (wanted := wanted_values(query, name))
+    ]
+    return [entry for entry in entries if all(value_of(entry) in wanted for value_of, wanted in asked)]
+
+
+def select_labels(
+    entries: Iterable[T], query: MultiMapping[str], labels_of: Callable[[T], Mapping[str, str]]
+) -> list[T]:
+    """The entries whose labels the query's selector lets through.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    selector = parse_selector(query.get("label_selector", ""))
+    return [entry for entry in entries if selector.matches(labels_of(entry))]
 
 
 def sort_entries(entries: list[T], sorts: Sequence[str], allowed: Collection[str]) -> list[T]:

@@ -6,9 +6,10 @@ import pytest
 from cloud_emulator import Emulator
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import MultiDict
 
 from sandbox.cloud.errors import InvalidInput
-from sandbox.cloud.wire.pagination import read_page, sort_entries
+from sandbox.cloud.wire.pagination import filter_entries, read_page, sort_entries
 
 
 @dataclass(frozen=True)
@@ -95,3 +96,57 @@ async def test_an_empty_listing_has_one_page(emulator: Emulator):
     assert answer["servers"] == []
     assert answer["meta"]["pagination"]["last_page"] == 1
     assert answer["meta"]["pagination"]["next_page"] is None
+
+
+@given(
+    entries, st.lists(st.tuples(st.sampled_from(["name", "other"]), st.sampled_from(["", "None", "a", "b"])))
+)
+def test_a_filter_wants_one_of_its_texts_and_no_text_wants_nothing_or_what_has_none(items, asked):
+    def name_of(entry):
+        return None if entry.name == "c" else entry.name
+
+    found = filter_entries(items, MultiDict(asked), {"name": name_of})
+    wanted = {text for parameter, text in asked if parameter == "name" and text}
+    assert found == [entry for entry in items if not wanted or name_of(entry) in wanted]
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("/certificates", ["name", "type"]),
+        ("/firewalls", ["name"]),
+        ("/floating_ips", ["name"]),
+        ("/images", ["name", "type", "status", "architecture", "bound_to"]),
+        ("/isos", ["name", "architecture"]),
+        ("/load_balancers", ["name"]),
+        ("/load_balancer_types", ["name"]),
+        ("/locations", ["name"]),
+        ("/networks", ["name"]),
+        ("/networks/{network}/members", ["type", "subnet"]),
+        ("/placement_groups", ["name", "type"]),
+        ("/primary_ips", ["name", "ip"]),
+        ("/server_types", ["name"]),
+        ("/servers", ["name", "status"]),
+        ("/servers/actions", ["id"]),
+        ("/ssh_keys", ["name", "fingerprint"]),
+        ("/volumes", ["name", "status"]),
+        ("/zones", ["name", "mode"]),
+        ("/zones/example.com/rrsets", ["name"]),
+    ],
+)
+async def test_every_listing_takes_no_text_for_no_filter_and_none_for_a_text(
+    emulator: Emulator, path, parameters
+):
+    network = (await emulator.make_network("net", "10.0.0.0/24"))["id"]
+    await emulator.make_server(networks=[network])
+    await emulator.ok("POST", "/zones", {"name": "example.com", "mode": "primary"})
+    path = path.format(network=network)
+
+    async def total(query):
+        return (await emulator.ok("GET", path + query))["meta"]["pagination"]["total_entries"]
+
+    everything = await total("")
+    for parameter in [*parameters, "label_selector"]:
+        assert await total(f"?{parameter}=") == everything
+    for parameter in parameters:
+        assert await total(f"?{parameter}=None") == 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
-
-from multidict import MultiMapping
 
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.registry import operation
@@ -15,8 +15,7 @@ from sandbox.cloud.errors import ApiError, NotFound, Protected
 from sandbox.cloud.resources.images.state import Snapshot, image_by_id, image_wire, snapshot_wire
 from sandbox.cloud.resources.images.system import SYSTEM_IMAGES, Image
 from sandbox.cloud.wire.fields import Fields
-from sandbox.cloud.wire.labels import Selector, parse_selector
-from sandbox.cloud.wire.pagination import sort_entries
+from sandbox.cloud.wire.pagination import filter_entries, select_labels, sort_entries
 from sandbox.cloud.wire.reply import Reply
 
 SNAPSHOTS = Resource("images", Snapshot, snapshot_wire, deletes=False)
@@ -26,21 +25,26 @@ SNAPSHOTS.register()
 @operation("GET", "/images")
 async def list_images(call: Call) -> Reply:
     """All images: the system's, and those of the project."""
-    query, selector = call.query, parse_selector(call.query.get("label_selector", ""))
     entries: list[Any] = [*SYSTEM_IMAGES, *call.cloud.store.of(Snapshot, call.project)]
-    entries = [image for image in entries if _wanted(query, selector, image_wire(call.cloud, image))]
-    entries = sort_entries(entries, query.getall("sort", []), ("id", "name", "created"))
-    return listing(call, "images", entries, lambda image: image_wire(call.cloud, image))
+    wires = {image.id: image_wire(call.cloud, image) for image in entries}
+    entries = filter_entries(entries, call.query, _fields(wires))
+    entries = select_labels(entries, call.query, lambda image: wires[image.id]["labels"])
+    if call.query.get("include_deprecated") != "true":
+        entries = [image for image in entries if wires[image.id]["deprecated"] is None]
+    entries = sort_entries(entries, call.query.getall("sort", []), ("id", "name", "created"))
+    return listing(call, "images", entries, lambda image: wires[image.id])
 
 
-def _wanted(query: MultiMapping[str], selector: Selector, wire: dict[str, Any]) -> bool:
-    for parameter in ("type", "status", "architecture", "name", "bound_to"):
-        values = [value for value in query.getall(parameter, []) if value]
-        if values and (wire[parameter] is None or str(wire[parameter]) not in values):
-            return False
-    if not selector.matches(wire["labels"]):
-        return False
-    return wire["deprecated"] is None or query.get("include_deprecated") == "true"
+def _fields(wires: Mapping[int, dict[str, Any]]) -> dict[str, Callable[[Any], str | None]]:
+    """What images can be filtered by, of how the API shows them by their ids."""
+
+    def text(name: str, image: Image | Snapshot) -> str | None:
+        value = wires[image.id][name]
+        return None if value is None else str(value)
+
+    return {
+        name: functools.partial(text, name) for name in ("type", "status", "architecture", "name", "bound_to")
+    }
 
 
 @operation("GET", "/images/{id}")

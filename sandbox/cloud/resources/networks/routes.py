@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Network
+from operator import attrgetter
 from typing import Any
 
 from sandbox.cloud.actions.events import announce
@@ -29,7 +30,7 @@ from sandbox.cloud.resources.networks.state import (
     network_wire,
 )
 from sandbox.cloud.wire.fields import Fields
-from sandbox.cloud.wire.pagination import sort_entries
+from sandbox.cloud.wire.pagination import filter_entries, sort_entries
 from sandbox.cloud.wire.reply import Reply
 
 NETWORKS = Resource(
@@ -129,10 +130,9 @@ async def delete(call: Call) -> Reply:
 async def list_members(call: Call) -> Reply:
     """Who is attached, with addresses and status."""
     network = call.get(Network)
-    found = [_MemberEntry(network, member) for member in members(call.cloud.store, network.id)]
-    for name in ("type", "status", "subnet"):
-        if wanted := call.query.getall(name, []):
-            found = [entry for entry in found if getattr(entry, name) in wanted]
+    known = [_MemberEntry(network, member) for member in members(call.cloud.store, network.id)]
+    fields = {name: attrgetter(name) for name in ("type", "status", "subnet")}
+    found = filter_entries(known, call.query, fields)
     found = sort_entries(found, call.query.getall("sort", []), ("id", "type", "status", "ip"))
     return listing(call, "members", found, _MemberEntry.wire)
 

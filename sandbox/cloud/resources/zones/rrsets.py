@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from sandbox.cloud.api.call import Call
 from sandbox.cloud.api.registry import operation
 from sandbox.cloud.api.resource import created, listing
@@ -20,8 +22,7 @@ from sandbox.cloud.resources.zones.state import (
 )
 from sandbox.cloud.resources.zones.values import TYPES, company_problem, places_of, set_problem
 from sandbox.cloud.wire.fields import Fields
-from sandbox.cloud.wire.labels import parse_selector
-from sandbox.cloud.wire.pagination import sort_entries
+from sandbox.cloud.wire.pagination import filter_entries, select_labels, sort_entries, wanted_values
 from sandbox.cloud.wire.reply import Reply
 
 MAXIMUM_PER_PAGE = 100
@@ -44,15 +45,10 @@ class _Entry:
 async def list_rrsets(call: Call) -> Reply:
     """Those of a zone."""
     found, query = rrsets_of(call.cloud.store, zone_in(call, PRIMARY)), call.query
-    if name := query.get("name"):
-        found = [rrset for rrset in found if rrset.name == name]
-    if types := query.getall("type", []):
-        if unknown := set(types) - set(TYPES):
-            raise InvalidInput({"type": [f"'{min(unknown)}' is not allowed"]})
-        found = [rrset for rrset in found if rrset.type in types]
-    if text := query.get("label_selector"):
-        selector = parse_selector(text)
-        found = [rrset for rrset in found if selector.matches(rrset.labels)]
+    if unknown := wanted_values(query, "type") - set(TYPES):
+        raise InvalidInput({"type": [f"'{min(unknown)}' is not allowed"]})
+    found = filter_entries(found, query, {"name": attrgetter("name"), "type": attrgetter("type")})
+    found = select_labels(found, query, attrgetter("labels"))
     entries = sort_entries([_Entry(r) for r in found], query.getall("sort", []), ("id", "name", "created"))
     return listing(call, "rrsets", entries, lambda entry: rrset_wire(entry.rrset), MAXIMUM_PER_PAGE)
 
