@@ -1,11 +1,12 @@
 """What k3s's server does about Nodes: passwords go with them, DNS has their names, their end waits for it.
 
-k3s does it at every event; here the Nodes are listed every second, and looked at when something has changed.
+As in k3s, a watch tells when there is something to do.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +15,18 @@ from typing import Any
 
 from sandbox.kubernetes.k3s import log
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.k3s.mirror import Mirror, setter
 from sandbox.kubernetes.k3s.nodepassword import SECRETS, SUFFIX, secret_name
 
 FINALIZER = "wrangler.cattle.io/node"
+NODES = "/api/v1/nodes"
 NODE_HOSTS = "/api/v1/namespaces/kube-system/configmaps/coredns"
 ORPHAN_SECONDS = 600.0
 """How long the password of a Node that never came keeps its name; k3s's MinOrphanSecretAge."""
 
-POLL_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 _SYNC_SECONDS = 60.0
+"""After which Secrets are looked at although no Node has changed: one may have become an orphan."""
 
 Object = Mapping[str, Any]
 
@@ -96,23 +100,38 @@ class NodeController:
 
     async def run(self) -> None:
         """Never ends by itself. An API server that does not answer is asked again."""
+        changed = asyncio.Event()
+        nodes = Mirror(self.api, NODES, _read, setter(changed))
+        nodes.start()
+        until = _SYNC_SECONDS
         while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), until)
+            changed.clear()
+            if nodes.objects is None:
+                continue  # unknown, which is not the same as none
             try:
-                await asyncio.to_thread(self.sync)
+                settled = await asyncio.to_thread(self.sync, [*nodes.objects.values()])
             except ApiError as error:
                 log.warning(f"the Nodes can't be looked after now: {error}")
-            await asyncio.sleep(POLL_SECONDS)
+                settled = False
+            until = _SYNC_SECONDS if settled else RETRY_SECONDS
 
-    def sync(self) -> None:
-        """Look once.
+    def sync(self, nodes: Sequence[Object]) -> bool:
+        """Do what there is to do; ask nothing when there is nothing.
+
+        Args:
+            nodes: All of them.
+
+        Returns:
+            Whether all is done; otherwise a Node has changed meanwhile, and has to be looked at again.
 
         Raises:
             ApiError: The API server refuses or does not answer.
         """
-        nodes = self.api.request("GET", "/api/v1/nodes?resourceVersion=0")["items"]
         seen = [(owner(node), is_going(node), finalizers(node), hosts([node])) for node in nodes]
         if seen == self._seen and self.now() - self._synced < _SYNC_SECONDS:
-            return
+            return True
         secrets = self.api.request("GET", SECRETS)["items"]
         if self.dns:
             self._write_hosts(hosts(nodes))
@@ -122,6 +141,7 @@ class NodeController:
         settled = [self._hold(node) for node in nodes]
         if all(settled):
             self._seen, self._synced = seen, self.now()
+        return all(settled)
 
     def _write_hosts(self, text: str) -> None:
         found = self.api.get(NODE_HOSTS)
@@ -150,9 +170,16 @@ class NodeController:
             return True
         metadata = {"finalizers": wanted, "resourceVersion": node["metadata"]["resourceVersion"]}
         try:
-            self.api.merge(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": metadata})
+            self.api.merge(f"{NODES}/{node['metadata']['name']}", {"metadata": metadata})
         except ApiError as error:
             if error.status not in {404, 409}:
                 raise
             return False
         return True
+
+
+def _read(node: Object) -> Object:
+    """What is kept of a Node."""
+    kept = ("name", "uid", "resourceVersion", "deletionTimestamp", "finalizers")
+    metadata = {key: value for key, value in node["metadata"].items() if key in kept}
+    return {"metadata": metadata, "status": {"addresses": node.get("status", {}).get("addresses", [])}}

@@ -43,6 +43,8 @@ config_path = '{paths.CERTS}'
 [plugins.'io.containerd.cri.v1.runtime']
 # A machine may not lower the score of a process below its own.
 restrict_oom_score_adj = true
+# For 'crictl stats' alone, since the kubelet measures Pods itself: by default each is asked every second.
+stats_collect_period = '10s'
 
 [plugins.'io.containerd.cri.v1.runtime'.cni]
 bin_dirs = ['{paths.PLUGINS}']

@@ -19,7 +19,7 @@ from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
 from sandbox.kubernetes.k3s.join import Joiner
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
-from sandbox.kubernetes.k3s.node_controller import FINALIZER, ORPHAN_SECONDS, NodeController
+from sandbox.kubernetes.k3s.node_controller import FINALIZER, NODES, ORPHAN_SECONDS, NodeController
 from sandbox.kubernetes.k3s.nodepassword import SECRETS, secret_name
 from sandbox.kubernetes.k3s.pki import Pki
 from sandbox.kubernetes.k3s.protocol import NODE_NAME, NODE_PASSWORD, basic
@@ -139,13 +139,13 @@ async def test_another_machine_cannot_take_a_nodes_name_until_its_password_went_
                 )  # short: it tries for ever
             assert not (tmp_path / "b" / "client-kubelet.crt").exists()
             await joiner(port, tmp_path / "a", name).join()
-            controller.sync()
+            controller.sync(nodes_of(api))
         assert FINALIZER in api.get(f"/api/v1/nodes/{name}")["metadata"]["finalizers"]
         api.request("DELETE", f"/api/v1/nodes/{name}")
         assert api.get(f"/api/v1/nodes/{name}"), "its deletion waits for k3s"
-        controller.sync()
+        controller.sync(nodes_of(api))
         assert api.get(f"/api/v1/nodes/{name}") is None
-        await collected(api, secret)
+        await until(api, secret, is_gone)
         await joiner(port, tmp_path / "b", name).join()
 
 
@@ -153,20 +153,42 @@ async def test_the_password_of_a_node_that_never_came_keeps_its_name_for_ten_min
     api, secret = cluster.api(), f"{SECRETS}/{secret_name(name)}"
     with registered(cluster) as port:
         await joiner(port, tmp_path / "a", name).join()
-        NodeController(api, dns=False, now=lambda: time.time() + ORPHAN_SECONDS - 30).sync()
+        NodeController(api, dns=False, now=lambda: time.time() + ORPHAN_SECONDS - 30).sync(nodes_of(api))
         assert api.get(secret)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(joiner(port, tmp_path / "b", name).join(), 1)  # short: it tries for ever
-        NodeController(api, dns=False, now=lambda: time.time() + ORPHAN_SECONDS + 30).sync()
+        NodeController(api, dns=False, now=lambda: time.time() + ORPHAN_SECONDS + 30).sync(nodes_of(api))
         assert api.get(secret) is None
         await joiner(port, tmp_path / "b", name).join()
 
 
-async def collected(api, path):
-    """Wait for the garbage collector."""
+async def test_nodes_are_looked_after_as_they_come_and_go(cluster, name):
+    api, path = cluster.api(), f"{NODES}/{name}"
+    looking = asyncio.create_task(NodeController(api, dns=False).run())
+    try:
+        api.request("POST", NODES, {"metadata": {"name": name}})
+        await until(api, path, lambda node: FINALIZER in node["metadata"].get("finalizers", []))
+        api.request("DELETE", path)
+        await until(api, path, is_gone)
+        assert not looking.done()
+    finally:
+        looking.cancel()
+        await asyncio.wait({looking})
+
+
+def nodes_of(api):
+    return api.request("GET", NODES)["items"]
+
+
+def is_gone(content):
+    return content is None
+
+
+async def until(api, path, wanted):
+    """Wait for a state of an object, which is None once it is gone."""
     async with asyncio.timeout(60):
         while True:
-            if await asyncio.to_thread(api.get, path) is None:
+            if wanted(await asyncio.to_thread(api.get, path)):
                 return
             await asyncio.sleep(0.1)
 

@@ -1,4 +1,4 @@
-"""What a node knows of the policies: a copy of the API server's objects that a watch keeps."""
+"""What nodes and servers know of the cluster: a copy of the API server's objects that a watch keeps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.k3s.api import ApiClient
-from sandbox.kubernetes.k3s.policy_controller import Mirror
+from sandbox.kubernetes.k3s.mirror import Mirror
 
 NAMES = "/api/v1/namespaces"
 
