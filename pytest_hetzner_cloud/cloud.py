@@ -57,7 +57,9 @@ class HetznerCloud:
         self.endpoint = f"{self._root}/v1"
         self.token = ""
         self.faults = Faults(self)
-        self._defaults = {name: self.settings()[name] for name in ("actions", "rate_limit", "limits")}
+        self._defaults = {
+            name: self.settings()[name] for name in ("actions", "rate_limit", "limits", "sold_out")
+        }
         self.reset()
 
     @property
@@ -88,7 +90,7 @@ class HetznerCloud:
         """Change settings until the next ``reset``; returns all.
 
         Args:
-            changed: ``actions``, ``rate_limit``, ``rate_limit_remaining``, ``limits``.
+            changed: ``actions``, ``rate_limit``, ``rate_limit_remaining``, ``limits``, ``sold_out``.
 
         Raises:
             CloudError: There is no such setting, or it doesn't take the value.

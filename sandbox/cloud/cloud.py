@@ -35,6 +35,7 @@ class Cloud:
         requests: The log.
         limits: Quotas by name; can be changed at run time.
         action_mode: Can be changed at run time.
+        sold_out: Pairs of server type and location without capacity; can be changed at run time.
         tokens: Project by token; can be changed at run time.
         read_only_tokens: Those that may only read.
         measurements: Of what runs, taken when somebody asks.
@@ -58,6 +59,7 @@ class Cloud:
         self.requests = RequestLog(config.request_log)
         self.limits: dict[str, int] = {**LIMITS, **config.limits}
         self.action_mode: ActionMode = config.actions
+        self.sold_out = config.sold_out
         self.guest_event: Callable[[int, str], None] = lambda _server, _state: None
         self.measurements = Measurements()
         self.encoded = Encoded(self.store)

@@ -17,6 +17,7 @@ from sandbox.cloud.errors import ApiError, InvalidInput, NotFound
 from sandbox.cloud.http.access import check_operator, check_peer, refusal
 from sandbox.cloud.http.body import read_json
 from sandbox.cloud.resources.robot_servers import RobotServer, robot_wire
+from sandbox.cloud.resources.server_types import SERVER_TYPES
 from sandbox.cloud.traffic.requests import Request
 from sandbox.cloud.wire.fields import Fields
 
@@ -146,6 +147,10 @@ async def _settings(cloud: Cloud, _request: web.Request) -> Any:
         "rate_limit": cloud.limiter.limit,
         "rate_limit_remaining": remaining,
         "limits": cloud.limits,
+        "sold_out": {
+            name: sorted(location for kind, location in cloud.sold_out if kind == name)
+            for name in sorted({kind for kind, _ in cloud.sold_out})
+        },
     }
 
 
@@ -156,17 +161,33 @@ async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
     for name, value in limits.items():
         if name not in cloud.limits or not isinstance(value, int) or isinstance(value, bool) or value < 0:
             fields.wrong("limits", f"'{name}': must be a number; names: {', '.join(cloud.limits)}")
+    sold_out = _sold_out(fields)
     rate_limit = fields.number("rate_limit", cloud.limiter.limit)
     remaining = fields.number("rate_limit_remaining")
     fields.check()
     cloud.action_mode = next(m for m in ACTION_MODES if m == mode)
     cloud.limits.update(limits)
+    if "sold_out" in fields:
+        cloud.sold_out = sold_out
     if "rate_limit" in fields:
         cloud.limiter.set_limit(rate_limit)
     if "rate_limit_remaining" in fields:
         for project in cloud.projects:
             cloud.limiter.set_remaining(project, remaining, cloud.now())
     return await _settings(cloud, request)
+
+
+def _sold_out(fields: Fields) -> frozenset[tuple[str, str]]:
+    wanted = fields.read("sold_out", dict, {}, required=False)
+    pairs = set()
+    for name, locations in wanted.items():
+        sold = next((kind.locations for kind in SERVER_TYPES.entries if kind.name == name), ())
+        if not sold or not isinstance(locations, list) or not all(place in sold for place in locations):
+            there = f"a list of {', '.join(sold)}" if sold else "there is no such server type"
+            fields.wrong("sold_out", f"'{name}': {there}")
+            continue
+        pairs |= {(name, place) for place in locations}
+    return frozenset(pairs)
 
 
 async def _put_token(cloud: Cloud, request: web.Request) -> Any:

@@ -63,10 +63,10 @@ _SERVER_TYPES = (
 
 def server_type_wire(cloud: Cloud, server_type: ServerType) -> dict[str, Any]:
     """The server type as the API shows it; shared between answers, so not to be changed."""
-    return _wire_of(server_type, cloud.config.sold_out)
+    return _wire_of(server_type, cloud.sold_out)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _wire_of(server_type: ServerType, sold_out: SoldOut) -> dict[str, Any]:
     deprecation = _DEPRECATED if server_type.deprecated else None
     return {
@@ -98,7 +98,7 @@ def _wire_of(server_type: ServerType, sold_out: SoldOut) -> dict[str, Any]:
 
 def is_available(cloud: Cloud, server_type: ServerType, location: str) -> bool:
     """Whether such a server can be had there now."""
-    return _can_be_had(server_type, location, cloud.config.sold_out)
+    return _can_be_had(server_type, location, cloud.sold_out)
 
 
 def _can_be_had(server_type: ServerType, location: str, sold_out: SoldOut) -> bool:

@@ -64,7 +64,16 @@ async def test_settings_change_at_run_time(start: Start):
 
 
 @pytest.mark.parametrize(
-    "body", [{"actions": "never"}, {"limits": {"moons": 1}}, {"limits": {"servers": True}}]
+    "body",
+    [
+        {"actions": "never"},
+        {"limits": {"moons": 1}},
+        {"limits": {"servers": True}},
+        {"sold_out": {"cx1": ["fsn1"]}},
+        {"sold_out": {"cpx22": ["ash"]}},
+        {"sold_out": {"cpx22": "fsn1"}},
+        {"sold_out": {"cpx22": [["fsn1"]]}},
+    ],
 )
 async def test_wrong_settings(emulator: Emulator, body):
     assert (await emulator.refused("PUT", "/_sandbox/settings", body))["code"] == "invalid_input"

@@ -104,6 +104,11 @@ async def test_no_capacity(start: Start):
     assert elsewhere["server"]["location"]["name"] == "nbg1"
     (kind,) = (await emulator.ok("GET", "/server_types?name=cx22"))["server_types"]
     assert [place["available"] for place in kind["locations"]] == [False, True, True]
+    settings = await emulator.ok("PUT", "/_sandbox/settings", {"sold_out": {"cx22": ["hel1", "nbg1"]}})
+    assert settings["sold_out"] == {"cx22": ["hel1", "nbg1"]}
+    assert (await emulator.ok("PUT", "/_sandbox/settings", {}))["sold_out"] == settings["sold_out"]
+    (kind,) = (await emulator.ok("GET", "/server_types?name=cx22"))["server_types"]
+    assert [place["available"] for place in kind["locations"]] == [True, False, False]
 
 
 async def test_no_address_is_left(start: Start):
