@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -125,7 +126,7 @@ class Display:
             self.record.diagnostics.append((severity, message, urn))
             if self._table is None and severity != "error":
                 label = "" if severity == "info" else f"{severity}: "
-                self._print(f"    {_who(urn)}{label}{message}")
+                self._print(textwrap.indent(f"{_who(urn)}{label}{message}", "    "))
 
     def status(self, urn: str, message: str) -> None:
         """Show what an operation waits for."""
@@ -189,7 +190,8 @@ class Display:
                 self._print(f"  {short_type(graph.type_of(urn))} ({graph.name_of(urn)}):")
             label = "" if severity == "info" else f"{severity}: "
             for number, line in enumerate(message.splitlines() or [""]):
-                self._print(f"    {label if number == 0 else '  '}{line}")
+                after = "  " if label else ""
+                self._print(f"    {after if number else label}{line}")
 
     def _summary(self) -> None:
         counts = self.record.counts

@@ -123,6 +123,12 @@ def test_what_went_wrong_is_the_last_thing() -> None:
     )
 
 
+def test_every_line_of_a_message_stands_where_the_genuine_cli_puts_it() -> None:
+    display, screen = run((Op.CREATE, 1))
+    display.diagnostic("info", "table\n  a  1\n  b  2")
+    assert screen.getvalue().endswith("    table\n      a  1\n      b  2\n")
+
+
 def test_a_run_that_did_nothing_says_only_why() -> None:
     display, screen = run((Op.SAME, 3))
     display.diagnostic("error", "the setting is wrong")
