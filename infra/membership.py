@@ -70,8 +70,8 @@ class MembershipProvider(Provider):
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Makes room in another cluster, and brings changed labels and taints to a Node that is there.
 
-        k3s is told anew, too, and that is not enough: it gives a Node its taints only when it joins, adds labels
-        whenever it starts, and takes nothing away (``updateMutableLabels`` in its pkg/agent/run.go).
+        k3s is told anew, too, and that is not enough: it gives a Node its taints only when it joins, adds
+        labels whenever it starts, and takes nothing away (``updateMutableLabels`` in its pkg/agent/run.go).
         """
         result = UpdateResult(self.create(_news).outs)
         before, after = marks_of(_olds), marks_of(_news)
