@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pulumi
 import pulumi_kubernetes as kubernetes
 
@@ -16,6 +18,7 @@ from infra.inventory import Servers
 from infra.keys import KeyPair
 from infra.labels import cluster_labels
 from infra.network import Network
+from infra.placement import Choice
 from infra.preflight import all_configuration, check_everything, stack_label
 from infra.server import Server
 from infra.settings import Settings
@@ -28,18 +31,26 @@ HERE = Place()
 def main() -> None:
     """Checks everything, then declares everything."""
     try:
-        settings, cloud = check_everything(all_configuration())
+        checked = check_everything(all_configuration(), stack_label())
     except InfraError as error:
         raise pulumi.RunError(str(error)) from None
-    declare(settings, cloud.token)
+    pulumi.log.info(checked.report)
+    declare(checked.settings, checked.cloud.token, checked.choices)
+    pulumi.export("cost", checked.cost)
 
 
-def declare(settings: Settings, cloud_token: str) -> None:
-    """Declares the environment's resources and outputs."""
+def declare(settings: Settings, cloud_token: str, choices: Mapping[str, Choice] | None = None) -> None:
+    """Declares the environment's resources and outputs.
+
+    Args:
+        settings: Of the stack.
+        cloud_token: For the cluster.
+        choices: Where servers stand, by role; the others stand where the settings want them.
+    """
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
     network = Network("network", settings, labels)
-    servers = Servers("servers", settings, labels, network=network, key=key)
+    servers = Servers("servers", settings, labels, network=network, key=key, choices=choices)
     if settings.kubeconfig_path:
         kubeconfig = declare_in_existing_cluster(settings, cloud_token, network)
     else:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from .api import Fetch, everything
@@ -19,7 +20,7 @@ class Catalogue:
 
     Attributes:
         zones: Network zone of each location.
-        server_types: Per server type the locations where it can be had now; None where the API doesn't say.
+        server_types: Per server type the locations where it is sold, and whether it can be had there now.
         images: Names of the system images, by architecture: ``x86`` and ``arm``.
         arm: Names of the server types with ARM processors.
     """
@@ -30,8 +31,13 @@ class Catalogue:
     arm: frozenset[str] = frozenset()
 
 
-def read_catalogue(fetch: Fetch) -> Catalogue:
-    """Asks for the three lists at the same time."""
+def read_catalogue(fetch: Fetch, now: datetime) -> Catalogue:
+    """Asks for the three lists at the same time.
+
+    Args:
+        fetch: Asks the API.
+        now: With its time zone; what is sold until a day before can't be had.
+    """
     with ThreadPoolExecutor(max_workers=3) as pool:
         locations, types, images = pool.map(
             lambda what: everything(fetch, *what),
@@ -39,7 +45,7 @@ def read_catalogue(fetch: Fetch) -> Catalogue:
         )
     return Catalogue(
         zones={location["name"]: location["network_zone"] for location in locations},
-        server_types={kind["name"]: _availability(kind) for kind in types},
+        server_types={kind["name"]: _availability(kind, now) for kind in types},
         images=_by_architecture(images),
         arm=frozenset(kind["name"] for kind in types if kind.get("architecture") == "arm"),
     )
@@ -59,9 +65,12 @@ def catalogue_problems(settings: Settings, catalogue: Catalogue) -> list[Problem
     kinds = _kinds(settings)
     zones = {kind.location: catalogue.zones.get(kind.location[1]) for kind in kinds}
     problems = [problem for place in zones for problem in _location_problems(place, settings, catalogue)]
-    types = {(kind.server_type, kind.location[1]): None for kind in kinds}
-    for (key, name), location in types:
-        problems += _type_problems(key, name, location, catalogue)
+    types = dict.fromkeys(kind.server_type for kind in kinds)
+    problems += [
+        unknown(key, name, catalogue.server_types)
+        for key, name in types
+        if name not in catalogue.server_types
+    ]
     architectures: dict[tuple[str, str], set[str]] = {}
     for kind in kinds:
         architecture = "arm" if kind.server_type[1] in catalogue.arm else "x86"
@@ -93,7 +102,7 @@ def _location_problems(place: tuple[str, str], settings: Settings, catalogue: Ca
     key, location = place
     zone = catalogue.zones.get(location)
     if zone is None:
-        return [_unknown(key, location, catalogue.zones)]
+        return [unknown(key, location, catalogue.zones)]
     if zone == settings.network_zone:
         return []
     if key == key_of("location"):
@@ -117,32 +126,34 @@ def _image_problems(
 ) -> list[Problem]:
     """What is wrong with the servers' image; a number is the id of a snapshot, which the list hasn't."""
     names = frozenset.intersection(*(catalogue.images[architecture] for architecture in architectures))
-    return [] if name in names or name.isdigit() else [_unknown(key, name, names)]
+    return [] if name in names or name.isdigit() else [unknown(key, name, names)]
 
 
-def _availability(kind: Mapping[str, Any]) -> Mapping[str, bool]:
-    return {place["name"]: place.get("available", True) for place in kind.get("locations", [])}
+def _availability(kind: Mapping[str, Any], now: datetime) -> Mapping[str, bool]:
+    """Not available is what has no room for a while; after a deprecation's day it never has any again.
+
+    https://docs.hetzner.cloud/reference/cloud#server-types
+    """
+    return {
+        place["name"]: place.get("available", True) and not _is_over(place.get("deprecation"), now)
+        for place in kind.get("locations", [])
+    }
 
 
-def _type_problems(key: str, name: str, location: str, catalogue: Catalogue) -> list[Problem]:
-    places = catalogue.server_types.get(name)
-    if places is None:
-        return [_unknown(key, name, catalogue.server_types)]
-    if location not in catalogue.zones or places.get(location, False):
-        return []
-    elsewhere = [place for place, free in places.items() if free]
-    here = sorted(other for other, at in catalogue.server_types.items() if at.get(location))
-    return [
-        Problem(
-            key,
-            name,
-            f"{location} has no room for it now; it can be had in {', '.join(elsewhere) or 'no location'}, "
-            f"and {location} has {', '.join(here) or 'nothing'}",
-        )
-    ]
+def _is_over(deprecation: Mapping[str, str] | None, now: datetime) -> bool:
+    if not deprecation:
+        return False
+    return datetime.fromisoformat(deprecation["unavailable_after"]) <= now
 
 
-def _unknown(key: str, value: str, known: Sequence[str] | Mapping[str, Any] | frozenset[str]) -> Problem:
+def unknown(key: str, value: str, known: Sequence[str] | Mapping[str, Any] | frozenset[str]) -> Problem:
+    """A setting that names what there is not.
+
+    Args:
+        key: The setting's.
+        value: What it names.
+        known: What there is; the nearest is proposed.
+    """
     names = sorted(known)
     near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}? " if near else ""

@@ -37,8 +37,10 @@ __all__ = [
     "settings",
 ]
 
-# Of a cluster that is there already, and of a chart that our own program installs.
-_NOT_HERE = {"kubeconfig_path", "ingress"}
+# Of a cluster that is there already, of a chart that our own program installs, and of its look at the cloud
+# before anything is created.
+_NOT_HERE = {"kubeconfig_path", "ingress", "fallbacks"}
+_NO_LOOK = "a component doesn't ask the cloud for room; leave it out"
 _PLAIN = "give a plain value; what another resource puts out is known too late"
 
 
@@ -66,6 +68,11 @@ def settings(**given: Any) -> Settings:
     problems += [Problem(names[key], wanted[key], _PLAIN) for key, text in texts.items() if text is None]
     result, found = parse_settings({key: text for key, text in texts.items() if text is not None})
     problems += [_as_given(item, given, names) for item in found if texts.get(item.key, "") is not None]
+    problems += [
+        Problem(f"pools[{index}].fallbacks", list(pool.fallbacks), _NO_LOOK)
+        for index, pool in enumerate(result.pools)
+        if pool.fallbacks is not None
+    ]
     if problems:
         lines = "\n".join(f"  - {problem}" for problem in problems)
         raise pulumi.RunError(f"settings of the cluster are wrong; nothing was created\n{lines}")

@@ -26,11 +26,16 @@ class Traefik(Chart):
         super().__init__("Traefik", name, release, in_cluster)
 
 
+def balancer_name(settings: Settings) -> str:
+    """The name of its load balancer in the cloud."""
+    return f"{settings.cluster_name}-ingress"
+
+
 def traefik_values(settings: Settings) -> dict[str, object]:
     """What differs from the chart's defaults: where the load balancer is, and how it reaches the nodes."""
     annotations = {
         "load-balancer.hetzner.cloud/location": settings.location,
-        "load-balancer.hetzner.cloud/name": f"{settings.cluster_name}-ingress",
+        "load-balancer.hetzner.cloud/name": balancer_name(settings),
         "load-balancer.hetzner.cloud/use-private-ip": "true",
     }
     return {

@@ -10,6 +10,7 @@ import pulumi_hcloud as hcloud
 from .k3s import API_PORT
 from .keys import KeyPair
 from .network import Network
+from .placement import Choice, Placement
 from .pools import SHORT_FORM, Pool
 from .server import Server, ServerArgs
 from .settings import EVERYBODY, Settings
@@ -36,6 +37,7 @@ class Servers(pulumi.ComponentResource):
         network: Network,
         key: KeyPair | None = None,
         prefix: str = "",
+        choices: Mapping[str, Choice] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Declares them.
@@ -47,6 +49,7 @@ class Servers(pulumi.ComponentResource):
             network: To which they are attached.
             key: With which they are reached; without one the component has its own, in the state alone.
             prefix: Begins the names of the servers' resources, which several components must not share.
+            choices: Where servers stand, by role; the others stand where the settings want them.
             opts: Of the component.
         """
         super().__init__("ccm-from-scratch:index:Servers", name, None, opts)
@@ -54,6 +57,7 @@ class Servers(pulumi.ComponentResource):
         self._labels = labels
         self._network = network
         self._prefix = prefix
+        self._choices = choices or {}
         self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
         comment = f"{settings.cluster_name} dev env"
         of_our_own = pulumi.ResourceOptions(parent=self)
@@ -121,12 +125,14 @@ class Servers(pulumi.ComponentResource):
         self, role: str, kind: Pool, labels: Mapping[str, str], group: hcloud.PlacementGroup | None
     ) -> Server:
         settings = self._settings
+        wanted = Placement(kind.server_type, kind.location)
+        choice = self._choices.get(role, Choice(wanted, wanted))
         arguments = ServerArgs(
             name=f"{settings.cluster_name}-{role}",
-            server_type=kind.server_type,
-            location=kind.location,
+            server_type=choice.placement.server_type,
+            location=choice.placement.location,
             image=kind.image,
-            labels={**self._labels, **labels},
+            labels={**self._labels, **labels, **choice.labels},
             ssh_key=self._ssh_key,
             private_key=None if settings.kubeconfig_path else self._key.private_key,
             network=self._network,

@@ -14,6 +14,7 @@ from typing import Any
 
 from .errors import Problem
 from .labels import is_label
+from .placement import Fallback, parse_fallbacks
 
 SHORT_FORM = "worker"
 """The pool that ``workerCount`` and ``workerServerType`` mean."""
@@ -48,6 +49,7 @@ class Pool:
         labels: Of its Nodes.
         taints: Of its Nodes, as kubectl writes them: ``key=value:Effect`` or ``key:Effect``.
         placement_group: Whether its servers are kept on different hosts.
+        fallbacks: Where new servers go when there is no room; None in the settings: those of the stack.
     """
 
     name: str = ""
@@ -58,6 +60,7 @@ class Pool:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[str, ...] = ()
     placement_group: bool = True
+    fallbacks: tuple[Fallback, ...] | None = None
 
     def completed(self, server_type: str, location: str, image: str) -> Pool:
         """The pool with these in place of what it leaves open."""
@@ -194,6 +197,12 @@ def _switch(value: Any) -> bool:
     return value == "true"
 
 
+def _fallbacks(value: Any) -> tuple[Fallback, ...]:
+    fallbacks, problems = parse_fallbacks(value, "fallbacks")
+    _raise_all([f"{problem.key}: {problem.allowed}" for problem in problems])
+    return fallbacks
+
+
 def _labels(value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise TypeError
@@ -264,5 +273,6 @@ _PARSERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "labels": (_labels, _LABELS),
     "taints": (_taints, f"give a list: {_TAINTS}"),
     "placementGroup": (_switch, "give true or false"),
+    "fallbacks": (_fallbacks, ""),
 }
 _REQUIRED = ("name", "count")

@@ -1,18 +1,55 @@
-"""Everything that is checked before the first resource: configuration, token, what the cloud has."""
+"""Everything that is checked before the first resource: configuration, token, room and cost in the cloud."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env
 
-from .api import Cloud, cloud_of, fetcher
-from .catalogue import catalogue_problems, read_catalogue
-from .errors import CloudError, ConfigurationError
+from .api import Cloud, Fetch, cloud_of, fetcher
+from .catalogue import Catalogue, catalogue_problems, read_catalogue
+from .cost import PriceList, bill_of, outputs, parse_prices, table
+from .errors import CloudError, ConfigurationError, Problem
+from .ingress import balancer_name
+from .ownership import DEFAULT_TYPE
+from .placement import Choice
+from .present import Environment, read_environment
+from .room import demands, placed
 from .settings import Settings, parse_settings
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is good to be created.
+
+    Attributes:
+        settings: Of the stack.
+        cloud: Where.
+        choices: Where each server stands, by role.
+        cost: For the stack's outputs: of what the settings ask for, so another one only after a change.
+        report: For a person: cost, with what the cluster made by itself, and the difference to now.
+    """
+
+    settings: Settings
+    cloud: Cloud
+    choices: Mapping[str, Choice] = field(default_factory=dict)
+    cost: Mapping[str, Any] = field(default_factory=dict)
+    report: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the cloud answered."""
+
+    catalogue: Catalogue
+    prices: PriceList
+    environment: Environment
 
 
 def all_configuration() -> Mapping[str, Any]:
@@ -21,28 +58,92 @@ def all_configuration() -> Mapping[str, Any]:
 
 
 def check_everything(
-    configuration: Mapping[str, Any], environment: Mapping[str, str] = os.environ
-) -> tuple[Settings, Cloud]:
+    configuration: Mapping[str, Any],
+    stack: str,
+    environment: Mapping[str, str] = os.environ,
+    now: datetime | None = None,
+) -> Checked:
     """Reads the settings and asks the cloud.
+
+    Args:
+        configuration: Of the stack, by full key.
+        stack: Its name.
+        environment: Of the process.
+        now: With its time zone; default: the clock's.
 
     Raises:
         InfraError: With all that is wrong, as far as one could look.
     """
     settings, problems = parse_settings(configuration)
-    cloud = None
     try:
         cloud = cloud_of(configuration, environment)
-        catalogue = read_catalogue(fetcher(cloud))
-        known = {problem.key for problem in problems}
-        problems += [found for found in catalogue_problems(settings, catalogue) if found.key not in known]
+        found = ask(fetcher(cloud), settings.cluster_name, stack, now or datetime.now(UTC))
     except ConfigurationError as error:
-        problems += error.problems
+        raise ConfigurationError([*problems, *error.problems]) from None
     except CloudError:
         if not problems:
             raise
-    if problems or not cloud:
+        raise ConfigurationError(problems) from None
+    wanted = demands(settings, found.catalogue)
+    choices, homeless = placed(settings, wanted, found.catalogue, found.environment.servers)
+    known = {problem.key for problem in problems}
+    in_cloud: list[Problem] = [*catalogue_problems(settings, found.catalogue), *homeless]
+    problems += [problem for problem in in_cloud if problem.key not in known]
+    if problems:
         raise ConfigurationError(problems)
-    return settings, cloud
+    pools = {demand.role: demand.pool for demand in wanted}
+    cost, report = costs(settings, pools, choices, found)
+    return Checked(settings, cloud, choices, cost, report)
+
+
+def ask(fetch: Fetch, cluster_name: str, stack: str, now: datetime) -> Found:
+    """All questions at the same time: six calls, where a list has no more than 50 entries."""
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        catalogue = pool.submit(read_catalogue, fetch, now)
+        prices = pool.submit(fetch, "/pricing")
+        environment = pool.submit(read_environment, fetch, cluster_name, stack)
+        return Found(catalogue.result(), parse_prices(prices.result()), environment.result())
+
+
+def costs(
+    settings: Settings, pools: Mapping[str, str], choices: Mapping[str, Choice], found: Found
+) -> tuple[dict[str, Any], str]:
+    """The cost as an output of the stack, and as a table.
+
+    Args:
+        settings: Of the stack.
+        pools: By role.
+        choices: By role.
+        found: What there is, and the prices.
+    """
+    servers = [(pools[role], choice.placement, True) for role, choice in choices.items()]
+    ingress = balancer_name(settings)
+    asked = [(DEFAULT_TYPE, settings.location)] if has_ingress(settings) else []
+    existing = found.environment.balancers
+    others = [(item.type, item.location) for item in existing if item.name != ingress]
+    running = bill_of(
+        ((role, server.placement, server.has_ipv4) for role, server in found.environment.servers.items()),
+        ((item.type, item.location) for item in existing),
+    )
+    report = table(settings.cluster_name, bill_of(servers, asked + others), running, found.prices)
+    return outputs(bill_of(servers, asked), found.prices), "\n".join([report, *_fallbacks_taken(choices)])
+
+
+def _fallbacks_taken(choices: Mapping[str, Choice]) -> list[str]:
+    """Which servers stand elsewhere than they are wanted, kind by kind."""
+    roles: dict[Choice, list[str]] = {}
+    for role, choice in choices.items():
+        if choice.placement != choice.wanted:
+            roles.setdefault(choice, []).append(role)
+    return [
+        f"{', '.join(names)}: {choice.placement} in place of {choice.wanted}"
+        for choice, names in roles.items()
+    ]
+
+
+def has_ingress(settings: Settings) -> bool:
+    """Whether the program makes a Service with a load balancer by itself."""
+    return settings.ingress == "traefik" and not settings.kubeconfig_path
 
 
 def stack_label() -> str:

@@ -14,6 +14,7 @@ from .errors import Problem
 from .files import ROOT
 from .k3s import COMPONENTS
 from .labels import is_label
+from .placement import Fallback, parse_fallbacks
 from .pools import MOST_WORKERS, SHORT_FORM, Pool, parse_pools, pool_problems, spelled
 
 NAMESPACE = "ccm-from-scratch"
@@ -45,6 +46,7 @@ class Settings:
     worker_server_type: str
     worker_count: int
     pools: tuple[Pool, ...]
+    fallbacks: tuple[Fallback, ...]
     image: str
     labels: Mapping[str, str]
     network_cidr: ipaddress.IPv4Network
@@ -114,6 +116,7 @@ def _read(reader: _Reader) -> Settings:
         worker_server_type=reader.text("worker_server_type"),
         worker_count=reader.number("worker_count", 0, MOST_WORKERS),
         pools=reader.pools("pools"),
+        fallbacks=reader.fallbacks("fallbacks"),
         image=reader.text("image"),
         labels=reader.labels("labels"),
         network_cidr=reader.cidr("network_cidr"),
@@ -268,6 +271,11 @@ class _Reader:
         pools, problems = parse_pools(self._raw.get(key_of(field)), key_of(field))
         self.problems += problems
         return pools
+
+    def fallbacks(self, field: str) -> tuple[Fallback, ...]:
+        fallbacks, problems = parse_fallbacks(self._raw.get(key_of(field)), key_of(field))
+        self.problems += problems
+        return fallbacks
 
     def file(self, field: str) -> str:
         def parse(value: Any) -> str:

@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 PAGES = (
     "README.md",
+    "docs/guides/cost.md",  # what it shows is what there is after the first up
     "docs/tutorial/0-what-does-the-ccm-do.md",
     "docs/tutorial/1-boilerplate.md",
     "docs/tutorial/2-development-environment.md",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -10,9 +11,12 @@ from infra_settings import read_settings
 from infra.api import Cloud, check_token, cloud_of, everything, fetcher
 from infra.catalogue import Catalogue, catalogue_problems, read_catalogue
 from infra.errors import CloudError, ConfigurationError
+from infra.placement import Placement, Present
 from infra.preflight import check_everything
+from infra.room import demands, placed
 
 TOKEN = "t" * 64
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 CATALOGUE = Catalogue(
     zones={"fsn1": "eu-central", "nbg1": "eu-central", "ash": "us-east"},
@@ -28,7 +32,9 @@ CATALOGUE = Catalogue(
 
 def problems(defaults, **changes):
     configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
-    return [str(problem) for problem in catalogue_problems(read_settings(configuration), CATALOGUE)]
+    settings = read_settings(configuration)
+    _, found = placed(settings, demands(settings, CATALOGUE), CATALOGUE, {})
+    return [str(problem) for problem in [*catalogue_problems(settings, CATALOGUE), *found]]
 
 
 def test_what_the_cloud_has(defaults):
@@ -58,6 +64,85 @@ def test_a_type_without_room_says_where_there_is_some(defaults):
     assert "fsn1 has no room for it now" in problem
     assert "can be had in nbg1" in problem
     assert "fsn1 has cax11, cpx22" in problem
+
+
+def test_no_room_at_the_fallbacks_either(defaults):
+    (problem,) = problems(defaults, controlServerType="cx23", fallbacks='[{"serverType": "cax11"}]')
+    assert problem.endswith("ccm-from-scratch:fallbacks may name others to take")  # another processor
+    settings = {"controlServerType": "cx23", "location": "fsn1"}
+    sold_out = Catalogue({**CATALOGUE.zones}, {"cx23": {"fsn1": False, "nbg1": False}}, CATALOGUE.images)
+    configuration = {f"ccm-from-scratch:{key}": value for key, value in settings.items()}
+    both = '[{"location": "nbg1"}]'
+    found = read_settings({**defaults, **configuration, "ccm-from-scratch:fallbacks": both})
+    _, told = placed(found, demands(found, sold_out)[:1], sold_out, {})
+    assert str(told[0]).endswith("nor is there room for a fallback: cx23 in nbg1")
+
+
+def test_a_fallback_has_room(defaults):
+    assert problems(defaults, controlServerType="cx23", fallbacks='[{"location": "nbg1"}]') == []
+    assert problems(defaults, controlServerType="cx23", fallbacks='[{"serverType": "cpx22"}]') == []
+
+
+def test_a_pool_has_fallbacks_of_its_own(defaults):
+    def choices(**own):
+        pool = {"name": "db", "count": 1, "serverType": "cx23", **own}
+        fallbacks = '[{"location": "nbg1"}]'
+        changes = {"ccm-from-scratch:pools": json.dumps([pool]), "ccm-from-scratch:fallbacks": fallbacks}
+        settings = read_settings({**defaults, **changes})
+        found, problems = placed(settings, demands(settings, CATALOGUE), CATALOGUE, {})
+        return str(found["db-1"].placement), [problem.key for problem in problems]
+
+    assert choices() == ("cx23 in nbg1", [])
+    assert choices(fallbacks=[{"serverType": "cpx22"}]) == ("cpx22 in fsn1", [])
+    assert choices(fallbacks=[]) == ("cx23 in fsn1", ["ccm-from-scratch:pools[0].serverType"])
+    wrong = choices(fallbacks=[{"serverType": "cpx2"}, {"location": "nbg1"}])
+    assert wrong == ("cx23 in nbg1", ["ccm-from-scratch:pools[0].fallbacks[0].serverType"])
+    with pytest.raises(
+        ConfigurationError, match=r"pools\[0\]\.fallbacks: .*fallbacks\[0\]\.typ: there is no"
+    ):
+        choices(fallbacks=[{"typ": "cpx22"}])
+
+
+def test_fallbacks_are_what_there_is_in_the_zone(defaults):
+    wrong = '[{"serverType": "cpx2"}, {"location": "ash"}, {"location": "nbg2"}]'
+    found = problems(defaults, fallbacks=wrong)
+    assert [line.split(": ")[0] for line in found] == [
+        "ccm-from-scratch:fallbacks[0].serverType",
+        "ccm-from-scratch:fallbacks[1].location",
+        "ccm-from-scratch:fallbacks[2].location",
+    ]
+    assert "did you mean cpx22?" in found[0]
+    assert found[1].endswith("there are fsn1, nbg1")
+
+
+def test_what_exists_needs_no_room_and_is_told_of_when_it_can_not_go(defaults):
+    settings = read_settings({**defaults, "ccm-from-scratch:controlServerType": "cx23"})
+    there = {"control": Present(Placement("cx23", "fsn1"))}
+    assert placed(settings, demands(settings, CATALOGUE), CATALOGUE, there)[1] == []
+    elsewhere = {"control": Present(Placement("cx23", "nbg1"))}
+    (problem,) = placed(settings, demands(settings, CATALOGUE), CATALOGUE, elsewhere)[1]
+    assert problem.allowed.endswith("control exists, and no fallback moves a server that exists")
+
+
+def test_many_servers_without_room_are_one_problem(defaults):
+    (problem,) = problems(defaults, workerServerType="cx23", workerCount="9")
+    assert problem.startswith("ccm-from-scratch:workerServerType: 'cx23'")
+
+
+@pytest.mark.parametrize(
+    ("unavailable_after", "there"),
+    [("2026-11-21T23:59:59Z", False), ("2026-11-22T00:00:00Z", False), ("2026-11-22T00:00:01+00:00", True)],
+)
+def test_what_is_sold_no_more_can_not_be_had(unavailable_after, there):
+    place = {"name": "fsn1", "available": True, "deprecation": {"unavailable_after": unavailable_after}}
+    kind = {"name": "cx11", "architecture": "x86", "locations": [place]}
+    empty = {"locations": [], "images": [], "server_types": [kind]}
+
+    def fetch(path):
+        resource = path.strip("/").partition("?")[0]
+        return {resource: empty[resource], "meta": {"pagination": {"next_page": None}}}
+
+    assert read_catalogue(fetch, NOW).server_types == {"cx11": {"fsn1": there}}
 
 
 def test_servers_with_arm_processors_are_as_good_as_others(defaults):
@@ -113,6 +198,12 @@ def api():
                 return self._answer(401, {"error": {"code": "unauthorized"}})
             if self.path.startswith("/v1/broken"):
                 return self._answer(500, {})
+            if self.path.startswith("/v1/pricing"):
+                kinds = {"server_types": [], "load_balancer_types": [], "primary_ips": []}
+                return self._answer(200, {"pricing": {"currency": "EUR", "vat_rate": "19.00", **kinds}})
+            if self.path.startswith(("/v1/servers?", "/v1/load_balancers?")):
+                nothing = {"servers": [], "load_balancers": [], "meta": {"pagination": {"next_page": None}}}
+                return self._answer(200, nothing)
             resource, page = self.path.split("/")[2].split("?")[0], "page=2" in self.path
             item = {"id": 1 + page, "name": f"{resource}-{1 + page}", "network_zone": "eu-central"}
             item["architecture"] = "x86" if page else "arm"
@@ -139,7 +230,7 @@ def api():
 
 
 def test_all_pages_are_read(api):
-    catalogue = read_catalogue(fetcher(Cloud(api, TOKEN)))
+    catalogue = read_catalogue(fetcher(Cloud(api, TOKEN)), NOW)
     assert set(catalogue.zones) == {"locations-1", "locations-2"}
     assert catalogue.server_types["server_types-2"] == {"locations-1": True}
     assert catalogue.server_types["server_types-1"] == {"locations-1": False}
@@ -173,7 +264,7 @@ def test_settings_and_what_the_cloud_has_are_checked_together(api, defaults):
     environment = {"HCLOUD_ENDPOINT": api, "HCLOUD_TOKEN": TOKEN}
     configuration = {**defaults, "ccm-from-scratch:workerCuont": "1", "ccm-from-scratch:location": "a b"}
     with pytest.raises(ConfigurationError) as caught:
-        check_everything(configuration, environment)
+        check_everything(configuration, "local", environment)
     keys = [problem.key.partition(":")[2] for problem in caught.value.problems]
     assert keys == ["location", "workerCuont", "controlServerType", "workerServerType", "image"]
 
@@ -181,9 +272,9 @@ def test_settings_and_what_the_cloud_has_are_checked_together(api, defaults):
 def test_settings_are_told_although_the_cloud_does_not_answer(defaults):
     environment = {"HCLOUD_ENDPOINT": "http://127.0.0.1:1/v1", "HCLOUD_TOKEN": TOKEN}
     with pytest.raises(CloudError):
-        check_everything(defaults, environment)
+        check_everything(defaults, "local", environment)
     with pytest.raises(ConfigurationError, match="sshAllowedCidrs: is not set: say who"):
-        check_everything({**defaults, "ccm-from-scratch:sshAllowedCidrs": "[]"}, environment)
+        check_everything({**defaults, "ccm-from-scratch:sshAllowedCidrs": "[]"}, "local", environment)
 
 
 def test_what_is_good_is_returned(api, defaults):
@@ -191,5 +282,5 @@ def test_what_is_good_is_returned(api, defaults):
     changes = {"location": "locations-1", "image": "images-2", "workerServerType": "server_types-2"}
     changes["controlServerType"] = "server_types-2"
     configuration |= {f"ccm-from-scratch:{key}": value for key, value in changes.items()}
-    settings, cloud = check_everything(configuration, {})
-    assert (settings.location, cloud.endpoint) == ("locations-1", api)
+    checked = check_everything(configuration, "local", {})
+    assert (checked.settings.location, checked.cloud.endpoint) == ("locations-1", api)

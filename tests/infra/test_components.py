@@ -127,6 +127,14 @@ def test_wrong_settings_are_named_as_they_were_given(given, says):
     assert str(raised.value).count("\n") == 1
 
 
+def test_components_have_no_fallbacks_because_they_do_not_look_for_room():
+    with pytest.raises(pulumi.RunError, match=r"fallbacks: .* is not possible: there is no such setting"):
+        settings(**GIVEN, fallbacks=[{"location": "nbg1"}])
+    pool = {"name": "db", "count": 1, "fallbacks": [{"location": "nbg1"}]}
+    with pytest.raises(pulumi.RunError, match=r"pools\[0\]\.fallbacks: .* doesn't ask the cloud for room"):
+        settings(**GIVEN, pools=[pool])
+
+
 def test_every_wrong_setting_is_named_at_once():
     with pytest.raises(pulumi.RunError) as raised:
         settings(worker_count="many", cni="flannel", nope=1)

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from infra_settings import read_settings
 
+from infra.placement import Choice, Placement
+
 TOKEN = "T" * 64
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 STACK = "pulumi:pulumi:Stack"
@@ -56,6 +58,18 @@ def test_servers_by_worker_count(declared, workers):
     assert kinds[f"{DYNAMIC}K3sServer"] == 1
     assert kinds[f"{DYNAMIC}K3sAgent"] == workers
     assert kinds["hcloud:index/serverNetwork:ServerNetwork"] == workers + 1
+
+
+def test_a_server_stands_where_it_was_placed(engine, defaults):
+    program = importlib.import_module("infra.__main__")
+    wanted = Placement("cpx22", "fsn1")
+    choices = {"worker-1": Choice(Placement("cx33", "nbg1"), wanted), "worker-2": Choice(wanted, wanted)}
+    servers = Program(engine(lambda: program.declare(read_settings(defaults), TOKEN, choices)))
+    one, other = (servers.one(SERVER, name).inputs for name in ("worker-1", "worker-2"))
+    assert (one["serverType"], one["location"]) == ("cx33", "nbg1")
+    assert one["labels"]["fallback-for"] == "cpx22.fsn1"
+    assert (other["serverType"], other["location"]) == ("cpx22", "fsn1")
+    assert "fallback-for" not in other["labels"]
 
 
 def test_ten_servers_to_a_placement_group(declared):

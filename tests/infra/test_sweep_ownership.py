@@ -126,6 +126,7 @@ def test_labels_are_those_of_the_ccm():
     assert (ownership.ADOPTED, ownership.BY_LABEL) == (marks.ADOPTED, marks.BY_LABEL)
     assert ownership.NAMESPACE == marks.NAMESPACE
     assert ownership.PORT == marks.PORT
+    assert ownership.DEFAULT_TYPE == marks.DEFAULT_TYPE
     assert ownership.LABEL == marks.LABEL
 
 

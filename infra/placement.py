@@ -1,0 +1,175 @@
+"""Where each server stands: where the settings want it, or, where there is no room, at a fallback. Pure.
+
+A fallback is chosen once, for a server that does not exist. A label on the server says what it stands in for,
+so neither room that comes back nor another list of fallbacks moves it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import Problem
+
+FALLBACK_FOR = "fallback-for"
+"""Label of a server at a fallback: the type and the location that were wanted, such as ``cpx22.fsn1``."""
+MOST_FALLBACKS = 20
+
+_KEYS = {"serverType": "server_type", "location": "location"}
+_WORD = re.compile(r"[\w.-]{1,63}", re.ASCII)
+_EXAMPLE = '[{"serverType": "cpx32"}, {"location": "nbg1"}]'
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A server type at a location."""
+
+    server_type: str
+    location: str
+
+    def __str__(self) -> str:
+        return f"{self.server_type} in {self.location}"
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """Another server type, another location, or both; what is empty is as wanted."""
+
+    server_type: str = ""
+    location: str = ""
+
+    def instead_of(self, wanted: Placement) -> Placement:
+        """The placement that this makes of a wanted one."""
+        return Placement(self.server_type or wanted.server_type, self.location or wanted.location)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A server that the settings ask for.
+
+    Attributes:
+        role: By which it is known: its name without the cluster's.
+        pool: Of which it is one.
+        wanted: What and where.
+        key: The setting that says its type.
+        alternatives: Where else it may be made, in order.
+    """
+
+    role: str
+    pool: str
+    wanted: Placement
+    key: str
+    alternatives: tuple[Placement, ...] = ()
+
+
+@dataclass(frozen=True)
+class Present:
+    """A server that exists.
+
+    Attributes:
+        placement: What and where.
+        labels: Its labels in the cloud.
+        has_ipv4: Whether it has a public IPv4 address.
+    """
+
+    placement: Placement
+    labels: Mapping[str, str] = field(default_factory=dict)
+    has_ipv4: bool = True
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where a server stands or is made, and where it was wanted."""
+
+    placement: Placement
+    wanted: Placement
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What the server is labelled with, so that it stays where it is."""
+        return {} if self.placement == self.wanted else {FALLBACK_FOR: _label_of(self.wanted)}
+
+
+def parse_fallbacks(value: Any, key: str) -> tuple[tuple[Fallback, ...], list[Problem]]:
+    """Reads the setting as far as it can be read.
+
+    Args:
+        value: A list, or one as JSON.
+        key: The setting's, for problems.
+
+    Returns:
+        The fallbacks, and every problem.
+    """
+    try:
+        entries = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        entries = None
+    if not isinstance(entries, list) or len(entries) > MOST_FALLBACKS:
+        allowed = f"give a list of at most {MOST_FALLBACKS}, such as {_EXAMPLE}"
+        return (), [Problem(key, value, allowed)]
+    problems: list[Problem] = []
+    fallbacks = []
+    for index, entry in enumerate(entries):
+        found = _entry_problems(entry, f"{key}[{index}]")
+        problems += found
+        # what can't be read is nothing else than what is wanted: places in the list keep their numbers
+        fallbacks.append(Fallback() if found else Fallback(**{_KEYS[name]: entry[name] for name in entry}))
+    return tuple(fallbacks), problems
+
+
+def _entry_problems(entry: Any, key: str) -> list[Problem]:
+    if not isinstance(entry, dict) or not entry:
+        return [Problem(key, entry, f"give serverType, location or both, such as in {_EXAMPLE}")]
+    problems = []
+    for name, value in entry.items():
+        if name not in _KEYS:
+            allowed = f"there is no such key; a fallback has {', '.join(_KEYS)}"
+            problems.append(Problem(f"{key}.{name}", value, allowed))
+        elif not isinstance(value, str) or not _WORD.fullmatch(value):
+            allowed = "give a name of at most 63 letters, digits, dots and hyphens"
+            problems.append(Problem(f"{key}.{name}", value, allowed))
+    return problems
+
+
+def choose(
+    demands: Sequence[Demand],
+    has_room: Callable[[Placement], bool],
+    present: Mapping[str, Present],
+) -> tuple[dict[str, Choice], list[Demand]]:
+    """Decides for every server where it stands.
+
+    One that exists stays where it is, at a fallback too, as long as the settings want what they wanted. One
+    that the settings want elsewhere goes there, never to a fallback. One that doesn't exist gets the first
+    placement with room.
+
+    Args:
+        demands: What the settings ask for.
+        has_room: Whether the cloud has room there now.
+        present: Servers by role.
+
+    Returns:
+        By role, and for which of them there is no room: they have their wanted placement in the first.
+    """
+    choices, homeless = {}, []
+    for demand in demands:
+        wanted, here = demand.wanted, present.get(demand.role)
+        if here is not None and _stays(here, wanted):
+            choices[demand.role] = Choice(here.placement, wanted)
+            continue
+        others = demand.alternatives if here is None else ()
+        placement = next((one for one in (wanted, *others) if has_room(one)), None)
+        choices[demand.role] = Choice(placement or wanted, wanted)
+        if placement is None:
+            homeless.append(demand)
+    return choices, homeless
+
+
+def _stays(here: Present, wanted: Placement) -> bool:
+    return here.placement == wanted or here.labels.get(FALLBACK_FOR) == _label_of(wanted)
+
+
+def _label_of(wanted: Placement) -> str:
+    return f"{wanted.server_type}.{wanted.location}"

@@ -1,0 +1,70 @@
+"""What of an environment exists in the cloud: its servers, and the load balancers that its cluster made."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from .api import Fetch, everything
+from .labels import CLUSTER, cluster_labels
+from .ownership import ADOPTED
+from .ownership import CLUSTER as MADE_BY
+from .placement import Placement, Present
+
+
+@dataclass(frozen=True)
+class Balancer:
+    """A load balancer that exists."""
+
+    name: str
+    type: str
+    location: str
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What exists.
+
+    Attributes:
+        servers: By role, which is their name without the cluster's.
+        balancers: Those that the cloud-controller-manager made for Services.
+    """
+
+    servers: Mapping[str, Present]
+    balancers: tuple[Balancer, ...] = ()
+
+
+def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment:
+    """Asks for both lists at the same time."""
+    ours = cluster_labels(cluster_name, stack, {})
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        servers, balancers = pool.map(
+            lambda what: everything(fetch, *what),
+            [("servers", _selector(ours)), ("load_balancers", _selector({MADE_BY: ours[CLUSTER]}))],
+        )
+    networks = {network["network"] for server in servers for network in server["private_net"]}
+    return Environment(
+        {server["name"].removeprefix(f"{cluster_name}-"): _server(server) for server in servers},
+        tuple(
+            Balancer(item["name"], item["load_balancer_type"]["name"], item["location"]["name"])
+            for item in balancers
+            # names of clusters are given twice, and an adopted one was somebody's before
+            if ADOPTED not in item["labels"] and networks & {at["network"] for at in item["private_net"]}
+        ),
+    )
+
+
+def _selector(labels: Mapping[str, str]) -> str:
+    said = ",".join(f"{key}=={value}" for key, value in labels.items())
+    return f"&label_selector={urllib.parse.quote(said, safe='')}"
+
+
+def _server(server: Mapping[str, Any]) -> Present:
+    return Present(
+        Placement(server["server_type"]["name"], server["location"]["name"]),
+        server["labels"],
+        server["public_net"]["ipv4"] is not None,
+    )

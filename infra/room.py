@@ -1,0 +1,118 @@
+"""Whether the cloud has room for the servers that the settings ask for, and where else they may go. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .catalogue import Catalogue, unknown
+from .errors import Problem
+from .placement import Choice, Demand, Fallback, Placement, Present, choose
+from .pools import Pool
+from .settings import Settings, key_of
+
+FALLBACKS = key_of("fallbacks")
+
+
+def demands(settings: Settings, catalogue: Catalogue) -> list[Demand]:
+    """The servers that the settings ask for: the control server, then the workers, pool by pool."""
+    control = Placement(settings.control_server_type, settings.location)
+    others = alternatives(control, settings.fallbacks, settings.network_zone, catalogue)
+    found = [Demand("control", "control", control, key_of("control_server_type"), others)]
+    for index, pool in enumerate(settings.worker_pools):
+        wanted = Placement(pool.server_type, pool.location)
+        fallbacks = settings.fallbacks if pool.fallbacks is None else pool.fallbacks
+        others = alternatives(wanted, fallbacks, settings.network_zone, catalogue)
+        key = _type_key(settings.pools, index)
+        found += [Demand(role, pool.name, wanted, key, others) for role in pool.members]
+    return found
+
+
+def _type_key(pools: Sequence[Pool], index: int) -> str:
+    """The setting that says the server type of a pool."""
+    own = pools and pools[index].server_type
+    return f"{key_of('pools')}[{index}].serverType" if own else key_of("worker_server_type")
+
+
+def alternatives(
+    wanted: Placement, fallbacks: Sequence[Fallback], zone: str, catalogue: Catalogue
+) -> tuple[Placement, ...]:
+    """What fallbacks make of a placement: in the network's zone, with the kind of processor that images fit.
+
+    Args:
+        wanted: Instead of which.
+        fallbacks: In order.
+        zone: Of the network.
+        catalogue: What there is.
+    """
+    found = dict.fromkeys(fallback.instead_of(wanted) for fallback in fallbacks)
+    return tuple(
+        other
+        for other in found
+        if other != wanted
+        and (other.server_type in catalogue.arm) == (wanted.server_type in catalogue.arm)
+        and catalogue.zones.get(other.location) == zone
+    )
+
+
+def placed(
+    settings: Settings, wanted: Sequence[Demand], catalogue: Catalogue, present: Mapping[str, Present]
+) -> tuple[dict[str, Choice], list[Problem]]:
+    """Where every server stands, and what is in the way: no room, or fallbacks that there are not.
+
+    Args:
+        settings: With the fallbacks.
+        wanted: The servers that they ask for.
+        catalogue: What can be had.
+        present: Servers that exist, by role.
+    """
+    choices, homeless = choose(wanted, lambda place: has_room(catalogue, place), present)
+    problems = _fallback_problems(settings, catalogue)
+    for demand in homeless:
+        place = demand.wanted
+        if place.server_type not in catalogue.server_types or place.location not in catalogue.zones:
+            continue  # what there is not at all is told by its own setting
+        remedy = _of_existing(demand) if demand.role in present else _of_fallbacks(demand)
+        problem = Problem(demand.key, place.server_type, f"{_no_room(place, catalogue)}; {remedy}")
+        problems += [problem] if problem not in problems else []
+    return choices, problems
+
+
+def has_room(catalogue: Catalogue, placement: Placement) -> bool:
+    """Whether such a server can be had there now."""
+    return catalogue.server_types.get(placement.server_type, {}).get(placement.location, False)
+
+
+def _no_room(wanted: Placement, catalogue: Catalogue) -> str:
+    elsewhere = [place for place, free in catalogue.server_types[wanted.server_type].items() if free]
+    here = sorted(other for other, at in catalogue.server_types.items() if at.get(wanted.location))
+    there = f"it can be had in {', '.join(elsewhere) or 'no location'}"
+    instead = f"{wanted.location} has {', '.join(here) or 'nothing'}"
+    return f"{wanted.location} has no room for it now; {there}, and {instead}"
+
+
+def _of_existing(demand: Demand) -> str:
+    return f"{demand.role} exists, and no fallback moves a server that exists"
+
+
+def _of_fallbacks(demand: Demand) -> str:
+    if not demand.alternatives:
+        return f"{FALLBACKS} may name others to take"
+    return f"nor is there room for a fallback: {', '.join(map(str, demand.alternatives))}"
+
+
+def _fallback_problems(settings: Settings, catalogue: Catalogue) -> list[Problem]:
+    near = [name for name, zone in catalogue.zones.items() if zone == settings.network_zone]
+    lists = {FALLBACKS: settings.fallbacks}
+    lists |= {
+        f"{key_of('pools')}[{index}].fallbacks": pool.fallbacks or ()
+        for index, pool in enumerate(settings.pools)
+    }
+    problems = []
+    for key, fallbacks in lists.items():
+        for index, fallback in enumerate(fallbacks):
+            if fallback.server_type and fallback.server_type not in catalogue.server_types:
+                name = f"{key}[{index}].serverType"
+                problems.append(unknown(name, fallback.server_type, catalogue.server_types))
+            if fallback.location and fallback.location not in near:
+                problems.append(unknown(f"{key}[{index}].location", fallback.location, near))
+    return problems

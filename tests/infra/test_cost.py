@@ -1,0 +1,161 @@
+"""The cost of an environment: sums that are exact, prices that are missing, and the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.cost import (
+    ADDRESS,
+    BALANCER,
+    SERVER,
+    Amount,
+    Article,
+    Item,
+    Price,
+    PriceList,
+    bill_of,
+    outputs,
+    parse_prices,
+    table,
+)
+from infra.placement import Placement
+
+
+def priced(name, location, month, hour):
+    gross = {"price_monthly": f"{Decimal(month) * Decimal('1.19')}", "price_hourly": str(Decimal(hour) * 2)}
+    net = {"price_monthly": month, "price_hourly": hour}
+    at = {"location": location, **{per: {"net": net[per], "gross": gross[per]} for per in net}}
+    return {"name": name, "type": name, "prices": [at]}
+
+
+ANSWER = {
+    "pricing": {
+        "currency": "USD",
+        "vat_rate": "19.00",
+        "server_types": [priced("cpx22", "fsn1", "5.4900000000000000", "0.0088000000000000")],
+        "load_balancer_types": [priced("lb11", "fsn1", "5.39", "0.0086")],
+        "primary_ips": [priced("ipv4", "fsn1", "0.5", "0.0008")],
+    }
+}
+PLACE = Placement("cpx22", "fsn1")
+SERVERS = [("control", PLACE, True), ("worker", PLACE, True), ("worker", PLACE, False)]
+
+amounts = st.decimals(0, 10**6, places=16)
+items = st.builds(
+    Item,
+    st.sampled_from(["control", "worker", "Services"]),
+    st.builds(Article, st.sampled_from([SERVER, BALANCER, ADDRESS]), st.sampled_from("ab"), st.just("fsn1")),
+)
+bills = st.dictionaries(items, st.integers(1, 200))
+lists = st.dictionaries(
+    items.map(lambda item: item.article),
+    st.builds(Price, st.builds(Amount, amounts, amounts), st.builds(Amount, amounts, amounts)),
+).map(lambda prices: PriceList("EUR", "19.00", prices))
+
+
+@given(bills, lists)
+def test_a_sum_is_exact_and_of_what_has_a_price(bill, prices):
+    total = prices.total(bill)
+    for per in ("hourly", "monthly"):
+        for name in ("net", "gross"):
+            expected = sum(
+                Fraction(getattr(getattr(prices.prices[item.article], per), name)) * count
+                for item, count in bill.items()
+                if item.article in prices.prices
+            )
+            assert Fraction(getattr(getattr(total, per), name)) == expected
+    without = {str(item.article) for item in bill if item.article not in prices.prices}
+    assert set(prices.missing(bill)) == without
+    assert set(outputs(bill, prices).get("withoutPrice", [])) == without
+
+
+@given(bills, bills, lists)
+def test_sums_of_parts_are_the_sum(one, other, prices):
+    both = Counter(one) + Counter(other)
+    assert prices.total(both) == prices.total(one) + prices.total(other)
+    assert prices.total(both) - prices.total(other) == prices.total(one)
+
+
+@given(bills, lists)
+def test_outputs_are_texts_with_one_sum_for_each_pool(bill, prices):
+    said = outputs(bill, prices)
+    assert said["monthlyByPool"].keys() == {item.group for item in bill}
+    pools = [Decimal(amount["net"]) for amount in said["monthlyByPool"].values()]
+    # each of them is rounded by itself
+    assert abs(sum(pools) - Decimal(said["monthly"]["net"])) <= Decimal("0.005") * (len(pools) + 1)
+    amounts = [said["hourly"], said["monthly"], said["monthlyOfIpv4"], *said["monthlyByPool"].values()]
+    assert all(isinstance(text, str) for amount in amounts for text in amount.values())
+
+
+def test_nothing_costs_nothing():
+    said = outputs({}, parse_prices(ANSWER))
+    assert said["monthly"] == said["monthlyOfIpv4"] == {"net": "0.00", "gross": "0.00"}
+    assert said["hourly"] == {"net": "0.0000", "gross": "0.0000"}
+    assert said["monthlyByPool"] == {}
+
+
+def test_prices_are_those_of_the_api():
+    said = outputs(bill_of(SERVERS, [("lb11", "fsn1")]), parse_prices(ANSWER))
+    assert said == {
+        "currency": "USD",
+        "hourly": {"net": "0.0366", "gross": "0.0732"},
+        "monthly": {"net": "22.86", "gross": "27.20"},
+        "monthlyByPool": {
+            "control": {"net": "5.99", "gross": "7.13"},
+            "worker": {"net": "11.48", "gross": "13.66"},
+            "Services": {"net": "5.39", "gross": "6.41"},
+        },
+        "monthlyOfIpv4": {"net": "1.00", "gross": "1.19"},
+    }
+
+
+def test_the_table_tells_lines_sum_and_difference():
+    prices = parse_prices(ANSWER)
+    said = table("shop", bill_of(SERVERS), bill_of(SERVERS[:1], [("lb11", "fsn1")]), prices)
+    assert said.splitlines() == [
+        "Cost of shop in USD, gross with 19 % VAT, without traffic:",
+        "                                         month            hour",
+        "                                           net  gross      net    gross",
+        "  control     1 x server cpx22     fsn1   5.49   6.53   0.0088   0.0176",
+        "  control     1 x primary IP ipv4  fsn1   0.50   0.60   0.0008   0.0016",
+        "  worker      2 x server cpx22     fsn1  10.98  13.07   0.0176   0.0352",
+        "  worker      1 x primary IP ipv4  fsn1   0.50   0.60   0.0008   0.0016",
+        "  sum                                    17.47  20.79   0.0280   0.0560",
+        "  now                                    11.38  13.54   0.0182   0.0364",
+        "  difference                             +6.09  +7.25  +0.0098  +0.0196",
+    ]
+
+
+def test_no_difference_has_no_sign():
+    bill = bill_of(SERVERS)
+    (line,) = [
+        line for line in table("shop", bill, bill, parse_prices(ANSWER)).splitlines() if "diff" in line
+    ]
+    assert line.split() == ["difference", "0.00", "0.00", "0.0000", "0.0000"]
+
+
+def test_what_has_no_price_is_named_and_not_free():
+    bill = bill_of([("control", Placement("cpx22", "ash"), True)])
+    said = table("shop", bill, {}, parse_prices(ANSWER))
+    assert "  control     1 x server cpx22     ash      ?      ?       ?       ?" in said.splitlines()
+    assert said.endswith(
+        "The API tells no price for primary IP ipv4 in ash, server cpx22 in ash: the sums are without."
+    )
+    assert outputs(bill, parse_prices(ANSWER))["withoutPrice"] == [
+        "primary IP ipv4 in ash",
+        "server cpx22 in ash",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "free", "NaN", "Infinity", "-1", "1e40", None, {}])
+def test_what_is_no_price_is_none(text):
+    entry = priced("cpx22", "fsn1", "5.49", "0.0088")
+    entry["prices"][0]["price_hourly"]["gross"] = text
+    answer = {"pricing": {**ANSWER["pricing"], "server_types": [entry]}}
+    assert Article(SERVER, "cpx22", "fsn1") not in parse_prices(answer).prices

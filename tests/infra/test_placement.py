@@ -1,0 +1,131 @@
+"""Where servers stand: fallbacks are chosen once, and move nothing that exists."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.placement import (
+    FALLBACK_FOR,
+    Choice,
+    Demand,
+    Fallback,
+    Placement,
+    Present,
+    choose,
+    parse_fallbacks,
+)
+
+A, B, C = (Placement("cpx22", place) for place in ("fsn1", "nbg1", "hel1"))
+places = st.builds(Placement, st.sampled_from(["cpx22", "cx33"]), st.sampled_from(["fsn1", "nbg1", "hel1"]))
+labels = st.builds(lambda place: Choice(B, place).labels, places)
+
+
+def demand(wanted=A, others=()):
+    return Demand("worker-1", "worker", wanted, "key", tuple(others))
+
+
+def chosen(wanted, others, room, present=None):
+    there = {} if present is None else {"worker-1": present}
+    choices, homeless = choose([demand(wanted, others)], lambda place: place in room, there)
+    return choices["worker-1"].placement, bool(homeless)
+
+
+def test_a_new_server_gets_the_first_place_with_room():
+    assert chosen(A, [B, C], {A, B, C}) == (A, False)
+    assert chosen(A, [B, C], {B, C}) == (B, False)
+    assert chosen(A, [B, C], {C}) == (C, False)
+    assert chosen(A, [B, C], set()) == (A, True)
+    assert chosen(A, [], {B}) == (A, True)
+
+
+def test_a_server_where_it_is_wanted_needs_no_room():
+    assert chosen(A, [B], set(), Present(A)) == (A, False)
+
+
+def test_a_server_at_a_fallback_stays_until_something_else_is_wanted():
+    there = Present(B, Choice(B, A).labels)
+    assert chosen(A, [B], {A, B}, there) == (B, False)
+    assert chosen(A, [], set(), there) == (B, False)
+    assert chosen(C, [B], {A, B, C}, there) == (C, False)
+    assert chosen(B, [], set(), there) == (B, False)
+    assert Choice(B, B).labels == {}
+
+
+def test_a_server_that_is_wanted_elsewhere_goes_to_no_fallback():
+    assert chosen(A, [B, C], {B, C}, Present(C)) == (A, True)
+
+
+@given(places, places, labels, st.lists(places), st.sets(places))
+def test_no_list_of_fallbacks_moves_a_server_that_exists(wanted, here, marks, others, room):
+    present = Present(here, marks)
+    assert chosen(wanted, others, room, present) == chosen(wanted, [], room, present)
+    assert chosen(wanted, others, room, present)[0] in {wanted, here}
+
+
+@given(places, st.lists(places), st.sets(places), st.lists(places), st.sets(places))
+def test_what_was_chosen_is_kept(wanted, others, room, others_later, room_later):
+    choices, homeless = choose([demand(wanted, others)], lambda place: place in room, {})
+    choice = choices["worker-1"]
+    assert choice.placement in room or homeless
+    made = Present(choice.placement, choice.labels)
+    again = choose([demand(wanted, others_later)], lambda at: at in room_later, {"worker-1": made})
+    assert again == (choices, [])
+
+
+def test_the_label_says_what_was_wanted():
+    assert Choice(B, A).labels == {FALLBACK_FOR: "cpx22.fsn1"}
+
+
+def test_a_fallback_changes_what_it_names():
+    assert Fallback("cx33").instead_of(A) == Placement("cx33", "fsn1")
+    assert Fallback("", "nbg1").instead_of(A) == B
+    assert Fallback("cx33", "nbg1").instead_of(A) == Placement("cx33", "nbg1")
+
+
+@given(st.lists(st.builds(Fallback, st.sampled_from(["", "cx33"]), st.sampled_from(["nbg1", "hel1"]))))
+def test_fallbacks_are_read_as_they_are_written(fallbacks):
+    written = [
+        {key: value for key, value in (("serverType", one.server_type), ("location", one.location)) if value}
+        for one in fallbacks[:20]
+    ]
+    expected = (tuple(fallbacks[:20]), [])
+    assert parse_fallbacks(json.dumps(written), "k") == parse_fallbacks(written, "k") == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ("nbg1", "k"),
+        ("{}", "k"),
+        (None, "k"),
+        ("[" * 100_000, "k"),
+        (json.dumps([{"location": "nbg1"}] * 21), "k"),
+        ('["nbg1"]', "k[0]"),
+        ("[{}]", "k[0]"),
+        ('[{"location": "nbg1"}, {"locaton": "hel1"}]', "k[1].locaton"),
+        ('[{"location": 1}]', "k[0].location"),
+        ('[{"serverType": "a b"}]', "k[0].serverType"),
+        ('[{"serverType": ""}]', "k[0].serverType"),
+    ],
+    ids=range(11),
+)
+def test_a_wrong_fallback_is_named(value, key):
+    _, problems = parse_fallbacks(value, "k")
+    assert [problem.key for problem in problems] == [key]
+
+
+@given(
+    st.recursive(
+        st.none() | st.text() | st.integers(),
+        lambda inner: (
+            st.lists(inner) | st.dictionaries(st.sampled_from(["serverType", "location", "x"]), inner)
+        ),
+    )
+)
+def test_anything_is_read_or_told(value):
+    fallbacks, problems = parse_fallbacks(value, "k")
+    assert problems or isinstance(fallbacks, tuple)

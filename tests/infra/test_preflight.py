@@ -1,0 +1,230 @@
+"""What is asked and told before anything is created, of an emulated cloud; and by the program itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from infra.api import Cloud, call
+from infra.errors import ConfigurationError
+from infra.files import ROOT
+from infra.labels import cluster_labels
+from infra.placement import FALLBACK_FOR
+from infra.preflight import check_everything
+from pytest_hetzner_cloud.cloud import running
+
+pytestmark = pytest.mark.slow
+
+LABELS = cluster_labels("ccm-from-scratch", "local", {})
+
+
+@pytest.fixture(scope="module")
+def process():
+    with running() as cloud:
+        yield cloud
+
+
+@pytest.fixture
+def cloud(process):
+    process.reset()
+    return process
+
+
+@pytest.fixture
+def check(cloud, defaults):
+    def run(**changes):
+        configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
+        return check_everything(configuration, "local", cloud.environment)
+
+    return run
+
+
+@pytest.fixture
+def make(cloud):
+    """Makes an object in the cloud, as the program or the cluster would have."""
+
+    def create(path, **body):
+        return call(Cloud(cloud.endpoint, cloud.token), "POST", path, body)
+
+    return create
+
+
+@pytest.fixture
+def network(make):
+    made = make("/networks", name="n", ip_range="10.0.0.0/8")["network"]["id"]
+    make(
+        f"/networks/{made}/actions/add_subnet",
+        type="cloud",
+        network_zone="eu-central",
+        ip_range="10.0.0.0/24",
+    )
+    return made
+
+
+def server(make, network, role, location="fsn1", **more):
+    labels = {**LABELS, **more.pop("labels", {})}
+    body = {"server_type": "cpx22", "image": "ubuntu-24.04", "location": location, "networks": [network]}
+    make("/servers", name=f"ccm-from-scratch-{role}", labels=labels, **body, **more)
+
+
+def balancer(make, network, name, **labels):
+    marks = {"ccm-from-scratch/cluster": "ccm-from-scratch", "hcloud-ccm/service-uid": name, **labels}
+    body = {"load_balancer_type": "lb21", "location": "nbg1", "labels": marks}
+    make("/load_balancers", name=name, network=network, **body)
+
+
+def lines(report):
+    """First and last words of each line of the table: what it is of, and what it is a month."""
+    return [(line.split()[0], *line.split()[-4:-2]) for line in report.splitlines()[3:]]
+
+
+def test_it_costs_six_calls(check, cloud):
+    check()
+    assert Counter(request.operation for request in cloud.requests) == {
+        f"GET /{what}": 1
+        for what in ("locations", "server_types", "images", "pricing", "servers", "load_balancers")
+    }
+
+
+def test_without_anything_all_is_new(check):
+    checked = check()
+    assert lines(checked.report) == [
+        ("control", "5.49", "6.53"),
+        ("control", "0.50", "0.60"),
+        ("worker", "10.98", "13.07"),
+        ("worker", "1.00", "1.19"),
+        ("sum", "17.97", "21.38"),
+        ("now", "0.00", "0.00"),
+        ("difference", "+17.97", "+21.38"),
+    ]
+    assert checked.cost["monthly"] == {"net": "17.97", "gross": "21.38"}
+
+
+def test_what_exists_is_what_it_is_now(check, make, network):
+    server(make, network, "control")
+    server(make, network, "worker-1", public_net={"enable_ipv4": False})
+    make("/servers", name="mine", server_type="cpx22", image="ubuntu-24.04", location="fsn1")
+    balancer(make, network, "a-service")
+    before = check(workerCount="1")
+    assert lines(before.report)[-4:] == [
+        ("Services", "14.99", "17.84"),
+        ("sum", "26.97", "32.09"),
+        ("now", "26.47", "31.50"),
+        ("difference", "+0.50", "+0.60"),
+    ]
+    # what the cluster makes by itself doesn't change what the stack puts out
+    assert before.cost == check(workerCount="1").cost
+    assert before.cost["monthly"] == {"net": "11.98", "gross": "14.26"}
+
+
+def test_load_balancers_of_others_are_others(check, make, network):
+    server(make, network, "control")
+    other = make("/networks", name="other", ip_range="10.0.0.0/8")["network"]["id"]
+    subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.0.0.0/24"}
+    make(f"/networks/{other}/actions/add_subnet", **subnet)
+    balancer(make, network, "adopted", **{"ccm-from-scratch/adopted": "by-label"})
+    balancer(make, network, "of-another", **{"ccm-from-scratch/cluster": "another"})
+    balancer(make, other, "of-a-namesake")
+    assert "Services" not in check().report
+
+
+def test_traefiks_load_balancer_is_known_before_it_exists_and_paid_once(check, make, network):
+    cost = check(ingress="traefik").cost
+    assert cost["monthlyByPool"]["Services"] == {"net": "5.39", "gross": "6.41"}
+    server(make, network, "control")
+    balancer(make, network, "ccm-from-scratch-ingress")
+    checked = check(ingress="traefik")
+    assert checked.cost == cost
+    assert [line for line in lines(checked.report) if line[0] == "Services"] == [("Services", "5.39", "6.41")]
+    assert "Services" not in check(ingress="none").report
+
+
+def test_a_type_that_is_sold_out_where_it_is_wanted(check, cloud):
+    cloud.settings(sold_out={"cpx22": ["fsn1"]})
+    with pytest.raises(ConfigurationError, match=r"controlServerType: 'cpx22'.*nbg1, hel1") as caught:
+        check()
+    assert len(caught.value.problems) == 2
+    checked = check(fallbacks='[{"serverType": "cx33"}, {"location": "hel1"}]')
+    assert {str(choice.placement) for choice in checked.choices.values()} == {"cx33 in fsn1"}
+    assert checked.report.endswith("control, worker-1, worker-2: cx33 in fsn1 in place of cpx22 in fsn1")
+
+
+def test_a_server_that_exists_stays_whatever_is_sold_out_and_whatever_comes_back(check, cloud, make, network):
+    server(make, network, "control")
+    server(make, network, "worker-1", "hel1", labels={FALLBACK_FOR: "cpx22.fsn1"})
+    cloud.settings(sold_out={"cpx22": ["fsn1"]})
+    there = {role: str(choice.placement) for role, choice in check(workerCount="1").choices.items()}
+    assert there == {"control": "cpx22 in fsn1", "worker-1": "cpx22 in hel1"}
+    cloud.settings(sold_out={})
+    checked = check(workerCount="2", fallbacks='[{"location": "nbg1"}]')
+    assert str(checked.choices["worker-1"].placement) == "cpx22 in hel1"
+    assert checked.choices["worker-1"].labels == {FALLBACK_FOR: "cpx22.fsn1"}
+    assert str(checked.choices["worker-2"].placement) == "cpx22 in fsn1"
+
+
+def test_two_runs_put_out_the_same(check):
+    assert check() == check()
+
+
+class Project:
+    """The program with a stack of its own, and the embedded engine in front of it."""
+
+    def __init__(self, root, environment):
+        self._root = root
+        for name in ("Pulumi.yaml", "infra", "image"):
+            (root / name).symlink_to(ROOT / name)
+        self._environment = {
+            **os.environ,
+            **environment,
+            "PULUMI_HOME": str(root / "home"),
+            "PULUMI_BACKEND_URL": f"file://{root}/state",
+            "PULUMI_CONFIG_PASSPHRASE": "x",
+            "CCMFS_ENGINE": "embedded",
+        }
+        (root / "state").mkdir()
+        self.run("stack", "init", "local")
+        self.set("sshAllowedCidrs", "any")
+
+    def run(self, *arguments, status=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "sandbox.engine", *arguments],
+            cwd=self._root,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    def set(self, key, value):
+        self.run("config", "set", "--path", key, value)
+
+
+@pytest.fixture
+def project(tmp_path, cloud):
+    return Project(tmp_path, cloud.environment)
+
+
+def test_a_preview_tells_the_cost_and_all_that_is_wrong(project, cloud):
+    said = project.run("preview").splitlines()
+    title = said.index("    Cost of ccm-from-scratch in EUR, gross with 19 % VAT, without traffic:")
+    assert said[title + 9].split() == ["difference", "+17.97", "+21.38", "+0.0246", "+0.0291"]
+    assert said[title + 9].startswith("      difference")
+    assert said.index('        currency     : "EUR"') > title
+    cloud.settings(sold_out={"cpx22": ["fsn1"]})
+    project.set("fallbacks[0].location", "hel1")
+    assert "server cpx22     hel1" in project.run("preview")
+    project.set("controlServerTyp", "cpx32")
+    project.set("fallbacks[0].location", "hell")
+    said = project.run("preview", status=1)
+    assert "the configuration has 4 problems; nothing was created" in said
+    assert "controlServerTyp: 'cpx32' is not possible: there is no such key; did you mean" in said
+    assert "fallbacks[0].location: 'hell' is not possible: did you mean hel1?" in said
+    assert said.count("fsn1 has no room for it now") == 2
+    assert not [request for request in cloud.requests if request.method != "GET"]
