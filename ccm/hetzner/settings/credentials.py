@@ -10,7 +10,8 @@ class Secret:
 
     Kubernetes renews a mounted Secret by swapping a link, which changes the modification time or the inode;
     asking for both costs a microsecond, so it is done at every use. A file that vanishes for a moment, or is
-    empty, leaves the old value in place.
+    empty, leaves the old value in place. Who writes into the file empties it first, maybe within one tick of
+    the clock that the modification time comes from, so the size counts too.
 
     Args:
         value: The secret, or what was read from the file at the start.
@@ -39,11 +40,11 @@ class Secret:
         return "Secret(…)"
 
 
-def _version(path: Path | None) -> tuple[int, int] | None:
+def _version(path: Path | None) -> tuple[int, int, int] | None:
     if path is None:
         return None
     try:
         state = path.stat()
     except OSError:
         return None
-    return state.st_mtime_ns, state.st_ino
+    return state.st_mtime_ns, state.st_ino, state.st_size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,19 @@ def test_a_token_from_a_file_follows_the_file(tmp_path: Path) -> None:
     assert token.value == "n" * 64
     path.write_text("l" * 64)
     assert token.value == "l" * 64
+
+
+def test_a_token_that_is_written_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    """Writing empties the file first, and both may have the same modification time."""
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    token = read({"HCLOUD_TOKEN_FILE": str(path)}).token
+    path.write_text("")
+    os.utime(path, ns=(1, 1))
+    assert token.value == TOKEN
+    path.write_text("n" * 64)
+    os.utime(path, ns=(1, 1))
+    assert token.value == "n" * 64
 
 
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
