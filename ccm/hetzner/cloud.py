@@ -63,10 +63,12 @@ class HetznerCloud:
             debug=settings.debug,
         )
         self.servers: View[Server] = View(
-            lambda priority: self.api.list("/servers", "servers", Server, priority=priority)
+            lambda priority: self.api.list("/servers", "servers", Server, priority=priority),
+            token=self.api.token,
         )
         self.locations: View[Location] = View(
-            lambda priority: self.api.list("/locations", "locations", Location, priority=priority)
+            lambda priority: self.api.list("/locations", "locations", Location, priority=priority),
+            token=self.api.token,
         )
         self._options = self._describe_options()
         self.robot = _robot(settings.robot, mass_deletion_breaker=settings.mass_deletion_breaker)

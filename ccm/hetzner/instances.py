@@ -170,20 +170,24 @@ class HetznerInstances:
         return self._looks > self._servers.pages
 
     async def _look_by_id(self, number: int) -> Server:
-        try:
-            server = await self._api.get(f"/servers/{number}", "server", Server, priority=Priority.NODES)
-        except NotFound:
-            await self._project.check(Priority.NODES)
-            self._servers.remove(number)
-            raise InstanceNotFound(f"server {number}") from None
-        self._servers.put(server)
-        return server
+        with self._api.token.hold():
+            try:
+                server = await self._api.get(f"/servers/{number}", "server", Server, priority=Priority.NODES)
+            except NotFound:
+                await self._project.check(Priority.NODES)
+                self._servers.remove(number)
+                raise InstanceNotFound(f"server {number}") from None
+            self._servers.put(server)
+            return server
 
     async def _look_by_name(self, node: NodeView) -> Server:
         name = node.name
-        found: Listing[Server] = await self._api.list(
-            "/servers", "servers", Server, params={"name": name}, priority=Priority.NODES
-        )
+        with self._api.token.hold():
+            found: Listing[Server] = await self._api.list(
+                "/servers", "servers", Server, params={"name": name}, priority=Priority.NODES
+            )
+            if not found.items and not found.odd:
+                await self._project.check_new_token(Priority.NODES)
         if found.odd:
             raise unavailable(f"GET /servers?name={name}", found.odd[0].problem)
         if not found.items:

@@ -3,7 +3,8 @@
 A token of another project is as good as ours to the API: it answers, and has none of our servers. But it has
 none of our networks either, so whether the network is still there tells a server that was deleted from a
 project that was exchanged. Without a network, absence is not believed until one of our servers has been seen
-with the present token, unless the owner says that it is true.
+with the present token, unless the owner says that it is true. Work that asks here holds on to the token, or
+one project would tell of the other.
 """
 
 from __future__ import annotations
@@ -42,11 +43,17 @@ class Project:
         self._clock = clock
         self._denied_at: float | None = None
         self._seen_at = float("-inf")
+        self._seen_with: int | None = None
 
     @property
     def network(self) -> int | None:
         """The id of the network that must be there, or None."""
         return self._network()
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether something of ours has been seen with the present token."""
+        return self._seen_with == self._api.token.number
 
     def healthy(self) -> str | None:
         """What is wrong, or None."""
@@ -63,7 +70,7 @@ class Project:
             return
         network = self._network()
         if network is None:
-            if self._seen_at <= self._api.token_since:
+            if not self.is_proven:
                 raise self.deny()
             return
         try:
@@ -71,6 +78,15 @@ class Project:
         except NotFound:
             raise self.deny() from None
         self.confirm(0.0)
+
+    async def check_new_token(self, priority: Priority) -> None:
+        """Nothing of ours is there, as may well be: make sure that this means anything, once for a new token.
+
+        Raises:
+            CloudError: As for :meth:`check`.
+        """
+        if self._api.token.number > 0 and not self.is_proven:
+            await self.check(priority)
 
     def deny(self) -> AccessDenied:
         """Nothing of ours is there: the error to raise."""
@@ -86,6 +102,7 @@ class Project:
         """
         if age is None:
             return
+        self._seen_with = self._api.token.number
         self._seen_at = max(self._seen_at, self._clock() - age)
         if self._denied_at is not None and self._seen_at >= self._denied_at:
             self._denied_at = None

@@ -67,12 +67,13 @@ class HetznerRoutes:
     async def list(self, *, accepted_age: float) -> RouteTable:
         """See :meth:`ccm.cloud.Routes.list`."""
         self._metrics.operation("hcloud/ListRoutes")
-        network = self._network
-        if network is None or self._clock() - self._read_at > accepted_age:
-            network = await self._read()
-        machines, complete = await self._machines(network, accepted_age)
-        if not complete and accepted_age > 0:
-            machines, complete = await self._machines(network, 0)
+        with self._api.token.hold():
+            network = self._network
+            if network is None or self._clock() - self._read_at > accepted_age:
+                network = await self._read()
+            machines, complete = await self._machines(network, accepted_age)
+            if not complete and accepted_age > 0:
+                machines, complete = await self._machines(network, 0)
         routes = tuple(Route(route.destination, route.gateway) for route in network.routes)
         return RouteTable(routes, machines, complete, limit=LIMIT)
 

@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -29,6 +29,7 @@ from ccm.hetzner.api.errors import ApiError, RateLimited, Unavailable, api_error
 from ccm.hetzner.api.listing import Listing, Pages
 from ccm.hetzner.api.metrics import ApiMetrics, code_label, endpoint_label, operation_label
 from ccm.hetzner.api.tls import SharedTrust
+from ccm.hetzner.api.token import Token
 from ccm.hetzner.api.wire import Action, Meta
 from ccm.tracing import current
 from ccm.version import VERSION
@@ -59,7 +60,7 @@ class HetznerApi:
         jitter: Random number in [0, 1) for the pauses between retries.
 
     Attributes:
-        token_since: When the token last changed while we ran, in monotonic seconds.
+        token: The token, to be held by work that must see one project.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class HetznerApi:
         timeout: tuple[float, float] = TIMEOUT,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._token = token
+        self.token = Token(token)
         self._endpoint = endpoint.rstrip("/")
         self._metrics = metrics
         self.budget = budget
@@ -83,7 +84,6 @@ class HetznerApi:
         self._jitter = jitter
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="hetzner")
         self._client: tuple[str, Client] | None = None
-        self.token_since = float("-inf")
         self._actions = ActionWaiter(self._fetch_actions)
         self.last_error: ApiError | None = None
 
@@ -174,8 +174,13 @@ class HetznerApi:
     ) -> Json:
         """Make a request; repeat it where that is safe.
 
-        A GET is repeated after any failure to answer. Everything is repeated after 429, which says that
-        nothing was done; the budget then makes it wait until the quota has refilled.
+        A GET is repeated after any failure to answer, and where the token has changed until the answer came.
+        Everything is repeated after 429, which says that nothing was done; the budget then makes it wait
+        until the quota has refilled.
+
+        Raises:
+            TokenChanged: The work of the caller holds on to another token than the present one.
+            ApiError: It did not succeed.
         """
         for attempt in range(GET_TRIES):
             try:
@@ -201,12 +206,16 @@ class HetznerApi:
         priority: Priority,
     ) -> Json:
         await self.budget.acquire(priority)
-        work = partial(self._blocking, self._current_client(), method, path, params, body)
         try:
+            work = partial(self._blocking, self._current_client(), method, path, params, body)
+            number = self.token.number
             running = asyncio.get_running_loop().run_in_executor(self._pool, work)
             outcome = await (running if method == "GET" else _to_its_end(running))
         finally:
             self.budget.release()
+        if method == "GET" and number != self.token.number:
+            error = unavailable(f"{method} {path}", "the token has changed meanwhile")
+            outcome = replace(outcome, error=error)
         return self._account(method, path, outcome)
 
     def _account(self, method: str, path: str, outcome: _Outcome) -> Json:
@@ -268,10 +277,8 @@ class HetznerApi:
 
     def _current_client(self) -> Client:
         """The client for the token as it is now: a new token takes effect with the next request."""
-        token = self._token()
+        token = self.token.look()
         if self._client is None or self._client[0] != token:
-            if self._client is not None:
-                self.token_since = time.monotonic()
             self._client = token, _new_client(token, self._endpoint, self._timeout)
         return self._client[1]
 

@@ -10,6 +10,7 @@
     ├── Refused               Rejected
     ├── RefusedProtected      Protected
     ├── Unavailable           CloudUnavailable
+    ├── TokenChanged          CloudUnavailable
     ├── ActionFailed          Rejected
     └── ActionTimedOut        CloudUnavailable
 
@@ -77,6 +78,10 @@ class RefusedProtected(ApiError, Protected):
 
 class Unavailable(ApiError, CloudUnavailable):
     """The API failed, or could not be reached, or its answer makes no sense."""
+
+
+class TokenChanged(ApiError, CloudUnavailable):
+    """There is another token than when the work began. Nothing was sent with it."""
 
 
 class ActionFailed(ApiError, Rejected):

@@ -4,6 +4,8 @@ All controllers look at the same list of servers (load balancers, …) and say h
 by one reader while all others wait for it. What we change ourselves is put into the view at once, even while
 a list is on its way that was started before the change.
 
+What was seen with another token than the present one is forgotten, for that may have been another project.
+
 A view proves that something is there. That something is *not* there it only suggests: see
 :meth:`ccm.cloud.Instances.get` with an accepted age of 0.
 """
@@ -20,6 +22,7 @@ from ccm.cloud.errors import CloudError
 from ccm.hetzner.api.budget import Priority
 from ccm.hetzner.api.client import PAGE
 from ccm.hetzner.api.listing import Listing, OddItem
+from ccm.hetzner.api.token import Token
 
 
 class Resource(Protocol):
@@ -55,19 +58,16 @@ class Contents(Generic[T]):
     odd: dict[int, OddItem] = field(default_factory=dict[int, OddItem])
     seen: dict[int, float] = field(default_factory=dict[int, float])
 
-    def put(self, item: T, now: float) -> None:
-        """Have this item, in this state."""
-        self.remove(item.id)
-        self.by_id[item.id] = self.by_name[item.name] = item
-        self.seen[item.id] = now
-
-    def remove(self, number: int) -> None:
-        """Have it no more."""
-        item = self.by_id.pop(number, None)
-        if item is not None and self.by_name.get(item.name) is item:
-            del self.by_name[item.name]
+    def write(self, number: int, item: T | None, now: float) -> None:
+        """Have this item in this state; None = have it no more."""
+        former = self.by_id.pop(number, None)
+        if former is not None and self.by_name.get(former.name) is former:
+            del self.by_name[former.name]
         self.odd.pop(number, None)
         self.seen.pop(number, None)
+        if item is not None:
+            self.by_id[number] = self.by_name[item.name] = item
+            self.seen[number] = now
 
 
 class View(Generic[T]):
@@ -75,6 +75,7 @@ class View(Generic[T]):
 
     Args:
         fetch: Reads the complete list.
+        token: With which it is read; None = with none that changes.
         clock: Monotonic seconds.
     """
 
@@ -82,9 +83,12 @@ class View(Generic[T]):
         self,
         fetch: Callable[[Priority], Awaitable[Listing[T]]],
         *,
+        token: Token | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fetch = fetch
+        self._token = token or Token(lambda: "")
+        self._seen_with = self._token.number
         self._clock = clock
         self._contents: Contents[T] = Contents()
         self._taken_at: float | None = None
@@ -96,26 +100,28 @@ class View(Generic[T]):
     @property
     def age(self) -> float | None:
         """Seconds since the last list was asked for; None = there is none yet."""
+        self._forget_other_tokens()
         return None if self._taken_at is None else self._clock() - self._taken_at
 
     @property
     def pages(self) -> int:
         """How many requests a list costs."""
-        return 1 + len(self._contents.by_id) // PAGE
+        return 1 + len(self.contents.by_id) // PAGE
 
     @property
     def contents(self) -> Contents[T]:
         """What is known now, whatever its age."""
+        self._forget_other_tokens()
         return self._contents
 
     def item_age(self, number: int) -> float | None:
         """Seconds since an item was last read; None = it is not known."""
-        seen = self._contents.seen.get(number)
+        seen = self.contents.seen.get(number)
         return None if seen is None else self._clock() - seen
 
     def listed_age(self, number: int) -> float | None:
         """Seconds since an item was read as part of a list; None = it was not, or changed or read since."""
-        seen = self._contents.seen.get(number)
+        seen = self.contents.seen.get(number)
         return None if seen is None or seen != self._taken_at else self._clock() - seen
 
     async def read(self, accepted_age: float, priority: Priority) -> Contents[T]:
@@ -126,10 +132,11 @@ class View(Generic[T]):
             priority: Of the requests, if some are needed.
 
         Raises:
+            TokenChanged: The work of the caller holds on to another token than the present one.
             ApiError: It could not be read completely. What was known stays.
         """
         asked_at = self._clock()
-        while self._taken_at is None or asked_at - self._taken_at > accepted_age:
+        while self._is_older(accepted_age, asked_at):
             if self._running is not None and asked_at - self._running_since > accepted_age:
                 await self._join(self._running)
             running = self._running or self._start(priority)
@@ -141,18 +148,16 @@ class View(Generic[T]):
                 # Who is more important than the one who asked may have more luck, as with the quota.
                 if starter <= priority:
                     raise
+        self._token.check()
         return self._contents
 
     def put(self, item: T) -> None:
         """We changed or read this one item: it is in this state now."""
-        now = self._clock()
-        self._contents.put(item, now)
-        self._note(item.id, now, item)
+        self._write(item.id, item)
 
     def remove(self, number: int) -> None:
         """We deleted this item, or were told that it is gone."""
-        self._contents.remove(number)
-        self._note(number, self._clock(), None)
+        self._write(number, None)
 
     async def close(self) -> None:
         """Stop reading."""
@@ -160,7 +165,22 @@ class View(Generic[T]):
             self._running.cancel()
             await self._join(self._running)
 
-    def _note(self, number: int, now: float, item: T | None) -> None:
+    def _is_older(self, accepted_age: float, now: float) -> bool:
+        self._forget_other_tokens()
+        return self._taken_at is None or now - self._taken_at > accepted_age
+
+    def _forget_other_tokens(self) -> None:
+        if self._seen_with != self._token.number:
+            self._seen_with = self._token.number
+            self._contents, self._taken_at = Contents(), None
+            self._written.clear()
+
+    def _write(self, number: int, item: T | None) -> None:
+        self._forget_other_tokens()
+        if not self._token.is_held:
+            return  # it is the other token's
+        now = self._clock()
+        self._contents.write(number, item, now)
         if self._running is not None:
             self._written[number] = (now, item)
 
@@ -174,15 +194,14 @@ class View(Generic[T]):
     async def _refresh(self, priority: Priority) -> None:
         started = self._running_since
         try:
-            listing = await self._fetch(priority)
+            with self._token.hold():
+                listing = await self._fetch(priority)
             contents: Contents[T] = Contents(odd={item.id: item for item in listing.odd})
             for item in listing.items:
-                contents.put(item, started)
+                contents.write(item.id, item, started)
             for number, (when, written) in self._written.items():
-                if written is None:
-                    contents.remove(number)
-                else:
-                    contents.put(written, when)
+                contents.write(number, written, when)
+            self._forget_other_tokens()
             self._contents, self._taken_at = contents, started
         finally:
             self._running = None

@@ -66,6 +66,7 @@ class HetznerLoadBalancers:
     ) -> None:
         self._metrics = metrics or LoadBalancerMetrics(CollectorRegistry())
         self._settings = settings
+        self._api = api
         self.inventory = Inventory(api, project, metrics=self._metrics, sleep=sleep)
         self.certificates = Certificates(api, cluster)
         self._views = Views(
@@ -126,7 +127,8 @@ class HetznerLoadBalancers:
         self._metrics.operation("EnsureLoadBalancer")
         async with self._lock(service):
             try:
-                result = await self._ensure(service, nodes)
+                with self._api.token.hold():
+                    result = await self._ensure(service, nodes)
             except CloudError:
                 # Whatever it was: the next look is a fresh one, in case that we looked into another project.
                 self.inventory.doubt(service, doubtful=True)
@@ -140,9 +142,9 @@ class HetznerLoadBalancers:
         self._metrics.operation("EnsureLoadBalancerDeleted")
         async with self._lock(service):
             # Each step may be the first one after any number of failures, in this process or another.
-            facts = await gather_for_release(service, self._views)
-            steps = plan_release(facts)
-            outcome = await run(steps, Outcome(facts), self._views)
+            with self._api.token.hold():
+                facts = await gather_for_release(service, self._views)
+                outcome = await run(plan_release(facts), Outcome(facts), self._views)
             if not outcome.facts.others:
                 self.inventory.released(service)
             if outcome.errors:
@@ -154,7 +156,8 @@ class HetznerLoadBalancers:
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
         balancers = await self.inventory.balancers.read(VIEW_AGE, Priority.SWEEP)
-        self._views.servers.keep(balancers.by_id.keys())
+        if self.inventory.project.is_proven:
+            self._views.servers.keep(balancers.by_id.keys())
         certificates = self.certificates.view.contents.by_id.values()
         return list(orphans_among(balancers.by_id.values(), certificates, services, self._views.cluster))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 from aiohttp.test_utils import TestServer
+from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry
 
 from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi
@@ -94,9 +95,11 @@ class EmulatedCloud:
         return (await self.call("GET", f"/servers/{created['id']}"))["server"]
 
 
-async def start(config: CloudConfig | None = None) -> EmulatedCloud:
+async def start(config: CloudConfig | None = None, middlewares: Sequence[Middleware] = ()) -> EmulatedCloud:
     config = config or CloudConfig(tokens={TOKEN: "default", OTHER_TOKEN: "other"}, rate_limit=0)
-    server = TestServer(create_app(config, RecordsBackend()))
+    app = create_app(config, RecordsBackend())
+    app.middlewares.extend(middlewares)
+    server = TestServer(app)
     await server.start_server()
     return EmulatedCloud(server, aiohttp.ClientSession())
 

@@ -508,7 +508,7 @@ async def test_a_server_that_makes_no_sense_is_there_nevertheless(
     views = [NodeView(one["name"], f"ccm-from-scratch://{one['id']}") for one in servers]
     await cloud.instances.list(views, accepted_age=0)
     odd = servers[1]["id"]
-    cloud.servers.contents.remove(odd)
+    cloud.servers.remove(odd)
     cloud.servers.contents.odd[odd] = OddItem(odd, "s1", "it has no name")
     answers = await cloud.instances.list(views, accepted_age=600)
     assert isinstance(answers["s0"], Instance)

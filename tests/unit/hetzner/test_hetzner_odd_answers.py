@@ -140,7 +140,7 @@ async def test_odd_headers_tell_nothing(stranger: Stranger, api: HetznerApi, num
 
 async def test_a_token_that_can_not_be_sent_is_an_error_without_the_token(api: HetznerApi) -> None:
     """A file with one may appear while we run."""
-    api._token = lambda: "\u20ac"
+    api.token.read = lambda: "\u20ac"
     with pytest.raises(Unavailable, match="can't be sent") as caught:
         await servers(api)
     assert "\u20ac" not in str(caught.value)

@@ -604,6 +604,6 @@ class TestDelete:
         from emulated_cloud import OTHER_TOKEN
 
         await site.ensure(view())
-        site.cloud.api._token = lambda: OTHER_TOKEN
+        site.cloud.api.token.read = lambda: OTHER_TOKEN
         with pytest.raises(CloudError, match="another project"):
             await site.balancers.delete(view())

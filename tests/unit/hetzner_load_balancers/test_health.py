@@ -99,13 +99,13 @@ class TestWrongProject:
     async def test_readiness_tells_until_one_is_seen_again(self, site: BalancerSite) -> None:
         await site.restart(network=False)
         await site.ensure(view())
-        token = site.cloud.api._token
-        site.cloud.api._token = lambda: OTHER_TOKEN
+        token = site.cloud.api.token.read
+        site.cloud.api.token.read = lambda: OTHER_TOKEN
         site.balancers.inventory.doubt(view(), doubtful=True)
         with pytest.raises(CloudError, match="another project"):
             await site.ensure(view())
         assert "another project" in str(site.cloud.healthy())
-        site.cloud.api._token = token
+        site.cloud.api.token.read = token
         assert (await site.ensure(view())).steps == ()
         assert site.cloud.healthy() is None
         assert len(await site.all()) == 1

@@ -29,10 +29,12 @@ class Catalogue:
         self._types: View[LoadBalancerType] = View(
             lambda priority: api.list(
                 "/load_balancer_types", "load_balancer_types", LoadBalancerType, priority=priority
-            )
+            ),
+            token=api.token,
         )
         self._locations: View[Location] = locations or View(
-            lambda priority: api.list("/locations", "locations", Location, priority=priority)
+            lambda priority: api.list("/locations", "locations", Location, priority=priority),
+            token=api.token,
         )
 
     async def close(self) -> None:

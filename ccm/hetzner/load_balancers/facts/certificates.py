@@ -29,7 +29,8 @@ class Certificates:
 
     def __init__(self, api: HetznerApi, cluster: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.view: View[Certificate] = View(
-            lambda priority: api.list("/certificates", "certificates", Certificate, priority=priority)
+            lambda priority: api.list("/certificates", "certificates", Certificate, priority=priority),
+            token=api.token,
         )
         self._api = api
         self._cluster = cluster

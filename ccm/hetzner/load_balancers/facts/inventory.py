@@ -36,11 +36,12 @@ class Inventory:
     ) -> None:
         self.api = api
         self.sleep = sleep
-        self._project = project
+        self.project = project
         self._metrics = metrics
         self._vanished = ""
         self.balancers: View[LoadBalancer] = View(
-            lambda priority: api.list(PATH, "load_balancers", LoadBalancer, priority=priority)
+            lambda priority: api.list(PATH, "load_balancers", LoadBalancer, priority=priority),
+            token=api.token,
         )
         self._doubtful: set[str] = set()
         self._seen: dict[str, int] = {}
@@ -89,7 +90,7 @@ class Inventory:
         """Remember that this is the Service's load balancer."""
         self._seen[service.uid] = balancer.id
         self._released.discard(service.uid)
-        self._project.confirm(self.balancers.item_age(balancer.id))
+        self.project.confirm(self.balancers.item_age(balancer.id))
         self._note("")
 
     def released(self, service: ServiceView) -> None:
@@ -108,7 +109,7 @@ class Inventory:
         (self._doubtful.add if doubtful else self._doubtful.discard)(service.uid)
 
     async def check_vanished(self, service: ServiceView, placed: Collection[LoadBalancer]) -> None:
-        """A load balancer that we have seen is not in the list: is it gone, or are we in another project?
+        """The Service's load balancer is not in the list: is there none, or are we in another project?
 
         ``placed`` are those of the list on which the Service has anything.
 
@@ -118,6 +119,8 @@ class Inventory:
             Rejected: It is there, and not the Service's any more.
         """
         number = self._seen.get(service.uid)
+        if number is None:
+            await self.project.check_new_token(Priority.LOAD_BALANCERS)
         if number is None or any(one.id == number for one in placed):
             return  # there was none, or the Service is about to leave it
         there = await self._now(number)
@@ -151,8 +154,11 @@ class Inventory:
             )
             return [], [Notice("LoadBalancerReleased", text)]
         had_one = service.uid in self._seen or (service.addresses and service.uid not in self._released)
-        if not found and had_one:
-            await self._believe_absence(service)
+        if not found:
+            if had_one:
+                await self._believe_absence(service)
+            else:
+                await self.project.check_new_token(Priority.LOAD_BALANCERS)
         return found, []
 
     async def _former(self, service: ServiceView) -> LoadBalancer | None:
@@ -175,9 +181,9 @@ class Inventory:
 
     async def _believe_absence(self, service: ServiceView) -> None:
         """A Service's load balancer is not there: make sure that this means anything, and forget it."""
-        await self._project.check(Priority.LOAD_BALANCERS)
+        await self.project.check(Priority.LOAD_BALANCERS)
         seen, alive = self._seen, self.balancers.contents.by_id
-        known = self._project.network is not None or not self._project.mass_deletion_breaker
+        known = self.project.network is not None or not self.project.mass_deletion_breaker
         all_gone = len(seen) > 1 and service.uid in seen and not any(one in alive for one in seen.values())
         if all_gone and not known:
             error = vanished(f"all {len(seen)} load balancers are gone at once")

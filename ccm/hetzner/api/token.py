@@ -1,0 +1,75 @@
+"""The API token as it changes while we run, and work that must see one project from beginning to end.
+
+Another token may be another project's, which answers as well and has nothing of ours. Where the token changes
+during a piece of work, one project says that a thing is not there and the other that it is the right one. So
+work that concludes anything from absence holds on to the token that it began with, and ends if there is
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from ccm.hetzner.api.errors import TokenChanged
+
+_held: ContextVar[tuple[Token, int] | None] = ContextVar("held_token", default=None)
+
+
+class Token:
+    """The token.
+
+    Args:
+        read: Gives it as it is now.
+
+    Attributes:
+        number: How many there were before the one that was seen last.
+    """
+
+    def __init__(self, read: Callable[[], str]) -> None:
+        self.read = read
+        self.number = 0
+        self._last: str | None = None
+
+    def look(self) -> str:
+        """The token as it is now.
+
+        Raises:
+            TokenChanged: It is not the one that the work of the caller holds on to.
+        """
+        token = self.read()
+        self.number += self._last not in {None, token}
+        self._last = token
+        self.check()
+        return token
+
+    def check(self) -> None:
+        """Make sure that the token seen last is the one that the work of the caller holds on to, if any.
+
+        Raises:
+            TokenChanged: It is not.
+        """
+        if not self.is_held:
+            raise TokenChanged("the token has changed meanwhile: what was found out with both proves nothing")
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the token seen last is the one that the work of the caller holds on to, if any."""
+        held = _held.get()
+        return held is None or held[0] is not self or held[1] == self.number
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        """Make a block one piece of work; within another, it is a part of that one.
+
+        Raises:
+            TokenChanged: There is another token by the end of the block.
+        """
+        self.look()
+        before = _held.set((self, self.number))
+        try:
+            yield
+            self.check()
+        finally:
+            _held.reset(before)
