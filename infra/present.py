@@ -38,7 +38,9 @@ class Environment:
 
 
 def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment:
-    """Asks for both lists at the same time."""
+    """Asks for both lists at the same time; without a name that can be one there is nothing to ask for."""
+    if not cluster_name:
+        return Environment({})
     ours = cluster_labels(cluster_name, stack, {})
     with ThreadPoolExecutor(max_workers=2) as pool:
         servers, balancers = pool.map(

@@ -166,6 +166,12 @@ def test_a_server_that_exists_stays_whatever_is_sold_out_and_whatever_comes_back
     assert str(checked.choices["worker-2"].placement) == "cpx22 in fsn1"
 
 
+def test_a_cluster_name_that_is_none_hides_nothing_else(check):
+    with pytest.raises(ConfigurationError) as caught:
+        check(clusterName="A B", location="fsn2")
+    assert [problem.key.partition(":")[2] for problem in caught.value.problems] == ["clusterName", "location"]
+
+
 def test_two_runs_put_out_the_same(check):
     assert check() == check()
 
