@@ -15,6 +15,7 @@ from infra.errors import ConfigurationError
 from infra.inventory import GROUP_SIZE, group_of
 from infra.labels import is_label
 from infra.pools import EFFECTS, KEYS, LONGEST_NAME, Pool, parse_pools, taint_parts
+from infra.room import demands, placed
 
 KEY = "ccm-from-scratch:pools"
 SERVER = "hcloud:index/server:Server"
@@ -119,7 +120,9 @@ CATALOGUE = Catalogue(
 
 def refused(defaults, *pools, **more):
     settings = read_settings(configured(defaults, list(pools), **more))
-    return {item.key.removeprefix(KEY): str(item) for item in catalogue_problems(settings, CATALOGUE)}
+    _, without_room = placed(settings, demands(settings, CATALOGUE), CATALOGUE, {})
+    problems = [*catalogue_problems(settings, CATALOGUE), *without_room]
+    return {item.key.removeprefix(KEY): str(item) for item in problems}
 
 
 def test_each_pool_is_held_against_what_the_cloud_has(defaults):
