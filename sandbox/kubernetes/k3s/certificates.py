@@ -196,10 +196,14 @@ class Authority:
 
 
 def create_signing_key(private: Path, public: Path) -> None:
-    """The key pair with which service account tokens are signed; keeps one that is there."""
+    """The key pair with which service account tokens are signed; keeps one that is there.
+
+    A private key that another server gave gets its public one.
+    """
     if public.exists():
         return
-    write_secret(private, _openssl(private.name, *_NEW_KEY))
+    if not private.exists():
+        write_secret(private, _openssl(private.name, *_NEW_KEY))
     write_secret(public, _openssl(public.name, "pkey", "-in", str(private), "-pubout"), 0o644)
 
 

@@ -15,13 +15,21 @@ from pathlib import Path
 
 from sandbox.kubernetes.k3s import configfile, log, nodeconfig, paths
 from sandbox.kubernetes.k3s.api import ApiError
+from sandbox.kubernetes.k3s.balancer import Balancer
 from sandbox.kubernetes.k3s.certificates import CertificateError
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.clients import become, words_of
-from sandbox.kubernetes.k3s.errors import K3sError, UsageError
+from sandbox.kubernetes.k3s.errors import ChildEndedError, K3sError, UsageError
 from sandbox.kubernetes.k3s.flags import Parsed, help_text, parse
-from sandbox.kubernetes.k3s.node import data_folders, enforce_policies, register_node, start_node
-from sandbox.kubernetes.k3s.options import agent_options, server_options
+from sandbox.kubernetes.k3s.join import Joined
+from sandbox.kubernetes.k3s.node import (
+    data_folders,
+    enforce_policies,
+    follow_servers,
+    register_node,
+    start_node,
+)
+from sandbox.kubernetes.k3s.options import NodeOptions, agent_options, server_options
 from sandbox.kubernetes.k3s.versions import VERSION
 
 USAGE = """\
@@ -150,7 +158,14 @@ def _raise_plainly(task: asyncio.Task[None]) -> None:
 async def _watch(children: Children) -> None:
     """Ends with an error when a component does."""
     while True:
-        children.check()
+        try:
+            children.check()
+        except ChildEndedError as error:
+            if error.component == "etcd":
+                from sandbox.kubernetes.k3s.datastore import Datastore  # noqa: PLC0415 -- a server's, as above
+
+                Datastore().bury(error.tail)
+            raise
         await asyncio.sleep(0.5)
 
 
@@ -167,11 +182,24 @@ async def _work(command: str, parsed: Parsed, started_with: Mapping[str, str], c
         return
     agent = agent_options(parsed.values, hostname)
     node = replace(agent.node, started_with=started_with)
-    joined = await start_node(children, node, agent.server, agent.token)
+    balancer = Balancer(agent.server, agent.balancer_port) if agent.balancer_port else None
+    joined = await start_node(children, node, agent.server, agent.token, balancer)
     log.info("k3s agent is up and running")
     log.notify("READY=1")
-    await register_node(children, node, agent.server, joined)
-    await enforce_policies(node, agent.server, joined)
+    if balancer is None:
+        await _be_agent(children, node, agent.server, joined)
+        return
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(follow_servers(balancer, joined))
+            tasks.create_task(_be_agent(children, node, balancer.url, joined))
+    finally:
+        await balancer.stop()
+
+
+async def _be_agent(children: Children, node: NodeOptions, server: str, joined: Joined) -> None:
+    await register_node(children, node, server, joined)
+    await enforce_policies(node, server, joined)
 
 
 def own_addresses() -> tuple[str, ...]:

@@ -28,6 +28,21 @@ class Ports:
 
 
 @dataclass(frozen=True)
+class EtcdMember:
+    """This server's member of an etcd that others may join.
+
+    Attributes:
+        name: Of the member.
+        address: At which the others reach it.
+        cluster: For ``--initial-cluster`` where it joins; empty where it is the first, or was here before.
+    """
+
+    name: str
+    address: str
+    cluster: str = ""
+
+
+@dataclass(frozen=True)
 class ControlPlane:
     """What the command lines are made of.
 
@@ -41,6 +56,7 @@ class ControlPlane:
         ports: Where the components listen.
         encryption: Configuration of how Secrets are encrypted at rest; None: they are not.
         extra: Flags of the user by component; they win.
+        member: Of an etcd of several; None: a datastore of this server alone, as k3s's SQLite.
     """
 
     data: Path
@@ -52,6 +68,17 @@ class ControlPlane:
     ports: Ports = Ports()
     encryption: Path | None = None
     extra: Mapping[str, Flags] = field(default_factory=dict)
+    member: EtcdMember | None = None
+
+    @property
+    def peer_url(self) -> str:
+        """etcd, for other members."""
+        return f"https://{self.member.address if self.member else '127.0.0.1'}:{self.ports.etcd_peer}"
+
+    @property
+    def etcd_url(self) -> str:
+        """etcd, from this machine."""
+        return f"https://127.0.0.1:{self.ports.etcd}"
 
     @property
     def url(self) -> str:
@@ -101,18 +128,24 @@ def etcd(wanted: ControlPlane) -> Flags:
     Its writes are not flushed to the disk: a machine's power-off ends processes, but the pages that they
     wrote are the host's and stay; only a crash of the host itself could lose them.
     """
-    client = f"https://127.0.0.1:{wanted.ports.etcd}"
-    peer = f"https://127.0.0.1:{wanted.ports.etcd_peer}"
+    peer = wanted.peer_url
+    client = f"https://{wanted.member.address}:{wanted.ports.etcd}" if wanted.member else wanted.etcd_url
+    name = wanted.member.name if wanted.member else "default"
+    joined = wanted.member.cluster if wanted.member else ""
+    # k3s's, for members that are far from each other
+    timing = {"heartbeat-interval": "500", "election-timeout": "5000"} if wanted.member else {}
     authority = str(wanted.pki.etcd_authority.certificate)
     own, key = str(wanted.pki.certificate(pki.ETCD_SERVER)), str(wanted.pki.key(pki.ETCD_SERVER))
     return {
-        "name": "default",
+        "name": name,
         "data-dir": str(wanted.data / "db" / "etcd"),
-        "listen-client-urls": client,
+        "listen-client-urls": ",".join(dict.fromkeys((wanted.etcd_url, client))),
         "advertise-client-urls": client,
         "listen-peer-urls": peer,
         "initial-advertise-peer-urls": peer,
-        "initial-cluster": f"default={peer}",
+        "initial-cluster": joined or f"{name}={peer}",
+        "initial-cluster-state": "existing" if joined else "new",
+        **timing,
         "client-cert-auth": "true",
         "trusted-ca-file": authority,
         "cert-file": own,
@@ -140,7 +173,7 @@ def api_server(wanted: ControlPlane) -> Flags:
         "authorization-mode": "Node,RBAC",
         "enable-admission-plugins": "NodeRestriction",
         "client-ca-file": str(p.client_authority.certificate),
-        "etcd-servers": f"https://127.0.0.1:{wanted.ports.etcd}",
+        "etcd-servers": wanted.etcd_url,
         "etcd-cafile": str(p.etcd_authority.certificate),
         "etcd-certfile": str(p.certificate(pki.ETCD_CLIENT)),
         "etcd-keyfile": str(p.key(pki.ETCD_CLIENT)),
@@ -193,7 +226,7 @@ def controller_manager(wanted: ControlPlane) -> Flags:
         # requests a second that takes four seconds, and nodes wait that long for their podCIDR.
         "kube-api-qps": "200",
         "kube-api-burst": "400",
-        "leader-elect": "false",
+        "leader-elect": "true" if wanted.member else "false",
         "profiling": "false",
     }
 
@@ -207,7 +240,7 @@ def scheduler(wanted: ControlPlane) -> Flags:
         "authorization-kubeconfig": kubeconfig,
         "bind-address": "127.0.0.1",
         "secure-port": str(wanted.ports.scheduler),
-        "leader-elect": "false",
+        "leader-elect": "true" if wanted.member else "false",
         "profiling": "false",
     }
 

@@ -80,9 +80,10 @@ _UNDERSTOOD = (
     Flag("disable-kube-proxy", "switch"),
     Flag("disable-scheduler", "switch"),
     Flag("flannel-backend"),
-    # True by construction: etcd is the only datastore, the kernel's defaults are kept, and there is no Helm
-    # controller.
     Flag("cluster-init", "switch", variable="K3S_CLUSTER_INIT"),
+    Flag("disable-apiserver-lb", "switch", _BOTH),
+    Flag("lb-server-port", commands=_BOTH),
+    # True by construction: the kernel's defaults are kept, and there is no Helm controller.
     Flag("disable-helm-controller", "switch"),
     Flag("protect-kernel-defaults", "switch", _BOTH),
     Flag("secrets-encryption", "switch"),
@@ -96,7 +97,7 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
             "disable-etcd-learner",
         ),
         "both": (
-            "alsologtostderr", "debug", "disable-apiserver-lb", "disable-default-registry-endpoint",
+            "alsologtostderr", "debug", "disable-default-registry-endpoint",
             "enable-pprof", "prefer-bundled-bin", "selinux",
         ),
     },
@@ -107,7 +108,7 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
             "system-default-registry", "write-kubeconfig-group",
         ),
         "both": (
-            "flannel-cni-conf", "flannel-conf", "flannel-iface", "lb-server-port", "log", "pause-image",
+            "flannel-cni-conf", "flannel-conf", "flannel-iface", "log", "pause-image",
             "snapshotter", "v", "vmodule",
         ),
     },
@@ -115,7 +116,7 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
-    "cluster-reset": ("switch", ("server",), "the stand-in has one etcd member and no snapshots"),
+    "cluster-reset": ("switch", ("server",), "the stand-in has no snapshots"),
     "cluster-reset-restore-path": ("text", ("server",), "the stand-in has no snapshots"),
     "container-runtime-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
     "data-dir": ("text", _BOTH, "the stand-in keeps its data in /var/lib/rancher/k3s"),

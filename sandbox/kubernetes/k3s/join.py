@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import secrets
-import ssl
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from sandbox.kubernetes.k3s import log, paths
 from sandbox.kubernetes.k3s.certificates import new_request, write_secret
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
-from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, basic
-from sandbox.kubernetes.k3s.token import Token, authority_hash
+from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD
+from sandbox.kubernetes.k3s.supervisor import Supervisor, SupervisorError
+from sandbox.kubernetes.k3s.token import Token
 
 RETRY_SECONDS = 0.2
 REFUSED_SECONDS = 2.0
 """Between attempts after a refusal: until the token is right, or the name's other machine is gone."""
 
-_TIMEOUT_SECONDS = 5
 _REPORT_SECONDS = 10.0
-
-
-class _NotYetError(Exception):
-    """The server can't do it now; worth another try after some seconds."""
-
-    def __init__(self, reason: str, pause: float = RETRY_SECONDS) -> None:
-        self.pause = pause
-        super().__init__(reason)
 
 
 @dataclass(frozen=True)
@@ -51,7 +41,7 @@ class Joined:
     folder: Path
 
 
-@dataclass(frozen=True)
+@dataclass
 class Joiner:
     """Joins a node to a server.
 
@@ -62,6 +52,7 @@ class Joiner:
         addresses: Of this machine, for the kubelet's serving certificate.
         folder: Where certificates and keys are kept.
         password_file: This machine's node password; made up when missing.
+        others: URLs of further servers, each asked when the one before does not answer.
     """
 
     server: str
@@ -70,10 +61,15 @@ class Joiner:
     addresses: tuple[str, ...]
     folder: Path = paths.AGENT
     password_file: Path = paths.NODE_PASSWORD
+    others: Sequence[str] = ()
+    _turns: deque[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._turns = deque((self.server, *self.others))
 
     async def join(self) -> Joined:
         """Join, trying as long as it takes: like k3s, which takes every refusal for a passing one."""
-        self._trust(await self._patiently(self._fetch_authority))
+        self._trust(await self._patiently(self._authority))
         facts = json.loads(await self._patiently(lambda: self._request("GET", "/v1-k3s/config")))
         clients = await self._patiently(lambda: self._request("GET", "/v1-k3s/client-ca.crt"))
         write_secret(self.folder / "client-ca.crt", clients.decode(), 0o644)
@@ -105,45 +101,17 @@ class Joiner:
             write_secret(self.password_file, secrets.token_hex(16) + "\n")
         return self.password_file.read_text().strip()
 
-    def _fetch_authority(self) -> bytes:
-        """The server's CA certificate: unseen, then checked against the token."""
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        certificate = self._send(context, "GET", "/cacerts", None, {})
-        if self.token.authority_hash not in {None, authority_hash(certificate)}:
-            raise _NotYetError(
-                f"token CA hash does not match the CA certificate of {self.server}: "
-                "the token is another cluster's, or somebody is between us",
-                REFUSED_SECONDS,
-            )
-        return certificate
+    def _authority(self) -> bytes:
+        return self._supervisor.authority()
+
+    @property
+    def _supervisor(self) -> Supervisor:
+        return Supervisor(self._turns[0], self.token)
 
     def _request(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> bytes:
-        context = ssl.create_default_context(cafile=str(self.folder / "server-ca.crt"))
-        authorization = {"Authorization": basic(self.token.password)}
-        return self._send(context, method, path, body, {**authorization, **(headers or {})})
-
-    def _send(
-        self, context: ssl.SSLContext, method: str, path: str, body: bytes | None, headers: dict[str, str]
-    ) -> bytes:
-        address = urlsplit(self.server)
-        connection = http.client.HTTPSConnection(
-            address.hostname or "", (address.port or 443) + 1, timeout=_TIMEOUT_SECONDS, context=context
-        )
-        try:
-            connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            content = answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise _NotYetError(str(error)) from error
-        finally:
-            connection.close()
-        if answer.status >= 400:
-            pause = REFUSED_SECONDS if answer.status in {401, 403} else RETRY_SECONDS
-            raise _NotYetError(f"{answer.status}: {content.decode(errors='replace')[:300]}", pause)
-        return content
+        return self._supervisor.request(method, path, self.folder / "server-ca.crt", body, headers)
 
     async def _patiently(self, attempt: Callable[[], bytes]) -> bytes:
         """Try until it works; every ten seconds tell why it does not."""
@@ -151,8 +119,10 @@ class Joiner:
         while True:
             try:
                 return await asyncio.to_thread(attempt)
-            except _NotYetError as error:
+            except SupervisorError as error:
                 if time.monotonic() - told > _REPORT_SECONDS:
-                    log.info(f"Waiting for {self.server}: {error}")
+                    log.info(f"Waiting for {self._turns[0]}: {error}")
                     told = time.monotonic()
-                await asyncio.sleep(error.pause)
+                if not error.status:
+                    self._turns.rotate(-1)
+                await asyncio.sleep(REFUSED_SECONDS if error.status in {401, 403} else RETRY_SECONDS)

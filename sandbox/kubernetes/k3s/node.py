@@ -13,6 +13,7 @@ from typing import Any
 
 from sandbox.kubernetes.k3s import log, network, paths, policy_controller, runtime
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.k3s.balancer import Balancer
 from sandbox.kubernetes.k3s.capacity import host_capacity, read_capacity, system_reserved
 from sandbox.kubernetes.k3s.certificates import write_secret
 from sandbox.kubernetes.k3s.children import Children
@@ -35,7 +36,9 @@ def annotations(node: NodeOptions) -> Mapping[str, str]:
     return found
 
 
-async def start_node(children: Children, node: NodeOptions, server: str, token: Token) -> Joined:
+async def start_node(
+    children: Children, node: NodeOptions, server: str, token: Token, balancer: Balancer | None = None
+) -> Joined:
     """Join and start the components; the Node comes a second later.
 
     Args:
@@ -43,12 +46,15 @@ async def start_node(children: Children, node: NodeOptions, server: str, token: 
         node: What was asked for.
         server: URL of the API server.
         token: The secret to join with.
+        balancer: By which the components reach the API servers; None: they ask ``server`` alone.
 
     Raises:
         K3sError: A component failed.
         UsageError: The node's addresses are not of the cluster's families.
     """
-    joiner = Joiner(server, token, node.node_name, node.node_ips + node.external_ips)
+    others = [url for url in balancer.servers if url != server] if balancer else []
+    addresses = node.node_ips + node.external_ips
+    joiner = Joiner(server, token, node.node_name, addresses, others=others)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(runtime.start(children, node.registries))
         joining = tasks.create_task(joiner.join())
@@ -56,7 +62,9 @@ async def start_node(children: Children, node: NodeOptions, server: str, token: 
     log.info(f"Joined the cluster at {server} as {node.node_name}")
     check_node_ips(node, joined.facts.cluster_cidr)
     await asyncio.to_thread(network.remove)
-    await _start(children, node, server, joined)
+    if balancer:
+        await balancer.start()
+    await _start(children, node, balancer.url if balancer else server, joined)
     return joined
 
 
@@ -75,6 +83,12 @@ async def register_node(children: Children, node: NodeOptions, server: str, join
     if joined.facts.flannel:
         await _give_network(children, api, node, joined.facts.cluster_cidr)
     _shrink()
+
+
+async def follow_servers(balancer: Balancer, joined: Joined) -> None:
+    """Keep the balancer's list of servers. Never ends by itself."""
+    key = joined.folder / "client-k3s-controller.key"
+    await balancer.follow(ApiClient(balancer.url, joined.authority, key.with_suffix(".crt"), key))
 
 
 async def enforce_policies(node: NodeOptions, server: str, joined: Joined) -> None:

@@ -20,6 +20,9 @@ from sandbox.kubernetes.k3s.nodepassword import SECRETS, SUFFIX, secret_name
 
 FINALIZER = "wrangler.cattle.io/node"
 NODES = "/api/v1/nodes"
+ETCD_ROLE = "node-role.kubernetes.io/etcd"
+MEMBER_NAME = "etcd.k3s.cattle.io/node-name"
+MEMBER_ADDRESS = "etcd.k3s.cattle.io/node-address"
 NODE_HOSTS = "/api/v1/namespaces/kube-system/configmaps/coredns"
 ORPHAN_SECONDS = 600.0
 """How long the password of a Node that never came keeps its name; k3s's MinOrphanSecretAge."""
@@ -52,6 +55,14 @@ def finalizers(node: Object) -> list[str]:
     """Those that the Node shall have: ours until somebody deletes it."""
     others = [name for name in node["metadata"].get("finalizers", []) if name != FINALIZER]
     return others if is_going(node) else [*others, FINALIZER]
+
+
+def etcd_member(node: Object) -> tuple[str, str] | None:
+    """Name and address of the member of etcd that a server's Node tells; None for any other Node."""
+    labels, noted = node["metadata"].get("labels", {}), node["metadata"].get("annotations", {})
+    if ETCD_ROLE not in labels or MEMBER_NAME not in noted or MEMBER_ADDRESS not in noted:
+        return None
+    return noted[MEMBER_NAME], noted[MEMBER_ADDRESS]
 
 
 def owner(node: Object) -> dict[str, str]:
@@ -90,11 +101,13 @@ class NodeController:
         api: With an administrator's rights.
         dns: Whether there is the addon CoreDNS.
         now: Seconds since the epoch.
+        leave: Takes a member, of a name and an address, out of etcd; None where the datastore has one alone.
     """
 
     api: ApiClient
     dns: bool
     now: Callable[[], float] = time.time
+    leave: Callable[[str, str], None] | None = None
     _seen: object = field(default=None, init=False)
     _synced: float = field(default=0.0, init=False)
 
@@ -168,6 +181,9 @@ class NodeController:
         wanted = finalizers(node)
         if wanted == node["metadata"].get("finalizers", []):
             return True
+        if is_going(node) and (member := etcd_member(node)) and self.leave:
+            log.info(f"Removing etcd member {node['metadata']['name']} from cluster")
+            self.leave(*member)
         metadata = {"finalizers": wanted, "resourceVersion": node["metadata"]["resourceVersion"]}
         try:
             self.api.merge(f"{NODES}/{node['metadata']['name']}", {"metadata": metadata})
@@ -182,4 +198,7 @@ def _read(node: Object) -> Object:
     """What is kept of a Node."""
     kept = ("name", "uid", "resourceVersion", "deletionTimestamp", "finalizers")
     metadata = {key: value for key, value in node["metadata"].items() if key in kept}
+    for part, names in (("labels", (ETCD_ROLE,)), ("annotations", (MEMBER_NAME, MEMBER_ADDRESS))):
+        given = node["metadata"].get(part, {})
+        metadata[part] = {name: given[name] for name in names if name in given}
     return {"metadata": metadata, "status": {"addresses": node.get("status", {}).get("addresses", [])}}

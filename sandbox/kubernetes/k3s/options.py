@@ -54,11 +54,13 @@ class AgentOptions:
         node: Flags that server and agent share.
         server: URL of the server, such as ``https://10.0.0.2:6443``.
         token: The secret to join with.
+        balancer_port: Where it reaches the API servers on its own machine; 0: it asks ``server`` alone.
     """
 
     node: NodeOptions
     server: str
     token: Token
+    balancer_port: int
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,9 @@ class ServerOptions:
     """What ``k3s server`` was told; the meaning of each is k3s's."""
 
     node: NodeOptions
+    address: str
+    server: str
+    cluster_init: bool
     token: Token | None
     agent_token: Token | None
     secrets_encryption: bool
@@ -88,6 +93,23 @@ class ServerOptions:
     flannel_backend: str
     network_policy_enabled: bool
     storage_path: str
+    helm_enabled: bool
+
+    @property
+    def critical(self) -> dict[str, str]:
+        """What all servers of a cluster must have been told alike, by flag."""
+        return {
+            "cluster-cidr": self.cluster_cidr,
+            "service-cidr": self.service_cidr,
+            "cluster-dns": self.cluster_dns,
+            "cluster-domain": self.cluster_domain,
+            "disable-cloud-controller": str(not self.cloud_controller_enabled).lower(),
+            "disable-helm-controller": str(not self.helm_enabled).lower(),
+            "disable-network-policy": str(not self.network_policy_enabled).lower(),
+            "disable=servicelb": str("servicelb" in self.disabled).lower(),
+            "flannel-backend": self.flannel_backend,
+            "secrets-encryption": str(self.secrets_encryption).lower(),
+        }
 
 
 def _texts(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
@@ -220,7 +242,8 @@ def agent_options(values: Mapping[str, Value], hostname: str) -> AgentOptions:
         raise UsageError(
             "--token is required (or K3S_TOKEN): the server's /var/lib/rancher/k3s/server/node-token"
         )
-    return AgentOptions(node_options(values, hostname), _checked_url(url), token)
+    port = 0 if values.get("disable-apiserver-lb") else _number(values, "lb-server-port", "6444")
+    return AgentOptions(node_options(values, hostname), _checked_url(url), token, port)
 
 
 def _checked_url(url: str) -> str:
@@ -248,13 +271,11 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         address: Of this machine, where no flag gives one.
 
     Raises:
-        UsageError: A value is wrong, or a second server is asked for; the text names the flag.
+        UsageError: A value is wrong, or one that joins has no token; the text names the flag.
     """
-    if _text(values, "server"):
-        raise UsageError(
-            "flag --server: the stand-in has one server per cluster and can't join another; "
-            "join this machine as an agent, or unset K3S_URL"
-        )
+    server, token = _text(values, "server").rstrip("/"), _token(values, "token")
+    if server and token is None:
+        raise UsageError("--token is required (or K3S_TOKEN) to join a cluster")
     node = node_options(values, hostname)
     service_cidr = _ranges(values, "service-cidr", "10.43.0.0/16")
     cluster_cidr = _ranges(values, "cluster-cidr", "10.42.0.0/16")
@@ -265,7 +286,10 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         extra["kube-apiserver"] = {"service-node-port-range": ports, **extra["kube-apiserver"]}
     return ServerOptions(
         node=node,
-        token=_token(values, "token"),
+        address=next(iter(node.node_ips), address),
+        server=server and _checked_url(server),
+        cluster_init=bool(values.get("cluster-init")),
+        token=token,
         agent_token=_token(values, "agent-token"),
         secrets_encryption=bool(values.get("secrets-encryption")),
         bind_address=_text(values, "bind-address", "0.0.0.0"),  # noqa: S104 -- k3s's default, inside a machine
@@ -289,4 +313,5 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         flannel_backend=_text(values, "flannel-backend", "vxlan"),
         network_policy_enabled=not values.get("disable-network-policy"),
         storage_path=_text(values, "default-local-storage-path") or str(paths.STORAGE),
+        helm_enabled=not values.get("disable-helm-controller"),
     )

@@ -21,6 +21,7 @@ STORAGE = DATA / "storage"
 """Where the StorageClass ``local-path`` keeps volumes, unless a flag says it."""
 
 AGENT = DATA / "agent"
+BALANCER = AGENT / "etc/k3s-agent-load-balancer.json"
 LOGS = Path("/var/log/k3s")
 IMAGES = AGENT / "images"
 NODE_PASSWORD = Path("/etc/rancher/node/password")

@@ -70,22 +70,25 @@ class Pki:
         """What a client needs to reach the API server as a user: the server's authority, certificate, key."""
         return self.server_authority.certificate, self.certificate(user), self.key(user)
 
-    def ensure(self, serving: Sequence[str]) -> None:
+    def ensure(self, serving: Sequence[str], etcd: Sequence[str] = ()) -> None:
         """Make what is missing, and the API server's certificate anew when its names change.
 
         Args:
             serving: Host names and addresses at which clients reach the API server.
+            etcd: Addresses at which others reach etcd.
 
         Raises:
             CertificateError: It was refused by openssl.
         """
-        for authority, certificates in self._plan(tuple(serving)):
+        for authority, certificates in self._plan(tuple(serving), tuple(etcd)):
             authority.create()
             for certificate in certificates:
                 authority.ensure(certificate)
         create_signing_key(self.service_account_key, self.service_account_public_key)
 
-    def _plan(self, serving: tuple[str, ...]) -> list[tuple[Authority, list[Certificate]]]:
+    def _plan(
+        self, serving: tuple[str, ...], etcd: tuple[str, ...]
+    ) -> list[tuple[Authority, list[Certificate]]]:
         clients = [
             Certificate(ADMIN, "system:admin", "system:masters"),
             Certificate(API_SERVER, "system:apiserver", "system:masters"),
@@ -101,7 +104,7 @@ class Pki:
             (
                 self.etcd_authority,
                 [
-                    Certificate(ETCD_SERVER, "etcd-server", server=local),
+                    Certificate(ETCD_SERVER, "etcd-server", server=(*local, *etcd)),
                     Certificate(ETCD_CLIENT, "etcd-client"),
                 ],
             ),

@@ -17,6 +17,10 @@ def is_node_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def basic(password: str) -> str:
-    """The header Authorization of a node."""
-    return "Basic " + base64.b64encode(f"node:{password}".encode()).decode()
+NODE, SERVER = "node", "server"
+"""The users of the two tokens: agents' and servers'."""
+
+
+def basic(password: str, user: str = NODE) -> str:
+    """The header Authorization of a node, or of a server."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -12,17 +12,25 @@ import re
 import ssl
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from sandbox.kubernetes.k3s import log, nodepassword, pki
+from sandbox.kubernetes.k3s import bootstrap, log, nodepassword, pki
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 from sandbox.kubernetes.k3s.certificates import CertificateError, request_subject
+from sandbox.kubernetes.k3s.etcd import Member, describe
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
 from sandbox.kubernetes.k3s.pki import Pki
-from sandbox.kubernetes.k3s.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, basic, is_node_name
+from sandbox.kubernetes.k3s.protocol import (
+    NODE_IP,
+    NODE_NAME,
+    NODE_PASSWORD,
+    SERVER,
+    basic,
+    is_node_name,
+)
 
 _LARGEST_REQUEST = 1 << 16
 _TIMEOUT_SECONDS = 10
@@ -36,6 +44,43 @@ class Answer:
     body: bytes
 
 
+_UNAUTHORIZED = Answer(401, b"Unauthorized: the token is wrong")
+
+
+@dataclass(frozen=True)
+class Servers:
+    """What further servers of the cluster get.
+
+    Attributes:
+        password: Of the token that servers join with.
+        critical: What all servers must have been told alike, by flag.
+        files: The authorities and keys of the cluster, as JSON; None where nobody can join.
+        members: Those of etcd.
+    """
+
+    password: str
+    critical: Mapping[str, str]
+    files: Callable[[], bytes] | None
+    members: Callable[[], Sequence[Member]]
+
+    def get(self, path: str) -> Answer:
+        """Answer a GET of a server."""
+        if path == bootstrap.CONFIG:
+            return Answer(200, json.dumps(self.critical).encode())
+        if self.files is None:
+            return Answer(400, b"this server has a datastore of its own: others join one with --cluster-init")
+        if path == bootstrap.PATH:
+            return Answer(200, self.files())
+        return self._members() if path == bootstrap.MEMBERS else Answer(404, b"not found")
+
+    def _members(self) -> Answer:
+        try:
+            found = [describe(member) for member in self.members()]
+        except ApiError as error:
+            return Answer(503, f"etcd is not ready: {error}".encode())
+        return Answer(200, json.dumps({"members": found}).encode())
+
+
 @dataclass(frozen=True)
 class Registration:
     """Decides about requests.
@@ -45,12 +90,14 @@ class Registration:
         password: Of the token that agents join with: the server's, unless there is an agent token.
         facts: What nodes need to know.
         api: The API server with an administrator's rights; keeps node passwords.
+        servers: Answers further servers; None where nobody joins at all.
     """
 
     pki: Pki
     password: str
     facts: ClusterFacts
     api: ApiClient
+    servers: Servers | None = None
 
     def get(self, path: str, authorization: str) -> Answer:
         """Answer a GET."""
@@ -58,11 +105,16 @@ class Registration:
             return Answer(200, b"pong")
         if path == "/cacerts":
             return Answer(200, self.pki.server_authority.certificate.read_bytes())
-        if not self._allowed(authorization):
-            return Answer(401, b"Unauthorized: the token is wrong")
+        if self.servers and _is(authorization, basic(self.servers.password, SERVER)):
+            return self.servers.get(path)
+        return self._get_of_node(path) if self._allowed(authorization) else _UNAUTHORIZED
+
+    def _get_of_node(self, path: str) -> Answer:
+        if path in {bootstrap.PATH, bootstrap.MEMBERS}:
+            return Answer(403, b"Forbidden: that takes the token of servers")
         if path == "/v1-k3s/client-ca.crt":
             return Answer(200, self.pki.client_authority.certificate.read_bytes())
-        if path == "/v1-k3s/config":
+        if path == bootstrap.CONFIG:
             return Answer(200, json.dumps(asdict(self.facts)).encode())
         return Answer(404, b"not found")
 
@@ -75,7 +127,7 @@ class Registration:
             body: The certificate request.
         """
         if not self._allowed(headers.get("Authorization", "")):
-            return Answer(401, b"Unauthorized: the token is wrong")
+            return _UNAUTHORIZED
         node, password = headers.get(NODE_NAME, ""), headers.get(NODE_PASSWORD, "")
         if not is_node_name(node) or not password:
             return Answer(400, b"password of the node is missing, or its name, or that is none for a node")
@@ -108,7 +160,11 @@ class Registration:
         return Answer(200, self.pki.client_authority.sign(request).encode())
 
     def _allowed(self, authorization: str) -> bool:
-        return hmac.compare_digest(authorization.encode(), basic(self.password).encode())
+        return _is(authorization, basic(self.password))
+
+
+def _is(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode(), wanted.encode())
 
 
 class _Server(ThreadingHTTPServer):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import secrets
 import time
 
 from sandbox.kubernetes.k3s import (
+    bootstrap,
     control_plane,
+    datastore,
     encryption,
     kubeconfig,
     log,
@@ -16,20 +19,24 @@ from sandbox.kubernetes.k3s import (
     pki,
     registration,
 )
-from sandbox.kubernetes.k3s.api import ApiClient
+from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 from sandbox.kubernetes.k3s.certificates import write_secret
 from sandbox.kubernetes.k3s.children import Children
-from sandbox.kubernetes.k3s.control_plane import ControlPlane, Ports, nth_address
+from sandbox.kubernetes.k3s.control_plane import ControlPlane, EtcdMember, Ports, nth_address
 from sandbox.kubernetes.k3s.errors import K3sError
+from sandbox.kubernetes.k3s.etcd import Learners, MembershipError, remove_node
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
 from sandbox.kubernetes.k3s.node import enforce_policies, register_node, start_node
-from sandbox.kubernetes.k3s.node_controller import NodeController
+from sandbox.kubernetes.k3s.node_controller import MEMBER_ADDRESS, MEMBER_NAME, NodeController
 from sandbox.kubernetes.k3s.options import ServerOptions, is_dual
 from sandbox.kubernetes.k3s.pki import Pki, serving_names
+from sandbox.kubernetes.k3s.protocol import SERVER
+from sandbox.kubernetes.k3s.supervisor import Supervisor
 from sandbox.kubernetes.k3s.token import Token, full_token, parse_token
 
 _START_SECONDS = 120.0
 _POLL_SECONDS = 0.05
+LEARNER_SECONDS = 1.0
 _ENOUGH = "/livez/poststarthook/rbac/bootstrap-roles"
 """What the others need of the API server: their own rights. The rest of its start takes a second longer."""
 ABSENT = ("traefik", "servicelb")
@@ -68,12 +75,11 @@ async def run_server(children: Children, options: ServerOptions, addresses: tupl
     for line in warnings(options):
         log.warning(line)
     wanted = _control_plane(options)
-    agent_token = await asyncio.to_thread(_prepare, wanted, options, addresses)
+    tokens = await asyncio.to_thread(_prepare, wanted, options, addresses)
     api = ApiClient(wanted.url, *wanted.pki.access(pki.ADMIN))
+    agent_token = tokens[1]
     stop = registration.serve(
-        registration.Registration(wanted.pki, agent_token.password, _facts(options), api),
-        options.bind_address,
-        options.port + 1,
+        _registration(wanted, options, tokens, api), options.bind_address, options.port + 1
     )
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -88,17 +94,51 @@ async def _run_control_plane(
     children: Children, wanted: ControlPlane, options: ServerOptions, api: ApiClient
 ) -> None:
     """Start it, say so, and keep what the server keeps in the cluster. Never ends by itself."""
-    await _start(children, wanted, options, api)
+    await _start(children, await _etcd(children, wanted, options), options, api)
     await _until_up(children, api, "/readyz")
     log.info("k3s is up and running")
     log.notify("READY=1")
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(manifests.Deployer(api, paths.MANIFESTS, options.disabled).run())
-        tasks.create_task(NodeController(api, "coredns" not in options.disabled).run())
+        tasks.create_task(_node_controller(wanted, options, api).run())
+        if wanted.member:
+            tasks.create_task(_manage_learners(Learners(datastore.client(wanted))))
+
+
+def _node_controller(wanted: ControlPlane, options: ServerOptions, api: ApiClient) -> NodeController:
+    etcd = datastore.client(wanted) if wanted.member else None
+    leave = functools.partial(remove_node, etcd) if etcd else None
+    return NodeController(api, "coredns" not in options.disabled, leave=leave)
+
+
+async def _manage_learners(learners: Learners) -> None:
+    """Never ends by itself."""
+    while True:
+        try:
+            await asyncio.to_thread(learners.look)
+        except ApiError as error:
+            log.warning(f"Failed to get etcd members for learner management: {error}")
+        await asyncio.sleep(LEARNER_SECONDS)
+
+
+def _registration(
+    wanted: ControlPlane, options: ServerOptions, tokens: tuple[Token, Token], api: ApiClient
+) -> registration.Registration:
+    server, agent = tokens
+    servers = registration.Servers(
+        server.password,
+        options.critical,
+        functools.partial(bootstrap.pack, wanted) if wanted.member else None,
+        datastore.client(wanted).members,
+    )
+    return registration.Registration(wanted.pki, agent.password, _facts(options), api, servers)
 
 
 def _control_plane(options: ServerOptions) -> ControlPlane:
     ports = Ports(api=options.port)
+    name = datastore.Datastore().name(
+        options.node.node_name, joins=bool(options.server), managed=options.cluster_init
+    )
     return ControlPlane(
         data=paths.SERVER,
         pki=Pki(paths.SERVER / "tls"),
@@ -109,6 +149,7 @@ def _control_plane(options: ServerOptions) -> ControlPlane:
         ports=ports,
         encryption=paths.ENCRYPTION if options.secrets_encryption else None,
         extra=options.extra,
+        member=EtcdMember(name, options.address) if name else None,
     )
 
 
@@ -124,15 +165,22 @@ def _facts(options: ServerOptions) -> ClusterFacts:
     )
 
 
-def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str, ...]) -> Token:
+def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str, ...]) -> tuple[Token, Token]:
     """Certificates, tokens and kubeconfigs; what is there from an earlier start is kept.
 
     Returns:
-        What agents join with. As in k3s, that is no longer the server's token once there is one for agents.
+        What servers join with, and what agents join with. As in k3s, that is no longer the server's token
+        once there is one for agents.
+
+    Raises:
+        K3sError: The server that is joined refuses, or does not answer.
     """
+    if _joins(options):
+        bootstrap.fetch(wanted, _supervisor(options), options.critical)
     own = (*addresses, *options.node.node_ips, *options.node.external_ips, options.advertise_address)
     names = (options.node.node_name, *own, *options.tls_sans)
-    wanted.pki.ensure(serving_names(nth_address(options.service_cidr, 1), names))
+    reached = (wanted.member.address,) if wanted.member else ()
+    wanted.pki.ensure(serving_names(nth_address(options.service_cidr, 1), names), reached)
     control_plane.write_kubeconfigs(wanted)
     if wanted.encryption:
         encryption.ensure(wanted.encryption)
@@ -147,7 +195,41 @@ def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str,
     write_secret(paths.SERVER / "agent-token", full_token(certificate, agent.password, "node") + "\n")
     text = kubeconfig.embedded(wanted.url, *wanted.pki.access(pki.ADMIN))
     write_secret(options.kubeconfig, text, options.kubeconfig_mode)
-    return Token(agent.password)
+    return token, Token(agent.password)
+
+
+def _joins(options: ServerOptions) -> bool:
+    """Whether this server has to ask another one: only as long as it is no member of etcd."""
+    return bool(options.server) and not datastore.Datastore().initialised
+
+
+def _supervisor(options: ServerOptions) -> Supervisor:
+    assert options.token, "server_options insists on one"
+    return Supervisor(options.server, options.token, SERVER)
+
+
+async def _etcd(children: Children, wanted: ControlPlane, options: ServerOptions) -> ControlPlane:
+    """Start etcd; returns when this server's member has its vote.
+
+    Raises:
+        K3sError: It can't join.
+    """
+    member = wanted.member
+    if member and _joins(options):
+        try:
+            wanted = await asyncio.to_thread(datastore.join, wanted, member, _supervisor(options))
+        except MembershipError:
+            datastore.Datastore().forget_name()
+            raise
+    log.info("Running etcd")
+    await children.start(control_plane.commands(wanted)["etcd"])
+    end = time.monotonic() + _START_SECONDS
+    while member and not await asyncio.to_thread(datastore.votes, wanted, member):
+        children.check()
+        if time.monotonic() > end:
+            raise K3sError(f"etcd has no vote in its cluster:\n{children.tail('etcd')}")
+        await asyncio.sleep(_POLL_SECONDS)
+    return wanted
 
 
 def _kept_token() -> Token | None:
@@ -157,13 +239,13 @@ def _kept_token() -> Token | None:
 
 
 async def _start(children: Children, wanted: ControlPlane, options: ServerOptions, api: ApiClient) -> None:
-    """Start the control plane; returns when the API server answers."""
+    """Start what needs etcd; returns when the API server answers."""
     commands = control_plane.commands(wanted)
     if not options.scheduler_enabled:
         del commands["kube-scheduler"]
-    for name in ("etcd", "kube-apiserver"):
-        log.info(f"Running {name}")
-        await children.start(commands.pop(name))
+    del commands["etcd"]
+    log.info("Running kube-apiserver")
+    await children.start(commands.pop("kube-apiserver"))
     await _until_up(children, api, _ENOUGH)
     log.info("The API server is up")
     for name, command in commands.items():
@@ -186,7 +268,17 @@ async def _be_node(
     """Join our own cluster, as any node does, and label the Node as a server's."""
     joined = await start_node(children, options.node, wanted.url, token)
     await register_node(children, options.node, wanted.url, joined)
-    labels = {"node-role.kubernetes.io/control-plane": "true"}
     path = f"/api/v1/nodes/{options.node.node_name}"
-    await asyncio.to_thread(api.merge, path, {"metadata": {"labels": labels}})
+    await asyncio.to_thread(api.merge, path, {"metadata": server_metadata(wanted.member)})
     await enforce_policies(options.node, wanted.url, joined)
+
+
+def server_metadata(member: EtcdMember | None) -> dict[str, dict[str, str]]:
+    """Labels and annotations of a server's Node."""
+    labels = {"node-role.kubernetes.io/control-plane": "true"}
+    if member is None:
+        return {"labels": labels}
+    return {
+        "labels": {**labels, "node-role.kubernetes.io/etcd": "true"},
+        "annotations": {MEMBER_NAME: member.name, MEMBER_ADDRESS: member.address},
+    }

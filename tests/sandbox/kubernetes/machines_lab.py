@@ -1,4 +1,4 @@
-"""Three machines with the installer beside their metadata, for tests that need a real cluster."""
+"""Machines with the installer beside their metadata, for tests that need a real cluster."""
 
 from __future__ import annotations
 
@@ -33,17 +33,24 @@ class CommandFailedError(Exception):
 
 
 class Lab:
-    """Machines 1, 2 and 3, with addresses 10.0.0.2, 10.0.0.3 and 10.0.0.4."""
+    """Machines 1, 2, 3, …, with addresses 10.0.0.2, 10.0.0.3, 10.0.0.4, …."""
 
     def __init__(
-        self, site: str, state: Path, public_range: IPv4Network, image: MachineImage, version: str
+        self,
+        site: str,
+        state: Path,
+        public_range: IPv4Network,
+        image: MachineImage,
+        version: str,
+        *,
+        machines: int = 3,
     ) -> None:
         self.install = f"{INSTALL} INSTALL_K3S_VERSION={releases.k3s_name(version)}"
         self.range = public_range
         self._ipv6 = ipv6.of_site(site)
         self.key = asyncssh.generate_private_key("ssh-ed25519")
         self.backend = MachinesBackend(site, state, public_range, image)
-        self.specs = {number: self._spec(number) for number in (1, 2, 3)}
+        self.specs = {number: self._spec(number) for number in range(1, machines + 1)}
         self._runner = web.AppRunner(self._application(), access_log=None)
 
     def _spec(self, number: int) -> MachineSpec:
@@ -132,6 +139,14 @@ class Lab:
                     return await self.run(number, command)
                 except CommandFailedError:
                     await asyncio.sleep(0.1)
+
+    async def install_member(self, number: int, *flags: str) -> str:
+        """Install a server of several; all have the same token, for agents, too."""
+        own = f"--node-ip 10.0.0.{1 + number} --advertise-address 10.0.0.{1 + number} --secrets-encryption"
+        variables = f"INSTALL_K3S_EXEC='{SERVER}' K3S_TOKEN=the-servers"
+        return await self.run(
+            number, f"{self.install} {variables} sh -s - {own} {' '.join(flags)}", seconds=180
+        )
 
     async def install_server(self, agent_token: str, *flags: str, also: str = "") -> str:
         """Install a server, with further flags and, after a comma, a further address for ``--node-ip``."""

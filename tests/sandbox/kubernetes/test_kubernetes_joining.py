@@ -17,6 +17,8 @@ from ports import free_port
 
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow import HollowNode, HollowNodes
+from sandbox.kubernetes.k3s.api import ApiError
+from sandbox.kubernetes.k3s.control_plane import EtcdMember
 from sandbox.kubernetes.k3s.join import Joiner
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
 from sandbox.kubernetes.k3s.node_controller import FINALIZER, NODES, ORPHAN_SECONDS, NodeController
@@ -24,6 +26,7 @@ from sandbox.kubernetes.k3s.nodepassword import SECRETS, secret_name
 from sandbox.kubernetes.k3s.pki import Pki
 from sandbox.kubernetes.k3s.protocol import NODE_NAME, NODE_PASSWORD, basic
 from sandbox.kubernetes.k3s.registration import Registration, serve
+from sandbox.kubernetes.k3s.server import server_metadata
 from sandbox.kubernetes.k3s.token import Token, authority_hash
 
 FACTS = ClusterFacts(
@@ -171,6 +174,30 @@ async def test_nodes_are_looked_after_as_they_come_and_go(cluster, name):
         api.request("DELETE", path)
         await until(api, path, is_gone)
         assert not looking.done()
+    finally:
+        looking.cancel()
+        await asyncio.wait({looking})
+
+
+async def test_a_servers_node_goes_when_its_member_has_left_etcd(cluster, name):
+    api, path, asked = cluster.api(), f"{NODES}/{name}", []
+
+    def leave(*member):
+        asked.append(member)
+        if len(asked) == 1:
+            assert api.get(path), "the Node waits for its member"
+            raise ApiError(503, "unhealthy cluster")
+
+    looking = asyncio.create_task(NodeController(api, dns=False, leave=leave).run())
+    try:
+        noted = server_metadata(EtcdMember(f"{name}-1", "10.0.0.2"))
+        api.request("POST", NODES, {"metadata": {"name": name, **noted}})
+        await until(api, path, lambda node: FINALIZER in node["metadata"].get("finalizers", []))
+        assert asked == []
+        api.request("DELETE", path)
+        await until(api, path, is_gone)
+        assert len(asked) >= 2
+        assert {*asked} == {(f"{name}-1", "10.0.0.2")}
     finally:
         looking.cancel()
         await asyncio.wait({looking})

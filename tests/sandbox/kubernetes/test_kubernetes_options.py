@@ -119,7 +119,8 @@ def test_secrets_are_encrypted_on_demand():
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"server": "https://a:6443"}, "one server per cluster"),
+        ({"server": "https://a:6443"}, "--token is required"),
+        ({"server": "http://a:6443", "token": "t"}, "not like https"),
         ({"cluster-cidr": ["10.244.0.1/16"]}, "--cluster-cidr"),
         ({"https-listen-port": "x"}, "--https-listen-port: 'x' is not a number"),
         ({"write-kubeconfig-mode": "9"}, "--write-kubeconfig-mode"),

@@ -1,0 +1,149 @@
+"""The members of the stand-in's etcd: real ones, on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import pytest
+import pytest_asyncio
+from ports import free_port
+
+from sandbox.kubernetes.k3s import control_plane, datastore, pki
+from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.k3s.children import Children
+from sandbox.kubernetes.k3s.control_plane import ControlPlane, EtcdMember, Ports
+from sandbox.kubernetes.k3s.datastore import REMOVED
+from sandbox.kubernetes.k3s.etcd import Etcd, Learners, is_member, plan_join, remove_node
+from sandbox.kubernetes.k3s.pki import Pki
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
+
+
+async def when_healthy(ask, *arguments):
+    """Change the members; etcd refuses until the last one that joined has been healthy for five seconds."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return await asyncio.to_thread(ask, *arguments)
+            except ApiError as error:
+                if "unhealthy cluster" not in str(error):
+                    raise
+                await asyncio.sleep(0.1)
+
+
+class Servers:
+    """Servers m1, m2, … at 127.0.0.2, 127.0.0.3, …, with etcd alone and the same authorities."""
+
+    def __init__(self, toolchain, folder, stack):
+        self.toolchain, self.folder, self.stack = toolchain, folder, stack
+        self.pki = Pki(folder / "tls")
+        self.pki.ensure(("localhost",), tuple(f"127.0.0.{number}" for number in range(2, 8)))
+        self.planes, self.children = {}, {}
+
+    def plane(self, number, cluster=""):
+        folder = self.folder / f"m{number}"
+        member = EtcdMember(f"m{number}-0000000{number}", f"127.0.0.{number + 1}", cluster)
+        ports = self.planes[number].ports if number in self.planes else Ports(1, free_port(), free_port())
+        self.planes[number] = ControlPlane(
+            folder, self.pki, "127.0.0.1", "127.0.0.1", "10.42.0.0/16", "10.43.0.0/16", ports, member=member
+        )
+        return self.planes[number]
+
+    def etcd(self, number):
+        access = (
+            self.pki.etcd_authority.certificate,
+            self.pki.certificate(pki.ETCD_CLIENT),
+            self.pki.key(pki.ETCD_CLIENT),
+        )
+        return Etcd(ApiClient(self.planes[number].etcd_url, *access))
+
+    async def start(self, number, cluster=""):
+        plane = self.plane(number, cluster)
+        children = Children(self.toolchain.bin, plane.data / "logs")
+        self.stack.push_async_callback(children.stop)
+        self.children[number] = children
+        await children.start(control_plane.commands(plane)["etcd"])
+
+    async def enlist(self, number, by=1):
+        plane = self.plane(number)
+        plan = plan_join(await asyncio.to_thread(self.etcd(by).members), plane.member.name, plane.peer_url)
+        if plan.add:
+            await when_healthy(self.etcd(by).add_learner, plane.peer_url)
+        await self.start(number, plan.cluster)
+        await self.until_voting(number, [Learners(self.etcd(one)) for one in self.children if one != number])
+
+    async def until_voting(self, number, learners=()):
+        plane, etcd = self.planes[number], self.etcd(number)
+        async with asyncio.timeout(60):
+            while not await asyncio.to_thread(is_member, etcd, plane.member.name, plane.peer_url):
+                self.children[number].check()
+                for one in learners:
+                    await asyncio.to_thread(one.look)
+                await asyncio.sleep(0.1)
+
+    async def voters(self, by):
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    members = await asyncio.to_thread(self.etcd(by).members)
+                    return sorted(one.node for one in members if not one.learner)
+                except ApiError:
+                    await asyncio.sleep(0.1)
+
+
+@pytest_asyncio.fixture
+async def servers(kubernetes, tmp_path):
+    async with AsyncExitStack() as stack:
+        yield Servers(kubernetes, tmp_path, stack)
+
+
+async def test_three_join_one_after_the_other_and_two_go_on_without_the_third(servers):
+    await servers.start(1)
+    await servers.until_voting(1)
+    await servers.enlist(2)
+    await servers.enlist(3, by=2)
+    assert await servers.voters(by=3) == ["m1", "m2", "m3"]
+
+    await servers.children[1].stop()
+
+    assert await servers.voters(by=2) == ["m1", "m2", "m3"]
+    first = servers.planes[1].member
+    await asyncio.to_thread(remove_node, servers.etcd(2), first.name, first.address)
+    assert await servers.voters(by=3) == ["m2", "m3"]
+
+
+async def test_a_member_that_was_removed_says_so_at_its_end(servers):
+    await servers.start(1)
+    await servers.until_voting(1)
+    await servers.enlist(2)
+    leaving = servers.planes[2].member
+
+    await when_healthy(remove_node, servers.etcd(1), leaving.name, leaving.address)
+
+    async with asyncio.timeout(60):
+        while not servers.children[2].ended():  # noqa: ASYNC110 - a process
+            await asyncio.sleep(0.1)
+    assert REMOVED in servers.children[2].tail("etcd")
+    assert await servers.voters(by=1) == ["m1"]
+
+
+async def test_the_datastore_of_one_server_becomes_one_that_others_join(servers):
+    plane = servers.plane(1)
+    alone = replace(plane, member=None)
+    children = Children(servers.toolchain.bin, plane.data / "logs")
+    await children.start(control_plane.commands(alone)["etcd"])
+    async with asyncio.timeout(60):
+        while not await asyncio.to_thread(datastore.votes, alone, EtcdMember("default", "127.0.0.1")):
+            children.check()
+            await asyncio.sleep(0.1)
+    await children.stop()
+
+    await servers.start(1)
+    async with asyncio.timeout(60):
+        while not await asyncio.to_thread(datastore.votes, plane, plane.member):
+            servers.children[1].check()
+            await asyncio.sleep(0.1)
+    await servers.enlist(2)
+    assert await servers.voters(by=2) == ["m1", "m2"]
