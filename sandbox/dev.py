@@ -6,11 +6,12 @@ import argparse
 import importlib
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 
 from ccm.output import quietly
-from sandbox import daemon, host
+from sandbox import daemon, host, turns
 from sandbox.address import past_proxies
 from sandbox.ending import exit_code
 from sandbox.errors import NotRunning
@@ -49,6 +50,8 @@ WRAPPERS = ("kubectl", "plan", "test", "bench")
 # CLAIMING claim some where the clone has none; the rest then have nothing to be about.
 WITHOUT_ADDRESSES = ("doctor", "setup", "test", "bench", "compare", "image", "lock", "release", "docs")
 CLAIMING = ("up", "down", "serve")
+# These change the environment from their beginning to their end, so nobody else may meanwhile.
+CHANGING = ("up", "down")
 # These start a process on the clone's own port; all others ask the one that runs.
 STARTING = ("up", "serve")
 
@@ -60,7 +63,29 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     name, arguments = parse(argv)
-    return exit_code(lambda: _module(name).run(place(name, ROOT), arguments))
+    return exit_code(lambda: perform(name, arguments, ROOT))
+
+
+def perform(name: str, arguments: argparse.Namespace, root: Path) -> int:
+    """Run a command that was understood; returns its exit code.
+
+    Its module may have ``check(clone, arguments)``: that refuses what can be known to be wrong, before
+    anything is claimed, written or started.
+
+    Args:
+        name: Of the command.
+        arguments: Its own.
+        root: The clone.
+
+    Raises:
+        SandboxError: It failed.
+    """
+    module, clone = _module(name), open_clone(root, os.environ)
+    with turns.changing(clone, name) if name in CHANGING else nullcontext():
+        if hasattr(module, "check"):
+            module.check(clone, arguments)
+        code: int = module.run(place(name, root), arguments)
+        return code
 
 
 def place(name: str, root: Path) -> Clone:

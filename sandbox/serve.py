@@ -26,14 +26,14 @@ from sandbox.errors import SandboxError
 from sandbox.hollow import version as hollow_version
 from sandbox.hollow.backend import HollowBackend, control_plane_directory
 from sandbox.images.registry import FOLDER, Registry
-from sandbox.kinds import decide, look
+from sandbox.kinds import Choice, decide, look
 from sandbox.kubernetes import image, installer, toolchain
 from sandbox.kubernetes.components import REGISTRY
 from sandbox.machines import ipv6, processes
 from sandbox.machines.backend import MachinesBackend
 from sandbox.machines.names import Names
 from sandbox.prepare import built_toolchain
-from sandbox.site import Site
+from sandbox.site import Clone, Site
 
 PROJECT = "ccm-from-scratch"
 NOT_HERE = (
@@ -69,25 +69,36 @@ class ServeOptions:
     internet: bool = False
 
 
-def choose_backend(site: Site, wanted: str, say: Callable[[str], None], *, internet: bool = False) -> Backend:
-    """The world below the API.
+def choose_kind(clone: Clone, wanted: str, *, internet: bool = False) -> Choice | None:
+    """What servers will be; None: records alone.
 
     Raises:
-        SandboxError: Machines were asked for and can't run here, or their image has not been built; or a way
-            out was asked for, for what is none.
+        SandboxError: Machines were asked for and can't run here, or packages or their image are missing; or a
+            way out was asked for, for what is none.
     """
     if wanted == "records":
         refuse_internet(wanted, internet)
-        return RecordsBackend()
-    choice = decide(wanted, look(site))
+        return None
+    choice = decide(wanted, look(clone))
     refuse_internet(choice.kind, internet)
     if choice.packages:
         names = ", ".join(package.name for package in choice.packages)
         raise SandboxError(f"packages are missing: {names}; './dev setup' installs them")
-    if choice.kind == MACHINES:
-        built = image.find(site.cache)
-        if built is None:
-            raise SandboxError("the machine image has not been built yet; './dev setup' builds it")
+    if choice.kind == MACHINES and image.find(clone.cache) is None:
+        raise SandboxError("the machine image has not been built yet; './dev setup' builds it")
+    return choice
+
+
+def choose_backend(site: Site, wanted: str, say: Callable[[str], None], *, internet: bool = False) -> Backend:
+    """The world below the API.
+
+    Raises:
+        SandboxError: As for :func:`choose_kind`.
+    """
+    choice = choose_kind(site, wanted, internet=internet)
+    if choice is None:
+        return RecordsBackend()
+    if choice.kind == MACHINES and (built := image.find(site.cache)):
         return MachinesBackend(site.id, site.state, site.public_range, built, internet=internet)
     say(f"servers are records with hollow nodes, not machines{choice.reason and ': ' + choice.reason}")
     return HollowBackend(built_toolchain(site, hollow_version.begin(site)), control_plane_directory(site))

@@ -8,14 +8,15 @@ from templates (``sandbox/stacks/``) when they are needed, and go with the stack
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from sandbox.engine.errors import EngineError
-from sandbox.engine.projects.config import full_key, has_sealed, heading
-from sandbox.engine.projects.project import load_yaml
+from sandbox.engine.projects.config import StackFile, full_key, has_sealed, heading, resolve
+from sandbox.engine.projects.project import load, load_yaml
 from sandbox.engine.state.secrets import opens
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
@@ -70,6 +71,34 @@ def ensure(site: Site, stack: str) -> None:
         del wanted["encryptionsalt"]
     if wanted != settings:
         records.write(path, heading(path) + yaml.safe_dump(wanted, width=4096))
+
+
+def check(site: Clone, stack: str, replaced: Collection[str] = ()) -> None:
+    """Make sure that a stack's settings, where there are some, are of the types that ``Pulumi.yaml`` says.
+
+    What they mean is for the program to judge; of encrypted ones nothing can be told.
+
+    Args:
+        site: This clone.
+        stack: One of ``STACKS``.
+        replaced: Names of the project's settings that are about to be set anew.
+
+    Raises:
+        SandboxError: The file can't be read, or a setting is none; names both.
+    """
+    path = file_of(site, stack)
+    if not path.exists():
+        return
+    try:
+        project, settings = load(site.root), StackFile(path)
+        gone = {full_key(PROJECT, name) for name in replaced}
+        settings.config = {
+            key: value for key, value in settings.config.items() if full_key(PROJECT, key) not in gone
+        }
+        if not has_sealed(settings.config):
+            resolve(project, settings, None)
+    except EngineError as error:
+        raise SandboxError(f"{path.name}: {error}") from error
 
 
 def ensure_all(site: Site) -> None:

@@ -12,12 +12,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sandbox import cluster
+from sandbox import cluster, turns
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.machines import processes, records
@@ -49,7 +49,7 @@ def active(clone: Clone) -> bool:
 
 def why_no_pod(clone: Clone) -> str:
     """Why the cluster has no CCM, where that is on our account, and what to do; empty where it is not."""
-    with _lock(clone) as mine:
+    with idle(clone) as mine:
         if not mine:
             return "'./dev run' runs the CCM, and prints its log in its own terminal"
     if active(clone):
@@ -67,7 +67,7 @@ def refuse(clone: Clone, what: str) -> None:
     Raises:
         SandboxError: Somebody does.
     """
-    with _lock(clone) as mine:
+    with idle(clone) as mine:
         if not mine:
             raise SandboxError(f"'./dev run' runs the CCM in another terminal; end it there before {what}")
 
@@ -87,9 +87,7 @@ def taken(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[
     Raises:
         SandboxError: Somebody else does it already, the cluster does not answer, or its CCM does not end.
     """
-    with _lock(site) as mine:
-        if not mine:
-            raise SandboxError("'./dev run' runs already in this clone; end it in its terminal")
+    with alone(site):
         _restore(site, built, say)
         replicas = cluster.deployment(site, built)["spec"].get("replicas", 1)
         _note(site, Taken(replicas))
@@ -113,7 +111,7 @@ def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
         SandboxError: The cluster does not answer.
     """
     if active(site):
-        with _lock(site) as mine:
+        with idle(site) as mine:
             if mine:
                 _restore(site, built, say)
 
@@ -148,8 +146,23 @@ def _await_no_pod(site: Site, built: Toolchain) -> None:
 
 
 @contextmanager
-def _lock(clone: Clone) -> Iterator[bool]:
-    """Whether we have the lock, which the kernel takes from whoever ends."""
+def alone(clone: Clone) -> Iterator[None]:
+    """Be the one who stands in for the CCM, where an environment is that nobody changes just now.
+
+    Raises:
+        SandboxError: Another one does, or somebody changes it.
+    """
+    with ExitStack() as held:
+        # Only at the beginning: './dev up' may make a worker more meanwhile.
+        with turns.needing(clone, "run"):
+            if not held.enter_context(idle(clone)):
+                raise SandboxError("'./dev run' runs already in this clone; end it in its terminal")
+        yield
+
+
+@contextmanager
+def idle(clone: Clone) -> Iterator[bool]:
+    """Whether nobody stands in for the CCM; if so, nobody begins to meanwhile."""
     with (clone.state / "run.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
+import os
+import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from image.errors import ImageError
-from sandbox import cluster, daemon
+from sandbox import cluster, cordon, daemon, turns
 from sandbox.commands import load
 from sandbox.console import Steps
 from sandbox.environment import exports
@@ -31,7 +33,6 @@ from sandbox.site import Site
 
 HELP = "Kubernetes' own end-to-end tests, on this clone's cluster"
 PROCESSES = 4
-_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _CLEAN_SECONDS = 180
 
 
@@ -81,14 +82,20 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     load.require_runtime(daemon.require(site))
     steps = Steps(Console())
     folder = (arguments.output or site.state / "conformance").resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    check_folder(folder)
     chosen = _chosen(arguments)
-    with _alone(site.state / "conformance.lock") as lock:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it changed is undone
+    with ExitStack() as held:
+        with turns.needing(site, "conformance"):  # later './dev up' may make a worker that was deleted
+            lock = held.enter_context(cordon.alone(site))
         base = toolchain.find(site.cache)
         if base is None:
             raise NotRunning("the cache has no toolchain for this tree; './dev up' builds it")
         cluster.await_nodes(site, base, 60, lambda _: None)
         require_version(cluster.get(site, base, "nodes"))
+        cordon.undo(site, base, steps.note)
+        folder.mkdir(parents=True, exist_ok=True)
         with steps.step("Kubernetes' tests (≈ 3 min the first time)", "Kubernetes' tests") as progress:
             programs = toolchain.ensure(site.cache, progress, [KUBERNETES_TESTS])
         for large in (False, True) if chosen.large_images else (False,):
@@ -105,12 +112,24 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             folder=folder,
         )
         try:
-            with _cordoned(site, base, chosen):
+            # Where a server is deleted, it is one that takes Pods: meanwhile none with a control plane does.
+            with cordon.cordoned(site, base, steps.note) if chosen.deletes_servers else nullcontext():
                 code, told = _tests(wanted, steps, lock)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             _remove_namespaces(site, base, steps)
             raise
     return _conclude(code, told, folder, steps)
+
+
+def check_folder(folder: Path) -> None:
+    """Make sure that something can be kept in a folder, which need not be there yet.
+
+    Raises:
+        SandboxError: It can't.
+    """
+    above = next(path for path in (folder, *folder.parents) if path.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise SandboxError(f"--output {folder}: {above} is no folder that can be written to")
 
 
 def require_version(nodes: Sequence[Mapping[str, Any]]) -> None:
@@ -131,17 +150,6 @@ def _chosen(arguments: argparse.Namespace) -> Selection:
     if arguments.node_deletion:
         return selection.DELETION
     return selection.ALL if arguments.all else selection.DEFAULT
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[int]:
-    """One run at a time in a cluster: some tests need it for themselves."""
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SandboxError("Kubernetes' tests run in this cluster already; wait for them") from None
-        yield file.fileno()
 
 
 def _bring_images(site: Site, base: Toolchain, programs: Toolchain, steps: Steps, *, large: bool) -> None:
@@ -179,29 +187,6 @@ def _remove_namespaces(site: Site, base: Toolchain, steps: Steps) -> None:
         )
         if done.returncode:
             raise SandboxError(f"namespaces of tests stay: {done.stderr.strip()}")
-
-
-@contextmanager
-def _cordoned(site: Site, base: Toolchain, chosen: Selection) -> Iterator[None]:
-    """Where a server is deleted, it is one that takes Pods: meanwhile none with a control plane does."""
-    if not chosen.deletes_servers:
-        yield
-        return
-    selector = f"--selector={_CONTROL_PLANE}"
-    _kubectl(site, base, "cordon", selector)
-    try:
-        yield
-    finally:
-        _kubectl(site, base, "uncordon", selector)
-
-
-def _kubectl(site: Site, base: Toolchain, *arguments: str) -> None:
-    command = cluster.kubectl(site, base, arguments)
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=cluster.CALL_SECONDS * 2
-    )
-    if done.returncode:
-        raise SandboxError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
 
 
 def _tests(wanted: tests.Run, steps: Steps, lock: int) -> tuple[int, Told]:

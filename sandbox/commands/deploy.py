@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, pulumi, stack_settings, takeover
+from sandbox import cluster, daemon, pulumi, stack_settings, takeover, turns
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
 from sandbox.errors import SandboxError
@@ -82,16 +82,21 @@ def roll_out(site: Site, steps: Steps) -> int:
     Raises:
         SandboxError: Python can't read the tree, or a step failed; what runs goes on.
     """
+    with turns.changing(site, "deploy"):
+        return _roll_out(site, steps)
+
+
+def _roll_out(site: Site, steps: Steps) -> int:
     built = built_toolchain(site)
     hollow = daemon.require(site).backend == HOLLOW
     check_source(site.root)
+    takeover.refuse(site, "another one is rolled out")
     if hollow:
         with steps.step("The CCM restarted from this tree"):
             ccm.stop(site)
             ccm.start(site)
         steps.note("✓ './dev logs' follows it")
         return 0
-    takeover.refuse(site, "another one is rolled out")
     takeover.heal(site, built, steps.note)
     before = cluster.deployment(site, built)["metadata"]["generation"]
     up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from sandbox import cluster, console, daemon, leftovers, pulumi, stack_settings
+from sandbox import cluster, console, cordon, daemon, leftovers, pulumi, stack_settings, takeover
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, STACKS, kinds_there
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.leftovers import CloudObject
 from sandbox.prepare import find_toolchain
-from sandbox.site import Site, release_site
+from sandbox.site import Clone, Site, release_site
 
 HELP = "remove everything with 'pulumi destroy', end the sandbox, and show that nothing is left"
 
@@ -33,6 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="don't ask before what 'pulumi destroy' leaves in the cloud goes, too",
     )
+
+
+def check(clone: Clone, arguments: argparse.Namespace) -> None:
+    """Refuse to take the environment away below a command that works with it; ``--force`` does not ask.
+
+    Raises:
+        SandboxError: Names the command.
+    """
+    if not arguments.force:
+        takeover.refuse(clone, "the environment is removed")
+        cordon.refuse(clone, "the environment is removed")
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from image.platforms import of_machine
-from sandbox import daemon
+from sandbox import daemon, turns
 from sandbox.api import Api
 from sandbox.console import Steps
 from sandbox.environment import MACHINES
@@ -50,7 +50,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         )
     steps = Steps(Console())
     airgap = Airgap(site.state)
-    with airgap.loading(lambda: steps.note(WAITS)):
+    with turns.needing(site, "load"), airgap.loading(lambda: steps.note(WAITS)):
         # All are read before the first is sent: a wrong name changes nothing.
         found = [_found(image, airgap.scratch / str(i)) for i, image in enumerate(arguments.images)]
         read = [archive.read(path, airgap.scratch) for path in found]

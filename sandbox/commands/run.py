@@ -188,11 +188,12 @@ def _beside_hollow_nodes(site: Site) -> Wanted:
 @contextmanager
 def _hollow_place(site: Site) -> Iterator[Callable[[int], None]]:
     """Beside hollow nodes the CCM is a process already; if we are killed, './dev up' starts it."""
-    ccm.stop(site)
-    try:
-        yield lambda _pid: None
-    finally:
-        ccm.start(site)
+    with takeover.alone(site):
+        ccm.stop(site)
+        try:
+            yield lambda _pid: None
+        finally:
+            ccm.start(site)
 
 
 def run_until_ended(

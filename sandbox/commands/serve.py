@@ -10,8 +10,8 @@ from pathlib import Path
 from sandbox import alone, daemon, host
 from sandbox.address import Address
 from sandbox.errors import SandboxError
-from sandbox.serve import ServeOptions, serve
-from sandbox.site import Site
+from sandbox.serve import ServeOptions, choose_kind, serve
+from sandbox.site import Clone, Site
 
 HELP = "run the emulated Hetzner Cloud API (and its machines) in the foreground"
 
@@ -28,13 +28,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check(clone: Clone, arguments: argparse.Namespace) -> None:
+    """Refuse what can't be served.
+
+    Raises:
+        SandboxError: Names the option, and what it takes; or says what is missing.
+    """
+    alone.check(arguments)
+    daemon.check_k3s(arguments.k3s)
+    choose_kind(clone, arguments.backend, internet=arguments.internet)
+
+
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
-    alone.check(arguments)
     running = daemon.find(site)
     if running:
         raise SandboxError(f"the sandbox of this clone runs already (process {running.pid})")
-    daemon.check_k3s(arguments.k3s)
     port = arguments.port or site.port
     if not host.port_is_free(port):
         raise SandboxError(f"port {port} on 127.0.0.1 is in use; choose another one with --port")

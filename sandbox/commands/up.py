@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sandbox import cluster, daemon, limits, power, pulumi, stack_settings, takeover
+from sandbox import cluster, cordon, daemon, limits, power, pulumi, stack_settings, takeover
 from sandbox.api import Api
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
@@ -25,7 +25,7 @@ from sandbox.machines.names import Names
 from sandbox.overview import overview
 from sandbox.prepare import Prepared, announce, prepare
 from sandbox.serve import refuse_internet
-from sandbox.site import Site
+from sandbox.site import Clone, Site
 
 HELP = "set up what is missing, then bring the whole environment up with 'pulumi up'"
 READY_SECONDS = 180
@@ -62,22 +62,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(site: Site, arguments: argparse.Namespace) -> int:
-    """Bring the environment up; whatever is there already stays."""
+def check(clone: Clone, arguments: argparse.Namespace) -> None:
+    """Refuse what can't come up: wrong arguments, wrong settings, a host that has not enough.
+
+    Raises:
+        SandboxError: Says what is wrong.
+    """
     daemon.check_k3s(arguments.k3s)
     if arguments.workers is not None and not 0 <= arguments.workers <= MOST_WORKERS:
         raise SandboxError(f"--workers {arguments.workers}: give a whole number from 0 to {MOST_WORKERS}")
-    steps = Steps(Console())
-    running = daemon.find(site)
-    refuse_other_ways(running, arguments.actions, arguments.k3s)
-    choice = choose(site, arguments.backend)
+    refuse_other_ways(daemon.find(clone), arguments.actions, arguments.k3s)
+    choice = chosen(clone, arguments)
+    refuse_beside_pools(clone, STACKS[choice.kind], arguments.workers)
+    replaced = {"workerCount": arguments.workers, "k3sVersion": arguments.kubernetes}
+    stack_settings.check(
+        clone, STACKS[choice.kind], [name for name, value in replaced.items() if value is not None]
+    )
+    limits.refuse(limits.look(clone, choice, arguments.workers))
+
+
+def chosen(clone: Clone, arguments: argparse.Namespace) -> Choice:
+    """What servers will be, with which Kubernetes.
+
+    Raises:
+        SandboxError: What was asked for can't be.
+    """
+    running, choice = daemon.find(clone), choose(clone, arguments.backend)
+    refuse_internet(choice.kind, arguments.internet)
+    if arguments.k3s or (running and running.k3s):
+        return choice
+    return replace(choice, kubernetes=version(clone, choice.kind, arguments.kubernetes))
+
+
+def run(site: Site, arguments: argparse.Namespace) -> int:
+    """Bring the environment up; whatever is there already stays."""
+    steps, choice = Steps(Console()), chosen(site, arguments)
     kind = choice.kind
-    refuse_internet(kind, arguments.internet)
-    refuse_beside_pools(site, STACKS[kind], arguments.workers)
-    if not (arguments.k3s or (running and running.k3s)):
-        choice = replace(choice, kubernetes=version(site, kind, arguments.kubernetes))
     announce(choice, steps)
-    check_limits(site, choice, arguments.workers, steps)
+    tell_limits(site, choice, arguments.workers, steps)
     prepared = prepare(site, steps, choice)
     if kind == HOLLOW:
         hollow_version.begin(site, choice.kubernetes)
@@ -109,18 +131,22 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         "Nothing is lost: './dev up' goes on from there, './dev down' removes everything",
     )
     if kind == HOLLOW:
-        _start_ccm(site, steps)
+        with takeover.idle(site) as idle:
+            _copy_kubeconfig(site)
+            if idle:  # else './dev run' stands in for it, and starts it when it ends
+                _start_ccm(site, steps)
     else:
         takeover.heal(site, prepared.toolchain, steps.note)
+        cordon.heal(site, prepared.toolchain, steps.note)
     _await(site, prepared, steps)
     return 0
 
 
-def version(site: Site, kind: str, asked: str | None) -> str:
+def version(site: Clone, kind: str, asked: str | None) -> str:
     """Which Kubernetes there will be.
 
     Args:
-        site: This clone's.
+        site: This clone.
         kind: What servers are.
         asked: What was typed after ``--kubernetes``; None: the stack's settings say it.
 
@@ -152,15 +178,9 @@ def tell_what_refuses(site: Site, chains: Sequence[str], steps: Steps) -> None:
         )
 
 
-def check_limits(site: Site, choice: Choice, workers: int | None, steps: Steps) -> None:
-    """Look at the limits of the host before anything is made.
-
-    Raises:
-        MissingRequirement: What is wanted would certainly fail.
-    """
-    found = limits.look(site, choice, workers)
-    limits.refuse(found)
-    for finding in found:
+def tell_limits(site: Site, choice: Choice, workers: int | None, steps: Steps) -> None:
+    """Tell where the host may have too little."""
+    for finding in limits.look(site, choice, workers):
         if finding.severity == "note":
             steps.note(f"• {finding.what}: {finding.found} → {finding.remedy}")
 
@@ -195,7 +215,7 @@ def refuse_beside_pools(site: Site, stack: str, workers: int | None) -> None:
         )
 
 
-def choose(site: Site, wanted: str) -> Choice:
+def choose(site: Clone, wanted: str) -> Choice:
     """What servers are here: what they are already, else what can be.
 
     Raises:
@@ -215,11 +235,14 @@ def choose(site: Site, wanted: str) -> Choice:
     return decide(there or wanted, look(site))
 
 
+def _copy_kubeconfig(site: Site) -> None:
+    shutil.copyfile(control_plane_directory(site) / "kubeconfig.yaml", site.kubeconfig)
+    site.kubeconfig.chmod(0o600)
+
+
 def _start_ccm(site: Site, steps: Steps) -> None:
     """The CCM as a process: hollow nodes run no Pods."""
     with steps.step("The CCM as a process of this machine"):
-        shutil.copyfile(control_plane_directory(site) / "kubeconfig.yaml", site.kubeconfig)
-        site.kubeconfig.chmod(0o600)
         ccm.start(site)
 
 

@@ -94,14 +94,14 @@ def test_options_after_a_wrapper_belong_to_the_wrapped_program():
 def test_a_k3s_that_is_not_there_ends_before_anything_is_made(tmp_path):
     arguments = parse(["up", "--k3s", str(tmp_path / "k3s")])[1]
     with pytest.raises(SandboxError, match="k3s: there is no such file"):
-        up.run(object.__new__(Site), arguments)
+        up.check(object.__new__(Site), arguments)
 
 
 @pytest.mark.parametrize("count", ["-1", "100"])
 def test_an_impossible_number_of_workers_ends_before_it_is_written_anywhere(count):
     arguments = parse(["up", "--workers", count])[1]
     with pytest.raises(SandboxError, match=f"--workers {count}: .* from 0 to {MOST_WORKERS}"):
-        up.run(object.__new__(Site), arguments)
+        up.check(object.__new__(Site), arguments)
 
 
 def test_what_a_running_sandbox_does_otherwise_is_refused(tmp_path):
@@ -142,7 +142,7 @@ def test_the_ccm_beside_hollow_nodes_marks_what_it_makes(tmp_path):
 def test_an_impossible_setting_of_the_api_ends_before_it_is_served(wrong, tmp_path):
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
     with pytest.raises(SandboxError, match=f"^{wrong}: "):
-        serve.run(site, parse(["serve", *wrong.split()])[1])
+        serve.check(site, parse(["serve", *wrong.split()])[1])
 
 
 def test_two_that_start_at_once_are_one(tmp_path):

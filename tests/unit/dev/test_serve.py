@@ -108,4 +108,4 @@ def test_a_log_gets_no_token(tmp_path):
 def test_a_token_that_no_header_can_bear_is_refused(tmp_path, wrong):
     site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
     with pytest.raises(SandboxError, match=r"^--token: "):
-        serve.run(site, parse(["serve", "--backend", "records", f"--token={wrong}"])[1])
+        serve.check(site, parse(["serve", "--backend", "records", f"--token={wrong}"])[1])

@@ -1,0 +1,144 @@
+"""Kubernetes' tests in a clone's cluster: one run at a time; what it changes about nodes is undone.
+
+What has to be undone is written down before it is done. A run that was killed leaves that record without the
+lock, and the next command that could be surprised by nodes that take no Pods undoes it: :func:`heal`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sandbox import cluster
+from sandbox.errors import SandboxError
+from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.machines import records
+from sandbox.site import Clone, Site
+
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+
+
+@contextmanager
+def alone(clone: Clone) -> Iterator[int]:
+    """Run tests as the only one: some need the cluster for themselves.
+
+    Returns:
+        The descriptor of the lock, for programs that are to hold it, too, should we be killed.
+
+    Raises:
+        SandboxError: They run already.
+    """
+    with _lock(clone) as lock:
+        if lock is None:
+            raise SandboxError("Kubernetes' tests run in this cluster already; wait for them")
+        yield lock
+
+
+def refuse(clone: Clone, what: str) -> None:
+    """Make sure that no tests run.
+
+    Args:
+        clone: This one.
+        what: What would disturb them.
+
+    Raises:
+        SandboxError: They run.
+    """
+    with _lock(clone) as lock:
+        if lock is None:
+            raise SandboxError(
+                f"'./dev conformance' runs in this clone; wait for it, or end it, before {what}"
+            )
+
+
+@contextmanager
+def cordoned(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[None]:
+    """No node with a control plane takes new Pods meanwhile. To be called by whoever is :func:`alone`.
+
+    Args:
+        site: This clone's.
+        built: Has kubectl.
+        say: Told what was undone.
+
+    Raises:
+        SandboxError: The cluster does not do it.
+    """
+    nodes = cluster.get(site, built, "nodes", f"--selector={CONTROL_PLANE}")
+    # What a person has cordoned stays so.
+    names = [node["metadata"]["name"] for node in nodes if not node["spec"].get("unschedulable")]
+    records.write(_record(site), json.dumps(names))
+    try:
+        if names:
+            _kubectl(site, built, "cordon", *names)
+        yield
+    finally:
+        undo(site, built, say)
+
+
+def heal(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
+    """Let nodes take Pods again where a run of tests was killed; nothing while tests run.
+
+    Args:
+        site: This clone's.
+        built: Has kubectl.
+        say: Told what was undone, if anything.
+
+    Raises:
+        SandboxError: The cluster does not do it.
+    """
+    if _record(site).exists():
+        with _lock(site) as lock:
+            if lock is not None:
+                undo(site, built, say)
+
+
+def undo(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
+    """Let nodes take Pods again that were cordoned here. To be called by whoever is :func:`alone`.
+
+    Args:
+        site: This clone's.
+        built: Has kubectl.
+        say: Told what was undone, if anything.
+
+    Raises:
+        SandboxError: The cluster does not do it.
+    """
+    try:
+        wanted = set(json.loads(_record(site).read_text()))
+    except FileNotFoundError:
+        return
+    nodes = cluster.get(site, built, "nodes")
+    there = {node["metadata"]["name"] for node in nodes if node["spec"].get("unschedulable")}
+    if names := sorted(wanted & there):
+        _kubectl(site, built, "uncordon", *names)
+        say(f"• {', '.join(names)}: takes Pods again")
+    _record(site).unlink()
+
+
+def _kubectl(site: Site, built: Toolchain, *arguments: str) -> None:
+    command = cluster.kubectl(site, built, arguments)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=cluster.CALL_SECONDS * 2
+    )
+    if done.returncode:
+        raise SandboxError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+@contextmanager
+def _lock(clone: Clone) -> Iterator[int | None]:
+    """The descriptor of the lock, or None where tests run."""
+    with (clone.state / "conformance.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        yield file.fileno()
+
+
+def _record(clone: Clone) -> Path:
+    return clone.state / "cordoned.json"

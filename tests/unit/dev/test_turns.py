@@ -1,0 +1,214 @@
+"""Commands side by side in one clone, and commands that are wrong: nothing half-done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sandbox import cordon, stack_settings, takeover, turns
+from sandbox.commands import run
+from sandbox.dev import parse, perform
+from sandbox.environment import STACKS
+from sandbox.errors import SandboxError
+from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.site import open_clone, open_site
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A clone of which nothing is claimed yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    shutil.copy(ROOT / "Pulumi.yaml", folder)
+    (folder / "infra").mkdir()
+    return folder
+
+
+@pytest.fixture
+def clone(root):
+    return open_clone(root, os.environ)
+
+
+def typed(root, *words):
+    name, arguments = parse(list(words))
+    return perform(name, arguments, root)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["up", "--workers", "100"], "--workers 100"),
+        (["up", "--k3s", "/nowhere"], "--k3s /nowhere"),
+        (["up", "--kubernetes", "9.9"], "--kubernetes"),
+        (["up", "--backend", "hollow", "--internet"], "--internet"),
+        (["serve", "--port", "0"], "--port 0"),
+        (["serve", "--token", "a b"], "--token"),
+        (["serve", "--backend", "records", "--internet"], "--internet"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_words_are_refused_before_anything_is_claimed(root, words, said):
+    with pytest.raises(SandboxError, match=said):
+        typed(root, *words)
+    assert not list(root.parent.glob("cache/*/sites.json"))
+    assert not (root / ".sandbox/claim.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("workerCount", "many", "workerCount"),
+        ("k3sVersion", "v9.9.9+k3s1", "k3sVersion"),
+        (None, None, "mapping"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_is_claimed(root, name, value, said):
+    for stack in STACKS.values():
+        config = {f"ccm-from-scratch:{name}": value} if name else "none"
+        (root / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": config}))
+    with pytest.raises(SandboxError, match=rf"Pulumi\.\w+\.yaml.*{said}|{said}"):
+        typed(root, "up")
+    assert not list(root.parent.glob("cache/*/sites.json"))
+
+
+def test_a_setting_that_is_about_to_be_set_anew_may_be_wrong(root, clone):
+    stack = next(iter(STACKS.values()))
+    path = root / f"Pulumi.{stack}.yaml"
+    path.write_text(yaml.safe_dump({"config": {"ccm-from-scratch:workerCount": "many"}}))
+    stack_settings.check(clone, stack, ["workerCount"])
+    with pytest.raises(
+        SandboxError, match=f"{path.name}: .*workerCount.*must be of type integer, not 'many'"
+    ):
+        stack_settings.check(clone, stack)
+
+
+@pytest.mark.parametrize("name", ["up", "down"])
+def test_who_changes_the_environment_does_so_alone(root, clone, name):
+    with (
+        turns.changing(clone, "up"),
+        pytest.raises(
+            SandboxError, match=rf"'\./dev up', process {os.getpid()} works .* './dev {name}' again"
+        ),
+    ):
+        typed(root, name)
+    assert not list(root.parent.glob("cache/*/sites.json"))
+
+
+def test_who_needs_the_environment_needs_it_beside_others_and_as_it_is(clone):
+    refused = pytest.raises(SandboxError, match=r"another command works on .* '\./dev down' again")
+    with turns.needing(clone, "load"), turns.needing(clone, "run"), refused:
+        turns.changing(clone, "down").__enter__()
+    with turns.changing(clone, "deploy"), pytest.raises(SandboxError, match=r"'\./dev deploy'"):
+        turns.needing(clone, "load").__enter__()
+    with turns.changing(clone, "up"):
+        pass
+
+
+def test_who_was_killed_is_in_nobodys_way(clone, root):
+    code = """
+import os, signal, sys
+from pathlib import Path
+from sandbox import turns
+from sandbox.site import open_clone
+with turns.changing(open_clone(Path(sys.argv[1]), os.environ), "up"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(root)], cwd=ROOT, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL
+    with turns.needing(clone, "load"), pytest.raises(SandboxError, match=r"^another command works"):
+        turns.changing(clone, "down").__enter__()
+
+
+@pytest.mark.parametrize("lock", [takeover.idle, cordon.alone], ids=["run", "conformance"])
+def test_nothing_is_removed_below_those_who_work_with_it(root, clone, lock, request):
+    own = request.node.callspec.id
+    with (
+        lock(clone),
+        pytest.raises(SandboxError, match=rf"'\./dev {own}' .* before the environment is removed"),
+    ):
+        typed(root, "down")
+    assert not list(root.parent.glob("cache/*/sites.json"))
+
+
+def test_beside_hollow_nodes_one_stands_in_for_the_ccm_at_a_time(root):
+    site = open_site(root, {"XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]}, list, lambda _: True)
+    with takeover.alone(site), pytest.raises(SandboxError, match="runs already"), run._hollow_place(site):
+        pass
+    with turns.changing(site, "up"), pytest.raises(SandboxError, match="again"), run._hollow_place(site):
+        pass
+
+
+KUBECTL = """#!/bin/sh
+cd "$(dirname "$0")"
+shift  # the kubeconfig
+spec() { echo '{"metadata": {"name": "'$1'"}, "spec": {"unschedulable": '$2'}}'; }
+case "$*" in
+  "get nodes "*) echo '{"items": ['; spec control $([ -e cordoned ] && echo true || echo false)
+    echo ,; spec held true; echo ']}' ;;
+  "cordon "*) echo "$*" >> told; touch cordoned ;;
+  "uncordon "*) echo "$*" >> told; rm cordoned ;;
+esac
+"""
+"""Of a cluster in which a person has cordoned one of two nodes with control planes."""
+
+CORDONED = """
+import os, signal, sys
+from pathlib import Path
+from sandbox import cordon
+from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.site import open_site
+site = open_site(Path(sys.argv[1]), os.environ, list, lambda _: True)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+with cordon.alone(site), cordon.cordoned(site, Toolchain(Path(sys.argv[2])), print):
+    os.kill(os.getpid(), int(sys.argv[3]))
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def built(tmp_path, root):
+    (root / "kubeconfig.yaml").touch()
+    toolchain = Toolchain(tmp_path / "toolchain")
+    toolchain.bin.mkdir(parents=True)
+    kubectl = toolchain.bin / "kubectl"
+    kubectl.write_text(KUBECTL)
+    kubectl.chmod(0o755)
+    return toolchain
+
+
+def told(built):
+    return (built.bin / "told").read_text().splitlines()
+
+
+def ended_by(number, root, built):
+    command = [sys.executable, "-c", CORDONED, str(root), str(built.directory), str(int(number))]
+    done = subprocess.run(command, cwd=ROOT, timeout=60, check=False, capture_output=True)
+    return done.returncode
+
+
+def test_a_run_of_tests_that_is_ended_lets_nodes_take_pods_again(root, built):
+    assert ended_by(signal.SIGTERM, root, built) == 3
+    assert told(built) == ["cordon control", "uncordon control"]
+    assert not (root / ".sandbox/cordoned.json").exists()
+
+
+def test_after_a_killed_run_of_tests_the_next_command_lets_nodes_take_pods_again(root, clone, built):
+    assert ended_by(signal.SIGKILL, root, built) == -signal.SIGKILL
+    site = open_site(root, os.environ, list, lambda _: True)
+    with cordon.alone(site):
+        cordon.heal(site, built, pytest.fail)  # tests run again: theirs
+    assert told(built) == ["cordon control"]
+    said = []
+    cordon.heal(site, built, said.append)
+    assert (told(built)[1:], said) == (["uncordon control"], ["• control: takes Pods again"])
+    cordon.heal(site, built, pytest.fail)
