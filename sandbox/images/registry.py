@@ -210,7 +210,7 @@ async def _forward(
     url = URL.build(
         scheme="http", host="registry", path=path, query_string=request.rel_url.raw_query_string, encoded=True
     )
-    body = request.content.iter_chunked(_CHUNK) if request.can_read_body else None
+    body = _in_time(request.content.iter_chunked(_CHUNK)) if request.can_read_body else None
     asked = session.request(
         request.method, url, headers=_onward(request.headers), data=body, allow_redirects=False
     )
@@ -225,12 +225,28 @@ async def _forward(
         try:
             if request.method != hdrs.METH_HEAD:
                 async for chunk in answer.content.iter_chunked(_CHUNK):
-                    await response.write(chunk)
+                    async with asyncio.timeout(IDLE_SECONDS):
+                        await response.write(chunk)
             await response.write_eof()
         except (aiohttp.ClientError, TimeoutError):
             if request.transport:  # too late for another answer: the client sees that it is cut off
                 request.transport.abort()
         return response
+
+
+async def _in_time(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The chunks of an upload; aiohttp has no time for those that don't come.
+
+    Raises:
+        TimeoutError: The next one is missing for too long.
+    """
+    while True:
+        try:
+            async with asyncio.timeout(IDLE_SECONDS):
+                chunk = await anext(chunks)
+        except StopAsyncIteration:
+            return
+        yield chunk
 
 
 def _onward(headers: CIMultiDictProxy[str]) -> list[tuple[str, str]]:

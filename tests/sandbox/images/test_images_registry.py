@@ -173,3 +173,16 @@ def test_a_program_that_speaks_ipv4_by_ipv6_is_known_too():
         accepted, peer = listening.accept()
         accepted.close()
         assert user_of(peer, listening.getsockname()) == os.geteuid()
+
+
+async def test_an_upload_that_stands_still_is_given_up(monkeypatch):
+    monkeypatch.setattr(registry, "IDLE_SECONDS", 0.05)  # short: it is to be over
+
+    async def upload():
+        yield b"some"
+        await asyncio.Event().wait()
+
+    chunks = registry._in_time(upload())
+    assert await anext(chunks) == b"some"
+    with pytest.raises(TimeoutError):
+        await anext(chunks)
