@@ -24,7 +24,7 @@ async def list_actions(call: Call) -> Reply:
         raise ApiError(
             "deprecated_api_endpoint", "API functionality was removed", {"announcement": _ANNOUNCEMENT}
         )
-    if not all(text.isdecimal() and text.isascii() for text in texts):
+    if not all(len(text) < 20 and text.isdecimal() and text.isascii() for text in texts):
         raise InvalidInput({"id": ["must be an integer"]})
     found = [call.cloud.store.find(Action, identity) for identity in dict.fromkeys(map(int, texts))]
     actions = [action for action in found if action is not None and action.project == call.project]

@@ -11,6 +11,8 @@ import msgspec
 MOST_COUNTED = 1000
 """Operations counted by themselves: what is none goes by its path, and clients can ask for any."""
 OTHERS = "others"
+LONGEST = 1000
+"""Characters that are kept of each text that a client chooses: all of what means something."""
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -45,7 +47,13 @@ class RequestLog:
         self.total = 0
 
     def add(self, request: Request) -> None:
-        """Keep a request."""
+        """Keep a request, without the rest of texts that are longer than :data:`LONGEST`."""
+        if longer := {
+            name: text[:LONGEST]
+            for name in ("operation", "method", "path", "query", "user_agent")
+            if len(text := getattr(request, name)) > LONGEST
+        }:
+            request = msgspec.structs.replace(request, **longer)
         self._entries.append(request)
         known = request.operation in self.counts or len(self.counts) < MOST_COUNTED
         self.counts[request.operation if known else OTHERS] += 1

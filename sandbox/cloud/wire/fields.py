@@ -116,11 +116,14 @@ class Fields:
             self.wrong(name, "has duplicates")
         return values
 
-    def texts(self, name: str, *, required: bool = False) -> list[str]:
-        """A list of strings."""
+    def texts(self, name: str, *, required: bool = False, longest: int = 255) -> list[str]:
+        """A list of strings of a permitted length."""
         values = self.items(name, required=required)
         if any(not isinstance(value, str) for value in values):
             self.wrong(name, "has a wrong type")
+            return []
+        if any(len(value) > longest for value in values):
+            self.wrong(name, "is too long")
             return []
         return values
 

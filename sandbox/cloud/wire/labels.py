@@ -15,7 +15,7 @@ _VALUE = re.compile(rf"(?:{_NAME})?")
 _RESERVED = "hetzner.cloud"
 _SET = re.compile(r"(?P<key>\S+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUALITY = re.compile(r"(?P<key>[^=!\s]+)\s*(?P<operator>==|!=|=)\s*(?P<value>\S*)")
-_SEPARATOR = re.compile(r",(?![^(]*\))")  # a comma that is not inside parentheses
+MOST_LABELS = 1000  # of one object; nobody has as many
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ def is_value(value: str) -> bool:
 
 def label_problems(labels: Mapping[str, object]) -> list[str]:
     """What is wrong with labels that a request brings; empty when nothing is."""
+    if len(labels) > MOST_LABELS:
+        return [f"can't have more than {MOST_LABELS} labels"]
     problems: list[str] = []
     for key, value in labels.items():
         if not is_key(key):
@@ -82,7 +84,19 @@ def parse_selector(text: str, field: str = "label_selector") -> Selector:
     """
     if not text.strip():
         return Selector(())
-    return Selector(tuple(_requirement(part.strip(), field) for part in _SEPARATOR.split(text)))
+    return Selector(tuple(_requirement(part.strip(), field) for part in _split(text)))
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas that are not inside parentheses; from the end, with one look at each sign."""
+    parts, end, inside = [], len(text), False
+    for place in range(len(text) - 1, -1, -1):
+        if text[place] in "()":
+            inside = text[place] == ")"
+        elif text[place] == "," and not inside:
+            parts.append(text[place + 1 : end])
+            end = place
+    return [*reversed([*parts, text[:end]])]
 
 
 def _requirement(part: str, field: str) -> Requirement:

@@ -82,7 +82,7 @@ def _positive(query: Mapping[str, str], name: str, default: int) -> int:
     text = query.get(name)
     if text is None:
         return default
-    if not text.isdecimal() or not text.isascii() or int(text) < 1 or len(text) > 9:
+    if len(text) > 9 or not text.isdecimal() or not text.isascii() or int(text) < 1:
         raise InvalidInput({name: ["must be a positive integer"]})
     return int(text)
 
@@ -127,13 +127,16 @@ def sort_entries(entries: list[T], sorts: Sequence[str], allowed: Collection[str
     Raises:
         InvalidInput: A parameter names a field that can't be sorted by, or a direction that is none.
     """
-    result = sorted(entries, key=lambda entry: entry.id)  # type: ignore[attr-defined]
-    for sort in reversed(sorts):
+    directions: dict[str, str] = {}
+    for sort in sorts:
         field, _, direction = sort.partition(":")
         if field not in allowed or direction not in {"", "asc", "desc"}:
             raise InvalidInput(
                 {"sort": [f"'{sort}' is not allowed; allowed fields: {', '.join(sorted(allowed))}"]}
             )
+        directions.setdefault(field, direction)  # what is sorted by it already is in that order
+    result = sorted(entries, key=lambda entry: entry.id)  # type: ignore[attr-defined]
+    for field, direction in reversed(directions.items()):
         result.sort(key=lambda entry: _sort_key(getattr(entry, field)), reverse=direction == "desc")
     return result
 

@@ -115,3 +115,8 @@ def test_a_later_action_takes_its_own_time():
         loop.close()
     assert 4.8 <= creation <= 7.3
     assert 2.4 <= beginning <= 3.7
+
+
+async def test_more_digits_than_python_makes_a_number_of_are_no_id(emulator: Emulator):
+    error = await emulator.refused("GET", f"/actions?id={'9' * 5000}")
+    assert (error["status"], error["code"]) == (422, "invalid_input")

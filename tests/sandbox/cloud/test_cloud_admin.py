@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from cloud_emulator import Emulator, Start
 
-from sandbox.cloud.traffic.requests import MOST_COUNTED, OTHERS, Request, RequestLog
+from sandbox.cloud.traffic.requests import LONGEST, MOST_COUNTED, OTHERS, Request, RequestLog
 
 
 async def test_health(emulator: Emulator):
@@ -34,6 +34,15 @@ def test_no_client_makes_the_counts_grow_without_end():
     log.add(Request(0.0, "", "GET /0", "GET", "/0", "", 404, "", 0.0, "", ""))
     assert (log.counts["GET /0"], log.counts[OTHERS]) == (2, 20)
     assert (log.total, log.counts.total()) == (MOST_COUNTED + 21, MOST_COUNTED + 21)
+
+
+async def test_of_what_clients_choose_the_log_keeps_no_more_than_means_something(emulator: Emulator):
+    path = "/" + "a" * 3000
+    await emulator.refused("GET", f"{path}?q={'b' * 3000}", token=None)
+    (entry,) = emulator.cloud.requests.latest(1, lambda _: True)
+    assert {name: len(entry[name]) for name in ("operation", "path", "query")} == dict.fromkeys(
+        ("operation", "path", "query"), LONGEST
+    )
 
 
 async def test_requests_by_client(emulator: Emulator):

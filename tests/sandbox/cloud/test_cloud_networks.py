@@ -182,3 +182,18 @@ async def test_members_are_limited(start: Start):
     assert (await emulator.refused("POST", path, {"network": network["id"]}))[
         "code"
     ] == "resource_limit_exceeded"
+
+
+@pytest.mark.parametrize("what", ["subnets", "routes"])
+async def test_a_new_network_has_no_more_than_one_that_grows(emulator: Emulator, what):
+    many = {
+        "subnets": [
+            {"type": "cloud", "network_zone": "eu-central", "ip_range": f"10.0.{number}.0/24"}
+            for number in range(51)
+        ],
+        "routes": [{"destination": f"172.16.{n}.0/24", "gateway": "10.1.0.2"} for n in range(101)],
+    }
+    body = {"name": "net", "ip_range": "10.0.0.0/8", what: many[what]}
+    error = await emulator.refused("POST", "/networks", body)
+    assert (error["status"], error["code"]) == (403, "resource_limit_exceeded")
+    await emulator.ok("POST", "/networks", {**body, what: many[what][1:]})

@@ -39,7 +39,16 @@ def test_walking_the_pages_sees_every_entry_once(total, per_page):
 
 
 @pytest.mark.parametrize(
-    "query", [{"page": "0"}, {"page": "x"}, {"per_page": "-1"}, {"page": "٣"}, {"page": "9" * 12}]
+    "query",
+    [
+        {"page": "0"},
+        {"page": "x"},
+        {"per_page": "-1"},
+        {"page": "٣"},
+        {"page": "9" * 12},
+        {"page": "9" * 5000},  # more digits than Python makes a number of
+    ],
+    ids=["zero", "text", "negative", "arabic", "long", "longest"],
 )
 def test_wrong_page_numbers_are_refused(query):
     with pytest.raises(InvalidInput):
@@ -52,6 +61,14 @@ def test_sorting_is_stable_and_falls_back_to_ids(items, direction):
     expected = sorted(sorted(items, key=lambda e: e.id), key=lambda e: e.name, reverse=direction == ":desc")
     assert [e.name for e in result] == [e.name for e in expected]
     assert sorted(result, key=lambda e: e.id) == sorted(items, key=lambda e: e.id)
+
+
+@given(entries, st.lists(st.sampled_from(["name", "name:desc", "finished", "finished:desc", "id:desc"])))
+def test_a_field_that_is_named_again_sorts_no_more(items, sorts):
+    fields = [sort.partition(":")[0] for sort in sorts]
+    first = [sort for place, sort in enumerate(sorts) if fields.index(fields[place]) == place]
+    allowed = ("id", "name", "finished")
+    assert sort_entries(items, sorts, allowed) == sort_entries(items, first, allowed)
 
 
 @given(entries)

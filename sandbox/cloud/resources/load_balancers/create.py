@@ -41,10 +41,10 @@ async def create(call: Call) -> Reply:
         network = open_network(call, wanted_network)
         zone = LOCATIONS[balancer.location].network_zone
         balancer.attachments = [new_attachment(call, network, zone)]
+    check_target_count(balancer, len(targets))
     for target in targets:
         check_target(call, target, balancer)
         balancer.targets.append(target)
-    check_target_count(balancer, len(balancer.targets))
     cloud.store.put(balancer)
     command = "create_load_balancer"
     (action,) = await call.wires(call.start(command, balancer, effect=command))

@@ -58,6 +58,8 @@ async def create(call: Call) -> Reply:
     fields.check()
     NETWORKS.check_new(call, name)
     network = NETWORKS.new(call, name, labels, ip_range=str(ip_range), expose_routes_to_vswitch=expose)
+    cloud.check_limit("network_subnets", 0, len(subnet_fields))
+    cloud.check_limit("network_routes", 0, len(route_fields))
     for item in subnet_fields:
         network.subnets.append(read_subnet(cloud, item, network))
     for item in route_fields:
