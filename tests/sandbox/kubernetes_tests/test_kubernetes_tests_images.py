@@ -66,7 +66,7 @@ def test_an_archive_of_images(tmp_path, programs):
     archive = tmp_path / "images.tar"
     amd64 = of_machine("x86_64")
     images._write(archive, images._Builder(tmp_path, programs, amd64, lambda _: None), own)
-    found = read(archive)
+    found = read(archive, tmp_path)
     assert found.architectures == {"amd64"}
     assert found.names == tuple(
         f"registry.k8s.io/{name}"
