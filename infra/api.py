@@ -81,11 +81,15 @@ def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any
     return items
 
 
-def fetcher(cloud: Cloud, timeout: float = TIMEOUT) -> Fetch:
-    """A GET of the API; raises like ``call`` when called."""
+def fetcher(cloud: Cloud, timeout: float = TIMEOUT, patience: Patience | None = None) -> Fetch:
+    """A GET of the API, repeated while the API is too busy or fails; raises like ``call`` when called."""
 
     def fetch(path: str) -> Mapping[str, Any]:
-        return call(cloud, "GET", path, timeout=timeout)
+        return _patiently(
+            lambda: call(cloud, "GET", path, timeout=timeout),
+            lambda error: error.code in PASSING or (error.status or 0) >= 500,
+            patience or Patience(seconds=20.0),
+        )
 
     return fetch
 
@@ -141,13 +145,23 @@ def change(
     patience: Patience | None = None,
 ) -> Mapping[str, Any]:
     """A call that changes an object, repeated while somebody else is changing it. Otherwise as ``call``."""
-    patience = patience or Patience()
+    return _patiently(
+        lambda: call(cloud, method, path, body),
+        lambda error: error.code in PASSING,
+        patience or Patience(),
+    )
+
+
+def _patiently(
+    ask: Callable[[], Mapping[str, Any]], passes: Callable[[CloudError], bool], patience: Patience
+) -> Mapping[str, Any]:
+    """An answer, asked for again while the error is one that passes."""
     deadline = patience.now() + patience.seconds
     while True:
         try:
-            return call(cloud, method, path, body)
+            return ask()
         except CloudError as error:
-            if error.code not in PASSING or patience.now() >= deadline:
+            if not passes(error) or patience.now() >= deadline:
                 raise
         patience.sleep(patience.pause)
 

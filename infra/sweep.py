@@ -17,7 +17,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, Resource
 
-from .api import Cloud, Patience, call, change, cloud_of, everything, fetcher
+from .api import Cloud, Patience, change, cloud_of, everything, fetcher
 from .dynamic import Provider
 from .errors import CloudError, InfraError, SweepError
 from .ownership import Fate, Ownership, Verdict
@@ -111,7 +111,7 @@ async def sweep_services(host: Host, report: Report) -> list[str]:
 def server_runs(cloud: Cloud, server_id: str) -> bool:
     """Whether it is worth trying to reach a server."""
     try:
-        answer = call(cloud, "GET", f"/servers/{server_id}")
+        answer = fetcher(cloud)(f"/servers/{server_id}")
     except CloudError as error:
         if error.status == 404:
             return False

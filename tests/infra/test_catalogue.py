@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from infra_settings import read_settings
 
-from infra.api import Cloud, check_token, cloud_of, everything, fetcher
+from infra.api import Cloud, Patience, check_token, cloud_of, everything, fetcher
 from infra.catalogue import Catalogue, catalogue_problems, read_catalogue
 from infra.errors import CloudError, ConfigurationError
 from infra.placement import Placement, Present
@@ -188,9 +188,13 @@ def test_the_stack_beats_the_environment():
     assert TOKEN not in repr(cloud_of({}, environment))
 
 
+_BUSY = {"code": "rate_limit_exceeded", "message": "too many"}
+
+
 @pytest.fixture
 def api():
-    """An API with two pages of everything that knows one token."""
+    """An API with two pages of everything that knows one token, too busy twice for one list."""
+    busy = {}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -198,6 +202,9 @@ def api():
                 return self._answer(401, {"error": {"code": "unauthorized"}})
             if self.path.startswith("/v1/broken"):
                 return self._answer(500, {})
+            if self.path.startswith("/v1/busy") and (refusals := busy.get(self.path, 2)):
+                busy[self.path] = refusals - 1
+                return self._answer(*({1: (503, {}), 2: (429, {"error": _BUSY})}[refusals]))
             if self.path.startswith("/v1/pricing"):
                 kinds = {"server_types": [], "load_balancer_types": [], "primary_ips": []}
                 return self._answer(200, {"pricing": {"currency": "EUR", "vat_rate": "19.00", **kinds}})
@@ -245,9 +252,19 @@ def test_a_refused_token_is_a_problem_of_the_configuration(api):
 
 
 def test_a_broken_api_says_what_was_asked(api):
+    at = iter(range(100))
+    patience = Patience(seconds=3, now=lambda: next(at), sleep=lambda _: None)
     with pytest.raises(CloudError, match=r"answered GET /broken\?per_page=50&page=1 with 500") as caught:
-        everything(fetcher(Cloud(api, TOKEN)), "broken", "")
+        everything(fetcher(Cloud(api, TOKEN), patience=patience), "broken", "")
     assert caught.value.status == 500
+    assert next(at) == 4  # it was asked again until then
+
+
+def test_an_api_that_is_too_busy_for_a_moment_is_asked_again(api):
+    pauses = []
+    found = everything(fetcher(Cloud(api, TOKEN), patience=Patience(sleep=pauses.append)), "busy", "")
+    assert [item["id"] for item in found] == [1, 2]
+    assert pauses == [1.0, 1.0] * 2
 
 
 def test_an_absent_api_says_so():
