@@ -157,7 +157,11 @@ def sweep_cloud(
 
 
 def sweep_certificates(
-    cloud: Cloud, whose: Ownership, balancers: Sequence[Mapping[str, Any]], report: Report
+    cloud: Cloud,
+    whose: Ownership,
+    balancers: Sequence[Mapping[str, Any]],
+    report: Report,
+    patience: Patience | None = None,
 ) -> None:
     """Deletes the certificates that were requested for our Services. They cost nothing: none stops a destroy.
 
@@ -166,10 +170,11 @@ def sweep_certificates(
         whose: Decides.
         balancers: The load balancers that there were, which tell our Services where the cluster did not.
         report: Told what was done.
+        patience: With a cloud that is busy for a moment.
     """
     services = whose.service_uids.union(*(whose.verdict(item).services for item in balancers))
     try:
-        found = everything(fetcher(cloud), "certificates", "") if services else []
+        found = everything(fetcher(cloud, patience=patience), "certificates", "") if services else []
     except CloudError as error:
         report(f"certificates of the cluster may be left: {error}")
         return
