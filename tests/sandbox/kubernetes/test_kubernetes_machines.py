@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
 import subprocess
 import sys
 import time
-from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from ranges import claimed_range
 
 from sandbox.kubernetes import image as images
 from sandbox.machines.cleanup import remove_all
@@ -55,13 +54,14 @@ async def lab(cache, kubernetes_version, tmp_path_factory):
     if found is None or reason:
         pytest.skip(reason or "the machine image is not built: ./dev setup builds it")
     site = secrets.token_hex(3)
-    running = Lab(site, state, IPv4Network(f"198.19.{os.getpid() % 256}.0/26"), found, kubernetes_version)
-    try:
-        await running.start()
-        yield running
-    finally:
-        await running.stop()
-        remove_all(site, state)
+    with claimed_range() as public_range:
+        running = Lab(site, state, public_range, found, kubernetes_version)
+        try:
+            await running.start()
+            yield running
+        finally:
+            await running.stop()
+            remove_all(site, state)
 
 
 async def nodes(lab):

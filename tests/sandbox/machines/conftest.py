@@ -12,6 +12,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 from aiohttp import web
+from ranges import claimed_range
 
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
 from sandbox.kubernetes import image as images
@@ -135,16 +136,15 @@ def world(tmp_path, image, monkeypatch):
     reason = available(tmp_path)
     if reason:
         pytest.skip(reason)
-    # The range for benchmarks (RFC 2544): a running environment has a documentation range.
-    public_range = IPv4Network(f"198.18.{os.getpid() % 256}.0/26")
     # These machines run no cluster; with the usual reserve they would not fit beside an environment.
     monkeypatch.setattr(capacity, "INSTANCES_OF_A_MACHINE", 6)
     monkeypatch.setattr(capacity, "INSTANCES_OF_A_CONTROL_PLANE", 0)
     site = secrets.token_hex(3)
     state = tmp_path / "it's a state, of: signs"  # whoever clones into such a folder
     state.mkdir()
-    yield World(site, state, public_range, image, asyncssh.generate_private_key("ssh-ed25519"))
-    remove_all(site, state)
+    with claimed_range() as public_range:
+        yield World(site, state, public_range, image, asyncssh.generate_private_key("ssh-ed25519"))
+        remove_all(site, state)
 
 
 @pytest.fixture

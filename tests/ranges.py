@@ -1,0 +1,35 @@
+"""Addresses for tests with machines: those of each are routes of the host, which two runs must not share."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from ipaddress import IPv4Network
+
+RANGES = (*IPv4Network("198.18.0.0/16").subnets(new_prefix=26),)
+"""For benchmarks (RFC 2544): a running environment has a documentation range."""
+
+
+@contextmanager
+def claimed_range(ranges: Sequence[IPv4Network] = RANGES) -> Iterator[IPv4Network]:
+    """A range that no other test of this network namespace has as long as this lasts.
+
+    A name of an abstract socket is the claim: it belongs to the network namespace, as routes do, and the
+    kernel takes it back whenever its process ends.
+
+    Args:
+        ranges: One of these.
+    """
+    # Any of them, since what a killed run left still has one.
+    shuffled = random.sample(ranges, len(ranges))
+    with socket.socket(socket.AF_UNIX) as claim:
+        yield next(one for one in shuffled if _is_ours(claim, one))
+
+
+def _is_ours(claim: socket.socket, one: IPv4Network) -> bool:
+    with suppress(OSError):
+        claim.bind(f"\0ccm-from-scratch tests {one}")
+        return True
+    return False
