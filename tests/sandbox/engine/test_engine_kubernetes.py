@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import textwrap
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from engine_lab import Lab
 
 from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.toolchain import Toolchain
 
 pytestmark = pytest.mark.slow
 
@@ -27,39 +23,15 @@ o = O(provider=p)
 HEAD = "import json\n" + PROVIDER
 
 
-class Running:
-    """A control plane whose event loop runs in a thread."""
-
-    def __init__(self, plane: ControlPlane) -> None:
-        self.kubeconfig = str(plane.kubeconfig)
-        self._plane = plane
-
-    def get(self, path: str) -> Any:
-        return self._plane.api().get(path)
-
-    def api(self) -> Any:
-        return self._plane.api()
-
-
-@pytest.fixture(scope="module")
-def cluster(kubernetes: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    plane = ControlPlane(kubernetes, tmp_path_factory.mktemp("plane"))
-    try:
-        asyncio.run_coroutine_threadsafe(plane.start(), loop).result(90)
-        yield Running(plane)
-    finally:
-        asyncio.run_coroutine_threadsafe(plane.stop(), loop).result(30)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+@pytest.fixture
+def cluster(shared_plane: ControlPlane) -> ControlPlane:
+    """Serves other tests, too: each uses names of its own."""
+    return shared_plane
 
 
 @pytest.fixture
-def kube(tmp_path: Path, cluster: Running) -> Iterator[Lab]:
-    lab = Lab(tmp_path, {"CLUSTER": cluster.kubeconfig})
+def kube(tmp_path: Path, cluster: ControlPlane) -> Iterator[Lab]:
+    lab = Lab(tmp_path, {"CLUSTER": str(cluster.kubeconfig)})
     yield lab
     lab.run("destroy", "--yes")
 
@@ -85,7 +57,7 @@ d = k.apps.v1.Deployment("d", metadata={"name": "d", "namespace": name, "annotat
 """)
 
 
-def test_objects_come_change_and_go(kube: Lab, cluster: Running) -> None:
+def test_objects_come_change_and_go(kube: Lab, cluster: ControlPlane) -> None:
     kube.up(OBJECTS)
     state = kube.resources()
     assert state["c"]["id"] == "demo/c"
@@ -94,26 +66,26 @@ def test_objects_come_change_and_go(kube: Lab, cluster: Running) -> None:
     }  # fmt: skip
     assert "s3cret" not in json.dumps(kube.state())
     assert "czNjcmV0" not in json.dumps(kube.state())
-    assert cluster.get("/api/v1/namespaces/demo/secrets/s")["data"] == {"pw": "czNjcmV0"}
+    assert cluster.api().get("/api/v1/namespaces/demo/secrets/s")["data"] == {"pw": "czNjcmV0"}
     assert "unchanged" in kube.up()
     assert "0 to" not in kube.run("preview", "--refresh").out
 
     out = kube.up(A="2", N="3", SA="1")
     assert "~ 1 updated" in out
     assert "+-2 replaced" in out
-    assert cluster.get("/api/v1/namespaces/demo/configmaps/c")["data"] == {"a": "2"}
-    deployment = cluster.get("/apis/apps/v1/namespaces/demo/deployments/d")
+    assert cluster.api().get("/api/v1/namespaces/demo/configmaps/c")["data"] == {"a": "2"}
+    deployment = cluster.api().get("/apis/apps/v1/namespaces/demo/deployments/d")
     assert deployment["spec"]["replicas"] == 3
     assert deployment["spec"]["template"]["spec"]["nodeSelector"] == {"x": "y"}
     after = kube.resources()
     assert after["auto"]["id"] != state["auto"]["id"], "an automatic name lets both exist for a moment"
 
     kube.up(A="2", N="3")
-    deployment = cluster.get("/apis/apps/v1/namespaces/demo/deployments/d")
+    deployment = cluster.api().get("/apis/apps/v1/namespaces/demo/deployments/d")
     assert "nodeSelector" not in deployment["spec"]["template"]["spec"], "what the program drops is dropped"
 
     assert kube.run("destroy", "--yes").status == 0
-    assert cluster.get("/api/v1/namespaces/demo") is None
+    assert cluster.api().get("/api/v1/namespaces/demo") is None
 
 
 def test_what_exists_already_is_not_taken_over(kube: Lab) -> None:
@@ -121,7 +93,7 @@ def test_what_exists_already_is_not_taken_over(kube: Lab) -> None:
     assert "Namespace 'default' already exists in the cluster and is not of this stack" in out
 
 
-def test_fields_of_others_are_a_clear_conflict(kube: Lab, cluster: Running) -> None:
+def test_fields_of_others_are_a_clear_conflict(kube: Lab, cluster: ControlPlane) -> None:
     program = body("""
     k.core.v1.ConfigMap("c", metadata={"name": "conflict", "labels": {"a": os.environ.get("L", "1")},
         "annotations": json.loads(os.environ.get("NOTES", "{}"))}, opts=o)
@@ -133,18 +105,18 @@ def test_fields_of_others_are_a_clear_conflict(kube: Lab, cluster: Running) -> N
     assert 'conflict with "them"' in out
     assert "'pulumi.com/patchForce: \"true\"'" in out
     kube.up(L="2", NOTES='{"pulumi.com/patchForce": "true"}')
-    assert cluster.get(path)["metadata"]["labels"] == {"a": "2"}
+    assert cluster.api().get(path)["metadata"]["labels"] == {"a": "2"}
 
 
-def _apply(cluster: Running, path: str, labels: dict[str, str]) -> None:
+def _apply(cluster: ControlPlane, path: str, labels: dict[str, str]) -> None:
     from sandbox.engine.providers.kubernetes.cluster import Cluster
 
     name = path.rsplit("/", 1)[-1]
     found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}}
-    Cluster({"kubeconfig": cluster.kubeconfig}, {}).apply(path, found, "them", force=True)
+    Cluster({"kubeconfig": str(cluster.kubeconfig)}, {}).apply(path, found, "them", force=True)
 
 
-def test_drift_is_found_and_set_right(kube: Lab, cluster: Running) -> None:
+def test_drift_is_found_and_set_right(kube: Lab, cluster: ControlPlane) -> None:
     program = body("""
     k.core.v1.ServiceAccount("s", metadata={"name": "drift", "labels": {"a": "1"},
         "annotations": {"pulumi.com/patchForce": "true"}}, opts=o)
@@ -153,15 +125,15 @@ def test_drift_is_found_and_set_right(kube: Lab, cluster: Running) -> None:
     path = "/api/v1/namespaces/default/serviceaccounts/drift"
     from sandbox.engine.providers.kubernetes.cluster import Cluster
 
-    admin = Cluster({"kubeconfig": cluster.kubeconfig}, {})
+    admin = Cluster({"kubeconfig": str(cluster.kubeconfig)}, {})
     admin.patch(path, [{"op": "replace", "path": "/metadata/labels/a", "value": "theirs"}])
     assert "~ 1 updated" in kube.run("refresh", "--yes").out
     kube.up()
-    assert cluster.get(path)["metadata"]["labels"] == {"a": "1"}
+    assert cluster.api().get(path)["metadata"]["labels"] == {"a": "1"}
     admin.delete(path, "Background")
     assert "forgotten: " in kube.run("refresh", "--yes").out
     kube.up()
-    assert cluster.get(path) is not None
+    assert cluster.api().get(path) is not None
 
 
 def test_what_never_gets_ready_is_kept_and_waited_for_again(kube: Lab) -> None:
@@ -178,11 +150,11 @@ def test_what_never_gets_ready_is_kept_and_waited_for_again(kube: Lab) -> None:
 
 
 def test_a_cluster_that_is_gone_is_one_error_or_forgotten(
-    kube: Lab, tmp_path: Path, cluster: Running
+    kube: Lab, tmp_path: Path, cluster: ControlPlane
 ) -> None:
     program = body('for n in "ab": k.core.v1.ConfigMap(n, metadata={"name": n}, opts=o)')
     kube.up(program, PROVIDER='{"cluster_identifier": "1"}')
-    dead = Path(cluster.kubeconfig).read_text()
+    dead = cluster.kubeconfig.read_text()
     address = next(line.split("server:")[1].strip() for line in dead.splitlines() if "server:" in line)
     (tmp_path / "dead.yaml").write_text(dead.replace(address, "https://127.0.0.1:9"))
     settings = '{"cluster_identifier": "1", "delete_unreachable": true}'
@@ -199,7 +171,7 @@ def test_a_cluster_that_is_gone_is_one_error_or_forgotten(
     from sandbox.engine.providers.kubernetes.cluster import Cluster
 
     for name in "ab":
-        Cluster({"kubeconfig": cluster.kubeconfig}, {}).delete(
+        Cluster({"kubeconfig": str(cluster.kubeconfig)}, {}).delete(
             f"/api/v1/namespaces/default/configmaps/{name}", "Background"
         )
 
@@ -216,9 +188,9 @@ def test_a_setting_that_it_does_not_have_is_named(kube: Lab) -> None:
     assert "the setting 'alwaysRender' of the kubernetes provider" in out
 
 
-def test_a_part_of_an_object_is_not_made_as_a_whole_one(kube: Lab, cluster: Running) -> None:
+def test_a_part_of_an_object_is_not_made_as_a_whole_one(kube: Lab, cluster: ControlPlane) -> None:
     program = 'k.core.v1.ConfigMapPatch("a", metadata={"name": "part"}, data={"a": "b"}, opts=o)'
     out = kube.up(body(program), status=1)
     assert "does not support resources of type 'kubernetes:core/v1:ConfigMapPatch'" in out
-    found = cluster.get("/api/v1/namespaces/default/configmaps")["items"]
+    found = cluster.api().get("/api/v1/namespaces/default/configmaps")["items"]
     assert "part" not in [one["metadata"]["name"] for one in found]

@@ -6,8 +6,6 @@ import threading
 
 import pytest
 
-from sandbox.kubernetes.controlplane import ControlPlane
-from sandbox.kubernetes.k3s.api import ApiClient
 from sandbox.kubernetes.k3s.mirror import Mirror
 
 NAMES = "/api/v1/namespaces"
@@ -23,23 +21,22 @@ def teams(content):
 
 
 @pytest.mark.slow
-async def test_a_mirror_follows_the_cluster_and_tells_only_what_matters(kubernetes, tmp_path):
-    async with ControlPlane(kubernetes, tmp_path) as cluster:
-        api: ApiClient = cluster.api()
-        told = threading.Semaphore(0)
-        mirror = Mirror(api, NAMES, teams, told.release)
+def test_a_mirror_follows_the_cluster_and_tells_only_what_matters(shared_plane):
+    api = shared_plane.api()
+    told = threading.Semaphore(0)
+    mirror = Mirror(api, NAMES, teams, told.release)
 
-        def kept():
-            assert told.acquire(timeout=60)
-            return sorted(mirror.objects.values())
+    def kept():
+        assert told.acquire(timeout=60)
+        return sorted(mirror.objects.values())
 
-        mirror.start()
-        assert kept() == []
-        api.request("POST", NAMES, namespace("one", team="a"))
-        assert kept() == ["a"]
-        api.merge(f"{NAMES}/one", {"metadata": {"labels": {"other": "x"}}})
-        api.merge(f"{NAMES}/one", {"metadata": {"labels": {"team": "b"}}})
-        assert kept() == ["b"], "the label of nobody's interest was not told"
-        api.merge(f"{NAMES}/one", {"metadata": {"labels": {"team": None}}})
-        assert kept() == []
-        assert not told.acquire(blocking=False)
+    mirror.start()
+    assert kept() == []
+    api.request("POST", NAMES, namespace("mirrored", team="a"))
+    assert kept() == ["a"]
+    api.merge(f"{NAMES}/mirrored", {"metadata": {"labels": {"other": "x"}}})
+    api.merge(f"{NAMES}/mirrored", {"metadata": {"labels": {"team": "b"}}})
+    assert kept() == ["b"], "the label of nobody's interest was not told"
+    api.merge(f"{NAMES}/mirrored", {"metadata": {"labels": {"team": None}}})
+    assert kept() == []
+    assert not told.acquire(blocking=False)
