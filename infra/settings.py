@@ -244,7 +244,8 @@ class _Reader:
         return self._take(field, parse, f"give a whole number from {least} to {most}", least)
 
     def cidr(self, field: str) -> ipaddress.IPv4Network:
-        allowed = "give an IPv4 range whose host bits are zero, such as 10.0.0.0/24"
+        no_ipv6 = "no second one for IPv6, which Hetzner's networks don't route"
+        allowed = f"give one IPv4 range whose host bits are zero, such as 10.0.0.0/24; {no_ipv6}"
         return self._take(field, _range, allowed, ipaddress.IPv4Network("0.0.0.0/0"))
 
     def sources(self, field: str, *, unsaid: str = "") -> tuple[str, ...]:

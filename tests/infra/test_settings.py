@@ -90,6 +90,8 @@ def test_worker_counts_that_are_none(defaults, count):
         ("clusterCidr", "172.16.0.0/16", "must lie inside"),
         ("clusterCidr", "10.0.0.0/16", "overlaps ccm-from-scratch:subnetCidr 10.0.0.0/24"),
         ("clusterCidr", "10.244.0.0/23", "needs a /24 for each of 3 servers"),
+        ("clusterCidr", "10.244.0.0/16,fd00:10::/56", "one IPv4 range"),
+        ("serviceCidr", "fd00:20::/112", "Hetzner's networks don't route"),
         ("serviceCidr", "10.244.128.0/20", "overlaps ccm-from-scratch:clusterCidr"),
         ("serviceCidr", "10.0.0.0/24", "overlaps ccm-from-scratch:subnetCidr"),
         ("serviceCidr", "10.43.0.0/30", "/12 to a /24"),
