@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from annotation_examples import EXAMPLES
 from service_view import view
 
 from ccm.cloud import ServicePort
@@ -13,7 +14,7 @@ from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes, CheckWish
 from ccm.hetzner.load_balancers.wishes.read import Wishes, read
 from ccm.hetzner.load_balancers.wishes.reader import MOST_PORTS
 from ccm.hetzner.load_balancers.wishes.selector import Requirement, Selector
-from ccm.hetzner.load_balancers.wishes.table import PREFIX
+from ccm.hetzner.load_balancers.wishes.table import PREFIX, TABLE
 from ccm.hetzner.settings import environment
 
 UID = "e1b2c3d4"
@@ -62,28 +63,7 @@ def test_nothing() -> None:
     assert found.complaints == ()
 
 
-EVERYTHING = {
-    "name": "shop",
-    "location": "nbg1",
-    "network-zone": "us-east",
-    "type": "LB21",
-    "algorithm-type": "least_connections",
-    "disable-public-network": "true",
-    "use-private-ip": "true",
-    "private-ipv4": "10.0.0.9",
-    "private-subnet-ip-range": "10.0.1.0/24",
-    "disable-private-ingress": "true",
-    "ipv6-disabled": "true",
-    "hostname": "shop.example.com",
-    "ipv4-rdns": "four.example.com",
-    "ipv6-rdns": "six.example.com",
-    "node-selector": "pool=edge",
-    "adopt": "4711",
-    "share": "edge",
-    "preserve-foreign": "true",
-    "labels": "team=shop",
-    "delete-protection": "true",
-}
+EVERYTHING = {key.name: EXAMPLES[key.name] for key in TABLE if not (key.port or key.inert)} | {"type": "LB21"}
 
 
 def test_everything() -> None:
