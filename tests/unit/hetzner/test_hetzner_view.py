@@ -8,6 +8,8 @@ import pytest
 
 from ccm.cloud import CloudUnavailable
 from ccm.hetzner.api import Listing, OddItem, Priority, View
+from ccm.hetzner.api.errors import TokenChanged
+from ccm.hetzner.api.token import Token
 from ccm.hetzner.api.wire import Server
 
 pytestmark = pytest.mark.looptime
@@ -165,3 +167,35 @@ async def test_closing_while_reading() -> None:
     await view.close()
     with pytest.raises(asyncio.CancelledError):
         await reader
+
+
+async def test_a_list_during_which_the_token_changes_is_none() -> None:
+    """Its pages may be those of two projects."""
+    source, tokens = Source("a"), ["ours"]
+    token = Token(lambda: tokens[-1])
+    view = View(source.fetch, token=token, clock=asyncio.get_running_loop().time)
+    reading = asyncio.create_task(view.read(10, SWEEP))
+    await asyncio.sleep(0.5)
+    tokens.append("another")
+    token.look()
+    with pytest.raises(TokenChanged):
+        await reading
+    assert view.age is None
+    assert not view.contents.by_id
+
+
+async def test_what_another_token_showed_is_forgotten() -> None:
+    source, tokens = Source("a"), ["ours"]
+    token = Token(lambda: tokens[-1])
+    view = View(source.fetch, token=token, clock=asyncio.get_running_loop().time)
+    await view.read(10, SWEEP)
+    with token.hold():
+        await view.read(10, SWEEP)
+        view.put(Server(7, "h"))
+    assert source.reads == 1
+    tokens.append("another")
+    token.look()
+    assert view.age is None
+    assert view.item_age(1) is None
+    source.servers = {}
+    assert not (await view.read(10, SWEEP)).by_id
