@@ -8,7 +8,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from ccm.errors import ConfigurationError
-from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi, Priority, View
+from ccm.hetzner.api import ApiMetrics, Budget, HetznerApi, Priority, view_of
 from ccm.hetzner.api.errors import Unauthorized
 from ccm.hetzner.api.wire import Location, Network, Server
 from ccm.hetzner.description import DIALECTS, FROM_SCRATCH, DescriptionOptions, Dialect
@@ -62,14 +62,8 @@ class HetznerCloud:
             budget=Budget(on_wait=metrics.waited.inc),
             debug=settings.debug,
         )
-        self.servers: View[Server] = View(
-            lambda priority: self.api.list("/servers", "servers", Server, priority=priority),
-            token=self.api.token,
-        )
-        self.locations: View[Location] = View(
-            lambda priority: self.api.list("/locations", "locations", Location, priority=priority),
-            token=self.api.token,
-        )
+        self.servers = view_of(self.api, "servers", Server)
+        self.locations = view_of(self.api, "locations", Location)
         self._options = self._describe_options()
         self.robot = _robot(settings.robot, mass_deletion_breaker=settings.mass_deletion_breaker)
         self.project = Project(

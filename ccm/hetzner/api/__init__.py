@@ -15,7 +15,7 @@ from ccm.hetzner.api.budget import Budget, Priority, QuotaUsedUp
 from ccm.hetzner.api.client import HetznerApi
 from ccm.hetzner.api.listing import Listing, OddItem
 from ccm.hetzner.api.metrics import ApiMetrics
-from ccm.hetzner.api.view import Contents, View
+from ccm.hetzner.api.view import Contents, View, view_of
 
 __all__ = [
     "ApiMetrics",
@@ -27,4 +27,5 @@ __all__ = [
     "Priority",
     "QuotaUsedUp",
     "View",
+    "view_of",
 ]

@@ -20,7 +20,7 @@ from typing import Generic, Protocol, TypeVar
 
 from ccm.cloud.errors import CloudError
 from ccm.hetzner.api.budget import Priority
-from ccm.hetzner.api.client import PAGE
+from ccm.hetzner.api.client import PAGE, HetznerApi
 from ccm.hetzner.api.listing import Listing, OddItem
 from ccm.hetzner.api.token import Token
 
@@ -211,6 +211,13 @@ class View(Generic[T]):
     async def _join(task: asyncio.Task[None]) -> None:
         """Wait for a list that is too old for us already; its failure is not ours."""
         await asyncio.wait([task])
+
+
+def view_of(api: HetznerApi, collection: str, kind: type[T]) -> View[T]:
+    """A view of a collection of the API, like ``load_balancers``."""
+    return View(
+        lambda priority: api.list(f"/{collection}", collection, kind, priority=priority), token=api.token
+    )
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ccm.hetzner.api import HetznerApi, Priority, View
+from ccm.hetzner.api import HetznerApi, Priority, View, view_of
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location
 from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE, Marks
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
@@ -26,16 +26,8 @@ class Catalogue:
         self, api: HetznerApi, locations: View[Location] | None, metrics: LoadBalancerMetrics
     ) -> None:
         self._metrics = metrics
-        self._types: View[LoadBalancerType] = View(
-            lambda priority: api.list(
-                "/load_balancer_types", "load_balancer_types", LoadBalancerType, priority=priority
-            ),
-            token=api.token,
-        )
-        self._locations: View[Location] = locations or View(
-            lambda priority: api.list("/locations", "locations", Location, priority=priority),
-            token=api.token,
-        )
+        self._types = view_of(api, "load_balancer_types", LoadBalancerType)
+        self._locations = locations or view_of(api, "locations", Location)
 
     async def close(self) -> None:
         """Stop reading."""

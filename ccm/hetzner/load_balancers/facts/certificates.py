@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ccm.cloud import CloudError, ServiceView
-from ccm.hetzner.api import HetznerApi, Priority, View
+from ccm.hetzner.api import HetznerApi, Priority, view_of
 from ccm.hetzner.api.errors import NotFound
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
@@ -28,10 +28,7 @@ class Certificates:
     """
 
     def __init__(self, api: HetznerApi, cluster: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.view: View[Certificate] = View(
-            lambda priority: api.list("/certificates", "certificates", Certificate, priority=priority),
-            token=api.token,
-        )
+        self.view = view_of(api, "certificates", Certificate)
         self._api = api
         self._cluster = cluster
         self._clock = clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 
 from ccm.cloud import Notice, Rejected, ServiceView
-from ccm.hetzner.api import HetznerApi, Priority, View
+from ccm.hetzner.api import HetznerApi, Priority, view_of
 from ccm.hetzner.api.errors import NotFound, unavailable
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.errors import vanished
@@ -39,10 +39,7 @@ class Inventory:
         self.project = project
         self._metrics = metrics
         self._vanished = ""
-        self.balancers: View[LoadBalancer] = View(
-            lambda priority: api.list(PATH, "load_balancers", LoadBalancer, priority=priority),
-            token=api.token,
-        )
+        self.balancers = view_of(api, "load_balancers", LoadBalancer)
         self._doubtful: set[str] = set()
         self._seen: dict[str, int] = {}
         self._released: set[str] = set()
