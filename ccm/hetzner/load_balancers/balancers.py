@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from weakref import WeakValueDictionary
 
-from prometheus_client import CollectorRegistry
-
 from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Orphan, ServiceView
 from ccm.hetzner.api import HetznerApi, Priority, View
 from ccm.hetzner.api.wire import Location, Server
@@ -44,9 +42,9 @@ class HetznerLoadBalancers:
         scheme: What provider IDs of Cloud servers start with.
         network: The private network's id, or None; asked each time because it is known only after the start.
         cluster: The cluster's id, for labels; may be empty.
-        locations: The cloud's locations; None = they are read when they are needed.
+        locations: The cloud's locations.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
-        metrics: Counted here; None = nowhere.
+        metrics: Counted here.
     """
 
     def __init__(
@@ -59,19 +57,19 @@ class HetznerLoadBalancers:
         scheme: str,
         network: Callable[[], int | None],
         cluster: str = "",
-        locations: View[Location] | None = None,
+        locations: View[Location],
         robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
-        metrics: LoadBalancerMetrics | None = None,
+        metrics: LoadBalancerMetrics,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._metrics = metrics or LoadBalancerMetrics(CollectorRegistry())
+        self._metrics = metrics
         self._settings = settings
         self._api = api
-        self.inventory = Inventory(api, project, metrics=self._metrics, sleep=sleep)
+        self.inventory = Inventory(api, project, metrics=metrics, sleep=sleep)
         self.certificates = Certificates(api, cluster)
         self._views = Views(
             self.inventory,
-            Catalogue(api, locations, self._metrics),
+            Catalogue(api, locations, metrics),
             Servers(servers, scheme, robots),
             self.certificates,
             network,

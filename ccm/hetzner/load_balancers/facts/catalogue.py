@@ -18,16 +18,14 @@ class Catalogue:
     """One list of types and one of locations for all Services.
 
     Args:
-        locations: The cloud's locations; None = read here.
+        locations: The cloud's locations.
         metrics: Count looks at the types.
     """
 
-    def __init__(
-        self, api: HetznerApi, locations: View[Location] | None, metrics: LoadBalancerMetrics
-    ) -> None:
+    def __init__(self, api: HetznerApi, locations: View[Location], metrics: LoadBalancerMetrics) -> None:
         self._metrics = metrics
         self._types = view_of(api, "load_balancer_types", LoadBalancerType)
-        self._locations = locations or view_of(api, "locations", Location)
+        self._locations = locations
 
     async def close(self) -> None:
         """Stop reading."""

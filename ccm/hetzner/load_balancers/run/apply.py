@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
-from ccm.hetzner.api import HetznerApi, Priority
-from ccm.hetzner.api.errors import ApiError, NotFound, RefusedProtected, Unavailable
+from ccm.hetzner.api import Priority
+from ccm.hetzner.api.errors import ApiError, RefusedProtected, Unavailable
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.errors import explained
-from ccm.hetzner.load_balancers.facts.inventory import PATH
+from ccm.hetzner.load_balancers.facts.inventory import PATH, Inventory
 from ccm.hetzner.load_balancers.plan.steps import Change
 from ccm.hetzner.load_balancers.run import requests
 from ccm.hetzner.load_balancers.run.outcome import Work
-from ccm.hetzner.load_balancers.run.requests import Sleep, patiently
+from ccm.hetzner.load_balancers.run.requests import patiently
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
 _DONE_ALREADY = {
@@ -67,7 +67,7 @@ async def change(steps: Sequence[Change], work: Work) -> None:
 async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> Applied:
     """Change a load balancer, and have that known. What went wrong is in the result."""
     inventory = work.views.inventory
-    applied = await _send_all(inventory.api, balancer, steps, inventory.sleep)
+    applied = await _send_all(inventory, balancer, steps)
     inventory.balancers.put(applied.balancer)
     added = [one.target.identity for one in steps if one.operation == "add_target"]
     work.views.servers.remember(applied.balancer, added)
@@ -75,9 +75,7 @@ async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> 
     return applied
 
 
-async def _send_all(
-    api: HetznerApi, balancer: LoadBalancer, steps: Sequence[Change], sleep: Sleep
-) -> Applied:
+async def _send_all(inventory: Inventory, balancer: LoadBalancer, steps: Sequence[Change]) -> Applied:
     applied = Applied(balancer)
     failed: set[str] = set()
     unanswered = False
@@ -86,7 +84,7 @@ async def _send_all(
             failed.add(str(step))
             continue
         try:
-            foreseen = await _send(api, balancer.id, step, sleep)
+            foreseen = await _send(inventory, balancer.id, step)
         except CloudError as error:
             failed.add(str(step))
             applied.errors.append((str(step), error))
@@ -105,9 +103,9 @@ async def _send_all(
     return applied
 
 
-async def _send(api: HetznerApi, number: int, step: Change, sleep: Sleep) -> bool:
+async def _send(inventory: Inventory, number: int, step: Change) -> bool:
     """Do a step; False = it was done already, by whomever, so the load balancer has to be looked at."""
-    path = f"{PATH}/{number}"
+    api, sleep, path = inventory.api, inventory.sleep, f"{PATH}/{number}"
     priority = Priority.LOAD_BALANCERS
     if step.operation == "update":
         await patiently(lambda: api.change("PUT", path, step.body, priority=priority), sleep)
@@ -127,10 +125,8 @@ async def delete(balancer: LoadBalancer, work: Work) -> bool:
     """Delete a load balancer; False = it is protected after all."""
     inventory = work.views.inventory
     try:
-        await requests.delete(inventory.api, f"{PATH}/{balancer.id}", sleep=inventory.sleep)
-        work.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
-    except NotFound:
-        pass
+        if await requests.delete(inventory, f"{PATH}/{balancer.id}"):
+            work.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
     except RefusedProtected:
         return False
     inventory.balancers.remove(balancer.id)

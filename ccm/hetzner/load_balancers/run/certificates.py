@@ -15,7 +15,7 @@ import msgspec
 
 from ccm.cloud import CloudError, Notice, ServiceView
 from ccm.hetzner.api import Priority
-from ccm.hetzner.api.errors import NotFound, Refused, Unavailable, unavailable
+from ccm.hetzner.api.errors import Refused, Unavailable, unavailable
 from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.desired.certificates import STAGING
 from ccm.hetzner.load_balancers.facts import Views
@@ -136,9 +136,7 @@ def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> lis
 async def _delete(certificate: Certificate, views: Views) -> bool:
     """Delete a certificate; False = it is in use after all."""
     try:
-        await delete(views.inventory.api, f"/certificates/{certificate.id}", sleep=views.inventory.sleep)
-    except NotFound:
-        pass
+        await delete(views.inventory, f"/certificates/{certificate.id}")
     except Refused as error:
         if error.code != "resource_in_use":
             raise

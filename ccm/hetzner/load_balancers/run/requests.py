@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import msgspec
 
-from ccm.hetzner.api import HetznerApi, Priority
-from ccm.hetzner.api.errors import Locked, unavailable
+from ccm.hetzner.api import Priority
+from ccm.hetzner.api.errors import Locked, NotFound, unavailable
 from ccm.hetzner.api.wire import Action
+from ccm.hetzner.load_balancers.facts.inventory import Inventory
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries while another action holds the lock
 
@@ -18,24 +18,32 @@ T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
 
-async def delete(api: HetznerApi, path: str, *, sleep: Sleep = asyncio.sleep) -> None:
-    """Delete something, and wait until it is gone; the API answers with nothing, or with an action.
+async def delete(inventory: Inventory, path: str) -> bool:
+    """Delete something, and wait until it is gone; False = it was gone already.
+
+    The API answers with nothing, or with an action.
 
     Raises:
-        NotFound: It was gone already.
         ApiError: It is still there.
     """
-    answer = await patiently(lambda: api.change("DELETE", path, priority=Priority.LOAD_BALANCERS), sleep)
+    api = inventory.api
+    try:
+        answer = await patiently(
+            lambda: api.change("DELETE", path, priority=Priority.LOAD_BALANCERS), inventory.sleep
+        )
+    except NotFound:
+        return False
     if answer.get("action") is None:
-        return
+        return True
     try:
         action = msgspec.convert(answer["action"], Action)
     except msgspec.ValidationError as error:
         raise unavailable(f"DELETE {path}", f"the answer makes no sense: {error}") from None
     await api.wait(action)
+    return True
 
 
-async def patiently(send: Callable[[], Awaitable[T]], sleep: Sleep = asyncio.sleep) -> T:
+async def patiently(send: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
     """Send a change; while something else works on the resource, wait and try again.
 
     Raises:
