@@ -21,7 +21,7 @@ from sandbox.engine.projects.config import (
 )
 from sandbox.engine.projects.workspace import Workspace, open_workspace
 from sandbox.engine.properties import paths
-from sandbox.engine.properties.values import parts, transform
+from sandbox.engine.properties.values import parts
 
 
 def run(arguments: argparse.Namespace, folder: Path, environment: Mapping[str, str]) -> int:
@@ -142,7 +142,21 @@ def _remove(arguments: argparse.Namespace, workspace: Workspace, file: StackFile
     if len(path) == 1:
         del file.config[stored]
     else:
-        file.config[stored] = transform(
-            paths.ignore({}, {stored: file.config[stored]}, (stored, *path[1:]))[stored], lambda part: part
-        )
+        file.config[stored] = _without(file.config[stored], path[1:])
     file.save()
+
+
+def _without(tree: Any, path: tuple[paths.Segment, ...]) -> Any:
+    """A copy of a tree without what is at a path, if it is there; what comes after an item moves up."""
+    key, rest = path[0], path[1:]
+    there = (isinstance(tree, dict) and key in tree) or (
+        isinstance(tree, list) and isinstance(key, int) and 0 <= key < len(tree)
+    )
+    if not there:
+        return tree
+    copy = tree.copy()
+    if rest:
+        copy[key] = _without(tree[key], rest)
+    else:
+        del copy[key]
+    return copy

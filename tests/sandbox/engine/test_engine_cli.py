@@ -116,6 +116,17 @@ def test_configuration_is_set_read_listed_and_removed(lab: Lab) -> None:
     assert lab.run("config", "get", "old").status == 1
 
 
+def test_a_part_of_a_setting_is_removed_and_what_comes_after_it_moves_up(lab: Lab) -> None:
+    for index, name in enumerate(("a", "b", "c")):
+        lab.run("config", "set", "--path", f"pools[{index}].name", name)
+    assert lab.run("config", "rm", "--path", "pools[1]").status == 0
+    assert lab.run("config", "get", "pools").out == '[{"name":"a"},{"name":"c"}]\n'
+    lab.run("config", "set", "--path", "pools[0].count", "2")
+    for gone in ("pools[0].name", "pools[1]", "pools[7]", "pools[0].none", "pools.none"):
+        assert lab.run("config", "rm", "--path", gone).status == 0
+    assert lab.run("config", "get", "pools").out == '[{"count":2}]\n'
+
+
 def test_programs_get_typed_configuration(lab: Lab) -> None:
     lab.write(
         "Pulumi.yaml",
