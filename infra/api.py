@@ -136,6 +136,17 @@ def call(
         ) from error
 
 
+def server_runs(cloud: Cloud, server_id: str) -> bool:
+    """Whether it is worth trying to reach a server."""
+    try:
+        answer = fetcher(cloud)(f"/servers/{server_id}")
+    except CloudError as error:
+        if error.status == 404:
+            return False
+        raise
+    return answer["server"]["status"] == "running"
+
+
 def change(
     cloud: Cloud,
     method: str,

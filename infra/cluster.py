@@ -13,6 +13,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 from . import k3s
+from .departure import Departure
 from .dynamic import Provider
 from .inventory import Servers
 from .membership import Membership
@@ -131,6 +132,7 @@ class Cluster(pulumi.ComponentResource):
                 lambda facts: generation_of(*facts)
             )
         )
+        self._drain_seconds = settings.drain_seconds
         join = {"server_ip": control.private_ip, "cluster": self.generation, "token": agent_token}
         self.agents = [self._agent(control, worker, {**release, **join}) for worker in servers.workers]
         self.register_outputs({})
@@ -140,7 +142,7 @@ class Cluster(pulumi.ComponentResource):
         member = Membership(worker.role, control, worker, opts=options)
         # k3s wants servers upgraded before agents; a new agent token is known to the server first
         after = pulumi.ResourceOptions(depends_on=[member, self.server])
-        return K3sAgent(
+        agent = K3sAgent(
             worker.role,
             {
                 **props,
@@ -150,6 +152,9 @@ class Cluster(pulumi.ComponentResource):
             },
             opts=pulumi.ResourceOptions.merge(self._on(worker), after),
         )
+        drained_first = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[agent]))
+        Departure(worker.role, control, worker, drain_seconds=self._drain_seconds, opts=drained_first)
+        return agent
 
     def _on(self, server: Server) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions(parent=self, deleted_with=server.server)

@@ -7,6 +7,7 @@ InfraError
 ├── HostKeyError            another server answers than before
 ├── RemoteCommandError      a command on a server failed
 ├── NodesError              nodes are not ready in time
+├── DrainError              Pods are left on a node whose server is to go
 ├── ImageBuildError         the CCM's image could not be built
 └── SweepError              load balancers are left
 """
@@ -100,6 +101,25 @@ class RemoteCommandError(InfraError):
 
 class NodesError(InfraError):
     """The cluster's nodes did not become ready and initialised in time."""
+
+
+class DrainError(InfraError):
+    """A node could not be drained; names what is left on it, and why."""
+
+    def __init__(self, node: str, seconds: int, blockers: Sequence[str]) -> None:
+        self.node = node
+        self.seconds = seconds
+        self.blockers = tuple(blockers)
+        lines = "\n".join(f"  - {blocker}" for blocker in blockers)
+        super().__init__(
+            f"the node {node} could not be drained within {seconds} s, so its server stays; left on it:\n"
+            f"{lines}\n"
+            "The node is cordoned. Make room for them (more replicas, another budget, another server) and "
+            f"repeat the command. Without regard to budgets: kubectl drain {node} --ignore-daemonsets "
+            "--delete-emptydir-data --force --disable-eviction. For longer, or not at all with 0: pulumi "
+            "config set ccm-from-scratch:drainSeconds SECONDS. To keep the server, put it back into the "
+            f"settings, and: kubectl uncordon {node}"
+        )
 
 
 class ImageBuildError(InfraError):

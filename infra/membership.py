@@ -73,11 +73,12 @@ class MembershipProvider(Provider):
         k3s is told anew, too, and that is not enough: it gives a Node its taints only when it joins, adds
         labels whenever it starts, and takes nothing away (``updateMutableLabels`` in its pkg/agent/run.go).
         """
-        result = UpdateResult(self.create(_news).outs)
+        if _olds["server_id"] != _news["server_id"]:
+            self.create(_news)
         before, after = marks_of(_olds), marks_of(_news)
         if before != after:
             asyncio.run(_mark(host_of(_news), _news["node"], before, after))
-        return result
+        return UpdateResult(dict(_news))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Takes the Node out of the cluster, before its server is deleted."""

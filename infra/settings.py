@@ -24,6 +24,7 @@ PROVIDERS = ("ccm-from-scratch", "hcloud")
 NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 _URL = r"https?://[^\s/'\"#]{1,255}[^\s'\"#]{0,2000}"
+MOST_DRAIN_SECONDS = 3600
 EVERYBODY = ("0.0.0.0/0", "::/0")
 _ADDRESS_FIELDS = ("network_cidr", "subnet_cidr", "cluster_cidr", "service_cidr", "worker_count", "pools")
 MOST_SOURCES = 100
@@ -47,6 +48,7 @@ class Settings:
     worker_count: int
     pools: tuple[Pool, ...]
     fallbacks: tuple[Fallback, ...]
+    drain_seconds: int
     image: str
     labels: Mapping[str, str]
     network_cidr: ipaddress.IPv4Network
@@ -117,6 +119,7 @@ def _read(reader: _Reader) -> Settings:
         worker_count=reader.number("worker_count", 0, MOST_WORKERS),
         pools=reader.pools("pools"),
         fallbacks=reader.fallbacks("fallbacks"),
+        drain_seconds=reader.number("drain_seconds", 0, MOST_DRAIN_SECONDS),
         image=reader.text("image"),
         labels=reader.labels("labels"),
         network_cidr=reader.cidr("network_cidr"),

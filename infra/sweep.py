@@ -17,7 +17,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, Resource
 
-from .api import Cloud, Patience, change, cloud_of, everything, fetcher
+from .api import Cloud, Patience, change, cloud_of, everything, fetcher, server_runs
 from .dynamic import Provider
 from .errors import CloudError, InfraError, SweepError
 from .ownership import Fate, Ownership, Verdict
@@ -106,17 +106,6 @@ async def sweep_services(host: Host, report: Report) -> list[str]:
     except InfraError as error:
         report(f"the cluster could not be asked to remove its load balancers itself: {error}")
         return []
-
-
-def server_runs(cloud: Cloud, server_id: str) -> bool:
-    """Whether it is worth trying to reach a server."""
-    try:
-        answer = fetcher(cloud)(f"/servers/{server_id}")
-    except CloudError as error:
-        if error.status == 404:
-            return False
-        raise
-    return answer["server"]["status"] == "running"
 
 
 def load_balancers(cloud: Cloud) -> list[Mapping[str, Any]]:

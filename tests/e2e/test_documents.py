@@ -34,6 +34,7 @@ PAGES = (
     "docs/guides/image.md",
     "docs/guides/releasing.md",
     "docs/guides/kubernetes-tests.md",
+    "docs/guides/pools.md",
 )
 ACCOUNT = "needs an account at Hetzner"
 RELEASED = "tests/release does it: there is no commit in this copy of the tree"

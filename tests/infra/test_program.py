@@ -241,6 +241,13 @@ def test_a_workers_name_is_free_before_it_joins(declared):
     assert any("Membership::worker-1" in urn for urn in agent.options.dependencies)
 
 
+def test_a_worker_is_drained_before_anything_of_it_goes(declared):
+    departure = declared(workerCount="1", drainSeconds="7").one(f"{DYNAMIC}Departure")
+    assert any("K3sAgent::worker-1" in urn for urn in departure.options.dependencies)
+    assert departure.options.deletedWith.endswith("Server::control")
+    assert departure.inputs["drain_seconds"] == 7
+
+
 def firewall_of(program):
     rules = program.one("hcloud:index/firewall:Firewall").inputs["rules"]
     return {(rule["protocol"], rule.get("port")): rule["sourceIps"] for rule in rules}

@@ -53,6 +53,11 @@ EDITS = {
     "one is renamed": (of(pool("a", 2), pool("d", 1), pool("c", 2)), {"b-1"}, {"d-1"}),
     "one grows, one shrinks": (of(pool("a", 3), pool("b", 1), pool("c", 1)), {"c-2"}, {"a-3"}),
     "another order": (of(pool("c", 2), pool("b", 1), pool("a", 2)), set(), set()),
+    "no placement group": (
+        of(pool("a", 2), pool("b", 1, placement_group=False), pool("c", 2)),
+        {"b-1"},
+        {"b-1"},
+    ),
     "another place": (of(pool("a", 2), pool("b", 1, location="nbg1"), pool("c", 2)), {"b-1"}, {"b-1"}),
 }
 

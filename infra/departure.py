@@ -1,0 +1,114 @@
+"""How a worker departs: its Node is drained before anything else of it is touched.
+
+This is declared after all that is on a worker, so it goes first: when the drain fails, the worker is in the
+state as it was, and who keeps it after all has nothing to make anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, CreateResult, Resource, UpdateResult
+
+from .api import cloud_of, everything, fetcher, server_runs
+from .drain import Traffic, empty, senders_to
+from .dynamic import Provider
+from .remote import Host, connect
+from .server import Server, host_of
+
+_KEY = "ccm-from-scratch:drainSeconds"
+_CONNECT_SECONDS = 30.0
+
+
+class DepartureProvider(Provider):
+    """Does nothing until it is deleted."""
+
+    # as with a Membership: another control server has another cluster
+    replaced_by = ("member_id", "node")
+    unheeded = ("private_key", "host_key", "address")
+    _configuration: Mapping[str, Any] = MappingProxyType({})
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps where the token is, and how long to drain: the program knows a server that goes no more."""
+        super().configure(req)
+        names = ("hcloud:token", "hcloud:endpoint", _KEY)
+        self._configuration = {name: req.config.get(name) for name in names}
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Notes how to reach the cluster."""
+        return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Notes it anew."""
+        return UpdateResult(dict(_news))
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Drains the Node, unless nothing runs there: its server or the control server is gone or off.
+
+        Raises:
+            DrainError: Pods are left, and with them the server.
+            InfraError: The control server runs, and the cluster could not be asked.
+        """
+        seconds = drain_seconds(self._configuration, _props)
+        if not seconds:
+            return
+        cloud = cloud_of(self._configuration, os.environ)
+        if not all(server_runs(cloud, _props[name]) for name in ("server_id", "member_id")):
+            print(f"the node {_props['node']} is not drained: its server or the control server does not run")
+            return
+        server_id = int(_props["member_id"])
+        traffic = Traffic(lambda: senders_to(server_id, everything(fetcher(cloud), "load_balancers", "")))
+        asyncio.run(_empty(host_of(_props), _props["node"], seconds, traffic))
+
+
+class Departure(Resource, module="ccm-from-scratch", name="Departure"):
+    """A worker that is to be drained before it goes."""
+
+    def __init__(
+        self,
+        name: str,
+        control: Server,
+        worker: Server,
+        *,
+        drain_seconds: int,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the resource.
+            control: Has the cluster.
+            worker: Is a member of it.
+            drain_seconds: In which its Pods have to be gone before it goes; 0: they are not waited for.
+            opts: Name all that is on the worker as what this depends on.
+        """
+        props = {
+            **control.access.inputs(),
+            "node": worker.name,
+            "member_id": worker.server.id,
+            "drain_seconds": drain_seconds,
+        }
+        super().__init__(DepartureProvider(), name, props, opts)
+
+
+def drain_seconds(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> int:
+    """How long to drain: as the stack says now; else, in another program, as the state says.
+
+    Args:
+        configuration: Of the stack, by full key.
+        props: Of a Departure.
+    """
+    said = str(configuration.get(_KEY))
+    # a destroy does not read the settings, so nobody has looked at this one
+    return int(said if re.fullmatch(r"[0-9]{1,4}", said, re.ASCII) else props["drain_seconds"])
+
+
+async def _empty(host: Host, node: str, seconds: int, traffic: Traffic) -> None:
+    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
+        await empty(shell, node, seconds, traffic, print)

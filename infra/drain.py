@@ -1,0 +1,185 @@
+"""Empties a Node before its server goes: no new Pods, no traffic from load balancers, no Pods.
+
+Budgets (PodDisruptionBudget) are honoured: kubectl evicts, and tries again as long as one forbids it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import DrainError, RemoteCommandError
+from .remote import Shell
+
+EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
+"""With this label, whatever its value but a false one, a Node is behind no load balancer."""
+TRAFFIC_POLLS = 15
+TRAFFIC_PAUSE = 2.0
+_AT_ONCE = 30.0
+_SKIP_LOST_SECONDS = 60
+"""So long after its end was due, a Pod of a node that died meanwhile is waited for no longer."""
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """How to see whether load balancers send anything to a server.
+
+    Attributes:
+        senders: Names of those that do now; may take its time.
+        polls: How often to look.
+        pause: Seconds between two looks.
+    """
+
+    senders: Callable[[], Sequence[str]]
+    polls: int = TRAFFIC_POLLS
+    pause: float = TRAFFIC_PAUSE
+
+
+async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report: Report) -> None:
+    """Cordons a Node, takes it from its load balancers, and drains it; nothing where there is no such Node.
+
+    Nothing runs any more on one whose kubelet is silent, so that is not drained.
+
+    Args:
+        shell: Of the control server.
+        node: Its name.
+        seconds: In which its Pods have to be gone.
+        traffic: Of its server.
+        report: Told what was left out.
+
+    Raises:
+        DrainError: Pods are left; the Node is cordoned, and behind its load balancers again.
+        RemoteCommandError: The cluster could not be asked.
+    """
+    name, what = shlex.quote(node), f"draining the node {node}"
+    found = await shell.run(
+        f"k3s kubectl get node {name} --ignore-not-found -o json", what=what, timeout=_AT_ONCE
+    )
+    if not found.strip():
+        return
+    if not is_ready(json.loads(found)):
+        report(f"the node {node} is not drained: its kubelet is silent, so no Pod runs there")
+        return
+    kept = EXCLUDED in json.loads(found)["metadata"].get("labels", {})
+    exclude = "" if kept else f" && k3s kubectl label node {name} {EXCLUDED}=true"
+    await shell.run(f"k3s kubectl cordon {name}{exclude}", what=what, timeout=_AT_ONCE)
+    try:
+        await _await_silence(node, traffic, report)
+        await shell.run(drain_script(node, seconds), what=what, timeout=seconds + _AT_ONCE)
+    except RemoteCommandError as error:
+        if not kept:
+            await shell.run(f"k3s kubectl label node {name} {EXCLUDED}-", what=what, timeout=_AT_ONCE)
+        raise DrainError(node, seconds, await _blockers(shell, node) or [str(error)]) from error
+
+
+def drain_script(node: str, seconds: int) -> str:
+    """Evicts the Pods of a Node and waits until they are gone.
+
+    DaemonSets go with the server, and what Pods keep in an emptyDir goes with each of them, as ever.
+    """
+    return (
+        f"k3s kubectl drain {shlex.quote(node)} --ignore-daemonsets --delete-emptydir-data "
+        f"--timeout={seconds}s --skip-wait-for-delete-timeout={_SKIP_LOST_SECONDS}"
+    )
+
+
+def is_ready(node: Mapping[str, Any]) -> bool:
+    """Whether a Node's kubelet says that it is ready."""
+    conditions = node.get("status", {}).get("conditions", [])
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+
+def senders_to(server_id: int, balancers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of the load balancers that have a server among their targets.
+
+    Args:
+        server_id: Of the server.
+        balancers: As the cloud's API gives them.
+    """
+    return [item["name"] for item in balancers if _sends_to(server_id, item["targets"])]
+
+
+def _sends_to(server_id: int, targets: Sequence[Mapping[str, Any]]) -> bool:
+    # one of the type label_selector has those of the servers that it selects
+    return any(
+        (target.get("server") or {}).get("id") == server_id
+        or _sends_to(server_id, target.get("targets") or [])
+        for target in targets
+    )
+
+
+async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
+    for _ in range(traffic.polls):
+        senders = await asyncio.to_thread(traffic.senders)
+        if not senders:
+            return
+        await asyncio.sleep(traffic.pause)
+    seconds = traffic.polls * traffic.pause
+    report(f"after {seconds:.0f} s {node} is still behind {', '.join(senders)}; it is drained all the same")
+
+
+async def _blockers(shell: Shell, node: str) -> list[str]:
+    pods = await _list(shell, f"pods --field-selector=spec.nodeName={shlex.quote(node)}")
+    return blockers(pods, await _list(shell, "poddisruptionbudgets"))
+
+
+async def _list(shell: Shell, kind: str) -> list[Mapping[str, Any]]:
+    command = f"k3s kubectl get {kind} --all-namespaces -o json"
+    return json.loads(await shell.run(command, what=f"listing {kind}", timeout=_AT_ONCE))["items"]
+
+
+def blockers(pods: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What keeps each Pod that should have gone, for a person.
+
+    Args:
+        pods: All of the Node.
+        budgets: All PodDisruptionBudgets of the cluster.
+    """
+    lines = []
+    for pod in pods:
+        metadata = pod["metadata"]
+        owners = [owner for owner in metadata.get("ownerReferences", []) if owner.get("controller")]
+        kinds = {owner["kind"] for owner in owners}
+        finished = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        if "DaemonSet" in kinds or "kubernetes.io/config.mirror" in metadata.get("annotations", {}):
+            continue
+        if owners or not finished:
+            lines.append(f"{metadata['namespace']}/{metadata['name']}: {_why(metadata, owners, budgets)}")
+    return lines
+
+
+def _why(
+    metadata: Mapping[str, Any], owners: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, Any]]
+) -> str:
+    if metadata.get("deletionTimestamp"):
+        return "it has not ended yet"
+    if not owners:
+        return "no controller would make it again elsewhere; delete it if it may go"
+    for budget in budgets:
+        status = budget.get("status", {})
+        same = budget["metadata"]["namespace"] == metadata["namespace"]
+        if same and not status.get("disruptionsAllowed") and _selects(budget, metadata.get("labels", {})):
+            healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+            name = budget["metadata"]["name"]
+            return f"the budget {name} allows no disruption: {healthy} healthy, {wanted} wanted"
+    return "it was not evicted in time"
+
+
+def _selects(budget: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    selector = budget["spec"].get("selector")
+    if selector is None:
+        return False
+    fits = all(labels.get(name) == value for name, value in selector.get("matchLabels", {}).items())
+    return fits and all(_meets(rule, labels) for rule in selector.get("matchExpressions", []))
+
+
+def _meets(rule: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    has, values = rule["key"] in labels, rule.get("values", [])
+    among = has and labels[rule["key"]] in values
+    return {"In": among, "NotIn": not among, "Exists": has, "DoesNotExist": not has}[rule["operator"]]

@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.departure import DepartureProvider, drain_seconds
+from infra.drain import EXCLUDED, Traffic, blockers, drain_script, empty, senders_to
+from infra.errors import DrainError
+from infra.remote import connect
+
+READY = {"type": "Ready", "status": "True"}
+NODE = {"metadata": {"name": "w-1", "labels": {}}, "status": {"conditions": [READY]}}
+SILENT = {**NODE, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+SPARED = {**NODE, "metadata": {"name": "w-1", "labels": {EXCLUDED: "true"}}}
+
+
+def pod(
+    name, *, owner="ReplicaSet", labels=None, namespace="default", phase="Running", ending=False, mirror=False
+):
+    metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
+    if owner:
+        metadata["ownerReferences"] = [{"kind": owner, "controller": True}]
+    if ending:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    if mirror:
+        metadata["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    return {"metadata": metadata, "status": {"phase": phase}}
+
+
+def budget(selector, *, allowed=0, namespace="default"):
+    return {
+        "metadata": {"name": "web", "namespace": namespace},
+        "spec": {"selector": selector},
+        "status": {"disruptionsAllowed": allowed, "currentHealthy": 2, "desiredHealthy": 2},
+    }
+
+
+WEB = {"matchLabels": {"app": "web"}}
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch, host):
+    """A `k3s` on a server, which writes down what it is told; gives a function that empties the node w-1."""
+    log = tmp_path / "log"
+    log.touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    async def run(node, seconds=30, *, stuck=False, senders=(), pods=()):
+        answers = {"node": json.dumps(node) if node else "", "pods": json.dumps({"items": list(pods)})}
+        answers["budgets"] = json.dumps({"items": [budget(WEB)]})
+        for name, text in answers.items():
+            (tmp_path / name).write_text(text)
+        program = tmp_path / "k3s"
+        program.write_text(
+            f"""#!/bin/sh
+case "$*" in
+  *"get node "*) cat {tmp_path}/node ;;
+  *"get pods "*) cat {tmp_path}/pods ;;
+  *"get poddisruptionbudgets"*) cat {tmp_path}/budgets ;;
+  *" drain "*) echo "$*" >> {log}; {"echo global timeout reached >&2; exit 1" if stuck else "true"} ;;
+  *) echo "$*" >> {log} ;;
+esac
+"""
+        )
+        program.chmod(0o755)
+        said, left = [], list(senders)
+        traffic = Traffic(lambda: left.pop(0) if left else [], polls=3, pause=0)
+        async with connect(host) as shell:
+            await empty(shell, "w-1", seconds, traffic, said.append)
+        return said
+
+    return run, lambda: [line.removeprefix("kubectl ") for line in log.read_text().splitlines()]
+
+
+CORDONED = ["cordon w-1", f"label node w-1 {EXCLUDED}=true"]
+DRAINED = (
+    "drain w-1 --ignore-daemonsets --delete-emptydir-data --timeout=30s --skip-wait-for-delete-timeout=60"
+)
+
+
+async def test_a_node_gets_no_pods_then_no_traffic_then_is_drained(cluster):
+    run, told = cluster
+    assert await run(NODE, senders=[["lb"], ["lb"]]) == []
+    assert told() == [*CORDONED, DRAINED]
+
+
+async def test_who_goes_on_sending_does_not_keep_it(cluster):
+    run, told = cluster
+    (said,) = await run(NODE, senders=[["lb"]] * 9)
+    assert "w-1 is still behind lb; it is drained all the same" in said
+    assert told() == [*CORDONED, DRAINED]
+
+
+@pytest.mark.parametrize("node", [None, SILENT])
+async def test_nothing_is_waited_for_where_nothing_runs(cluster, node):
+    run, told = cluster
+    assert len(await run(node)) == (node is not None)
+    assert told() == []
+
+
+async def test_what_is_left_is_told_and_the_node_serves_on(cluster):
+    run, told = cluster
+    with pytest.raises(DrainError, match="could not be drained within 30 s") as caught:
+        await run(NODE, stuck=True, pods=[pod("web-1", labels={"app": "web"}), pod("bare", owner="")])
+    assert told() == [*CORDONED, DRAINED, f"label node w-1 {EXCLUDED}-"]
+    assert caught.value.blockers == (
+        "default/web-1: the budget web allows no disruption: 2 healthy, 2 wanted",
+        "default/bare: no controller would make it again elsewhere; delete it if it may go",
+    )
+    assert "kubectl uncordon w-1" in str(caught.value)
+
+
+async def test_a_label_that_the_pool_gave_stays(cluster):
+    run, told = cluster
+    with pytest.raises(DrainError, match="global timeout reached"):
+        await run(SPARED, stuck=True)
+    assert told() == ["cordon w-1", DRAINED]
+
+
+def test_the_script_is_one_word_more_than_the_name():
+    assert "drain 'a b' " in drain_script("a b", 5)
+
+
+def test_what_goes_with_the_server_blocks_nothing():
+    pods = [
+        pod("set", owner="DaemonSet"),
+        pod("static", owner="Node", mirror=True),
+        pod("done", owner="", phase="Succeeded"),
+    ]
+    assert blockers(pods, []) == []
+
+
+@pytest.mark.parametrize(
+    ("item", "selector", "says"),
+    [
+        (pod("x", labels={"app": "web"}), WEB, "the budget web allows no disruption"),
+        (pod("x", labels={"app": "web"}, ending=True), WEB, "it has not ended yet"),
+        (pod("x", labels={"app": "db"}), WEB, "it was not evicted in time"),
+        (pod("x", labels={"app": "web"}, namespace="other"), WEB, "it was not evicted in time"),
+        (pod("x"), {}, "the budget web"),
+        (pod("x"), None, "it was not evicted in time"),
+        (
+            pod("x", labels={"a": "1"}),
+            {"matchExpressions": [{"key": "a", "operator": "Exists"}]},
+            "the budget",
+        ),
+        (pod("x"), {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, "the budget"),
+        (
+            pod("x", labels={"a": "1"}),
+            {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]},
+            "it was not",
+        ),
+        (
+            pod("x", labels={"a": "1"}),
+            {"matchExpressions": [{"key": "a", "operator": "In", "values": ["1"]}]},
+            "the budget",
+        ),
+    ],
+)
+def test_what_keeps_a_pod(item, selector, says):
+    (line,) = blockers([item], [budget(selector)])
+    assert line.partition(": ")[2].startswith(says)
+    (line,) = blockers([item], [budget(selector, allowed=1)])
+    assert "budget" not in line
+
+
+targets = st.lists(
+    st.one_of(
+        st.integers(1, 4).map(lambda number: {"type": "server", "server": {"id": number}}),
+        st.just({"type": "ip", "ip": {"ip": "203.0.113.7"}}),
+        st.lists(st.integers(1, 4), max_size=3).map(
+            lambda numbers: {
+                "type": "label_selector",
+                "targets": [{"type": "server", "server": {"id": number}} for number in numbers],
+            }
+        ),
+    ),
+    max_size=4,
+)
+
+
+@given(targets=targets)
+def test_who_sends_to_a_server(targets):
+    assert senders_to(1, [{"name": "lb", "targets": targets}]) == (
+        ["lb"] if "'id': 1" in str(targets) else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("configured", "stated", "seconds"),
+    [("7", 9, 7), (7, 9, 7), ("0", 9, 0), (None, 9, 9), ("many", 9, 9)],
+)
+def test_how_long_is_said_by_the_stack_then_by_the_state(configured, stated, seconds):
+    props = {"drain_seconds": stated}
+    assert drain_seconds({"ccm-from-scratch:drainSeconds": configured}, props) == seconds
+
+
+@pytest.fixture
+def leave(cluster, pair, server):
+    """Lets the worker w-1 go whose server is 7; server 1, the control server, is as the cloud says it is."""
+
+    class Handler(BaseHTTPRequestHandler):
+        status: Mapping[str, str] = {}
+
+        def do_GET(self):
+            status = self.status.get(self.path.rpartition("/")[2])
+            content = {
+                "server": {"status": status},
+                "load_balancers": [],
+                "meta": {"pagination": {"next_page": None}},
+            }
+            self.send_response(200 if status or "/load_balancers" in self.path else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(content).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as cloud:
+        threading.Thread(target=cloud.serve_forever, kwargs={"poll_interval": 0.01}).start()
+
+        async def go(status="running", member="running", seconds="30"):
+            Handler.status = {"1": status, "7": member}
+            provider = DepartureProvider()
+            endpoint = f"http://127.0.0.1:{cloud.server_port}/v1"
+            token = {"hcloud:token": "t" * 64, "hcloud:endpoint": endpoint}
+            provider._configuration = {**token, "ccm-from-scratch:drainSeconds": seconds}
+            access = {"address": "127.0.0.1", "private_key": pair["private_key"], "host_key": server[1]}
+            props = {**access, "server_id": "1", "node": "w-1", "member_id": "7", "drain_seconds": 9}
+            await asyncio.to_thread(provider.delete, "w-1/7", props)
+
+        yield go
+        cloud.shutdown()
+
+
+async def test_a_worker_leaves_drained(cluster, leave):
+    run, told = cluster
+    await run(NODE)
+    drained = told()
+    await leave()
+    assert told() == [*drained, *drained]
+
+
+@pytest.mark.parametrize("status", ["off", ""])
+async def test_a_cluster_that_is_gone_has_nothing_to_drain(cluster, leave, status):
+    await leave(status)
+    assert cluster[1]() == []
+
+
+@pytest.mark.parametrize("member", ["off", ""])
+async def test_a_worker_that_does_not_run_is_not_drained(cluster, leave, member):
+    await leave(member=member)
+    assert cluster[1]() == []
+
+
+async def test_who_wants_no_drain_gets_none(cluster, leave):
+    run, told = cluster
+    await run(None)
+    await leave(seconds="0")
+    assert told() == []
