@@ -54,9 +54,9 @@ def examine(clone: Clone) -> Iterator[Check]:
     yield _go()
     yield from _limits(clone, choice)
     built = all(toolchain.find(clone.cache, one) for one in choice.toolchains)
-    yield _kept("Kubernetes toolchain", built, "≈ 10 min")
+    yield _kept("Kubernetes toolchain", built, choice.build_time)
     if choice.kind == MACHINES:
-        yield _kept("machine image", image.find(clone.cache) is not None, "≈ 1 min")
+        yield _kept("machine image", image.find(clone.cache) is not None, "≈ 3 min")
     yield from pulumi_checks(os.environ, clone.root / ".venv/bin/pulumi")
     yield _addresses(clone)
     yield _running(clone)

@@ -75,6 +75,11 @@ class Choice:
     kubernetes: str = field(default_factory=releases.default)
 
     @property
+    def build_time(self) -> str:
+        """How long its toolchains take the first time, on two cores."""
+        return "≈ 15 min" if self.kind == MACHINES else "≈ 10 min"
+
+    @property
     def toolchains(self) -> tuple[tuple[Component, ...], ...]:
         """What is built for it.
 

@@ -41,7 +41,8 @@ def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
     """
     with steps.step("Debian packages") as progress:
         packages.ensure(choice.packages, progress)
-    with steps.step("Kubernetes toolchain (≈ 10 min the first time)", "Kubernetes toolchain") as progress:
+    first = f"Kubernetes toolchain ({choice.build_time} the first time)"
+    with steps.step(first, "Kubernetes toolchain") as progress:
         built = [toolchain.ensure(clone.cache, progress, one) for one in choice.toolchains]
     if choice.kind != MACHINES:
         return Prepared(built[-1], None)
