@@ -134,12 +134,20 @@ def test_each_pool_is_held_against_what_the_cloud_has(defaults):
         {**good, "image": "alma-9"},
         {"name": "far", "count": 1, "location": "ash"},
         {"name": "nowhere", "count": 1, "location": "fsn"},
+        {"name": "b", "count": 1, "serverType": "cpx32"},
         {"name": "c", "count": 1, "serverType": "cpx222"},
     )
-    assert set(found) == {"[0].image", "[1].location", "[2].location", "[3].serverType"}
+    assert set(found) == {
+        "[0].image",
+        "[1].location",
+        "[2].location",
+        "ccm-from-scratch:workerServerType",
+        "[3].serverType",
+        "[4].serverType",
+    }
     assert "it is in the zone us-east, and the network is in eu-central, which has fsn1, nbg1" in str(found)
     assert "did you mean fsn1?" in found["[2].location"]
-    assert "did you mean cpx22?" in found["[3].serverType"]
+    assert "fsn1 has no room for it now; it can be had in nbg1" in found["[3].serverType"]
 
 
 def test_the_short_forms_type_does_not_matter_beside_pools_of_their_own(defaults):
