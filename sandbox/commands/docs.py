@@ -22,12 +22,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check(_clone: Clone, arguments: argparse.Namespace) -> None:
+    """Make sure that nothing of somebody's is replaced.
+
+    Raises:
+        SandboxError: The folder is no site of ours and not empty, or it is no folder.
+    """
+    if arguments.output:
+        check_output(arguments.output.resolve())
+
+
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
     """Build it, and say how to look at it."""
-    output = clone.state / "documentation"
-    if arguments.output:
-        output = arguments.output.resolve()
-        check(output)
+    output = arguments.output.resolve() if arguments.output else clone.state / "documentation"
     steps = Steps(Console())
     with steps.step("Generator of the documentation") as progress:
         python = generator(clone.root, clone.cache, progress)
@@ -39,11 +46,11 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check(output: Path) -> None:
-    """Make sure that nothing of somebody's is replaced.
+def check_output(output: Path) -> None:
+    """Make sure that a folder given for the site has nothing of somebody's.
 
     Raises:
-        SandboxError: The folder is no site of ours and not empty, or it is no folder.
+        SandboxError: It is no site of ours and not empty, or it is no folder.
     """
     if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / MADE).is_file())):
         raise SandboxError(f"{output} is there and no site of ours: name another folder, or remove it")

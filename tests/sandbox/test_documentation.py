@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from sandbox.commands.docs import check
+from sandbox.commands.docs import check_output
 from sandbox.documentation.build import REQUIREMENTS, build, environment_of, generator, settings
 from sandbox.documentation.pages import gather, navigation, place
 from sandbox.errors import SandboxError
@@ -85,7 +85,7 @@ def test_the_site_is_whole_and_asks_nobody_else(tmp_path):
     pages = {path: _Page(path.read_text()) for path in output.rglob("*.html") if path.name != "404.html"}
     assert len(pages) == number
     assert (output / "search.json").is_file()
-    check(output)  # it may be built anew
+    check_output(output)  # it may be built anew
     for path, page in pages.items():
         assert not [address for address in page.loads if "://" in address or address.startswith("//")], path
         for link in page.links:
@@ -110,12 +110,12 @@ def test_a_broken_link_stops_the_build_and_keeps_the_site_that_is_there(tmp_path
 
 
 def test_nothing_of_somebody_elses_is_replaced(tmp_path):
-    check(tmp_path / "new")
-    check(tmp_path)
+    check_output(tmp_path / "new")
+    check_output(tmp_path)
     (tmp_path / "search.json").write_text("of the site of another generator")
     for folder in (tmp_path, tmp_path / "search.json"):
         with pytest.raises(SandboxError, match="no site of ours"):
-            check(folder)
+            check_output(folder)
 
 
 @pytest.fixture

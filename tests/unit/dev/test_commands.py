@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import importlib
+import inspect
 import subprocess
 
 import pytest
@@ -151,6 +153,13 @@ def test_two_that_start_at_once_are_one(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(SandboxError, match="is just being started"):
             serve.run(site, parse(["serve", "--backend", "records"])[1])
+
+
+def test_what_is_checked_before_a_command_gets_what_the_command_gets():
+    modules = [importlib.import_module(f"sandbox.commands.{name}") for name in COMMANDS]
+    for module in (one for one in modules if hasattr(one, "check")):
+        kinds = [parameter.annotation for parameter in inspect.signature(module.check).parameters.values()]
+        assert kinds == ["Clone", "argparse.Namespace"], module.__name__
 
 
 def test_an_unknown_command_ends_with_2(capsys):
