@@ -21,6 +21,7 @@ from typing import Generic, Protocol, TypeVar
 from ccm.cloud.errors import CloudError
 from ccm.hetzner.api.budget import Priority
 from ccm.hetzner.api.client import PAGE, HetznerApi
+from ccm.hetzner.api.errors import TokenChanged
 from ccm.hetzner.api.listing import Listing, OddItem
 from ccm.hetzner.api.token import Token
 
@@ -132,18 +133,24 @@ class View(Generic[T]):
             priority: Of the requests, if some are needed.
 
         Raises:
-            TokenChanged: The work of the caller holds on to another token than the present one.
+            TokenChanged: The work of the caller holds on to another token than the present one, or it changed
+                while the list was read for this caller.
             ApiError: It could not be read completely. What was known stays.
         """
         asked_at = self._clock()
         while self._is_older(accepted_age, asked_at):
             if self._running is not None and asked_at - self._running_since > accepted_age:
                 await self._join(self._running)
+            joined = self._running is not None
             running = self._running or self._start(priority)
             starter = self._running_priority
             try:
                 # Shielded: one reader's end must not take the list away from the others.
                 await asyncio.shield(running)
+            except TokenChanged:
+                self._token.check()
+                if not joined:
+                    raise
             except CloudError:
                 # Who is more important than the one who asked may have more luck, as with the quota.
                 if starter <= priority:

@@ -184,6 +184,26 @@ async def test_a_list_during_which_the_token_changes_is_none() -> None:
     assert not view.contents.by_id
 
 
+async def test_a_reader_that_joined_another_tokens_list_gets_one_of_its_own() -> None:
+    source, tokens = Source("a"), ["another"]
+    token = Token(lambda: tokens[-1])
+    view = View(source.fetch, token=token, clock=asyncio.get_running_loop().time)
+
+    async def read() -> set[str]:
+        with token.hold():
+            return set((await view.read(10, SWEEP)).by_name)
+
+    starter, joiner = asyncio.create_task(read()), asyncio.create_task(read())
+    await asyncio.sleep(0.5)
+    tokens.append("ours")
+    token.look()
+    assert await read() == {"a"}
+    assert source.reads == 2
+    for begun_before in (starter, joiner):
+        with pytest.raises(TokenChanged):
+            await begun_before
+
+
 async def test_what_another_token_showed_is_forgotten() -> None:
     source, tokens = Source("a"), ["ours"]
     token = Token(lambda: tokens[-1])
