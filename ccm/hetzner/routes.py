@@ -57,7 +57,7 @@ class HetznerRoutes:
         self._metrics = metrics
         self._clock = clock
         self._network: Network | None = None
-        self._read_at = 0.0
+        self._read_at, self._read_with = 0.0, 0
         self._writing = asyncio.Lock()
 
     def owns(self, provider_id_: str) -> bool:
@@ -69,7 +69,8 @@ class HetznerRoutes:
         self._metrics.operation("hcloud/ListRoutes")
         with self._api.token.hold():
             network = self._network
-            if network is None or self._clock() - self._read_at > accepted_age:
+            old = self._clock() - self._read_at > accepted_age
+            if network is None or old or self._read_with != self._api.token.number:
                 network = await self._read()
             machines, complete = await self._machines(network, accepted_age)
             if not complete and accepted_age > 0:
@@ -124,7 +125,7 @@ class HetznerRoutes:
         except NotFound:
             raise self._project.deny() from None
         self._project.confirm(0.0)
-        self._network, self._read_at = network, started
+        self._network, self._read_at, self._read_with = network, started, self._api.token.number
         return network
 
     async def _machines(self, network: Network, accepted_age: float) -> tuple[dict[str, Machine], bool]:

@@ -186,14 +186,18 @@ async def test_a_server_that_is_there_is_never_said_to_be_gone(
         assert not isinstance(error, InstanceNotFound), when
 
 
-async def test_routes_are_never_compared_with_the_other_projects_machines(site: BalancerSite) -> None:
+@pytest.mark.parametrize("age", [0, 600])
+async def test_routes_are_never_compared_with_the_other_projects_machines(
+    site: BalancerSite, age: float
+) -> None:
     await site.add_nodes("a", "b")
     await site.restart(HCLOUD_NETWORK_ROUTES_ENABLED="true")
     assert site.cloud.routes is not None
-    routes, tables = site.cloud.routes, []
+    routes = site.cloud.routes
+    tables = [await routes.list(accepted_age=age)]
 
     async def work() -> None:
-        tables.append(await routes.list(accepted_age=0))
+        tables.append(await routes.list(accepted_age=age))
 
     async for when, error in everywhere(site, work):
         if error is None:
