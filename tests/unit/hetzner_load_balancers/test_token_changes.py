@@ -308,3 +308,17 @@ async def test_a_load_balancer_that_was_on_its_way_proves_nothing_and_is_found_a
     await site.ensure(view())
     assert await left(site) == (1, 0)
     assert await left(site, OTHER_TOKEN) == (0, 0)
+
+
+@pytest.mark.parametrize("gated", [("POST", "/load_balancers/*/actions/add_service")], indirect=True)
+async def test_no_step_is_tried_after_the_first_that_the_token_ends(gated: tuple[BalancerSite, Gate]) -> None:
+    """Each takes a request from the budget before it finds that out."""
+    site, gate = gated
+    await site.add_nodes("a")
+    await site.ensure(view("web", 80))
+    gate.came.clear()
+    running = await meanwhile(site, gate, site.ensure(view("web", *range(80, 90))))
+    site.cloud.api.token.read = tokens = Tokens(1, FOREVER)
+    with pytest.raises(CloudError, match="the token has changed meanwhile"):
+        await running
+    assert tokens.looks == 1

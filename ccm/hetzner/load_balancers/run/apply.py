@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import Priority
-from ccm.hetzner.api.errors import ApiError, RefusedProtected, Unavailable
+from ccm.hetzner.api.errors import ApiError, RefusedProtected, TokenChanged, Unavailable
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.errors import explained
 from ccm.hetzner.load_balancers.facts.inventory import PATH, Inventory
@@ -92,7 +92,7 @@ async def _send_all(inventory: Inventory, balancer: LoadBalancer, steps: Sequenc
                 if unanswered:
                     break  # twice no answer: the others would fare no better
                 unanswered = True
-            elif isinstance(error, AccessDenied | QuotaExhausted):
+            elif isinstance(error, AccessDenied | QuotaExhausted | TokenChanged):
                 break
             else:
                 applied.reread = True  # the load balancer is not what we took it for
