@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import sys
-from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from ranges import claimed_range
 
 from sandbox.kubernetes import image as images
 from sandbox.machines.cleanup import remove_all
@@ -37,19 +36,19 @@ async def lab(cache, kubernetes_version, tmp_path_factory):
     if found is None or reason:
         pytest.skip(reason or "the machine image is not built: ./dev setup builds it")
     site = secrets.token_hex(3)
-    public = IPv4Network(f"198.19.{os.getpid() % 256}.64/26")
-    running = Lab(site, state, public, found, kubernetes_version, machines=4)
-    try:
-        await running.start()
-        await running.install_member(1, "--cluster-init")
-        agent = f"K3S_URL={FIRST} K3S_TOKEN=the-servers sh -s - agent --node-ip 10.0.0.5 {NODE}"
-        await running.run(4, f"{running.install} {agent}")
-        for number in (2, 3):
-            await running.install_member(number, "--server", FIRST)
-        yield running
-    finally:
-        await running.stop()
-        remove_all(site, state)
+    with claimed_range() as public_range:
+        running = Lab(site, state, public_range, found, kubernetes_version, machines=4)
+        try:
+            await running.start()
+            await running.install_member(1, "--cluster-init")
+            agent = f"K3S_URL={FIRST} K3S_TOKEN=the-servers sh -s - agent --node-ip 10.0.0.5 {NODE}"
+            await running.run(4, f"{running.install} {agent}")
+            for number in (2, 3):
+                await running.install_member(number, "--server", FIRST)
+            yield running
+        finally:
+            await running.stop()
+            remove_all(site, state)
 
 
 async def members(lab, number):
