@@ -12,6 +12,17 @@ RANGES = (*IPv4Network("198.18.0.0/16").subnets(new_prefix=26),)
 """For benchmarks (RFC 2544): a running environment has a documentation range."""
 
 
+class NoRangeError(Exception):
+    """Other tests of this network namespace have all ranges.
+
+    Args:
+        ranges: Those that were asked for.
+    """
+
+    def __init__(self, ranges: Sequence[IPv4Network]) -> None:
+        super().__init__(f"other tests have all {len(ranges)} ranges, {ranges[0]} to {ranges[-1]}")
+
+
 @contextmanager
 def claimed_range(ranges: Sequence[IPv4Network] = RANGES) -> Iterator[IPv4Network]:
     """A range that no other test of this network namespace has as long as this lasts.
@@ -21,11 +32,17 @@ def claimed_range(ranges: Sequence[IPv4Network] = RANGES) -> Iterator[IPv4Networ
 
     Args:
         ranges: One of these.
+
+    Raises:
+        NoRangeError: Others have all of them.
     """
     # Any of them, since what a killed run left still has one.
     shuffled = random.sample(ranges, len(ranges))
     with socket.socket(socket.AF_UNIX) as claim:
-        yield next(one for one in shuffled if _is_ours(claim, one))
+        ours = next((one for one in shuffled if _is_ours(claim, one)), None)
+        if ours is None:
+            raise NoRangeError(ranges)
+        yield ours
 
 
 def _is_ours(claim: socket.socket, one: IPv4Network) -> bool:
