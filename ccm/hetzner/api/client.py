@@ -12,6 +12,7 @@ import asyncio
 import random
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -84,7 +85,8 @@ class HetznerApi:
         self._jitter = jitter
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="hetzner")
         self._client: tuple[str, Client] | None = None
-        self._actions = ActionWaiter(self._fetch_actions)
+        # By the token's number: a poller holds on to the token of who came first.
+        self._actions = defaultdict[int, ActionWaiter](lambda: ActionWaiter(self._fetch_actions))
         self.last_error: ApiError | None = None
 
     async def get(
@@ -155,12 +157,18 @@ class HetznerApi:
         return _convert(answer.get("action"), Action, f"POST {path}")
 
     async def wait(self, *actions: Action) -> None:
-        """Wait until actions have ended well; see :class:`~ccm.hetzner.api.actions.ActionWaiter`."""
-        await self._actions.wait_all(actions)
+        """Wait until actions have ended well; see :class:`~ccm.hetzner.api.actions.ActionWaiter`.
+
+        Raises:
+            TokenChanged: There is another token meanwhile, maybe of a project that does not know of them.
+        """
+        with self.token.hold():
+            await self._actions[self.token.number].wait_all(actions)
 
     async def close(self) -> None:
         """Let go of the threads. A request that is on its way ends by itself."""
-        await self._actions.close()
+        for waiter in self._actions.values():
+            await waiter.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def request(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 
 import pytest
-from emulated_cloud import EmulatedCloud
+from emulated_cloud import OTHER_TOKEN, TOKEN, EmulatedCloud
 from prometheus_client import CollectorRegistry
 
 from ccm.cloud import AccessDenied, CloudBusy, CloudUnavailable, Rejected
@@ -15,6 +16,7 @@ from ccm.hetzner.api.errors import (
     NotFound,
     RateLimited,
     Refused,
+    TokenChanged,
     Unauthorized,
     Unavailable,
     api_error,
@@ -181,6 +183,29 @@ async def test_actions_are_awaited_together(sky: EmulatedCloud, api: HetznerApi)
     assert counts["POST /servers/{id}/actions/reboot"] == 30
     assert counts["GET /actions"] <= 12
     assert set(counts) == {"POST /servers/{id}/actions/reboot", "GET /actions"}
+
+
+@pytest.mark.parametrize("holds", [True, False])
+async def test_who_began_to_wait_with_the_former_token_fails_and_nobody_else(
+    sky: EmulatedCloud, api: HetznerApi, *, holds: bool
+) -> None:
+    """The other project would never tell how its action ends."""
+    ours, theirs = await sky.add_server("ours"), sky.api(token=OTHER_TOKEN)
+    body = {"name": "theirs", "server_type": "cpx22", "image": "debian-12", "location": "fsn1"}
+    other = (await theirs.change("POST", "/servers", body, priority=NODES))["server"]
+    await theirs.close()
+    await sky.admin("PUT", "/settings", {"actions": "realistic"})
+    path = "/servers/{}/actions/reboot"
+
+    api.token.read = lambda: OTHER_TOKEN
+    with api.token.hold() if holds else nullcontext():
+        former = asyncio.create_task(api.wait(await api.act(path.format(other["id"]), priority=NODES)))
+        await asyncio.sleep(0)
+    api.token.read = lambda: TOKEN
+    with api.token.hold():
+        await api.wait(await api.act(path.format(ours["id"]), priority=NODES))
+    with pytest.raises(TokenChanged):
+        await asyncio.wait_for(former, 30)
 
 
 async def test_a_failed_action_says_why(sky: EmulatedCloud, api: HetznerApi) -> None:
