@@ -182,17 +182,20 @@ class HetznerInstances:
 
     async def _look_by_name(self, node: NodeView) -> Server:
         name = node.name
+        dedicated = self._robot.servers.contents if self._robot else None
         with self._api.token.hold():
             found: Listing[Server] = await self._api.list(
                 "/servers", "servers", Server, params={"name": name}, priority=Priority.NODES
             )
-            if not found.items and not found.odd:
+            # What Robot has may be missing here in any project.
+            is_dedicated = dedicated is not None and name in dedicated.by_name
+            if not found.items and not found.odd and not is_dedicated:
                 await self._project.check_new_token(Priority.NODES)
         if found.odd:
             raise unavailable(f"GET /servers?name={name}", found.odd[0].problem)
         if not found.items:
-            dedicated = self._robot.servers.contents.by_id.values() if self._robot else None
-            why = explain_absence(node, self._servers.contents.by_id.values(), dedicated)
+            robots = dedicated.by_id.values() if dedicated else None
+            why = explain_absence(node, self._servers.contents.by_id.values(), robots)
             raise InstanceNotFound(f"server named {name}", notices=[why])
         self._servers.put(found.items[0])
         return found.items[0]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from emulated_cloud import EmulatedCloud
+from emulated_cloud import OTHER_TOKEN, TOKEN, EmulatedCloud
 from robot_service import create_robot_app
 
 from ccm.cloud import (
@@ -196,6 +196,18 @@ async def test_a_node_that_is_named_unlike_its_server_is_told_which_one_was_mean
         await site.get(NodeView("node-1", addresses=addresses))
     (notice,) = error.value.notices
     assert f"Robot server {number}, which has its address 198.51.100.77, is named 'metal'" in notice.message
+
+
+async def test_after_a_new_token_a_server_that_robot_has_needs_no_proof_of_the_project(site: Site) -> None:
+    """A cluster of Robot servers without a network has nothing that could prove it."""
+    number = await site.add("metal")
+    await site.get(NodeView("metal"))
+    for token in (OTHER_TOKEN, TOKEN):
+        site.cloud.api.token.read = lambda token=token: token
+        for age in (0, 10):
+            assert (await site.get(NodeView("metal"), age)).provider_id == f"hrobot://{number}"
+            with pytest.raises(AccessDenied, match="another project"):
+                await site.get(NodeView("x"), age)
 
 
 async def test_a_name_in_both_worlds_is_refused(site: Site) -> None:
