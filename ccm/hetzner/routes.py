@@ -97,7 +97,8 @@ class HetznerRoutes:
         body = {"destination": route.destination, "gateway": route.gateway}
         for attempt in range(TRIES):
             try:
-                await self._api.wait(await self._api.act(path, body, priority=Priority.ROUTES))
+                with self._api.token.hold():
+                    await self._api.wait(await self._api.act(path, body, priority=Priority.ROUTES))
             except CloudBusy:
                 if attempt == TRIES - 1:
                     raise

@@ -19,7 +19,7 @@ from aiohttp import web
 from balancer_site import BalancerSite, number, targets, view
 from emulated_cloud import OTHER_TOKEN, TOKEN
 
-from ccm.cloud import AccessDenied, CloudError, CloudUnavailable, InstanceNotFound, NodeView, ServiceView
+from ccm.cloud import AccessDenied, CloudError, CloudUnavailable, InstanceNotFound, NodeView, Route, ServiceView
 from ccm.hetzner.api import Priority
 from ccm.hetzner.api.errors import TokenChanged
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
@@ -322,3 +322,18 @@ async def test_no_step_is_tried_after_the_first_that_the_token_ends(gated: tuple
     with pytest.raises(CloudError, match="the token has changed meanwhile"):
         await running
     assert tokens.looks == 1
+
+
+@pytest.mark.parametrize("gated", [("POST", "/networks/*/actions/add_route")], indirect=True)
+async def test_a_route_that_was_on_its_way_is_not_waited_for_in_the_other_project(
+    gated: tuple[BalancerSite, Gate],
+) -> None:
+    site, gate = gated
+    await site.add_nodes("a")
+    await site.restart(HCLOUD_NETWORK_ROUTES_ENABLED="true")
+    assert site.cloud.routes is not None
+    gateway = next(iter((await site.cloud.routes.list(accepted_age=0)).machines))
+    await site.sky.admin("PUT", "/settings", {"actions": "realistic"})
+    adding = await meanwhile(site, gate, site.cloud.routes.create(Route("10.244.0.0/24", gateway)))
+    with pytest.raises(AccessDenied, match="another project"):
+        await asyncio.wait_for(adding, 30)
