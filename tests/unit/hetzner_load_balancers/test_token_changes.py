@@ -19,7 +19,15 @@ from aiohttp import web
 from balancer_site import BalancerSite, number, targets, view
 from emulated_cloud import OTHER_TOKEN, TOKEN
 
-from ccm.cloud import AccessDenied, CloudError, CloudUnavailable, InstanceNotFound, NodeView, Route, ServiceView
+from ccm.cloud import (
+    AccessDenied,
+    CloudError,
+    CloudUnavailable,
+    InstanceNotFound,
+    NodeView,
+    Route,
+    ServiceView,
+)
 from ccm.hetzner.api import Priority
 from ccm.hetzner.api.errors import TokenChanged
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
