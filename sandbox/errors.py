@@ -4,6 +4,7 @@ SandboxError
 ├── MissingRequirement   a package, a permission or a kernel feature is not there
 ├── SiteError            this clone's addresses or ports can't be had
 ├── NotRunning           a command needs the sandbox, and it does not run
+├── EnvironmentBusy      another command works on the environment
 └── StepFailed           a command that the sandbox started ended with an error
 """
 
@@ -24,6 +25,21 @@ class SiteError(SandboxError):
 
 class NotRunning(SandboxError):
     """A command needs the sandbox, and it does not run."""
+
+
+class EnvironmentBusy(SandboxError):
+    """Another command works on the environment.
+
+    Args:
+        who: Works on it.
+        name: Of the command that is refused.
+    """
+
+    def __init__(self, who: str, name: str) -> None:
+        super().__init__(
+            f"{who} works on the environment of this clone; wait for its end, then './dev {name}' again"
+        )
+        self.who = who
 
 
 class StepFailed(SandboxError):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sandbox.errors import SandboxError
+from sandbox.errors import EnvironmentBusy
 from sandbox.site import Clone
 
 
@@ -24,7 +24,7 @@ def changing(clone: Clone, name: str) -> Iterator[None]:
         name: Of the command, for those that are refused meanwhile.
 
     Raises:
-        SandboxError: Somebody does.
+        EnvironmentBusy: Somebody does.
     """
     with _locked(clone, name, fcntl.LOCK_EX) as descriptor:
         os.pwrite(descriptor, f"'./dev {name}', process {os.getpid()}".encode(), 0)
@@ -43,7 +43,7 @@ def needing(clone: Clone, name: str) -> Iterator[None]:
         name: Of the command.
 
     Raises:
-        SandboxError: Somebody changes it.
+        EnvironmentBusy: Somebody changes it.
     """
     with _locked(clone, name, fcntl.LOCK_SH):
         yield
@@ -58,9 +58,7 @@ def _locked(clone: Clone, name: str, how: int) -> Iterator[int]:
         except BlockingIOError:
             # Nothing stands there while it is only needed, or where the one who has it has just begun.
             who = os.pread(descriptor, 100, 0).decode(errors="replace") or "another command"
-            raise SandboxError(
-                f"{who} works on the environment of this clone; wait for its end, then './dev {name}' again"
-            ) from None
+            raise EnvironmentBusy(who, name) from None
         os.ftruncate(descriptor, 0)  # what one who was killed has said of itself
         yield descriptor
     finally:

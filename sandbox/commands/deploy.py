@@ -14,7 +14,7 @@ from rich.console import Console
 from sandbox import cluster, daemon, pulumi, stack_settings, takeover, turns
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES, STACKS
-from sandbox.errors import SandboxError
+from sandbox.errors import EnvironmentBusy, SandboxError
 from sandbox.hollow import ccm
 from sandbox.prepare import built_toolchain
 from sandbox.site import Site
@@ -37,11 +37,32 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         return roll_out(site, steps)
     for _ in changes(lambda: snapshot(site.root), time.sleep):
         try:
-            roll_out(site, steps)
+            in_turn(lambda: roll_out(site, steps), time.sleep, steps.note)
         except SandboxError as error:
             steps.note(f"✗ {error}")
         steps.note(f"• waiting for a change in {' or '.join(WATCHED)}; Ctrl-C ends")
     return 0
+
+
+def in_turn(change: Callable[[], object], sleep: Callable[[float], None], say: Callable[[str], None]) -> None:
+    """Change the environment as soon as nobody else works on it.
+
+    Args:
+        change: Raises EnvironmentBusy before it has begun, as long as somebody does.
+        sleep: Waits for so many seconds.
+        say: Told once who that is.
+    """
+    told = False
+    while True:
+        try:
+            change()
+        except EnvironmentBusy as error:
+            if not told:
+                say(f"• {error.who} works on the environment; this goes on after its end")
+            told = True
+            sleep(LOOK_SECONDS)
+        else:
+            return
 
 
 def changes(look: Callable[[], object], sleep: Callable[[float], None]) -> Iterator[None]:
@@ -80,6 +101,7 @@ def roll_out(site: Site, steps: Steps) -> int:
     """Roll out what the tree holds now, once.
 
     Raises:
+        EnvironmentBusy: Another command works on the environment.
         SandboxError: Python can't read the tree, or a step failed; what runs goes on.
     """
     with turns.changing(site, "deploy"):

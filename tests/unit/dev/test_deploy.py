@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 
-from sandbox.commands.deploy import changes, snapshot
+import pytest
+
+from sandbox import turns
+from sandbox.commands.deploy import changes, in_turn, snapshot
+from sandbox.errors import EnvironmentBusy, NotRunning
+from sandbox.site import open_clone
 
 
 def test_what_is_rolled_out_is_watched_and_nothing_else(tmp_path):
@@ -42,3 +47,34 @@ def test_a_change_while_the_last_one_is_rolled_out_is_rolled_out_next():
             break
     assert rolled_out == [["a"], ["a", "meanwhile"], ["a", "meanwhile", "later"]]
     assert slept == [["a", "meanwhile"]]
+
+
+def test_what_came_in_somebody_elses_turn_is_rolled_out_after_it(tmp_path):
+    clone = open_clone(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    rolled_out, said = [], []
+
+    def roll_out():
+        with turns.changing(clone, "deploy"):
+            rolled_out.append(len(slept))
+
+    slept, others = [], turns.needing(clone, "load")
+    others.__enter__()
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if len(slept) == 3:
+            others.__exit__(None, None, None)
+
+    with pytest.raises(EnvironmentBusy):
+        roll_out()
+    in_turn(roll_out, sleep, said.append)
+    assert rolled_out == [3]
+    assert said == ["• another command works on the environment; this goes on after its end"]
+
+
+def test_whatever_else_is_refused_is_not_tried_again():
+    def refused():
+        raise NotRunning("no environment")
+
+    with pytest.raises(NotRunning):
+        in_turn(refused, pytest.fail, pytest.fail)
