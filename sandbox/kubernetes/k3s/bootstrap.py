@@ -53,18 +53,17 @@ def unpack(wanted: ControlPlane, content: bytes) -> None:
     Raises:
         K3sError: One is missing.
     """
-    given = json.loads(content)
-    changed = False
-    for name, file in files(wanted).items():
-        if name not in given:
-            raise K3sError(f"the server that we join has no {name}")
-        text = base64.b64decode(given[name]["Content"]).decode()
-        changed = changed or not file.exists() or file.read_text() != text
-        write_secret(file, text, 0o644 if file.suffix == ".crt" else 0o600)
-    if changed:
+    given, shared = json.loads(content), files(wanted)
+    if missing := [name for name in shared if name not in given]:
+        raise K3sError(f"the server that we join has no {', '.join(missing)}")
+    texts = {file: base64.b64decode(given[name]["Content"]).decode() for name, file in shared.items()}
+    if any(not file.exists() or file.read_text() != text for file, text in texts.items()):
+        # Before anything is written: after a power-off between, the next start still finds a difference.
         for description in wanted.pki.folder.glob("*.json"):
             description.unlink()
         wanted.pki.service_account_public_key.unlink(missing_ok=True)
+    for file, text in texts.items():
+        write_secret(file, text, 0o644 if file.suffix == ".crt" else 0o600)
 
 
 def fetch(wanted: ControlPlane, supervisor: Supervisor, critical: Mapping[str, str]) -> None:

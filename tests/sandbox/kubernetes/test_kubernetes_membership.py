@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ports import free_port
 
-from sandbox.kubernetes.k3s import bootstrap, registration
+from sandbox.kubernetes.k3s import bootstrap, pki, registration
 from sandbox.kubernetes.k3s.api import ApiError
 from sandbox.kubernetes.k3s.control_plane import ControlPlane, EtcdMember
 from sandbox.kubernetes.k3s.datastore import REMOVED, Datastore, client_urls
@@ -216,6 +217,25 @@ def test_a_server_that_joins_gets_the_authorities_and_makes_its_own_certificates
     keys = [one.pki.service_account_public_key.read_bytes() for one in (first, second)]
     assert keys[0] == keys[1]
     asked(serve()).request("GET", "/db/info", second.pki.server_authority.certificate)
+
+
+def test_who_is_interrupted_while_it_joins_forgets_what_its_own_authorities_signed(first, tmp_path):
+    second = plane(tmp_path / "second")
+    second.pki.ensure(("127.0.0.1",))  # as if it had been alone
+    own = second.pki.server_authority.certificate.read_bytes()
+    stops = second.pki.folder / "stops.json"
+    stops.mkdir()  # a folder can't be forgotten as a file is
+    with pytest.raises(OSError, match="stops"):
+        bootstrap.unpack(second, bootstrap.pack(first))
+    assert second.pki.server_authority.certificate.read_bytes() == own
+    stops.rmdir()
+
+    bootstrap.unpack(second, bootstrap.pack(first))
+    second.pki.ensure(("127.0.0.1",))
+
+    authority, served = first.pki.server_authority.certificate, second.pki.certificate(pki.SERVING)
+    command = ["openssl", "verify", "-CAfile", str(authority), str(served)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
 @pytest.mark.parametrize(
