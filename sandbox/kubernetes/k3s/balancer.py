@@ -18,16 +18,12 @@ from urllib.parse import urlsplit
 from sandbox.kubernetes.k3s import log, paths
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 from sandbox.kubernetes.k3s.certificates import write_secret
+from sandbox.kubernetes.k3s.protocol import url_of
 
 ENDPOINTS = "/api/v1/namespaces/default/endpoints/kubernetes"
 CHECK_SECONDS = 5.0
 DIAL_SECONDS = 3.0
 _CHUNK = 1 << 16
-
-
-def url_of(address: str, port: int) -> str:
-    """The URL of an API server."""
-    return f"https://[{address}]:{port}" if ":" in address else f"https://{address}:{port}"
 
 
 def servers_of(endpoints: Any) -> list[str]:

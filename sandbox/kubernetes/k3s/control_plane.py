@@ -11,6 +11,7 @@ from sandbox.kubernetes.k3s import pki
 from sandbox.kubernetes.k3s.certificates import write_secret
 from sandbox.kubernetes.k3s.kubeconfig import by_path
 from sandbox.kubernetes.k3s.pki import Pki
+from sandbox.kubernetes.k3s.protocol import url_of
 
 Flags = Mapping[str, str]
 """Flag names without dashes, to values."""
@@ -73,7 +74,7 @@ class ControlPlane:
     @property
     def peer_url(self) -> str:
         """etcd, for other members."""
-        return f"https://{self.member.address if self.member else '127.0.0.1'}:{self.ports.etcd_peer}"
+        return url_of(self.member.address if self.member else "127.0.0.1", self.ports.etcd_peer)
 
     @property
     def etcd_url(self) -> str:
@@ -129,7 +130,7 @@ def etcd(wanted: ControlPlane) -> Flags:
     wrote are the host's and stay; only a crash of the host itself could lose them.
     """
     peer = wanted.peer_url
-    client = f"https://{wanted.member.address}:{wanted.ports.etcd}" if wanted.member else wanted.etcd_url
+    client = url_of(wanted.member.address, wanted.ports.etcd) if wanted.member else wanted.etcd_url
     name = wanted.member.name if wanted.member else "default"
     joined = wanted.member.cluster if wanted.member else ""
     # k3s's, for members that are far from each other

@@ -1,4 +1,4 @@
-"""What node and server agree on when a node joins: k3s's header names."""
+"""What machines of a cluster agree on when they meet: k3s's header names, and how a URL is written."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ NODE, SERVER = "node", "server"
 def basic(password: str, user: str = NODE) -> str:
     """The header Authorization of a node, or of a server."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def url_of(address: str, port: int) -> str:
+    """The URL of a server.
+
+    Args:
+        address: IPv4 or IPv6; the second stands in brackets there (RFC 3986, section 3.2.2).
+        port: TCP port.
+    """
+    return f"https://[{address}]:{port}" if ":" in address else f"https://{address}:{port}"

@@ -23,7 +23,8 @@ from sandbox.kubernetes.k3s import (
 )
 from sandbox.kubernetes.k3s.capacity import Capacity
 from sandbox.kubernetes.k3s.children import child_environment
-from sandbox.kubernetes.k3s.control_plane import ControlPlane, commands, nth_address
+from sandbox.kubernetes.k3s.control_plane import ControlPlane, EtcdMember, commands, nth_address
+from sandbox.kubernetes.k3s.etcd import host
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts, kubelet_command, kubelet_config, proxy_config
 from sandbox.kubernetes.k3s.node import annotations
 from sandbox.kubernetes.k3s.options import node_options, server_options
@@ -73,6 +74,15 @@ def test_nobody_is_let_in_without_a_certificate():
     etcd = flags(commands(control_plane())["etcd"])
     assert etcd["client-cert-auth"] == etcd["peer-client-cert-auth"] == "true"
     assert etcd["listen-client-urls"].startswith("https://127.0.0.1:")
+
+
+@given(st.ip_addresses().map(str))
+def test_others_find_a_member_of_etcd_at_its_address_of_either_family(address):
+    plane = control_plane(member=EtcdMember("m1-1", address))
+    etcd = flags(commands(plane)["etcd"])
+    assert host(etcd["advertise-client-urls"]) == host(etcd["initial-advertise-peer-urls"]) == address
+    assert etcd["listen-client-urls"].endswith(f",{etcd['advertise-client-urls']}")
+    assert etcd["initial-cluster"] == f"m1-1={plane.peer_url}"
 
 
 def test_flags_of_the_user_win():
