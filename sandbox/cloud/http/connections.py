@@ -91,9 +91,11 @@ class Tersely(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Shorten the record; it is always logged."""
         error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, HttpProcessingError | web.RequestPayloadError | ConnectionError):
+        # No client causes a refusal: that is of whom the sandbox itself asks.
+        left = isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError)
+        if left or isinstance(error, HttpProcessingError | web.RequestPayloadError):
             record.exc_info, record.exc_text = None, None
             record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
-            what = "left" if isinstance(error, ConnectionError) else "sent no valid HTTP"
+            what = "left" if left else "sent no valid HTTP"
             record.msg, record.args = "a client %s (%s)", (what, type(error).__name__)
         return True

@@ -254,3 +254,40 @@ async def test_whose_body_breaks_off_costs_the_log_a_line(path, more, reset, cap
             await writer.wait_closed()
     assert "Traceback" not in caplog.text
     assert len(caplog.records) <= 2
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (ConnectionResetError("reset by peer"), False),
+        (BrokenPipeError(), False),
+        (ConnectionAbortedError(), False),
+        (ConnectionError("Connection lost"), False),  # aiohttp's, to a handler that waits to write on
+        (ConnectionRefusedError("by whom the handler asked"), True),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_an_error_of_ours_is_told_with_its_place_and_a_client_that_left_is_not(error, shown, caplog):
+    log = logging.getLogger("aiohttp.server.of-a-test")
+    tersely = Tersely()
+    log.addFilter(tersely)
+    caplog.set_level(logging.INFO)
+
+    async def handler(_request):
+        raise error
+
+    app = web.Application()
+    app.router.add_get("/", handler)
+    runner = web.AppRunner(app, access_log=None, logger=log)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        reader, writer = await asyncio.open_connection(*runner.addresses[0])
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(60):
+            await reader.readline()
+        writer.close()
+    finally:
+        await runner.cleanup()
+    assert ("Traceback" in caplog.text) is shown
+    assert ("a client left" in caplog.text) is not shown
