@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 
@@ -31,3 +32,20 @@ def exit_code(command: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def heeded() -> list[signal.Signals]:
+    """What ends a command besides Ctrl-C; ``nohup`` lets it ignore a logout, and so it does."""
+    ends = (signal.SIGTERM, signal.SIGHUP)
+    return [number for number in ends if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def status_after(number: int) -> int:
+    """The exit code of a command that a signal has ended, as shells tell it."""
+    return 128 + number
+
+
+def end_in_order() -> None:
+    """From now on signals end the command by SystemExit, so that what it changed is undone."""
+    for number in heeded():
+        signal.signal(number, lambda received, _frame: sys.exit(status_after(received)))

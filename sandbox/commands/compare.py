@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
@@ -18,6 +17,7 @@ from sandbox import packages
 from sandbox.comparison.stage import compare
 from sandbox.comparison.table import Row, rows
 from sandbox.console import Steps
+from sandbox.ending import heeded, status_after
 from sandbox.environment import HOLLOW
 from sandbox.kinds import decide, look
 from sandbox.kubernetes import toolchain
@@ -65,12 +65,19 @@ def table(found: list[Row]) -> Table:
 
 async def interruptible(work: Coroutine[Any, Any, T]) -> T:
     """Let what ends the command end the work in order; asyncio does so for Ctrl-C alone."""
-    task = asyncio.ensure_future(work)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    task, received = asyncio.ensure_future(work), list[int]()
+
+    def end(number: int) -> None:
+        received.append(number)
+        task.cancel()
+
+    for number in heeded():
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
     try:
         return await task
     except asyncio.CancelledError:
+        if received:
+            raise SystemExit(status_after(received[0])) from None
         raise KeyboardInterrupt from None
     except ExceptionGroup as failures:
         raise _first(failures) from failures

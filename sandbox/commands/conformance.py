@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -18,6 +16,7 @@ from image.errors import ImageError
 from sandbox import cluster, cordon, daemon, turns
 from sandbox.commands import load
 from sandbox.console import Steps
+from sandbox.ending import end_in_order
 from sandbox.environment import exports
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.images import archive
@@ -84,8 +83,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     folder = (arguments.output or site.state / "conformance").resolve()
     check_folder(folder)
     chosen = _chosen(arguments)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it changed is undone
+    end_in_order()
     with ExitStack() as held:
         with turns.needing(site, "conformance"):  # later './dev up' may make a worker that was deleted
             lock = held.enter_context(cordon.alone(site))

@@ -6,7 +6,6 @@ import argparse
 import base64
 import importlib.util
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from ccm.manager.deployed import PodSpec, Source, Workload, settings, sources
 from sandbox import cluster, daemon, takeover
 from sandbox.commands.deploy import check_source, snapshot
 from sandbox.console import Steps
+from sandbox.ending import end_in_order
 from sandbox.environment import HOLLOW
 from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.hollow import ccm
@@ -37,7 +37,6 @@ EDITOR_PORT = 5678
 
 LOOK_SECONDS = 0.5
 STOP_SECONDS = 20
-TERMINATED = 128 + signal.SIGTERM
 
 
 @dataclass(frozen=True)
@@ -80,8 +79,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         editor=arguments.editor,
     )
     place = _hollow_place(site) if hollow else takeover.taken(site, built, steps.note)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(TERMINATED))  # so that the cluster's comes back
+    end_in_order()
     with place as noted:
         steps.note("✓ the CCM in the cluster has made room; this one runs until Ctrl-C")
         if arguments.editor is not None:

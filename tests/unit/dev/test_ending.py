@@ -1,0 +1,66 @@
+"""What ends a command from without: in order, with the exit code that shells tell; no logout after nohup."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PLAIN = """
+import os, signal, sys
+from sandbox.ending import end_in_order, exit_code
+
+def command():
+    end_in_order()
+    try:
+        for name in sys.argv[1:]:
+            os.kill(os.getpid(), signal.Signals[name])
+        return 0
+    finally:
+        print("undone")
+
+sys.exit(exit_code(command))
+"""
+ASYNCHRONOUS = """
+import asyncio, os, signal, sys
+from sandbox.commands.compare import interruptible
+from sandbox.ending import exit_code
+
+async def work():
+    try:
+        for name in sys.argv[1:]:
+            os.kill(os.getpid(), signal.Signals[name])
+        await asyncio.Event().wait()
+    finally:
+        print("undone")
+
+sys.exit(exit_code(lambda: asyncio.run(interruptible(work()))))
+"""
+
+
+@pytest.mark.parametrize("code", [PLAIN, ASYNCHRONOUS], ids=["plain", "asynchronous"])
+@pytest.mark.parametrize(
+    ("started_by", "sent", "ended_by"),
+    [
+        ([], ["SIGTERM"], signal.SIGTERM),
+        ([], ["SIGHUP"], signal.SIGHUP),
+        (["nohup"], ["SIGHUP", "SIGTERM"], signal.SIGTERM),
+    ],
+    ids=["SIGTERM", "SIGHUP", "nohup"],
+)
+def test_a_signal_ends_a_command_in_order_unless_that_was_started_to_ignore_it(
+    code, started_by, sent, ended_by
+):
+    command = [*started_by, sys.executable, "-c", code, *sent]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (128 + ended_by, "undone\n"), done.stderr
+
+
+def test_ctrl_c_has_an_exit_code_of_its_own():
+    command = [sys.executable, "-c", ASYNCHRONOUS, "SIGINT"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (130, "undone\n"), done.stderr
