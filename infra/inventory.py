@@ -140,6 +140,8 @@ class Servers(pulumi.ComponentResource):
             node_labels=kind.labels,
             node_taints=kind.taints,
             firewalls=self._firewalls,
+            # only a pool of the settings has the switch
+            made_anew_by_group=kind.name in {pool.name for pool in settings.pools},
         )
         return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
 

@@ -97,6 +97,8 @@ class ServerArgs:
         firewalls: Ids.
         node_labels: Of its Node.
         node_taints: Of its Node, as kubectl writes them.
+        made_anew_by_group: Whether another placement group, or none, needs another server; else the cloud is
+            asked to move this one, which it refuses while it runs.
     """
 
     name: str
@@ -111,6 +113,7 @@ class ServerArgs:
     firewalls: list[pulumi.Input[int]]
     node_labels: Mapping[str, str]
     node_taints: Sequence[str]
+    made_anew_by_group: bool = False
 
 
 class Server(pulumi.ComponentResource):
@@ -170,9 +173,10 @@ class Server(pulumi.ComponentResource):
                 parent=self,
                 # names are unique in a project, so the old one has to go first
                 delete_before_replace=True,
-                # A host name, which the node is called after, doesn't follow the server's name; and only a
-                # server that is off is taken into a placement group.
-                replace_on_changes=["name", "placementGroupId"],
+                # A host name, which the node is called after, doesn't follow the server's name. What somebody
+                # did to its placement group by hand is a change, too, as `up` sees it: of no server that
+                # can't be spared.
+                replace_on_changes=["name", *(["placementGroupId"] if args.made_anew_by_group else [])],
                 # attached later, but deleted earlier: a network is busy while its servers go
                 depends_on=[args.network.network],
             ),

@@ -80,6 +80,28 @@ def test_only_the_servers_of_that_pool_change(pooled: Lab, cloud: EmulatedCloud,
     assert "unchanged" in pooled.up(WANTED=wanted)
 
 
+def outside_of_groups(cloud: EmulatedCloud) -> None:
+    """What somebody may do by hand in Hetzner's console."""
+    for server in ids(cloud).values():
+        cloud.send("POST", f"/servers/{server}/actions/remove_from_placement_group")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "remade"), [('{"worker_count": 1}', set()), (of(pool("a", 1)), {"c-a-1"})]
+)
+def test_a_lost_placement_group_costs_no_cluster(
+    pooled: Lab, cloud: EmulatedCloud, wanted: str, remade: set[str]
+) -> None:
+    pooled.up(WANTED=wanted)
+    outside_of_groups(cloud)
+    assert pooled.run("refresh", "--yes", WANTED=wanted).status == 0
+    previewed = pooled.run("preview", WANTED=wanted)
+    assert previewed.status == 0, previewed.out + previewed.err
+    planned = re.findall(r"^ *(\S+) +hcloud:index:Server (\S+)", previewed.out, re.MULTILINE)
+    assert {name for _, name in planned} >= {"c-control"}
+    assert {name for sign, name in planned if sign not in "~="} == remade, previewed.out
+
+
 def test_the_short_form_is_the_pool_of_its_name(pooled: Lab, cloud: EmulatedCloud) -> None:
     pooled.up(WANTED='{"worker_count": 2}')
     before, groups = ids(cloud), cloud.names("placement_groups")
