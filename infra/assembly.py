@@ -79,7 +79,7 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
     token = SharedSecret(place.named("k3s-token"), opts=opts)
     agent_token = SharedSecret(place.named("k3s-agent-token"), opts=opts)
     cluster = Cluster(
-        place.named("cluster"), settings, servers, token=token.value, agent_token=agent_token.value, opts=opts
+        place.named("cluster"), settings, servers, token=token, agent_token=agent_token, opts=opts
     )
     kubeconfig = Kubeconfig(
         place.named("kubeconfig"),

@@ -16,6 +16,7 @@ from . import k3s
 from .departure import Departure
 from .dynamic import Provider
 from .inventory import Servers
+from .keys import SharedSecret
 from .membership import Membership
 from .remote import Host, connect
 from .server import Server, host_of
@@ -106,10 +107,20 @@ class Cluster(pulumi.ComponentResource):
         settings: Settings,
         servers: Servers,
         *,
-        token: pulumi.Input[str],
-        agent_token: pulumi.Input[str],
+        token: SharedSecret,
+        agent_token: SharedSecret,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the component.
+            settings: Which k3s, and how long a worker is drained.
+            servers: On which it is installed.
+            token: Of k3s servers. It is there as long as the cluster is wanted: with it, nobody is drained.
+            agent_token: Of k3s agents.
+            opts: Of the component.
+        """
         super().__init__("ccm-from-scratch:index:Cluster", name, None, opts)
         release = {
             "install_url": settings.k3s_install_url,
@@ -119,7 +130,7 @@ class Cluster(pulumi.ComponentResource):
         ranges = {"cluster_cidr": str(settings.cluster_cidr), "service_cidr": str(settings.service_cidr)}
         # Cilium enforces network policies itself.
         parts = {"disable": list(settings.k3s_disable), "network_policy": settings.cni != "cilium"}
-        tokens = {"token": token, "agent_token": agent_token}
+        tokens = {"token": token.value, "agent_token": agent_token.value}
         control = servers.control
         self.server = K3sServer(
             control.role,
@@ -128,12 +139,15 @@ class Cluster(pulumi.ComponentResource):
         )
         # resources in the cluster hang on the server being there, and begin anew with another cluster
         self.generation = pulumi.Output.unsecret(
-            pulumi.Output.all(self.server.server_id, *ranges.values(), control.private_ip, token).apply(
+            pulumi.Output.all(self.server.server_id, *ranges.values(), control.private_ip, token.value).apply(
                 lambda facts: generation_of(*facts)
             )
         )
         self._drain_seconds = settings.drain_seconds
-        join = {"server_ip": control.private_ip, "cluster": self.generation, "token": agent_token}
+        # Not with the control server: one that is replaced spares nobody who goes with it, and it may stay
+        # when the cluster goes. This one is never replaced.
+        self._drained_unless_gone = token
+        join = {"server_ip": control.private_ip, "cluster": self.generation, "token": agent_token.value}
         self.agents = [self._agent(control, worker, {**release, **join}) for worker in servers.workers]
         self.register_outputs({})
 
@@ -152,7 +166,9 @@ class Cluster(pulumi.ComponentResource):
             },
             opts=pulumi.ResourceOptions.merge(self._on(worker), after),
         )
-        drained_first = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[agent]))
+        drained_first = pulumi.ResourceOptions(
+            parent=self, deleted_with=self._drained_unless_gone, depends_on=[agent]
+        )
         Departure(worker.role, control, worker, drain_seconds=self._drain_seconds, opts=drained_first)
         return agent
 

@@ -16,9 +16,10 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, Resource, UpdateResult
 
-from .api import cloud_of, everything, fetcher, server_runs
+from .api import Cloud, cloud_of, everything, fetcher, server_runs
 from .drain import Traffic, empty, senders_to
 from .dynamic import Provider
+from .errors import DrainError, InfraError, UndrainedError
 from .remote import Host, connect
 from .server import Server, host_of
 
@@ -51,20 +52,33 @@ class DepartureProvider(Provider):
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Drains the Node, unless nothing runs there: its server or the control server is gone or off.
 
+        The control server may go meanwhile, when it is replaced in the same run.
+
         Raises:
             DrainError: Pods are left, and with them the server.
-            InfraError: The control server runs, and the cluster could not be asked.
+            UndrainedError: The control server runs, and the cluster could not be asked.
+            CloudError: The cloud could not be asked.
+            ConfigurationError: There is no token.
         """
         seconds = drain_seconds(self._configuration, _props)
         if not seconds:
             return
         cloud = cloud_of(self._configuration, os.environ)
-        if not all(server_runs(cloud, _props[name]) for name in ("server_id", "member_id")):
+        if not _both_run(cloud, _props):
             print(f"the node {_props['node']} is not drained: its server or the control server does not run")
             return
         server_id = int(_props["member_id"])
         traffic = Traffic(lambda: senders_to(server_id, everything(fetcher(cloud), "load_balancers", "")))
-        asyncio.run(_empty(host_of(_props), _props["node"], seconds, traffic))
+        try:
+            asyncio.run(_empty(host_of(_props), _props["node"], seconds, traffic))
+        except InfraError as error:
+            if not _went_meanwhile(cloud, _props):
+                raise (
+                    error if isinstance(error, DrainError) else UndrainedError(_props["node"], error)
+                ) from error
+            print(
+                f"the node {_props['node']} is not drained: its server or the control server went meanwhile"
+            )
 
 
 class Departure(Resource, module="ccm-from-scratch", name="Departure"):
@@ -107,6 +121,18 @@ def drain_seconds(configuration: Mapping[str, Any], props: Mapping[str, Any]) ->
     said = str(configuration.get(_KEY))
     # a destroy does not read the settings, so nobody has looked at this one
     return int(said if re.fullmatch(r"[0-9]{1,4}", said, re.ASCII) else props["drain_seconds"])
+
+
+def _both_run(cloud: Cloud, props: Mapping[str, Any]) -> bool:
+    return all(server_runs(cloud, props[name]) for name in ("server_id", "member_id"))
+
+
+def _went_meanwhile(cloud: Cloud, props: Mapping[str, Any]) -> bool:
+    try:
+        return not _both_run(cloud, props)
+    except InfraError:
+        # nobody can say; what is told is why the drain failed
+        return False
 
 
 async def _empty(host: Host, node: str, seconds: int, traffic: Traffic) -> None:

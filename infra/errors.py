@@ -8,6 +8,7 @@ InfraError
 ├── RemoteCommandError      a command on a server failed
 ├── NodesError              nodes are not ready in time
 ├── DrainError              Pods are left on a node whose server is to go
+├── UndrainedError          the cluster that should drain a node could not be asked
 ├── ImageBuildError         the CCM's image could not be built
 └── SweepError              load balancers are left
 """
@@ -119,6 +120,19 @@ class DrainError(InfraError):
             "--delete-emptydir-data --force --disable-eviction. For longer, or not at all with 0: pulumi "
             "config set ccm-from-scratch:drainSeconds SECONDS. To keep the server, put it back into the "
             f"settings, and: kubectl uncordon {node}"
+        )
+
+
+class UndrainedError(InfraError):
+    """A node could not be drained, because its cluster could not be asked."""
+
+    def __init__(self, node: str, reason: InfraError) -> None:
+        self.node = node
+        self.reason = reason
+        super().__init__(
+            f"the node {node} could not be drained, so its server stays: {reason}\n"
+            "Repeat the command when that is mended, or let it go with what runs on it: "
+            "pulumi config set ccm-from-scratch:drainSeconds 0"
         )
 
 

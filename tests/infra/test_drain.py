@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from infra.departure import DepartureProvider, drain_seconds
 from infra.drain import EXCLUDED, Traffic, blockers, drain_script, empty, senders_to
-from infra.errors import DrainError
+from infra.errors import DrainError, UndrainedError
 from infra.remote import connect
 
 READY = {"type": "Ready", "status": "True"}
@@ -207,10 +207,12 @@ def leave(cluster, pair, server):
     """Lets the worker w-1 go whose server is 7; server 1, the control server, is as the cloud says it is."""
 
     class Handler(BaseHTTPRequestHandler):
-        status: Mapping[str, str] = {}
+        status: Mapping[str, list[str]] = {}
 
         def do_GET(self):
-            status = self.status.get(self.path.rpartition("/")[2])
+            # one word for each time that it is asked for; the last one stays
+            words = self.status.get(self.path.rpartition("/")[2], [])
+            status = (words.pop(0) if len(words) > 1 else "".join(words)).replace("gone", "")
             content = {
                 "server": {"status": status},
                 "load_balancers": [],
@@ -227,7 +229,7 @@ def leave(cluster, pair, server):
         threading.Thread(target=cloud.serve_forever, kwargs={"poll_interval": 0.01}).start()
 
         async def go(status="running", member="running", seconds="30"):
-            Handler.status = {"1": status, "7": member}
+            Handler.status = {"1": status.split(), "7": member.split()}
             provider = DepartureProvider()
             endpoint = f"http://127.0.0.1:{cloud.server_port}/v1"
             token = {"hcloud:token": "t" * 64, "hcloud:endpoint": endpoint}
@@ -258,6 +260,23 @@ async def test_a_cluster_that_is_gone_has_nothing_to_drain(cluster, leave, statu
 async def test_a_worker_that_does_not_run_is_not_drained(cluster, leave, member):
     await leave(member=member)
     assert cluster[1]() == []
+
+
+async def test_a_control_server_that_goes_during_the_drain_ends_it(cluster, leave, tmp_path, capsys):
+    run, _ = cluster
+    await run(NODE)
+    # its API tells that it is there before the drain, and that it is not after it
+    (tmp_path / "k3s").write_text("#!/bin/sh\nkill -9 $PPID\n")
+    await leave("running gone")
+    assert "went meanwhile" in capsys.readouterr().out
+
+
+async def test_a_cluster_that_does_not_answer_is_told_with_the_way_out(cluster, leave, tmp_path):
+    run, _ = cluster
+    await run(NODE)
+    (tmp_path / "k3s").write_text("#!/bin/sh\necho the API is broken >&2; exit 1\n")
+    with pytest.raises(UndrainedError, match=r"(?s)API is broken.*ccm-from-scratch:drainSeconds 0"):
+        await leave()
 
 
 async def test_who_wants_no_drain_gets_none(cluster, leave):

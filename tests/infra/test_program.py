@@ -244,7 +244,8 @@ def test_a_workers_name_is_free_before_it_joins(declared):
 def test_a_worker_is_drained_before_anything_of_it_goes(declared):
     departure = declared(workerCount="1", drainSeconds="7").one(f"{DYNAMIC}Departure")
     assert any("K3sAgent::worker-1" in urn for urn in departure.options.dependencies)
-    assert departure.options.deletedWith.endswith("Server::control")
+    # never replaced, as a control server may be, and gone only with the cluster
+    assert departure.options.deletedWith.endswith("SharedSecret::k3s-token")
     assert departure.inputs["drain_seconds"] == 7
 
 
