@@ -85,7 +85,8 @@ class Servers(pulumi.ComponentResource):
         )
 
     def _pool(self, name: str, pool: Pool) -> list[Server]:
-        labels = {"role": "worker", "pool": pool.name}
+        # servers of stacks from before there were pools stay as they are
+        labels = {"role": "worker", **({} if pool.name == SHORT_FORM else {"pool": pool.name})}
         return [
             self._server(
                 member,

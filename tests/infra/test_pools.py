@@ -217,7 +217,7 @@ def servers_of(engine, defaults, pools):
     program = importlib.import_module("infra.__main__")
     registered = engine(lambda: program.declare(settings, "T" * 64))
     return {
-        (item.inputs["labels"]["pool"], item.name): (
+        (item.inputs["labels"].get("pool", "worker"), item.name): (
             {key: value for key, value in item.inputs.items() if key not in OF_OTHERS},
             list(item.options.propertyDependencies["placementGroupId"].urns),
         )
