@@ -73,9 +73,9 @@ class DepartureProvider(Provider):
             asyncio.run(_empty(host_of(_props), _props["node"], seconds, traffic))
         except InfraError as error:
             if not _went_meanwhile(cloud, _props):
-                raise (
-                    error if isinstance(error, DrainError) else UndrainedError(_props["node"], error)
-                ) from error
+                if isinstance(error, DrainError):
+                    raise
+                raise UndrainedError(_props["node"], error) from error
             print(
                 f"the node {_props['node']} is not drained: its server or the control server went meanwhile"
             )

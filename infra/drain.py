@@ -12,13 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import DrainError, RemoteCommandError
+from .errors import DrainError, InfraError
 from .remote import Shell
 
 EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
 """With this label, whatever its value but a false one, a Node is behind no load balancer."""
+BY_US = "drained-by-ccm-from-scratch"
+"""The label's value from here: what an aborted drain left is not the owner's wish, and goes."""
 TRAFFIC_POLLS = 15
 TRAFFIC_PAUSE = 2.0
+# what Go's strconv.ParseBool takes for false, as the cloud-controller-manager does
+_FALSE = ("0", "f", "F", "FALSE", "false", "False")
 _AT_ONCE = 30.0
 _SKIP_LOST_SECONDS = 60
 """So long after its end was due, a Pod of a node that died meanwhile is waited for no longer."""
@@ -63,19 +67,43 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
     )
     if not found.strip():
         return
-    if not is_ready(json.loads(found)):
+    if is_silent(json.loads(found)):
         report(f"the node {node} is not drained: its kubelet is silent, so no Pod runs there")
         return
-    kept = EXCLUDED in json.loads(found)["metadata"].get("labels", {})
-    exclude = "" if kept else f" && k3s kubectl label node {name} {EXCLUDED}=true"
-    await shell.run(f"k3s kubectl cordon {name}{exclude}", what=what, timeout=_AT_ONCE)
+    before = json.loads(found)["metadata"].get("labels", {}).get(EXCLUDED)
+    exclude, serve_on = _label_scripts(name, before)
+    await shell.run(" && ".join([f"k3s kubectl cordon {name}", *exclude]), what=what, timeout=_AT_ONCE)
     try:
         await _await_silence(node, traffic, report)
         await shell.run(drain_script(node, seconds), what=what, timeout=seconds + _AT_ONCE)
-    except RemoteCommandError as error:
-        if not kept:
-            await shell.run(f"k3s kubectl label node {name} {EXCLUDED}-", what=what, timeout=_AT_ONCE)
-        raise DrainError(node, seconds, await _blockers(shell, node) or [str(error)]) from error
+    except InfraError as error:
+        left = await _left(shell, node, what, serve_on, report)
+        raise DrainError(node, seconds, left or [str(error)]) from error
+
+
+def _label_scripts(name: str, before: str | None) -> tuple[list[str], list[str]]:
+    """Commands that take a Node from its load balancers, and those that undo it.
+
+    Args:
+        name: Of the Node, as the shell reads it.
+        before: The label's value; one that excludes it already, unless it is ours, stays.
+    """
+    if before not in (None, BY_US, *_FALSE):
+        return [], []
+    label = f"k3s kubectl label node {name}"
+    undone = f"{EXCLUDED}={before} --overwrite" if before in _FALSE else f"{EXCLUDED}-"
+    return [f"{label} {EXCLUDED}={BY_US} --overwrite"], [f"{label} {undone}"]
+
+
+async def _left(shell: Shell, node: str, what: str, serve_on: Sequence[str], report: Report) -> list[str]:
+    """Lets a Node serve on, and tells what is left on it; what fails here hides no earlier error."""
+    try:
+        for command in serve_on:
+            await shell.run(command, what=what, timeout=_AT_ONCE)
+        return await _blockers(shell, node)
+    except InfraError as error:
+        report(f"after the drain of {node} failed: {error}")
+        return []
 
 
 def drain_script(node: str, seconds: int) -> str:
@@ -89,10 +117,10 @@ def drain_script(node: str, seconds: int) -> str:
     )
 
 
-def is_ready(node: Mapping[str, Any]) -> bool:
-    """Whether a Node's kubelet says that it is ready."""
+def is_silent(node: Mapping[str, Any]) -> bool:
+    """Whether a Node's kubelet says nothing (any more); one that is not ready runs its Pods all the same."""
     conditions = node.get("status", {}).get("conditions", [])
-    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+    return not any(item["type"] == "Ready" and item["status"] != "Unknown" for item in conditions)
 
 
 def senders_to(server_id: int, balancers: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -116,7 +144,13 @@ def _sends_to(server_id: int, targets: Sequence[Mapping[str, Any]]) -> bool:
 
 async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
     for _ in range(traffic.polls):
-        senders = await asyncio.to_thread(traffic.senders)
+        try:
+            senders = await asyncio.to_thread(traffic.senders)
+        except InfraError as error:
+            report(
+                f"whether {node} is still behind load balancers is unknown: {error}; it is drained all the same"
+            )
+            return
         if not senders:
             return
         await asyncio.sleep(traffic.pause)
@@ -137,21 +171,24 @@ async def _list(shell: Shell, kind: str) -> list[Mapping[str, Any]]:
 def blockers(pods: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, Any]]) -> list[str]:
     """What keeps each Pod that should have gone, for a person.
 
+    Where one has no controller, kubectl refuses before it evicts any: then it is those alone.
+
     Args:
         pods: All of the Node.
         budgets: All PodDisruptionBudgets of the cluster.
     """
-    lines = []
+    bare, others = [], []
     for pod in pods:
         metadata = pod["metadata"]
         owners = [owner for owner in metadata.get("ownerReferences", []) if owner.get("controller")]
         kinds = {owner["kind"] for owner in owners}
         finished = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-        if "DaemonSet" in kinds or "kubernetes.io/config.mirror" in metadata.get("annotations", {}):
+        mirrored = "kubernetes.io/config.mirror" in metadata.get("annotations", {})
+        if finished or mirrored or "DaemonSet" in kinds:
             continue
-        if owners or not finished:
-            lines.append(f"{metadata['namespace']}/{metadata['name']}: {_why(metadata, owners, budgets)}")
-    return lines
+        line = f"{metadata['namespace']}/{metadata['name']}: {_why(metadata, owners, budgets)}"
+        (others if owners else bare).append(line)
+    return bare or others
 
 
 def _why(

@@ -119,7 +119,8 @@ class DrainError(InfraError):
             f"repeat the command. Without regard to budgets: kubectl drain {node} --ignore-daemonsets "
             "--delete-emptydir-data --force --disable-eviction. For longer, or not at all with 0: pulumi "
             "config set ccm-from-scratch:drainSeconds SECONDS. To keep the server, put it back into the "
-            f"settings, and: kubectl uncordon {node}"
+            f"settings, and: kubectl uncordon {node}. Should it be behind no load balancer: kubectl "
+            f"label node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
         )
 
 

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.departure import DepartureProvider, drain_seconds
-from infra.drain import EXCLUDED, Traffic, blockers, drain_script, empty, senders_to
-from infra.errors import DrainError, UndrainedError
+from infra.drain import BY_US, EXCLUDED, Traffic, blockers, drain_script, empty, senders_to
+from infra.errors import CloudError, DrainError, UndrainedError
 from infra.remote import connect
 
 READY = {"type": "Ready", "status": "True"}
 NODE = {"metadata": {"name": "w-1", "labels": {}}, "status": {"conditions": [READY]}}
 SILENT = {**NODE, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+NOT_READY = {**NODE, "status": {"conditions": [{"type": "Ready", "status": "False"}]}}
 SPARED = {**NODE, "metadata": {"name": "w-1", "labels": {EXCLUDED: "true"}}}
 
 
@@ -52,7 +53,7 @@ def cluster(tmp_path, monkeypatch, host):
     log.touch()
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
-    async def run(node, seconds=30, *, stuck=False, senders=(), pods=()):
+    async def run(node, seconds=30, *, stuck=False, senders=(), pods=(), unlabelled="true"):
         answers = {"node": json.dumps(node) if node else "", "pods": json.dumps({"items": list(pods)})}
         answers["budgets"] = json.dumps({"items": [budget(WEB)]})
         for name, text in answers.items():
@@ -65,13 +66,21 @@ case "$*" in
   *"get pods "*) cat {tmp_path}/pods ;;
   *"get poddisruptionbudgets"*) cat {tmp_path}/budgets ;;
   *" drain "*) echo "$*" >> {log}; {"echo global timeout reached >&2; exit 1" if stuck else "true"} ;;
+  *"balancers-") echo "$*" >> {log}; {unlabelled} ;;
   *) echo "$*" >> {log} ;;
 esac
 """
         )
         program.chmod(0o755)
         said, left = [], list(senders)
-        traffic = Traffic(lambda: left.pop(0) if left else [], polls=3, pause=0)
+
+        def look():
+            seen = left.pop(0) if left else []
+            if isinstance(seen, Exception):
+                raise seen
+            return seen
+
+        traffic = Traffic(look, polls=3, pause=0)
         async with connect(host) as shell:
             await empty(shell, "w-1", seconds, traffic, said.append)
         return said
@@ -79,7 +88,7 @@ esac
     return run, lambda: [line.removeprefix("kubectl ") for line in log.read_text().splitlines()]
 
 
-CORDONED = ["cordon w-1", f"label node w-1 {EXCLUDED}=true"]
+CORDONED = ["cordon w-1", f"label node w-1 {EXCLUDED}={BY_US} --overwrite"]
 DRAINED = (
     "drain w-1 --ignore-daemonsets --delete-emptydir-data --timeout=30s --skip-wait-for-delete-timeout=60"
 )
@@ -89,6 +98,39 @@ async def test_a_node_gets_no_pods_then_no_traffic_then_is_drained(cluster):
     run, told = cluster
     assert await run(NODE, senders=[["lb"], ["lb"]]) == []
     assert told() == [*CORDONED, DRAINED]
+
+
+def labelled(value):
+    return {**NODE, "metadata": {"name": "w-1", "labels": {EXCLUDED: value}}}
+
+
+async def test_a_node_that_is_not_ready_has_pods_to_drain(cluster):
+    run, told = cluster
+    assert await run(NOT_READY) == []
+    assert told() == [*CORDONED, DRAINED]
+
+
+async def test_a_cloud_that_does_not_answer_keeps_nobody(cluster):
+    run, told = cluster
+    (said,) = await run(NODE, senders=[["lb"], CloudError("there", "is down")])
+    assert "the cloud API at there is down; it is drained all the same" in said
+    assert told() == [*CORDONED, DRAINED]
+
+
+@pytest.mark.parametrize(
+    ("value", "undone"), [(BY_US, f"{EXCLUDED}-"), ("false", f"{EXCLUDED}=false --overwrite")]
+)
+async def test_what_excludes_nobody_or_is_left_of_an_aborted_drain_is_no_wish(cluster, value, undone):
+    run, told = cluster
+    with pytest.raises(DrainError):
+        await run(labelled(value), stuck=True)
+    assert told() == [*CORDONED, DRAINED, f"label node w-1 {undone}"]
+
+
+async def test_a_failed_cleanup_does_not_hide_why_the_drain_failed(cluster):
+    run, _ = cluster
+    with pytest.raises(DrainError, match=r"(?s)global timeout reached.*label node w-1 \S+-"):
+        await run(NODE, stuck=True, unlabelled="exit 1")
 
 
 async def test_who_goes_on_sending_does_not_keep_it(cluster):
@@ -108,13 +150,19 @@ async def test_nothing_is_waited_for_where_nothing_runs(cluster, node):
 async def test_what_is_left_is_told_and_the_node_serves_on(cluster):
     run, told = cluster
     with pytest.raises(DrainError, match="could not be drained within 30 s") as caught:
-        await run(NODE, stuck=True, pods=[pod("web-1", labels={"app": "web"}), pod("bare", owner="")])
+        await run(NODE, stuck=True, pods=[pod("web-1", labels={"app": "web"})])
     assert told() == [*CORDONED, DRAINED, f"label node w-1 {EXCLUDED}-"]
     assert caught.value.blockers == (
         "default/web-1: the budget web allows no disruption: 2 healthy, 2 wanted",
-        "default/bare: no controller would make it again elsewhere; delete it if it may go",
     )
     assert "kubectl uncordon w-1" in str(caught.value)
+
+
+def test_who_has_no_controller_blocks_before_anybody_is_evicted():
+    pods = [pod("web-1", labels={"app": "web"}), pod("bare", owner="")]
+    assert blockers(pods, [budget(WEB)]) == [
+        "default/bare: no controller would make it again elsewhere; delete it if it may go",
+    ]
 
 
 async def test_a_label_that_the_pool_gave_stays(cluster):
@@ -133,6 +181,7 @@ def test_what_goes_with_the_server_blocks_nothing():
         pod("set", owner="DaemonSet"),
         pod("static", owner="Node", mirror=True),
         pod("done", owner="", phase="Succeeded"),
+        pod("job", owner="Job", phase="Succeeded"),
     ]
     assert blockers(pods, []) == []
 
