@@ -147,9 +147,7 @@ async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
         try:
             senders = await asyncio.to_thread(traffic.senders)
         except InfraError as error:
-            report(
-                f"whether {node} is still behind load balancers is unknown: {error}; it is drained all the same"
-            )
+            report(f"whether {node} is still behind load balancers is unknown: {error}; it is drained now")
             return
         if not senders:
             return
