@@ -27,11 +27,7 @@ from sandbox.images.peers import user_of
 FOLDER = "registry"
 """In the site's state; it goes with ``./dev down``."""
 
-START_SECONDS = 30.0
 STOP_SECONDS = 5.0
-IDLE_SECONDS = 300.0
-"""A transfer without a byte for so long is given up."""
-
 _POLL_SECONDS = 0.02
 _CHUNK = 256 * 1024
 _LIBRARY = re.compile(r"^/v2/library/")
@@ -62,6 +58,8 @@ class Registry:
         users: Ids of the users of this host who may use it.
         elsewhere: Told to a machine about an image that is not here: why it won't find it elsewhere either;
             empty where it may.
+        start_seconds: That the program may take until it listens.
+        idle_seconds: After which a transfer without a byte is given up.
     """
 
     def __init__(
@@ -71,10 +69,14 @@ class Registry:
         address: Path,
         users: Collection[int],
         elsewhere: str = "",
+        *,
+        start_seconds: float = 30.0,
+        idle_seconds: float = 300.0,
     ) -> None:
         self._program, self._folder, self._address = program, folder, address
         self._users = frozenset(users)
         self._elsewhere = elsewhere
+        self._start_seconds, self._idle_seconds = start_seconds, idle_seconds
         self._lock = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -97,7 +99,8 @@ class Registry:
         except NoRegistry as error:
             return _error(503, "UNAVAILABLE", str(error))
         try:
-            return await _forward(request, session, self._elsewhere if _for_another(request) else "")
+            elsewhere = self._elsewhere if _for_another(request) else ""
+            return await _forward(request, session, elsewhere, self._idle_seconds)
         except (aiohttp.ClientError, TimeoutError) as error:
             return _error(502, "UNAVAILABLE", f"the registry's program does not answer: {error}")
 
@@ -151,7 +154,9 @@ class Registry:
             raise NoRegistry(f"the registry can't be started: {error}") from error
         return aiohttp.ClientSession(
             connector=aiohttp.UnixConnector(str(self._address), limit=0),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=START_SECONDS, sock_read=IDLE_SECONDS),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=self._start_seconds, sock_read=self._idle_seconds
+            ),
             auto_decompress=False,
         )
 
@@ -174,13 +179,15 @@ class Registry:
 
     async def _until_it_listens(self, process: asyncio.subprocess.Process, log: Path) -> None:
         try:
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(self._start_seconds):
                 while not await _accepts(self._address):
                     if process.returncode is not None:
                         raise NoRegistry(f"the registry ended with {process.returncode}; see {log}")
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
-            raise NoRegistry(f"the registry does not answer within {START_SECONDS:g} s; see {log}") from None
+            raise NoRegistry(
+                f"the registry does not answer within {self._start_seconds:g} s; see {log}"
+            ) from None
 
     async def _stop(self) -> None:
         if self._session is not None:
@@ -202,7 +209,7 @@ def _for_another(request: web.Request) -> bool:
 
 
 async def _forward(
-    request: web.Request, session: aiohttp.ClientSession, elsewhere: str
+    request: web.Request, session: aiohttp.ClientSession, elsewhere: str, idle_seconds: float
 ) -> web.StreamResponse:
     """Ask the program what we were asked, and answer what it answers; or why nobody will answer more."""
     # Kubernetes looks for 'app:1' in this folder; a person pushes 'ADDRESS/app:1' and means that.
@@ -210,7 +217,7 @@ async def _forward(
     url = URL.build(
         scheme="http", host="registry", path=path, query_string=request.rel_url.raw_query_string, encoded=True
     )
-    body = _in_time(request.content.iter_chunked(_CHUNK)) if request.can_read_body else None
+    body = _in_time(request.content.iter_chunked(_CHUNK), idle_seconds) if request.can_read_body else None
     asked = session.request(
         request.method, url, headers=_onward(request.headers), data=body, allow_redirects=False
     )
@@ -225,7 +232,7 @@ async def _forward(
         try:
             if request.method != hdrs.METH_HEAD:
                 async for chunk in answer.content.iter_chunked(_CHUNK):
-                    async with asyncio.timeout(IDLE_SECONDS):
+                    async with asyncio.timeout(idle_seconds):
                         await response.write(chunk)
             await response.write_eof()
         except (aiohttp.ClientError, TimeoutError):
@@ -234,7 +241,7 @@ async def _forward(
         return response
 
 
-async def _in_time(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _in_time(chunks: AsyncIterator[bytes], idle_seconds: float) -> AsyncIterator[bytes]:
     """The chunks of an upload; aiohttp has no time for those that don't come.
 
     Raises:
@@ -242,7 +249,7 @@ async def _in_time(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """
     while True:
         try:
-            async with asyncio.timeout(IDLE_SECONDS):
+            async with asyncio.timeout(idle_seconds):
                 chunk = await anext(chunks)
         except StopAsyncIteration:
             return

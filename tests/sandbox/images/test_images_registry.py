@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import io
 import os
 import socket
 import tempfile
@@ -13,6 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from yarl import URL
 
 from image.layer import make_layer
 from image.oci import describe, index_of
@@ -20,7 +23,6 @@ from image.platforms import PLATFORMS
 from image.registry import Registry as Pushing
 from image.registry import Target
 from image.tree import File
-from sandbox.images import registry
 from sandbox.images.peers import user_of
 from sandbox.images.registry import Registry
 from sandbox.kubernetes import toolchain
@@ -44,8 +46,8 @@ def program():
 
 
 @asynccontextmanager
-async def served(registry):
-    app = web.Application()
+async def served(registry, *middlewares):
+    app = web.Application(middlewares=middlewares)
     registry.add_to(app)
     async with TestServer(app, host="127.0.0.1") as server, aiohttp.ClientSession() as client:
         yield f"http://127.0.0.1:{server.port}", client
@@ -140,14 +142,12 @@ async def test_a_program_that_does_not_start_is_told_with_the_place_of_its_log(t
 
 
 @pytest.mark.slow
-async def test_a_program_that_does_not_come_to_listen_is_ended_and_started_again(
-    tmp_path, address, monkeypatch
-):
-    monkeypatch.setattr(registry, "START_SECONDS", 2.0)  # short: it is to be over
+async def test_a_program_that_does_not_come_to_listen_is_ended_and_started_again(tmp_path, address):
     program = tmp_path / "slow"
     program.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/started\nexec sleep 600\n")
     program.chmod(0o755)
-    slow = Registry(program, tmp_path / "kept", address, {os.geteuid()})
+    start_seconds = 2.0  # short: it is to be over
+    slow = Registry(program, tmp_path / "kept", address, {os.geteuid()}, start_seconds=start_seconds)
     async with served(slow) as (root, client):
         for _ in range(2):
             async with client.get(f"{root}/v2/") as answer:
@@ -175,14 +175,48 @@ def test_a_program_that_speaks_ipv4_by_ipv6_is_known_too():
         assert user_of(peer, listening.getsockname()) == os.geteuid()
 
 
-async def test_an_upload_that_stands_still_is_given_up(monkeypatch):
-    monkeypatch.setattr(registry, "IDLE_SECONDS", 0.05)  # short: it is to be over
+IDLE_SECONDS = 5.0  # short: transfers that stand still are to be over, and the program answers before
+
+
+@pytest.mark.slow
+async def test_an_upload_that_stands_still_is_given_up(program, tmp_path, address):
+    registry = Registry(program, tmp_path, address, {os.geteuid()}, idle_seconds=IDLE_SECONDS)
 
     async def upload():
         yield b"some"
         await asyncio.Event().wait()
 
-    chunks = registry._in_time(upload())
-    assert await anext(chunks) == b"some"
-    with pytest.raises(TimeoutError):
-        await anext(chunks)
+    async with served(registry) as (root, client), asyncio.timeout(60):
+        async with client.post(f"{root}/v2/app/blobs/uploads/") as answer:
+            place = answer.headers["Location"]
+        async with client.patch(f"{root}{place}", data=upload()) as answer:
+            assert answer.status == 502
+            assert (await answer.json())["errors"][0]["code"] == "UNAVAILABLE"
+        assert not await is_there(client, f"{root}/v2/app/manifests/1"), "it serves others"
+
+
+@pytest.mark.slow
+async def test_who_does_not_read_what_he_asked_for_is_cut_off(program, tmp_path, address):
+    registry = Registry(program, tmp_path, address, {os.geteuid()}, idle_seconds=IDLE_SECONDS)
+    content = os.urandom(16 * 1024 * 1024)  # more than the kernel keeps for a connection
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    given_up = asyncio.Event()
+
+    @web.middleware
+    async def noted(request, handler):
+        try:
+            return await handler(request)
+        finally:
+            if request.method == "GET":
+                given_up.set()
+
+    async with served(registry, noted) as (root, client), asyncio.timeout(60):
+        async with client.post(f"{root}/v2/app/blobs/uploads/") as answer:
+            place = URL(root).join(URL(answer.headers["Location"])).update_query(digest=digest)
+        async with client.put(place, data=io.BytesIO(content)) as answer:
+            assert answer.status == 201
+        async with client.get(f"{root}/v2/app/blobs/{digest}") as answer:
+            assert answer.content_length == len(content)
+            await given_up.wait()
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await answer.read()
