@@ -6,14 +6,13 @@ lock, and the next command that could be surprised by nodes that take no Pods un
 
 from __future__ import annotations
 
-import fcntl
 import json
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from sandbox import cluster
+from sandbox import cluster, turns
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.machines import records
@@ -128,16 +127,9 @@ def _kubectl(site: Site, built: Toolchain, *arguments: str) -> None:
         raise SandboxError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
 
 
-@contextmanager
-def _lock(clone: Clone) -> Iterator[int | None]:
+def _lock(clone: Clone) -> AbstractContextManager[int | None]:
     """The descriptor of the lock, or None where tests run."""
-    with (clone.state / "conformance.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield None
-            return
-        yield file.fileno()
+    return turns.held(clone.state / "conformance.lock")
 
 
 def _record(clone: Clone) -> Path:

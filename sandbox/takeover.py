@@ -6,7 +6,6 @@ the lock, and the next one that could be surprised by a cluster without a CCM un
 
 from __future__ import annotations
 
-import fcntl
 import json
 import signal
 import subprocess
@@ -163,13 +162,8 @@ def alone(clone: Clone) -> Iterator[None]:
 @contextmanager
 def idle(clone: Clone) -> Iterator[bool]:
     """Whether nobody stands in for the CCM; if so, nobody begins to meanwhile."""
-    with (clone.state / "run.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+    with turns.held(clone.state / "run.lock") as lock:
+        yield lock is not None
 
 
 def _record(clone: Clone) -> Path:

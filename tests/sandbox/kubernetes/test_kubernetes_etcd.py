@@ -10,12 +10,12 @@ import pytest
 import pytest_asyncio
 from ports import free_port
 
-from sandbox.kubernetes.k3s import control_plane, datastore, pki
-from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.k3s import control_plane, datastore
+from sandbox.kubernetes.k3s.api import ApiError
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.control_plane import ControlPlane, EtcdMember, Ports
 from sandbox.kubernetes.k3s.datastore import REMOVED
-from sandbox.kubernetes.k3s.etcd import Etcd, Learners, is_member, plan_join, remove_node
+from sandbox.kubernetes.k3s.etcd import Learners, is_member, plan_join, remove_node
 from sandbox.kubernetes.k3s.pki import Pki
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
@@ -52,12 +52,7 @@ class Servers:
         return self.planes[number]
 
     def etcd(self, number):
-        access = (
-            self.pki.etcd_authority.certificate,
-            self.pki.certificate(pki.ETCD_CLIENT),
-            self.pki.key(pki.ETCD_CLIENT),
-        )
-        return Etcd(ApiClient(self.planes[number].etcd_url, *access))
+        return datastore.client(self.planes[number])
 
     async def start(self, number, cluster=""):
         plane = self.plane(number, cluster)
