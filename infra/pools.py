@@ -206,8 +206,16 @@ def _fallbacks(value: Any) -> tuple[Fallback, ...]:
 def _labels(value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise TypeError
-    _raise_all([why for label, content in value.items() if (why := _against_label(label, content))])
-    return dict(value)
+    labels = {label: _label_text(content) for label, content in value.items()}
+    _raise_all([why for label, content in labels.items() if (why := _against_label(label, content))])
+    return labels
+
+
+def _label_text(content: Any) -> Any:
+    """What was typed: ``pulumi config set --path`` makes ``true`` a truth value, and ``1`` a number."""
+    if isinstance(content, bool):
+        return "true" if content else "false"
+    return str(content) if isinstance(content, int) else content
 
 
 def _against_label(label: str, content: Any) -> str:

@@ -40,6 +40,12 @@ def test_without_pools_there_is_the_one_that_the_number_means(defaults):
     assert pool.members == ["worker-1", "worker-2", "worker-3"]
 
 
+def test_what_the_command_line_made_of_a_labels_value_is_a_text_again(defaults):
+    labels = {"gpu": True, "spot": False, "rack": 7, "disk": "fast"}
+    (pool,) = read_settings(configured(defaults, [{**DB, "labels": labels}])).worker_pools
+    assert pool.labels == {"gpu": "true", "spot": "false", "rack": "7", "disk": "fast"}
+
+
 def test_what_a_pool_does_not_say_is_as_for_the_stack(defaults):
     labels, taints = {"disk": "fast"}, ["dedicated=db:NoSchedule", "slow:PreferNoSchedule"]
     special = {**DB, "labels": labels, "taints": taints, "placementGroup": False}
@@ -54,7 +60,13 @@ def test_all_that_is_wrong_is_named_at_once(defaults):
     found = problems_of(
         defaults,
         [
-            {"name": "a", "count": -1, "serverTyp": "cpx22", "labels": {"a b": "c", "x": 1}, "taints": ["x"]},
+            {
+                "name": "a",
+                "count": -1,
+                "serverTyp": "cpx22",
+                "labels": {"a b": "c", "x": 1.5},
+                "taints": ["x"],
+            },
             {"name": "a", "count": True, "placementGroup": "perhaps", "location": "a b", "image": 7},
             {
                 "name": "control",
@@ -75,7 +87,7 @@ def test_all_that_is_wrong_is_named_at_once(defaults):
     }
     assert "did you mean serverType?" in found["[0].serverTyp"]
     assert "a b: 'c' is no label" in found["[0].labels"]
-    assert "x: 1 is no label" in found["[0].labels"]
+    assert "x: 1.5 is no label" in found["[0].labels"]
     assert "'x' is no taint: give key=value:Effect" in found["[0].taints"]
     assert found["[1].name"].endswith("ccm-from-scratch:pools[0] has that name")
     assert found["[2].count"].startswith("ccm-from-scratch:pools[2].count: is not set")
