@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from .api import Fetch, everything
@@ -143,7 +143,8 @@ def _availability(kind: Mapping[str, Any], now: datetime) -> Mapping[str, bool]:
 def _is_over(deprecation: Mapping[str, str] | None, now: datetime) -> bool:
     if not deprecation:
         return False
-    return datetime.fromisoformat(deprecation["unavailable_after"]) <= now
+    day = datetime.fromisoformat(deprecation["unavailable_after"])
+    return (day if day.tzinfo else day.replace(tzinfo=UTC)) <= now
 
 
 def unknown(key: str, value: str, known: Sequence[str] | Mapping[str, Any] | frozenset[str]) -> Problem:

@@ -131,7 +131,12 @@ def test_many_servers_without_room_are_one_problem(defaults):
 
 @pytest.mark.parametrize(
     ("unavailable_after", "there"),
-    [("2026-11-21T23:59:59Z", False), ("2026-11-22T00:00:00Z", False), ("2026-11-22T00:00:01+00:00", True)],
+    [
+        ("2026-11-21T23:59:59", False),
+        ("2026-11-21T23:59:59Z", False),
+        ("2026-11-22T00:00:00Z", False),
+        ("2026-11-22T00:00:01+00:00", True),
+    ],
 )
 def test_what_is_sold_no_more_can_not_be_had(unavailable_after, there):
     place = {"name": "fsn1", "available": True, "deprecation": {"unavailable_after": unavailable_after}}
