@@ -9,6 +9,8 @@ from typing import Any
 CLUSTER = "cluster"
 MANAGED_BY = "managed-by"
 MANAGER = "ccm-from-scratch"
+OURS = (CLUSTER, MANAGED_BY, "stack", "role", "pool", "fallback-for")
+"""Keys of what this program gives by itself; nobody else does."""
 LONGEST_VALUE = 63
 
 _NAME = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)

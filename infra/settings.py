@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from .errors import Problem
 from .files import ROOT
 from .k3s import COMPONENTS
-from .labels import is_label
+from .labels import OURS, is_label
 from .placement import Fallback, parse_fallbacks
 from .pools import MOST_WORKERS, SHORT_FORM, Pool, parse_pools, pool_problems, spelled
 
@@ -268,7 +268,8 @@ class _Reader:
             return labels
 
         type_this = "pulumi config set --path labels.team shop"
-        allowed = f"give texts with the syntax of Kubernetes labels, such as by: {type_this}"
+        keys = f"none with a key of ours ({', '.join(OURS)}) or below hetzner.cloud"
+        allowed = f"give texts with the syntax of Kubernetes labels, {keys}, such as by: {type_this}"
         return self._take(field, parse, allowed, {})
 
     def pools(self, field: str) -> tuple[Pool, ...]:
@@ -319,7 +320,8 @@ def _chooser(choices: tuple[str, ...]) -> Callable[[Any], str]:
 
 
 def _is_cloud_label(label: str, content: Any) -> bool:
-    return is_label(label, content) and label.rpartition("/")[0] != "hetzner.cloud"
+    ours = label in OURS or label.rpartition("/")[0] == "hetzner.cloud"
+    return is_label(label, content) and not ours
 
 
 def _is_rfc_1918(network: ipaddress.IPv4Network) -> bool:

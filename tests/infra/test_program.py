@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from infra_settings import read_settings
 
+from infra.labels import OURS
 from infra.placement import Choice, Placement
 
 TOKEN = "T" * 64
@@ -68,6 +69,8 @@ def test_a_server_stands_where_it_was_placed(engine, defaults):
     one, other = (servers.one(SERVER, name).inputs for name in ("worker-1", "worker-2"))
     assert (one["serverType"], one["location"]) == ("cx33", "nbg1")
     assert one["labels"]["fallback-for"] == "cpx22.fsn1"
+    # nobody else may give them: the settings refuse these keys
+    assert set(one["labels"]) <= set(OURS)
     assert (other["serverType"], other["location"]) == ("cpx22", "fsn1")
     assert "fallback-for" not in other["labels"]
 

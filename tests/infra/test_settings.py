@@ -144,6 +144,8 @@ def test_any_text_as_a_range_is_a_range_or_a_problem(defaults, text):
         '{"a": "b c"}',
         '{"a": 1}',
         '{"hetzner.cloud/x": "y"}',
+        '{"pool": "web"}',
+        '{"fallback-for": "cpx22.fsn1"}',
         '{"a b/c": "d"}',
         '{"Example.org/c": "d"}',
         '{"/c": "d"}',
