@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ async def work():
 
 sys.exit(exit_code(lambda: asyncio.run(interruptible(work()))))
 """
+
+
+@pytest.fixture(autouse=True)
+def _terminal() -> Iterator[None]:
+    """What is started here heeds a hangup, also where nohup has started the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("code", [PLAIN, ASYNCHRONOUS], ids=["plain", "asynchronous"])
