@@ -67,10 +67,11 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
     )
     if not found.strip():
         return
-    if is_silent(json.loads(found)):
+    there = json.loads(found)
+    if is_silent(there):
         report(f"the node {node} is not drained: its kubelet is silent, so no Pod runs there")
         return
-    before = json.loads(found)["metadata"].get("labels", {}).get(EXCLUDED)
+    before = there["metadata"].get("labels", {}).get(EXCLUDED)
     exclude, serve_on = _label_scripts(name, before)
     await shell.run(" && ".join([f"k3s kubectl cordon {name}", *exclude]), what=what, timeout=_AT_ONCE)
     try:
