@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 import asyncssh
+import pytest
 from aiohttp import web
+from ranges import claimed_range
 
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface, Route
+from sandbox.kubernetes import image as images
 from sandbox.kubernetes import installer, releases
 from sandbox.kubernetes.image import MachineImage
 from sandbox.machines import ipv6
 from sandbox.machines.backend import MachinesBackend
+from sandbox.machines.cleanup import remove_all
+from sandbox.machines.probe import available
 from sandbox.site import cache_directory
 
 INSTALL = "curl -sSf http://169.254.169.254/k3s/install.sh |"
@@ -187,3 +194,20 @@ def archive_of(folder: Path, name: str, program: Path) -> bytes:
 def kubectl(program: Path, kubeconfig: Path, *words: str) -> str:
     command = [program, f"--kubeconfig={kubeconfig}", *words]
     return subprocess.check_output(command, text=True, timeout=60)
+
+
+@asynccontextmanager
+async def started_lab(cache: Path, version: str, state: Path, *, machines: int = 3) -> AsyncIterator[Lab]:
+    """A lab whose machines have booted; nothing of it is left afterwards. Skips where no machine can run."""
+    found, reason = images.find(cache), available(state)
+    if found is None or reason:
+        pytest.skip(reason or "the machine image is not built: ./dev setup builds it")
+    site = secrets.token_hex(3)
+    with claimed_range() as public_range:
+        running = Lab(site, state, public_range, found, version, machines=machines)
+        try:
+            await running.start()
+            yield running
+        finally:
+            await running.stop()
+            remove_all(site, state)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 import subprocess
 import sys
 import time
@@ -12,14 +11,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from ranges import claimed_range
-
-from sandbox.kubernetes import image as images
-from sandbox.machines.cleanup import remove_all
-from sandbox.machines.probe import available
 
 sys.path.insert(0, str(Path(__file__).parent))
-from machines_lab import CommandFailedError, Lab, archive_of, kubectl
+from machines_lab import CommandFailedError, archive_of, kubectl, started_lab
 
 pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
@@ -49,19 +43,8 @@ WEB = {
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def lab(cache, kubernetes_version, tmp_path_factory):
-    state = tmp_path_factory.mktemp("state")
-    found, reason = images.find(cache), available(state)
-    if found is None or reason:
-        pytest.skip(reason or "the machine image is not built: ./dev setup builds it")
-    site = secrets.token_hex(3)
-    with claimed_range() as public_range:
-        running = Lab(site, state, public_range, found, kubernetes_version)
-        try:
-            await running.start()
-            yield running
-        finally:
-            await running.stop()
-            remove_all(site, state)
+    async with started_lab(cache, kubernetes_version, tmp_path_factory.mktemp("state")) as running:
+        yield running
 
 
 async def nodes(lab):

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import sys
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from ranges import claimed_range
-
-from sandbox.kubernetes import image as images
-from sandbox.machines.cleanup import remove_all
-from sandbox.machines.probe import available
 
 sys.path.insert(0, str(Path(__file__).parent))
-from machines_lab import NODE, CommandFailedError, Lab
+from machines_lab import NODE, CommandFailedError, started_lab
 
 pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
@@ -32,23 +26,13 @@ MEMBERS = (
 async def lab(cache, kubernetes_version, tmp_path_factory):
     """Servers on machines 1 to 3 and an agent, which joins by the first, on machine 4."""
     state = tmp_path_factory.mktemp("state")
-    found, reason = images.find(cache), available(state)
-    if found is None or reason:
-        pytest.skip(reason or "the machine image is not built: ./dev setup builds it")
-    site = secrets.token_hex(3)
-    with claimed_range() as public_range:
-        running = Lab(site, state, public_range, found, kubernetes_version, machines=4)
-        try:
-            await running.start()
-            await running.install_member(1, "--cluster-init")
-            agent = f"K3S_URL={FIRST} K3S_TOKEN=the-servers sh -s - agent --node-ip 10.0.0.5 {NODE}"
-            await running.run(4, f"{running.install} {agent}")
-            for number in (2, 3):
-                await running.install_member(number, "--server", FIRST)
-            yield running
-        finally:
-            await running.stop()
-            remove_all(site, state)
+    async with started_lab(cache, kubernetes_version, state, machines=4) as running:
+        await running.install_member(1, "--cluster-init")
+        agent = f"K3S_URL={FIRST} K3S_TOKEN=the-servers sh -s - agent --node-ip 10.0.0.5 {NODE}"
+        await running.run(4, f"{running.install} {agent}")
+        for number in (2, 3):
+            await running.install_member(number, "--server", FIRST)
+        yield running
 
 
 async def members(lab, number):
