@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -35,22 +35,30 @@ def main() -> None:
     except InfraError as error:
         raise pulumi.RunError(str(error)) from None
     pulumi.log.info(checked.report)
-    declare(checked.settings, checked.cloud.token, checked.choices)
+    declare(checked.settings, checked.cloud.token, checked.choices, checked.existing)
     pulumi.export("cost", checked.cost)
 
 
-def declare(settings: Settings, cloud_token: str, choices: Mapping[str, Choice] | None = None) -> None:
+def declare(
+    settings: Settings,
+    cloud_token: str,
+    choices: Mapping[str, Choice] | None = None,
+    existing: Collection[str] = (),
+) -> None:
     """Declares the environment's resources and outputs.
 
     Args:
         settings: Of the stack.
         cloud_token: For the cluster.
         choices: Where servers stand, by role; the others stand where the settings want them.
+        existing: Roles of servers that are there before the run: changes of these roll one after the other.
     """
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
     network = Network("network", settings, labels)
-    servers = Servers("servers", settings, labels, network=network, key=key, choices=choices)
+    servers = Servers(
+        "servers", settings, labels, network=network, key=key, choices=choices, existing=existing
+    )
     if settings.kubeconfig_path:
         kubeconfig = declare_in_existing_cluster(settings, cloud_token, network)
     else:

@@ -21,6 +21,7 @@ from .membership import Membership
 from .remote import Host, connect
 from .server import Server, host_of
 from .settings import Settings
+from .turns import CONTROL
 
 _INSTALLING_SERVER = "installing the k3s server"
 _INSTALLING_AGENT = "installing the k3s agent"
@@ -149,6 +150,9 @@ class Cluster(pulumi.ComponentResource):
         self._drained_unless_gone = token
         join = {"server_ip": control.private_ip, "cluster": self.generation, "token": agent_token.value}
         self.agents = [self._agent(control, worker, {**release, **join}) for worker in servers.workers]
+        servers.turns.over_with(CONTROL, self.server)
+        for worker, agent in zip(servers.workers, self.agents, strict=True):
+            servers.turns.over_with(worker.role, agent)
         self.register_outputs({})
 
     def _agent(self, control: Server, worker: Server, props: Mapping[str, Any]) -> K3sAgent:

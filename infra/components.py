@@ -39,8 +39,8 @@ __all__ = [
 
 # Of a cluster that is there already, of a chart that our own program installs, and of its look at the cloud
 # before anything is created.
-_NOT_HERE = {"kubeconfig_path", "ingress", "fallbacks"}
-_NO_LOOK = "a component doesn't ask the cloud for room; leave it out"
+_NOT_HERE = {"kubeconfig_path", "ingress", "fallbacks", "max_unavailable"}
+_NO_LOOK = "a component doesn't look at the cloud before it begins; leave it out"
 _PLAIN = "give a plain value; what another resource puts out is known too late"
 
 
@@ -69,9 +69,10 @@ def settings(**given: Any) -> Settings:
     result, found = parse_settings({key: text for key, text in texts.items() if text is not None})
     problems += [_as_given(item, given, names) for item in found if texts.get(item.key, "") is not None]
     problems += [
-        Problem(f"pools[{index}].fallbacks", list(pool.fallbacks), _NO_LOOK)
+        Problem(f"pools[{index}].{name}", value, _NO_LOOK)
         for index, pool in enumerate(result.pools)
-        if pool.fallbacks is not None
+        for name, value in (("fallbacks", pool.fallbacks), ("max_unavailable", pool.max_unavailable))
+        if value is not None
     ]
     if problems:
         lines = "\n".join(f"  - {problem}" for problem in problems)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pulumi
 import pulumi_hcloud as hcloud
@@ -14,6 +14,7 @@ from .placement import Choice, Placement
 from .pools import SHORT_FORM, Pool
 from .server import Server, ServerArgs
 from .settings import EVERYBODY, Settings
+from .turns import Turns, turns
 
 GROUP_SIZE = 10
 """More servers than that don't fit into a placement group."""
@@ -26,6 +27,7 @@ class Servers(pulumi.ComponentResource):
     Attributes:
         control: The control server.
         workers: The others, pool by pool.
+        turns: Whom each worker waits for in changes that roll; the cluster says when a turn is over.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Servers(pulumi.ComponentResource):
         key: KeyPair | None = None,
         prefix: str = "",
         choices: Mapping[str, Choice] | None = None,
+        existing: Collection[str] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Declares them.
@@ -50,6 +53,7 @@ class Servers(pulumi.ComponentResource):
             key: With which they are reached; without one the component has its own, in the state alone.
             prefix: Begins the names of the servers' resources, which several components must not share.
             choices: Where servers stand, by role; the others stand where the settings want them.
+            existing: Roles of servers that are there before the run, and roll when they change.
             opts: Of the component.
         """
         super().__init__("ccm-from-scratch:index:Servers", name, None, opts)
@@ -58,6 +62,8 @@ class Servers(pulumi.ComponentResource):
         self._network = network
         self._prefix = prefix
         self._choices = choices or {}
+        # in a cluster that is there already nobody sees whether a server is back
+        self.turns = Turns({} if settings.kubeconfig_path else _turns_of(settings, existing))
         self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
         comment = f"{settings.cluster_name} dev env"
         of_our_own = pulumi.ResourceOptions(parent=self)
@@ -143,8 +149,17 @@ class Servers(pulumi.ComponentResource):
             firewalls=self._firewalls,
             # only a pool of the settings has the switch
             made_anew_by_group=kind.name in {pool.name for pool in settings.pools},
+            turn=self.turns.options(role),
         )
         return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
+
+
+def _turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:
+    return {
+        member: others
+        for pool in settings.worker_pools
+        for member, others in turns(pool.members, existing, pool.max_unavailable or 1).items()
+    }
 
 
 def group_of(pool: str, number: int) -> str:

@@ -50,6 +50,8 @@ class Pool:
         taints: Of its Nodes, as kubectl writes them: ``key=value:Effect`` or ``key:Effect``.
         placement_group: Whether its servers are kept on different hosts.
         fallbacks: Where new servers go when there is no room; None in the settings: those of the stack.
+        max_unavailable: So many of its servers may be away while a change rolls over them; None in the
+            settings: as in the stack.
     """
 
     name: str = ""
@@ -61,14 +63,16 @@ class Pool:
     taints: tuple[str, ...] = ()
     placement_group: bool = True
     fallbacks: tuple[Fallback, ...] | None = None
+    max_unavailable: int | None = None
 
-    def completed(self, server_type: str, location: str, image: str) -> Pool:
+    def completed(self, server_type: str, location: str, image: str, max_unavailable: int) -> Pool:
         """The pool with these in place of what it leaves open."""
         return replace(
             self,
             server_type=self.server_type or server_type,
             location=self.location or location,
             image=self.image or image,
+            max_unavailable=self.max_unavailable or max_unavailable,
         )
 
     @property
@@ -183,6 +187,12 @@ def _count(value: Any) -> int:
     return int(value)
 
 
+def _most(value: Any) -> int:
+    if (number := _count(value)) < 1:
+        raise ValueError
+    return number
+
+
 def _word(value: Any) -> str:
     if not isinstance(value, str) or not _WORD.fullmatch(value):
         raise ValueError
@@ -282,5 +292,6 @@ _PARSERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "taints": (_taints, f"give a list: {_TAINTS}"),
     "placementGroup": (_switch, "give true or false"),
     "fallbacks": (_fallbacks, ""),
+    "maxUnavailable": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
 }
 _REQUIRED = ("name", "count")

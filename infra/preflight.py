@@ -32,6 +32,7 @@ class Checked:
         settings: Of the stack.
         cloud: Where.
         choices: Where each server stands, by role.
+        existing: Roles of the servers that are there before the run.
         cost: For the stack's outputs: of what the settings ask for, so another one only after a change.
         report: For a person: cost, with what the cluster made by itself, and the difference to now.
     """
@@ -39,6 +40,7 @@ class Checked:
     settings: Settings
     cloud: Cloud
     choices: Mapping[str, Choice] = field(default_factory=dict)
+    existing: frozenset[str] = frozenset()
     cost: Mapping[str, Any] = field(default_factory=dict)
     report: str = ""
 
@@ -93,7 +95,7 @@ def check_everything(
         raise ConfigurationError(problems)
     pools = {demand.role: demand.pool for demand in wanted}
     cost, report = costs(settings, pools, choices, found)
-    return Checked(settings, cloud, choices, cost, report)
+    return Checked(settings, cloud, choices, frozenset(found.environment.servers), cost, report)
 
 
 def ask(fetch: Fetch, cluster_name: str, stack: str, now: datetime) -> Found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
@@ -99,6 +99,7 @@ class ServerArgs:
         node_taints: Of its Node, as kubectl writes them.
         made_anew_by_group: Whether another placement group, or none, needs another server; else the cloud is
             asked to move this one, which it refuses while it runs.
+        turn: What it depends on in changes that roll server by server.
     """
 
     name: str
@@ -114,6 +115,7 @@ class ServerArgs:
     node_labels: Mapping[str, str]
     node_taints: Sequence[str]
     made_anew_by_group: bool = False
+    turn: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
 
 
 class Server(pulumi.ComponentResource):
@@ -159,6 +161,17 @@ class Server(pulumi.ComponentResource):
         return Access(self.server.id, self.public_ip, private_key, boot.host_key)
 
     def _server(self, name: str, args: ServerArgs) -> hcloud.Server:
+        options = pulumi.ResourceOptions(
+            parent=self,
+            # names are unique in a project, so the old one has to go first
+            delete_before_replace=True,
+            # A host name, which the node is called after, doesn't follow the server's name. What somebody
+            # did to its placement group by hand is a change, too, as `up` sees it: of no server that
+            # can't be spared.
+            replace_on_changes=["name", *(["placementGroupId"] if args.made_anew_by_group else [])],
+            # attached later, but deleted earlier: a network is busy while its servers go
+            depends_on=[args.network.network],
+        )
         return hcloud.Server(
             name,
             name=args.name,
@@ -169,15 +182,5 @@ class Server(pulumi.ComponentResource):
             labels=dict(args.labels),
             placement_group_id=args.placement_group.id.apply(int) if args.placement_group else None,
             firewall_ids=args.firewalls or None,
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                # names are unique in a project, so the old one has to go first
-                delete_before_replace=True,
-                # A host name, which the node is called after, doesn't follow the server's name. What somebody
-                # did to its placement group by hand is a change, too, as `up` sees it: of no server that
-                # can't be spared.
-                replace_on_changes=["name", *(["placementGroupId"] if args.made_anew_by_group else [])],
-                # attached later, but deleted earlier: a network is busy while its servers go
-                depends_on=[args.network.network],
-            ),
+            opts=pulumi.ResourceOptions.merge(options, args.turn),
         )

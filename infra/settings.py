@@ -49,6 +49,7 @@ class Settings:
     pools: tuple[Pool, ...]
     fallbacks: tuple[Fallback, ...]
     drain_seconds: int
+    max_unavailable: int
     image: str
     labels: Mapping[str, str]
     network_cidr: ipaddress.IPv4Network
@@ -72,7 +73,10 @@ class Settings:
     def worker_pools(self) -> tuple[Pool, ...]:
         """All pools of workers, complete. Where ``pools`` is empty, the one that ``worker_count`` means."""
         given = self.pools or (Pool(SHORT_FORM, self.worker_count),)
-        return tuple(pool.completed(self.worker_server_type, self.location, self.image) for pool in given)
+        return tuple(
+            pool.completed(self.worker_server_type, self.location, self.image, self.max_unavailable)
+            for pool in given
+        )
 
     @property
     def workers(self) -> int:
@@ -120,6 +124,7 @@ def _read(reader: _Reader) -> Settings:
         pools=reader.pools("pools"),
         fallbacks=reader.fallbacks("fallbacks"),
         drain_seconds=reader.number("drain_seconds", 0, MOST_DRAIN_SECONDS),
+        max_unavailable=reader.number("max_unavailable", 1, MOST_WORKERS),
         image=reader.text("image"),
         labels=reader.labels("labels"),
         network_cidr=reader.cidr("network_cidr"),

@@ -131,7 +131,7 @@ def test_components_have_no_fallbacks_because_they_do_not_look_for_room():
     with pytest.raises(pulumi.RunError, match=r"fallbacks: .* is not possible: there is no such setting"):
         settings(**GIVEN, fallbacks=[{"location": "nbg1"}])
     pool = {"name": "db", "count": 1, "fallbacks": [{"location": "nbg1"}]}
-    with pytest.raises(pulumi.RunError, match=r"pools\[0\]\.fallbacks: .* doesn't ask the cloud for room"):
+    with pytest.raises(pulumi.RunError, match=r"pools\[0\]\.fallbacks: .* doesn't look at the cloud"):
         settings(**GIVEN, pools=[pool])
 
 

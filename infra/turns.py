@@ -1,0 +1,58 @@
+"""Whose turn it is in a change that rolls server by server: new servers first, then those that exist.
+
+A server's change waits for earlier ones to be ready again. That is in the dependencies alone, which no
+engine takes for a change: ``preview`` shows the order, a failure stops what comes after it, and the next
+``up`` goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pulumi
+
+CONTROL = "control"
+
+
+def turns(members: Sequence[str], existing: Collection[str], most: int) -> dict[str, list[str]]:
+    """Whom each existing server of a pool waits for; new ones wait for nobody and have no entry. Pure.
+
+    The first ones wait for the control server, and for those that are not there: they are new, or were to be
+    made anew by a run that failed, and then the pool can spare no other one.
+
+    Args:
+        members: Roles of the pool's servers.
+        existing: Roles of servers that are there before the run.
+        most: So many servers of the pool may be away at the same time.
+    """
+    there = [member for member in members if member in existing]
+    first = [CONTROL, *(member for member in members if member not in existing)]
+    return {member: [there[index - most]] if index >= most else first for index, member in enumerate(there)}
+
+
+class Turns:
+    """The turns of all servers, and what tells that each of them is over."""
+
+    def __init__(self, waits: Mapping[str, Sequence[str]]) -> None:
+        """Takes whom to wait for.
+
+        Args:
+            waits: By role; who has no entry waits for nobody.
+        """
+        self._waits = waits
+        self._over: dict[str, list[pulumi.Resource]] = {}
+
+    def over_with(self, role: str, resource: pulumi.Resource) -> None:
+        """Names a resource that is there once a server's turn is over."""
+        self._over.setdefault(role, []).append(resource)
+
+    def options(self, role: str) -> pulumi.ResourceOptions:
+        """What a server depends on until it is its turn."""
+        if role not in self._waits:
+            return pulumi.ResourceOptions()
+        return pulumi.ResourceOptions(depends_on=pulumi.Output.from_input(self._before(role)))
+
+    async def _before(self, role: str) -> list[pulumi.Resource]:
+        # Begins when the program has declared everything: a server is declared before what tells that the
+        # turn of the one before it is over, for that is in the cluster on the servers.
+        return [resource for other in self._waits[role] for resource in self._over[other]]

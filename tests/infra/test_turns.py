@@ -1,0 +1,109 @@
+"""Changes that roll server by server: whose turn it is, and what the program makes of it."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from infra_settings import read_settings
+
+from infra.turns import CONTROL, turns
+
+SERVER = "hcloud:index/server:Server"
+
+pools = st.integers(1, 12).flatmap(
+    lambda count: st.tuples(
+        st.just([f"a-{number}" for number in range(1, count + 1)]),
+        st.sets(st.sampled_from([f"a-{number}" for number in range(1, count + 1)])),
+        st.integers(1, 4),
+    )
+)
+
+
+@given(pool=pools, picks=st.lists(st.integers(0, 100)))
+def test_never_more_than_may_be_away_are_away(pool, picks):
+    """Whatever order the engine takes of those that it may begin or end."""
+    members, existing, most = pool
+    waits = turns(members, existing, most)
+    over, away = {CONTROL}, set()
+    for pick in [*picks, *range(4 * len(members))]:
+        ready = [m for m in members if m not in over | away and set(waits.get(m, ())) <= over]
+        moves = sorted(away) + ready
+        if not moves:
+            break
+        moved = moves[pick % len(moves)]
+        over, away = (over | {moved}, away - {moved}) if moved in away else (over, away | {moved})
+        assert len(away & existing) <= most
+        # one that is missing may be one that an earlier run took away
+        assert not away & existing or set(members) - existing <= over
+    else:
+        for _ in members:  # nobody waits for ever
+            over |= {m for m in members if set(waits.get(m, ())) <= over}
+    assert over | away == {CONTROL, *members}
+
+
+@given(pool=pools)
+def test_new_servers_wait_for_nobody(pool):
+    members, existing, most = pool
+    assert set(turns(members, existing, most)) == existing
+
+
+def test_those_that_may_be_away_together_begin_together():
+    assert turns(["a-1", "a-2", "a-3"], {"a-1", "a-2", "a-3"}, 2) == {
+        "a-1": [CONTROL],
+        "a-2": [CONTROL],
+        "a-3": ["a-1"],
+    }
+
+
+@pytest.fixture
+def servers(engine, defaults):
+    """What each server depends on, by its resource's name: only what somebody else's turn is."""
+
+    def declare(existing, **changes):
+        configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
+        settings = read_settings(configuration)
+        program = importlib.import_module("infra.__main__")
+        registered = engine(lambda: program.declare(settings, "T" * 64, existing=existing))
+        return {
+            item.name: {
+                urn.rpartition(":")[2]
+                for urn in item.options.dependencies
+                if "dynamic/ccm-from-scratch" in urn
+            }
+            for item in registered
+            if item.type == SERVER
+        }
+
+    return declare
+
+
+EXISTING = frozenset({"control", "worker-1", "worker-2", "worker-3"})
+
+
+def test_existing_workers_take_turns_after_the_control_server(servers):
+    waits = servers(EXISTING, workerCount="4")
+    assert waits == {
+        "control": set(),
+        "worker-4": set(),
+        "worker-1": {"control", "worker-4"},
+        "worker-2": {"worker-1"},
+        "worker-3": {"worker-2"},
+    }
+
+
+def test_as_many_at_once_as_the_settings_say(servers):
+    assert servers(EXISTING, workerCount="3", maxUnavailable="2")["worker-3"] == {"worker-1"}
+    pools = '[{"name": "worker", "count": 3, "maxUnavailable": 3}]'
+    assert servers(EXISTING, pools=pools)["worker-3"] == {"control"}
+
+
+def test_the_first_time_nobody_waits(servers):
+    assert not any(servers(frozenset()).values())
+
+
+def test_nobody_waits_where_nobody_sees_whether_a_server_is_back(servers, tmp_path):
+    (tmp_path / "kubeconfig").write_text("K")
+    assert not any(servers(EXISTING, kubeconfigPath=str(tmp_path / "kubeconfig")).values())
