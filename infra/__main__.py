@@ -11,7 +11,7 @@ from infra.assembly import Place, managed, ready_nodes, running_cluster
 from infra.cluster import Cluster
 from infra.controller_manager import ControllerManager, ControllerManagerArgs
 from infra.errors import InfraError
-from infra.files import ROOT
+from infra.files import ROOT, PrivateFile, key_file, kubeconfig_file
 from infra.image import CcmImage, ImportedImage
 from infra.ingress import Traefik
 from infra.inventory import Servers
@@ -55,6 +55,7 @@ def declare(
     """
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
+    PrivateFile("key-file", key_file(stack_label()), key.private_key, formerly=".dev-env.ssh")
     network = Network("network", settings, labels)
     servers = Servers(
         "servers", settings, labels, network=network, key=key, choices=choices, existing=existing
@@ -82,6 +83,8 @@ def declare_cluster(
         after_manager = pulumi.ResourceOptions(depends_on=after)
         Traefik("ingress", settings, pulumi.ResourceOptions.merge(running.in_cluster, after_manager))
     ready_nodes(HERE, arguments, running, after)
+    file = kubeconfig_file(stack_label())
+    PrivateFile("kubeconfig-file", file, running.kubeconfig, formerly="kubeconfig.yaml")
     return running.kubeconfig
 
 

@@ -32,11 +32,6 @@ class Place:
     parent: pulumi.Resource | None = None
     prefix: str = ""
 
-    @property
-    def in_files(self) -> bool:
-        """Whether secrets are left in files for a person: only our own program's, in the clone."""
-        return self.parent is None
-
     def named(self, name: str) -> str:
         """A resource's name here."""
         return self.prefix + name
@@ -86,7 +81,6 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
         settings.cluster_name,
         control,
         cluster.generation,
-        in_file=place.in_files,
         opts=opts,
     ).kubeconfig
     provider = kubernetes.Provider(

@@ -1,16 +1,23 @@
-"""Files that the program leaves in the clone for a person: all private, all ignored by git."""
+"""Files that the program leaves in the clone for a person: all private, all ignored by git.
+
+Nothing else depends on one. So in another clone, where it is missing, a preview shows that it is written and
+no more.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+
+from .dynamic import Provider
+
 ROOT = Path(__file__).resolve().parent.parent
 """The clone: the folder of Pulumi.yaml."""
-IN_FILE = "in_file"
 
 
 def supplied(name: str) -> Path:
@@ -19,14 +26,14 @@ def supplied(name: str) -> Path:
     return inside if inside.exists() else ROOT / name
 
 
-def in_no_file(in_file: bool) -> dict[str, bool]:  # noqa: FBT001  it becomes an input of that name
-    """The input which says that a secret is kept in the state alone; none where it is in a file, too."""
-    return {} if in_file else {IN_FILE: False}
+def key_file(stack: str) -> str:
+    """Name of the file with the private SSH key of a stack, so that those of several don't collide."""
+    return f".dev-env.{stack}.ssh"
 
 
-def is_filed(props: Mapping[str, Any]) -> bool:
-    """Whether the secret with these inputs is also in a file; only that it is not stands in a state."""
-    return props.get(IN_FILE) is not False
+def kubeconfig_file(stack: str) -> str:
+    """Name of the file with the kubeconfig of a stack."""
+    return f"kubeconfig.{stack}.yaml"
 
 
 def write_private(path: Path, text: str) -> None:
@@ -45,3 +52,46 @@ def remove_own(path: Path, text: str) -> None:
     """Removes a file that holds exactly ``text``; another one is somebody else's."""
     if path.is_file() and path.read_text() == text:
         path.unlink()
+
+
+class PrivateFileProvider(Provider):
+    """Keeps a file as it should be."""
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Writes it, and removes what an earlier version wrote under its one name for all stacks."""
+        write_private(ROOT / props["file"], props["content"])
+        remove_own(ROOT / props["formerly"], props["content"])
+        return CreateResult(props["file"], dict(props))
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """A missing or changed file is written again, and is no other file then."""
+        result = super().diff(_id, _olds, _news)
+        path = ROOT / _news["file"]
+        if not path.is_file() or path.read_text() != _olds.get("content"):
+            result.changes = True
+        return result
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Writes it again."""
+        write_private(ROOT / _news["file"], _news["content"])
+        return UpdateResult(dict(_news))
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Removes it, if it still is the one that we wrote."""
+        remove_own(ROOT / _props["file"], _props["content"])
+
+
+class PrivateFile(Resource, module="ccm-from-scratch", name="PrivateFile"):
+    """A secret in a file of the clone, mode 0600."""
+
+    def __init__(self, name: str, file: str, content: pulumi.Input[str], *, formerly: str) -> None:
+        """Writes it.
+
+        Args:
+            name: Of the resource.
+            file: The file's name in the clone; another one is another file.
+            content: All of it.
+            formerly: The name that it had before each stack had its own.
+        """
+        props = {"file": file, "content": pulumi.Output.secret(content), "formerly": formerly}
+        super().__init__(PrivateFileProvider(), name, props)

@@ -67,7 +67,7 @@ class Servers(pulumi.ComponentResource):
         self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
         comment = f"{settings.cluster_name} dev env"
         of_our_own = pulumi.ResourceOptions(parent=self)
-        self._key = key or KeyPair(f"{prefix}key", comment, in_file=False, opts=of_our_own)
+        self._key = key or KeyPair(f"{prefix}key", comment, opts=of_our_own)
         self._ssh_key = hcloud.SshKey(
             name,
             name=comment,

@@ -3,64 +3,37 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pulumi
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, Resource
 
 from .dynamic import Provider
-from .files import ROOT, in_no_file, is_filed, remove_own, write_private
-
-PRIVATE_KEY_FILE = ".dev-env.ssh"
 
 
 class KeyPairProvider(Provider):
-    """Makes an ED25519 key pair, and keeps the file of its private half as it should be."""
+    """Makes an ED25519 key pair once."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Makes a new pair and writes the file."""
-        pair = new_key_pair(props["comment"])
-        _write(props, pair["private_key"])
-        return CreateResult("ed25519", {**props, **pair})
+        """Makes a new pair."""
+        return CreateResult("ed25519", {**props, **new_key_pair(props["comment"])})
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """A missing or changed file is written again; the key itself never changes."""
-        path = file_path()
-        same = path.is_file() and path.read_text() == _olds["private_key"]
-        return DiffResult(changes=not same and is_filed(_news))
-
-    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Writes the file again."""
-        _write(_news, _olds["private_key"])
-        kept = {name: _olds[name] for name in ("public_key", "private_key")}
-        return UpdateResult({**_news, **kept})
-
-    def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Removes the file, if it still is the one that we wrote."""
-        if is_filed(_props):
-            remove_own(file_path(), _props["private_key"])
-
-
-def _write(props: Mapping[str, Any], private_key: str) -> None:
-    if is_filed(props):
-        write_private(file_path(), private_key)
+        """It never changes."""
+        return DiffResult(changes=False)
 
 
 class KeyPair(Resource, module="ccm-from-scratch", name="KeyPair"):
-    """An ED25519 key pair; the private half may also be in the ignored file ``.dev-env.ssh``, mode 0600."""
+    """An ED25519 key pair; the private half is a secret."""
 
     public_key: pulumi.Output[str]
     private_key: pulumi.Output[str]
 
-    def __init__(
-        self, name: str, comment: str, *, in_file: bool = True, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
+    def __init__(self, name: str, comment: str, opts: pulumi.ResourceOptions | None = None) -> None:
         secret = pulumi.ResourceOptions(additional_secret_outputs=["private_key"])
-        props = {"comment": comment, "public_key": None, "private_key": None, **in_no_file(in_file)}
+        props = {"comment": comment, "public_key": None, "private_key": None}
         super().__init__(KeyPairProvider(), name, props, pulumi.ResourceOptions.merge(secret, opts))
         # an output is only marked by the engine: mark it for everything that is made of it, too
         self.private_key = pulumi.Output.secret(self.private_key)
@@ -92,11 +65,6 @@ class SharedSecret(Resource, module="ccm-from-scratch", name="SharedSecret"):
             SharedSecretProvider(), name, {"value": None}, pulumi.ResourceOptions.merge(secret, opts)
         )
         self.value = pulumi.Output.secret(self.value)
-
-
-def file_path() -> Path:
-    """Where the person finds the private key."""
-    return ROOT / PRIVATE_KEY_FILE
 
 
 def new_key_pair(comment: str) -> dict[str, str]:

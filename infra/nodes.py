@@ -152,5 +152,6 @@ async def _report(shell: Shell, user: str, missing: Mapping[str, str], addresses
     return (
         f"after {WAIT_SECONDS:.0f} s nodes are missing something:\n{lines}\n"
         f"the cloud-controller-manager said last:\n{logs}\n"
-        f"look at {name} with: ssh -i .dev-env.ssh {user}@{addresses[name]} journalctl -eu 'k3s*'"
+        f"look at {name} with the key of the stack: "
+        f"ssh -i .dev-env.STACK.ssh {user}@{addresses[name]} journalctl -eu 'k3s*'"
     )

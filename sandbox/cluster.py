@@ -66,7 +66,9 @@ def kubectl(site: Site, toolchain: Toolchain, arguments: Sequence[str]) -> list[
         NotRunning: There is no kubeconfig yet.
     """
     if not site.kubeconfig.exists():
-        raise NotRunning("there is no kubeconfig.yaml: the cluster is not up; start it with './dev up'")
+        raise NotRunning(
+            f"there is no {site.kubeconfig.name}: the cluster is not up; start it with './dev up'"
+        )
     return [str(toolchain.bin / "kubectl"), f"--kubeconfig={site.kubeconfig}", *arguments]
 
 

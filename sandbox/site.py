@@ -85,13 +85,13 @@ class Site(Clone):
 
     @property
     def kubeconfig(self) -> Path:
-        """Where the Pulumi program writes the cluster's kubeconfig."""
-        return self.root / "kubeconfig.yaml"
+        """Where the Pulumi program writes the kubeconfig of the stack ``local``."""
+        return self.root / "kubeconfig.local.yaml"
 
     @property
     def ssh_key(self) -> Path:
-        """Where the Pulumi program writes the private SSH key."""
-        return self.root / ".dev-env.ssh"
+        """Where the Pulumi program writes the private SSH key of the stack ``local``."""
+        return self.root / ".dev-env.local.ssh"
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def refuse_leftovers(remaining: Sequence[CloudObject], not_ours: Sequence[CloudO
 
 def _remove_files(site: Site) -> None:
     stack_settings.remove(site)  # before the passphrase, without which the salt in them is a trap
-    for path in (site.kubeconfig, site.ssh_key, site.ssh_key.with_name(site.ssh_key.name + ".pub")):
+    for path in (site.kubeconfig, site.ssh_key):
         path.unlink(missing_ok=True)
     for path in site.state.iterdir():
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

@@ -68,8 +68,7 @@ def test_a_program_may_have_two(engine):
 
 def test_secrets_stay_in_the_state(engine):
     for item in engine(cluster):
-        if item.type in {f"{DYNAMIC}KeyPair", f"{DYNAMIC}Kubeconfig"}:
-            assert item.inputs["in_file"] is False
+        assert item.type != f"{DYNAMIC}PrivateFile"
         for name, value in item.inputs.items():
             if name not in item.secrets and name != "__provider":
                 assert TOKEN not in str(value), item.type

@@ -313,6 +313,13 @@ def test_its_resources_are_called_as_ever(declared):
     assert sorted(urn_of(item) for item in declared().all if item.type != STACK) == known
 
 
+def test_nothing_depends_on_the_files(declared):
+    # In another clone they are missing: what depended on one would be made anew there, as a preview says.
+    needs = [urn for item in declared().all for urn in item.options.dependencies]
+    assert [urn for urn in needs if urn.endswith("KeyPair::key")]
+    assert not [urn for urn in needs if "PrivateFile" in urn]
+
+
 def urn_of(item):
     parents = item.options.parent.split("::")[2].removeprefix("pulumi:pulumi:Stack").removeprefix("$")
     return f"{parents}{'$' if parents else ''}{item.type}::{item.name}"

@@ -55,7 +55,7 @@ CONTENTS = {("secrets", "hcloud"): {"token": "the-secret-token", "network": "my-
 def site(tmp_path):
     root = tmp_path / "clone"
     root.mkdir()
-    (root / "kubeconfig.yaml").touch()
+    (root / "kubeconfig.local.yaml").touch()
     return open_site(root, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
 
 

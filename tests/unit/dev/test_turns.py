@@ -177,7 +177,7 @@ with cordon.alone(site), cordon.cordoned(site, Toolchain(Path(sys.argv[2])), pri
 
 @pytest.fixture
 def built(tmp_path, root):
-    (root / "kubeconfig.yaml").touch()
+    (root / "kubeconfig.local.yaml").touch()
     toolchain = Toolchain(tmp_path / "toolchain")
     toolchain.bin.mkdir(parents=True)
     kubectl = toolchain.bin / "kubectl"
