@@ -20,6 +20,7 @@ from infra.labels import cluster_labels
 from infra.network import Network
 from infra.placement import Choice
 from infra.preflight import all_configuration, check_everything, stack_label
+from infra.protection import stand_in_front
 from infra.server import Server
 from infra.settings import Settings
 from infra.sweep import Sweep
@@ -55,15 +56,16 @@ def declare(
     """
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
-    PrivateFile("key-file", key_file(stack_label()), key.private_key, formerly=".dev-env.ssh")
+    written = PrivateFile("key-file", key_file(stack_label()), key.private_key, formerly=".dev-env.ssh")
     network = Network("network", settings, labels)
     servers = Servers(
         "servers", settings, labels, network=network, key=key, choices=choices, existing=existing
     )
     if settings.kubeconfig_path:
-        kubeconfig = declare_in_existing_cluster(settings, cloud_token, network)
+        kubeconfig, last = declare_in_existing_cluster(settings, cloud_token, network)
     else:
-        kubeconfig = declare_cluster(settings, cloud_token, network, servers)
+        kubeconfig, last = declare_cluster(settings, cloud_token, network, servers)
+    stand_in_front(HERE, settings, network, servers, after=[written, *last])
     pulumi.export("clusterName", settings.cluster_name)
     pulumi.export("controlIp", servers.control.public_ip)
     pulumi.export("workerIps", [worker.public_ip for worker in servers.workers])
@@ -73,31 +75,43 @@ def declare(
 
 def declare_cluster(
     settings: Settings, cloud_token: str, network: Network, servers: Servers
-) -> pulumi.Output[str]:
-    """k3s on the servers, and the cloud-controller-manager in it. Returns the kubeconfig."""
+) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
+    """k3s on the servers, and the cloud-controller-manager in it.
+
+    Returns:
+        The kubeconfig, and what is to be deleted before anything else.
+    """
     running = running_cluster(HERE, settings, servers)
     image = ccm_image(settings, servers.control, running.cluster)
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
-    after = managed(HERE, arguments, running)
+    manager = managed(HERE, arguments, running)
+    last: list[pulumi.Resource] = [running.cluster, manager.sweep]
     if settings.ingress == "traefik":
-        after_manager = pulumi.ResourceOptions(depends_on=after)
-        Traefik("ingress", settings, pulumi.ResourceOptions.merge(running.in_cluster, after_manager))
-    ready_nodes(HERE, arguments, running, after)
+        after_manager = pulumi.ResourceOptions(depends_on=manager.after)
+        in_cluster = pulumi.ResourceOptions.merge(running.in_cluster, after_manager)
+        last.append(Traefik("ingress", settings, in_cluster))
+    last.append(ready_nodes(HERE, arguments, running, manager.after))
     file = kubeconfig_file(stack_label())
-    PrivateFile("kubeconfig-file", file, running.kubeconfig, formerly="kubeconfig.yaml")
-    return running.kubeconfig
+    last.append(PrivateFile("kubeconfig-file", file, running.kubeconfig, formerly="kubeconfig.yaml"))
+    return running.kubeconfig, last
 
 
-def declare_in_existing_cluster(settings: Settings, cloud_token: str, network: Network) -> pulumi.Output[str]:
-    """The cloud-controller-manager in a cluster that is there already. Returns the kubeconfig."""
+def declare_in_existing_cluster(
+    settings: Settings, cloud_token: str, network: Network
+) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
+    """The cloud-controller-manager in a cluster that is there already.
+
+    Returns:
+        As ``declare_cluster`` does.
+    """
     kubeconfig = pulumi.Output.secret((ROOT / settings.kubeconfig_path).read_text())
     provider = kubernetes.Provider("kubernetes", kubeconfig=kubeconfig, delete_unreachable=True)
     image = settings.ccm_image or None
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
     manager = ControllerManager("ccm", arguments, pulumi.ResourceOptions(provider=provider))
     options = pulumi.ResourceOptions(depends_on=manager.deployments)
-    Sweep("sweep", settings.cluster_name, network.id, opts=options)
-    return kubeconfig
+    sweep = Sweep("sweep", settings.cluster_name, network.id, opts=options)
+    return kubeconfig, [manager, sweep]
 
 
 def ccm_image(settings: Settings, control: Server, cluster: Cluster) -> pulumi.Input[str]:

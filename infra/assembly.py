@@ -62,6 +62,19 @@ class RunningCluster:
     pod_network: Sequence[pulumi.Resource]
 
 
+@dataclass(frozen=True)
+class Managed:
+    """The cloud-controller-manager in a cluster.
+
+    Attributes:
+        after: What nodes are initialised after.
+        sweep: Is deleted before any of it.
+    """
+
+    after: Sequence[pulumi.Resource]
+    sweep: Sweep
+
+
 def running_cluster(place: Place, settings: Settings, servers: Servers) -> RunningCluster:
     """k3s on the servers.
 
@@ -104,8 +117,7 @@ def _pod_network(
     in_cluster: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
     if settings.cni == "cilium":
-        Cilium(place.named("cni"), settings, in_cluster, opts=place.options())
-        return []
+        return [Cilium(place.named("cni"), settings, in_cluster, opts=place.options())]
     opts = pulumi.ResourceOptions(
         depends_on=[cluster.server, *cluster.agents], deleted_with=servers.control.server
     )
@@ -113,23 +125,20 @@ def _pod_network(
     return [PodNetwork(name, servers, settings.cluster_cidr, generation, opts=place.options(opts))]
 
 
-def managed(place: Place, arguments: ControllerManagerArgs, running: RunningCluster) -> list[pulumi.Resource]:
+def managed(place: Place, arguments: ControllerManagerArgs, running: RunningCluster) -> Managed:
     """The cloud-controller-manager, and the sweep of what it makes in the cloud.
 
     Args:
         place: Where both are declared.
         arguments: What it needs to know.
         running: The cluster.
-
-    Returns:
-        What nodes are initialised after.
     """
     settings, control, cluster = arguments.settings, running.servers.control, running.cluster
     manager = ControllerManager(
         place.named("ccm"), arguments, running.in_cluster, prefix=place.prefix, opts=place.options()
     )
     after = [*manager.deployments, *cluster.agents]
-    Sweep(
+    sweep = Sweep(
         place.named("sweep"),
         settings.cluster_name,
         arguments.network_id,
@@ -137,7 +146,7 @@ def managed(place: Place, arguments: ControllerManagerArgs, running: RunningClus
         generation=cluster.generation,
         opts=place.options(pulumi.ResourceOptions(depends_on=after)),
     )
-    return after
+    return Managed(after, sweep)
 
 
 def ready_nodes(

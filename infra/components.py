@@ -26,6 +26,7 @@ from .labels import cluster_labels
 from .network import Network
 from .pools import KEYS as POOL_KEYS
 from .preflight import all_configuration, stack_label
+from .protection import stand_in_front
 from .settings import Settings, key_of, parse_settings
 
 __all__ = [
@@ -212,8 +213,10 @@ class CloudControllerManager(pulumi.ComponentResource):
         place = Place(self, f"{name}-")
         secret = pulumi.Output.secret(_own_token() if token is None else token)
         arguments = ControllerManagerArgs(settings, secret, network.id, settings.ccm_image)
-        after = managed(place, arguments, cluster.running)
-        ready_nodes(place, arguments, cluster.running, after)
+        manager = managed(place, arguments, cluster.running)
+        nodes = ready_nodes(place, arguments, cluster.running, manager.after)
+        after = [cluster, manager.sweep, nodes]
+        stand_in_front(place, settings, network, cluster.running.servers, after=after)
         self.register_outputs({})
 
 

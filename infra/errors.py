@@ -10,7 +10,8 @@ InfraError
 ├── DrainError              Pods are left on a node whose server is to go
 ├── UndrainedError          the cluster that should drain a node could not be asked
 ├── ImageBuildError         the CCM's image could not be built
-└── SweepError              load balancers are left
+├── SweepError              load balancers are left
+└── ProtectedError          something is protected against deletion
 """
 
 from __future__ import annotations
@@ -143,6 +144,19 @@ class ImageBuildError(InfraError):
 
 class SweepError(InfraError):
     """Load balancers of the cluster could not be removed."""
+
+
+class ProtectedError(InfraError):
+    """Something that is protected against deletion would have been deleted, now or later in the run."""
+
+    def __init__(self, kind: str, name: str, identity: int, switch: str) -> None:
+        self.kind = kind
+        self.name = name
+        self.identity = identity
+        super().__init__(
+            f"the {kind} {name} ({identity}) is protected against deletion; nothing of it was deleted. "
+            f"To let it go: {switch}; then, without any other change: pulumi up; then repeat the command"
+        )
 
 
 def _shortened(text: str) -> str:

@@ -38,6 +38,8 @@ def traefik_values(settings: Settings) -> dict[str, object]:
         "load-balancer.hetzner.cloud/name": balancer_name(settings),
         "load-balancer.hetzner.cloud/use-private-ip": "true",
     }
+    if settings.protect:
+        annotations["load-balancer.hetzner.cloud/delete-protection"] = "true"
     return {
         "ingressClass": {"enabled": True, "isDefaultClass": True},
         "providers": {"kubernetesIngress": {"publishedService": {"enabled": True}}},

@@ -88,6 +88,7 @@ class Servers(pulumi.ComponentResource):
             Pool("control", 1, settings.control_server_type, settings.location, settings.image),
             {"role": "control"},
             self._group(name, group_of(SHORT_FORM, 0)),
+            protected=settings.protect,
         )
 
     def _pool(self, name: str, pool: Pool) -> list[Server]:
@@ -129,7 +130,13 @@ class Servers(pulumi.ComponentResource):
         return [firewall.id.apply(int)]
 
     def _server(
-        self, role: str, kind: Pool, labels: Mapping[str, str], group: hcloud.PlacementGroup | None
+        self,
+        role: str,
+        kind: Pool,
+        labels: Mapping[str, str],
+        group: hcloud.PlacementGroup | None,
+        *,
+        protected: bool = False,
     ) -> Server:
         settings = self._settings
         wanted = Placement(kind.server_type, kind.location)
@@ -150,6 +157,7 @@ class Servers(pulumi.ComponentResource):
             # only a pool of the settings has the switch
             made_anew_by_group=kind.name in {pool.name for pool in settings.pools},
             turn=self.turns.options(role),
+            protected=protected,
         )
         return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
 

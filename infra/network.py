@@ -32,6 +32,8 @@ class Network(pulumi.ComponentResource):
             name=settings.cluster_name,
             ip_range=str(settings.network_cidr),
             labels=dict(labels),
+            # None, as ever, and not False: nothing is to change in the stacks that are there
+            delete_protection=settings.protect or None,
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
         self.id: pulumi.Output[str] = self.network.id

@@ -100,6 +100,7 @@ class ServerArgs:
         made_anew_by_group: Whether another placement group, or none, needs another server; else the cloud is
             asked to move this one, which it refuses while it runs.
         turn: What it depends on in changes that roll server by server.
+        protected: Whether the cloud refuses to delete or rebuild it.
     """
 
     name: str
@@ -116,6 +117,7 @@ class ServerArgs:
     node_taints: Sequence[str]
     made_anew_by_group: bool = False
     turn: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
+    protected: bool = False
 
 
 class Server(pulumi.ComponentResource):
@@ -182,5 +184,9 @@ class Server(pulumi.ComponentResource):
             labels=dict(args.labels),
             placement_group_id=args.placement_group.id.apply(int) if args.placement_group else None,
             firewall_ids=args.firewalls or None,
+            # Hetzner wants the two alike. None, as ever, and not False: nothing is to change in the stacks
+            # that are there.
+            delete_protection=args.protected or None,
+            rebuild_protection=args.protected or None,
             opts=pulumi.ResourceOptions.merge(options, args.turn),
         )

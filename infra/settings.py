@@ -68,6 +68,7 @@ class Settings:
     kubeconfig_path: str
     ssh_allowed_cidrs: tuple[str, ...]
     node_port_allowed_cidrs: tuple[str, ...]
+    protect: bool
 
     @property
     def worker_pools(self) -> tuple[Pool, ...]:
@@ -162,6 +163,7 @@ def _read(reader: _Reader) -> Settings:
         kubeconfig_path=reader.file("kubeconfig_path"),
         ssh_allowed_cidrs=reader.sources("ssh_allowed_cidrs", unsaid=WHO_MAY_REACH_IT),
         node_port_allowed_cidrs=reader.sources("node_port_allowed_cidrs"),
+        protect=reader.flag("protect"),
     )
 
 
@@ -242,6 +244,9 @@ class _Reader:
             return tuple(sorted({*chosen}))
 
         return self._take(field, parse, f"give one of {', '.join(choices)}, or a list of them", ())
+
+    def flag(self, field: str) -> bool:
+        return self._take(field, _chooser(("true", "false")), "give true or false", "false") == "true"
 
     def number(self, field: str, least: int, most: int) -> int:
         def parse(value: Any) -> int:

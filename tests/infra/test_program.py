@@ -146,6 +146,48 @@ def test_the_sweep_is_deleted_first_and_never_skipped(declared):
     assert "generation" not in sweep.secrets
 
 
+@pytest.mark.parametrize(
+    "changes", [{"cni": "cilium", "ingress": "traefik"}, {"workerCount": "0"}, {"kubeconfigPath": "K"}]
+)
+def test_what_refuses_the_deletion_of_what_is_protected_goes_before_everything(declared, tmp_path, changes):
+    if "kubeconfigPath" in changes:
+        (tmp_path / "kubeconfig").write_text("K")
+        changes = {"kubeconfigPath": str(tmp_path / "kubeconfig")}
+    program = declared(protect="true", **changes)
+    guards = program.of(f"{DYNAMIC}Protection")
+    assert {guard.name for guard in guards} == {"network", "control"}
+    # at the top of the stack a type and a name are enough to tell a resource
+    by_end = {f"{item.type}::{item.name}": item for item in program.all}
+    needed: set[str] = set()
+    left = [urn for guard in guards for urn in guard.options.dependencies]
+    while left:
+        end = "::".join(left.pop().rpartition("$")[2].split("::")[-2:])
+        if end not in needed:
+            needed.add(end)
+            left += [*by_end[end].options.dependencies, by_end[end].options.provider.rpartition("::")[0]]
+            left = [urn for urn in left if urn]
+    remote = ("hcloud:", "kubernetes:", DYNAMIC)
+    everything = {end for end, item in by_end.items() if item.type.startswith(remote) and item not in guards}
+    assert everything <= needed
+
+
+def test_only_what_is_asked_for_is_protected(declared):
+    said = ("deleteProtection", "rebuildProtection")
+    plain = declared(ingress="traefik")
+    assert not [item for item in plain.all if set(said) & set(item.inputs)]
+    assert not plain.of(f"{DYNAMIC}Protection")
+    program = declared(protect="true", ingress="traefik")
+    assert all(program.one(SERVER, "control").inputs[key] for key in said)
+    assert not set(said) & set(program.one(SERVER, "worker-1").inputs)
+    assert program.one("hcloud:index/network:Network").inputs["deleteProtection"]
+    key = "load-balancer.hetzner.cloud/delete-protection"
+    annotations = [
+        item.one("kubernetes:helm.sh/v3:Release").inputs["values"]["service"]["annotations"].get(key)
+        for item in (plain, program)
+    ]
+    assert annotations == [None, "true"]
+
+
 def test_an_unreachable_cluster_blocks_nothing(declared):
     provider = declared().one("pulumi:providers:kubernetes")
     assert provider.inputs["deleteUnreachable"] == "true"

@@ -101,6 +101,48 @@ def test_a_network_with_servers_comes_changes_and_goes(hetzner: Lab, cloud: Emul
     assert everything(cloud) == {}
 
 
+PROTECTED = """
+import pulumi_hcloud as h
+E = os.environ.get
+P = {"yes": True, "no": False}.get(E("PROTECT", ""))
+n = h.Network("n", name="net", ip_range="10.0.0.0/16", delete_protection=P)
+w = h.Server("w", name=E("NAME", "w"), server_type="cpx22", image="ubuntu-24.04", delete_protection=P,
+    rebuild_protection=P)
+"""
+
+
+def protections(cloud: EmulatedCloud) -> list[bool]:
+    (server,), (network,) = cloud.get("/servers")["servers"], cloud.get("/networks")["networks"]
+    return [*server["protection"].values(), *network["protection"].values()]
+
+
+def test_protection_comes_and_goes(hetzner: Lab, cloud: EmulatedCloud) -> None:
+    hetzner.up(PROTECTED, PROTECT="yes")
+    assert protections(cloud) == [True] * 3
+    assert "unchanged" in hetzner.up(PROTECT="yes")
+    refused = hetzner.run("destroy", "--yes")
+    assert refused.status != 0
+    assert "protected" in refused.out + refused.err
+    assert protections(cloud) == [True] * 3
+    assert "~ 2 updated" in hetzner.up(PROTECT="no", NAME="v")
+    assert protections(cloud) == [False] * 3
+    assert cloud.names("servers") == ["v"]
+    # no is what it is where nothing is said
+    assert "unchanged" in hetzner.up(NAME="v")
+    hetzner.up(PROTECT="yes")
+    hetzner.up()
+    assert protections(cloud) == [False] * 3
+
+
+def test_protection_that_somebody_took_away_comes_back(hetzner: Lab, cloud: EmulatedCloud) -> None:
+    hetzner.up(PROTECTED, PROTECT="yes")
+    path = f"/servers/{hetzner.resources()['w']['id']}/actions/change_protection"
+    cloud.send("POST", path, {"delete": False, "rebuild": False})
+    hetzner.run("refresh", "--yes")
+    assert "~ 1 updated" in hetzner.up(PROTECT="yes")
+    assert protections(cloud) == [True] * 3
+
+
 def test_outputs_are_those_of_the_genuine_plugin(hetzner: Lab) -> None:
     hetzner.up(BASE)
     state = hetzner.resources()

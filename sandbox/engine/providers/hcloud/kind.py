@@ -11,6 +11,8 @@ from sandbox.engine.providers.hcloud.api import Api
 
 BUSY = ("conflict", "locked", "service_error")
 _DELETE_RETRY = (*BUSY, "resource_in_use")
+PROTECTIONS = {"deleteProtection": "delete", "rebuildProtection": "rebuild"}
+"""Inputs, and what the API calls what they protect against."""
 
 
 class Kind:
@@ -64,8 +66,8 @@ class Kind:
         raise NotImplementedError
 
     def normal(self, key: str, value: Any) -> Any:
-        """A value for comparisons: nothing and empty are the same, sets have no order."""
-        if value in ([], {}, ""):
+        """A value for comparisons: nothing, empty and no are the same, sets have no order."""
+        if value in ([], {}, "") or value is False:
             return None
         if key in self.sets and isinstance(value, list):
             return sorted(value, key=repr)
@@ -105,15 +107,27 @@ class NamedKind(Kind):
         found = answer[self.single]
         try:
             api.wait(answer)
+            self.finish(api, str(found["id"]), inputs)
         except ProviderError as error:
             raise PartialError(str(error), str(found["id"]), self.outputs(found, inputs)) from error
         return self.read(api, str(found["id"]), inputs) if self.reread else self.outputs(found, inputs)
 
-    def repair(self, api: Api, identity: str, inputs: Properties) -> None:  # noqa: ARG002
+    def finish(self, api: Api, identity: str, inputs: Properties) -> None:
+        """Set what can't be said in the POST; whether it is protected is set last."""
+        if protection := self._protection(inputs):
+            api.act(f"/{self.collection}/{identity}/actions/change_protection", protection)
+
+    def _protection(self, inputs: Properties) -> Properties:
+        """What it is protected against; empty where no input says so."""
+        return {what: True for key, what in PROTECTIONS.items() if inputs.get(key)}
+
+    def repair(self, api: Api, identity: str, inputs: Properties) -> None:
         """Wait for what still runs."""
         found = self.get(api, identity)
         if found.get("locked"):
             api.wait(api.get(f"/{self.collection}/{identity}/actions", status="running"))
+        if any(not found["protection"][what] for what in self._protection(inputs)):
+            self.finish(api, identity, inputs)
 
     def get(self, api: Api, identity: str) -> dict[str, Any]:
         """The API's object."""
@@ -125,12 +139,15 @@ class NamedKind(Kind):
 
     def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
         """PUT for name and labels, the rest by kind."""
-        rest = [key for key in keys if key not in ("name", "labels")]
+        rest = [key for key in keys if key not in ("name", "labels", *PROTECTIONS)]
         if rest:
             self.alter(api, identity, old, new, rest)
-        if len(rest) < len(keys):
-            path = f"/{self.collection}/{identity}"
+        path = f"/{self.collection}/{identity}"
+        if {"name", "labels"} & set(keys):
             api.put(path, {"name": new["name"], "labels": new.get("labels") or {}})
+        if PROTECTIONS.keys() & set(keys):
+            wanted = {what: bool(new.get(key)) for key, what in PROTECTIONS.items() if key in self.inputs}
+            api.act(f"{path}/actions/change_protection", wanted)
 
     def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
         """Change what is neither name nor labels."""

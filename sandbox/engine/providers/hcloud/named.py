@@ -105,7 +105,7 @@ class Network(NamedKind):
     """A private network."""
 
     type = "hcloud:index/network:Network"
-    inputs = frozenset({"name", "ipRange", "labels"})
+    inputs = frozenset({"name", "ipRange", "labels", "deleteProtection"})
     required = ("ipRange",)
     replaces = frozenset({"ipRange"})
     collection = "networks"

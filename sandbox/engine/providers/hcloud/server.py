@@ -26,7 +26,7 @@ class Server(NamedKind):
     type = "hcloud:index/server:Server"
     inputs = frozenset({
         "name", "serverType", "image", "location", "sshKeys", "userData", "labels", "firewallIds",
-        "placementGroupId",
+        "placementGroupId", "deleteProtection", "rebuildProtection",
     })  # fmt: skip
     required = ("serverType", "image")
     replaces = frozenset({"image", "location", "sshKeys", "userData"})

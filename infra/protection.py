@@ -1,0 +1,113 @@
+"""What stands in front of what Hetzner protects against deletion, and says how to let it go.
+
+Hetzner refuses to delete what is protected, but only when its turn comes: by then the load balancers are gone
+and the workers drained. So for each protected object there is a resource that depends on everything else, is
+therefore deleted first, and refuses while the cloud says that the object is protected.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, CreateResult, Resource
+
+from .api import cloud_of, fetcher
+from .assembly import Place
+from .dynamic import Provider
+from .errors import CloudError, ProtectedError
+from .inventory import Servers
+from .network import Network
+from .settings import NAMESPACE, Settings
+
+_OF_OUR_STACK = f"pulumi config set {NAMESPACE}:protect false"
+_OF_ANOTHER_PROGRAM = "protect=False among the cluster's settings"
+
+
+class ProtectionProvider(Provider):
+    """Does nothing until it is deleted."""
+
+    replaced_by = ("object_id",)
+    _configuration: Mapping[str, Any] = MappingProxyType({})
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps where the token is; the state must not hold it."""
+        super().configure(req)
+        self._configuration = {name: req.config.get(name) for name in ("hcloud:token", "hcloud:endpoint")}
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Notes what it stands in front of."""
+        return CreateResult(f"{props['kind']}/{props['object_id']}", dict(props))
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Looks whether the object may go; what is gone may.
+
+        Raises:
+            ProtectedError: It is protected; nothing of it was deleted.
+            CloudError: The cloud could not be asked.
+            ConfigurationError: There is no token.
+        """
+        kind = _props["kind"]
+        try:
+            answer = fetcher(cloud_of(self._configuration, os.environ))(f"/{kind}s/{_props['object_id']}")
+        except CloudError as error:
+            if error.status == 404:
+                return
+            raise
+        found = answer[kind]
+        if found["protection"]["delete"]:
+            raise ProtectedError(kind, found["name"], found["id"], _props["switch"])
+
+
+class Protection(Resource, module="ccm-from-scratch", name="Protection"):
+    """An object of the cloud that is protected against deletion."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        object_id: pulumi.Input[str],
+        *,
+        switch: str,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the resource.
+            kind: Of the object, such as ``server``, in the API's spelling.
+            object_id: In the cloud.
+            switch: What takes the protection away at the next ``pulumi up``.
+            opts: Name everything that would go before the object as what this depends on.
+        """
+        props = {"kind": kind, "object_id": object_id, "switch": switch}
+        super().__init__(ProtectionProvider(), name, props, opts)
+
+
+def stand_in_front(
+    place: Place,
+    settings: Settings,
+    network: Network,
+    servers: Servers,
+    *,
+    after: Sequence[pulumi.Resource] = (),
+) -> None:
+    """Declares what refuses the deletion of network and control server, where they are protected.
+
+    Args:
+        place: Where it is declared.
+        settings: Say whether they are.
+        network: Of the cluster.
+        servers: Of the cluster.
+        after: Everything else, as far as nothing in it depends on it.
+    """
+    if not settings.protect:
+        return
+    switch = _OF_OUR_STACK if place.parent is None else _OF_ANOTHER_PROGRAM
+    options = place.options(pulumi.ResourceOptions(depends_on=[network, servers, *after]))
+    Protection(place.named("network"), "network", network.id, switch=switch, opts=options)
+    control = servers.control
+    Protection(control.role, "server", control.server.id, switch=switch, opts=options)

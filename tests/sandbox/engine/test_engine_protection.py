@@ -1,0 +1,106 @@
+"""What Hetzner protects against deletion: refused before anything is deleted, with what to turn off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_cloud import EmulatedCloud
+from engine_lab import Lab, Result
+
+pytestmark = pytest.mark.slow
+
+PROGRAM = """
+import dataclasses
+from infra.assembly import Place
+from infra.components import HetznerNetwork, HetznerServers, settings
+from infra.protection import stand_in_front
+E = os.environ.get
+wanted = settings(ssh_allowed_cidrs="any", worker_count=1, image=E("IMAGE", "ubuntu-24.04"),
+    network_cidr=E("RANGE", "10.0.0.0/8"), cluster_cidr="10.64.0.0/16", protect=E("PROTECT") == "yes")
+# nobody connects to servers of a cluster that is there already, and these here are records
+wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
+network = HetznerNetwork("n", wanted)
+servers = HetznerServers("s", wanted, network)
+stand_in_front(Place(), wanted, network, servers)
+"""
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def protected(tmp_path: Path, cloud: EmulatedCloud) -> Lab:
+    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(ROOT)})
+    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
+    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{polling}")
+    lab.up(PROGRAM, PROTECT="yes")
+    return lab
+
+
+def there(cloud: EmulatedCloud) -> dict[str, Any]:
+    """All objects, with what they are protected against."""
+    kinds = ("servers", "networks", "firewalls", "placement_groups", "ssh_keys")
+    lists = {kind: cloud.get(f"/{kind}", per_page=50)[kind] for kind in kinds}
+    return {kind: {item["name"]: item.get("protection") for item in items} for kind, items in lists.items()}
+
+
+def refused(result: Result, *names: str) -> None:
+    said = result.out + result.err
+    assert result.status != 0, said
+    for name in names:
+        assert f"{name} (" in said, said
+    assert (
+        "pulumi config set ccm-from-scratch:protect false; then, without any other change: pulumi up" in said
+    )
+
+
+def test_a_destroy_deletes_nothing_and_says_what_to_do(protected: Lab, cloud: EmulatedCloud) -> None:
+    before = there(cloud)
+    both = {"delete": True, "rebuild": True}
+    neither = {"delete": False, "rebuild": False}
+    assert before["servers"] == {"ccm-from-scratch-control": both, "ccm-from-scratch-worker-1": neither}
+    assert before["networks"] == {"ccm-from-scratch": {"delete": True}}
+    assert "unchanged" in protected.up(PROTECT="yes")
+
+    refused(protected.run("destroy", "--yes"), "network ccm-from-scratch", "server ccm-from-scratch-control")
+    assert there(cloud) == before
+
+    protected.up(PROTECT="no")
+    assert there(cloud)["servers"] == {
+        "ccm-from-scratch-control": neither,
+        "ccm-from-scratch-worker-1": neither,
+    }
+    assert there(cloud)["networks"] == {"ccm-from-scratch": {"delete": False}}
+    done = protected.run("destroy", "--yes")
+    assert done.status == 0, done.out + done.err
+    assert not any(there(cloud).values())
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"IMAGE": "debian-12"}, "server ccm-from-scratch-control"),
+        ({"RANGE": "10.0.0.0/9"}, "network ccm-from-scratch"),
+    ],
+)
+@pytest.mark.parametrize("protect", ["yes", "no"])
+def test_nothing_protected_is_replaced(
+    protected: Lab, cloud: EmulatedCloud, change: dict[str, str], what: str, protect: str
+) -> None:
+    ids = {name: item["id"] for name, item in protected.resources().items() if "control" in name}
+    refused(protected.run("up", "--yes", PROTECT=protect, **change), what)
+    assert there(cloud)["servers"]["ccm-from-scratch-control"]["delete"]
+    assert {name: item["id"] for name, item in protected.resources().items() if name in ids} == ids
+    # what is to be done leads out of it
+    protected.up(PROTECT="no")
+    protected.up(PROTECT="no", **change)
+
+
+def test_what_somebody_deleted_by_hand_stands_in_nobodys_way(protected: Lab, cloud: EmulatedCloud) -> None:
+    for server in cloud.get("/servers")["servers"]:
+        path = f"/servers/{server['id']}"
+        cloud.send("POST", f"{path}/actions/change_protection", {"delete": False, "rebuild": False})
+        cloud.send("DELETE", path)
+    protected.run("refresh", "--yes", PROTECT="yes")
+    protected.up(PROTECT="yes")
+    assert there(cloud)["servers"]["ccm-from-scratch-control"]["delete"]
