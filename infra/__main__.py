@@ -21,7 +21,6 @@ from infra.network import Network
 from infra.placement import Choice
 from infra.preflight import all_configuration, check_everything, stack_label
 from infra.protection import stand_in_front
-from infra.server import Server
 from infra.settings import Settings
 from infra.sweep import Sweep
 
@@ -82,7 +81,7 @@ def declare_cluster(
         The kubeconfig, and what is to be deleted before anything else.
     """
     running = running_cluster(HERE, settings, servers)
-    image = ccm_image(settings, servers.control, running.cluster)
+    image = ccm_image(settings, servers, running.cluster)
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
     manager = managed(HERE, arguments, running)
     last: list[pulumi.Resource] = [running.cluster, manager.sweep]
@@ -114,20 +113,22 @@ def declare_in_existing_cluster(
     return kubeconfig, [manager, sweep]
 
 
-def ccm_image(settings: Settings, control: Server, cluster: Cluster) -> pulumi.Input[str]:
-    """The configured image, or the one of this tree once it is on the control server."""
+def ccm_image(settings: Settings, servers: Servers, cluster: Cluster) -> pulumi.Input[str]:
+    """The configured image, or the one of this tree once it is on every control server, where it may run."""
     if settings.ccm_image:
         return settings.ccm_image
     built = CcmImage("ccm-image")
-    gone_with_control = pulumi.ResourceOptions(deleted_with=control.server)
-    imported = ImportedImage(
-        "ccm-image",
-        control,
-        generation=cluster.generation,
-        reference=built.reference,
-        opts=gone_with_control,
-    )
-    return imported.reference
+    imported = [
+        ImportedImage(
+            "ccm-image" if server is servers.control else f"ccm-image-{server.role}",
+            server,
+            generation=cluster.generation,
+            reference=built.reference,
+            opts=pulumi.ResourceOptions(deleted_with=server.server),
+        )
+        for server in servers.controls
+    ]
+    return pulumi.Output.all(*(image.reference for image in imported)).apply(lambda names: names[0])
 
 
 if __name__ == "__main__":

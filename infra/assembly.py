@@ -50,7 +50,7 @@ class RunningCluster:
         cluster: What was installed.
         kubeconfig: Secret; reaches it from where the program runs.
         provider: For objects in it.
-        in_cluster: Options of every object in it: gone with the control server, dead or alive.
+        in_cluster: Options of every object in it: gone with the last control server, dead or alive.
         pod_network: What nodes are waited for after.
     """
 
@@ -83,7 +83,7 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
         settings: Which k3s, with which ranges and which network for Pods.
         servers: Which somebody can reach over SSH.
     """
-    opts, control = place.options(), servers.control
+    opts = place.options()
     token = SharedSecret(place.named("k3s-token"), opts=opts)
     agent_token = SharedSecret(place.named("k3s-agent-token"), opts=opts)
     cluster = Cluster(
@@ -92,7 +92,7 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
     kubeconfig = Kubeconfig(
         place.named("kubeconfig"),
         settings.cluster_name,
-        control,
+        servers,
         cluster.generation,
         opts=opts,
     ).kubeconfig
@@ -102,9 +102,9 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
         # a changed kubeconfig of the same cluster must not replace everything in it
         cluster_identifier=cluster.generation,
         delete_unreachable=True,
-        opts=place.options(pulumi.ResourceOptions(deleted_with=control.server)),
+        opts=place.options(pulumi.ResourceOptions(deleted_with=cluster.gone_with)),
     )
-    in_cluster = pulumi.ResourceOptions(provider=provider, deleted_with=control.server)
+    in_cluster = pulumi.ResourceOptions(provider=provider, deleted_with=cluster.gone_with)
     network = _pod_network(place, settings, servers, cluster, in_cluster)
     return RunningCluster(servers, cluster, kubeconfig, provider, in_cluster, network)
 
@@ -119,7 +119,7 @@ def _pod_network(
     if settings.cni == "cilium":
         return [Cilium(place.named("cni"), settings, in_cluster, opts=place.options())]
     opts = pulumi.ResourceOptions(
-        depends_on=[cluster.server, *cluster.agents], deleted_with=servers.control.server
+        depends_on=[*cluster.servers, *cluster.agents], deleted_with=cluster.gone_with
     )
     name, generation = place.named("pod-network"), cluster.generation
     return [PodNetwork(name, servers, settings.cluster_cidr, generation, opts=place.options(opts))]
@@ -133,7 +133,7 @@ def managed(place: Place, arguments: ControllerManagerArgs, running: RunningClus
         arguments: What it needs to know.
         running: The cluster.
     """
-    settings, control, cluster = arguments.settings, running.servers.control, running.cluster
+    settings, cluster = arguments.settings, running.cluster
     manager = ControllerManager(
         place.named("ccm"), arguments, running.in_cluster, prefix=place.prefix, opts=place.options()
     )
@@ -142,7 +142,7 @@ def managed(place: Place, arguments: ControllerManagerArgs, running: RunningClus
         place.named("sweep"),
         settings.cluster_name,
         arguments.network_id,
-        control=control,
+        servers=running.servers,
         generation=cluster.generation,
         opts=place.options(pulumi.ResourceOptions(depends_on=after)),
     )
@@ -169,7 +169,7 @@ def ready_nodes(
         pulumi.Output.concat(running.cluster.generation, " ", release, " ", image),
         opts=place.options(
             pulumi.ResourceOptions(
-                depends_on=[*after, *running.pod_network], deleted_with=running.servers.control.server
+                depends_on=[*after, *running.pod_network], deleted_with=running.cluster.gone_with
             )
         ),
     )

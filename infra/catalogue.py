@@ -83,7 +83,12 @@ def catalogue_problems(settings: Settings, catalogue: Catalogue) -> list[Problem
 def _kinds(settings: Settings) -> list[_Kind]:
     """All kinds of servers; a pool without servers wants nothing."""
     location, image = (key_of("location"), settings.location), (key_of("image"), settings.image)
-    kinds = [_Kind((key_of("control_server_type"), settings.control_server_type), location, image)]
+    of_controls = [
+        (f"{key_of('control_locations')}[{index}]", name)
+        for index, name in enumerate(settings.control_locations)
+    ]
+    control_type = key_of("control_server_type"), settings.control_server_type
+    kinds = [_Kind(control_type, place, image) for place in of_controls or [location]]
     if not settings.pools and settings.worker_count:
         kinds.append(_Kind((key_of("worker_server_type"), settings.worker_server_type), location, image))
     for index, pool in enumerate(settings.pools):

@@ -1,27 +1,35 @@
-"""k3s on the servers: one server, then any number of agents at once; upgrades go in that order, too."""
+"""k3s on the servers: control servers one by one, then any number of agents at once; upgrades, too."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, Resource, UpdateResult
+from pulumi.dynamic import ConfigureRequest, CreateResult, Resource, UpdateResult
 
 from . import k3s
-from .departure import Departure
+from .api import Cloud, cloud_of
+from .departure import KEY as DRAIN_KEY
+from .departure import Departure, drain_seconds
 from .dynamic import Provider
+from .errors import ConfigurationError
+from .identity import ClusterIdentity
 from .inventory import Servers
+from .joining import Start, ask, start_of
 from .keys import SharedSecret
+from .leaving import Leaver, leave
 from .membership import Membership
 from .remote import Host, connect
+from .roster import Peer, labels_of, peers_of
 from .server import Server, host_of
 from .settings import Settings
-from .turns import CONTROL
 
 _INSTALLING_SERVER = "installing the k3s server"
 _INSTALLING_AGENT = "installing the k3s agent"
@@ -30,34 +38,84 @@ _TOKEN_OF_EARLIER_VERSIONS = re.compile(r"[0-9a-f]{64}")
 
 
 class K3sServerProvider(Provider):
-    """Installs ``k3s server``. Deleting it is nothing: it goes with its server, and a new one replaces it."""
+    """Installs ``k3s server``. One of several leaves the cluster first, the only one goes with its server."""
 
     replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
-    """What makes the cluster another one; see `generation_of`."""
+    """What makes the installation another one; see `generation_of`."""
 
-    unheeded = _HOW_TO_REACH
+    unheeded = (*_HOW_TO_REACH, "drain_seconds")
+    _configuration: Mapping[str, Any] = MappingProxyType({})
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keeps where the token is, and how long to drain; the state must not hold the first."""
+        super().configure(req)
+        names = ("hcloud:token", "hcloud:endpoint", DRAIN_KEY)
+        self._configuration = {name: req.config.get(name) for name in names}
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the Kubernetes API answers on the server.
 
-        Goes on where an interrupted run stopped; begins anew where another cluster is installed.
+        Goes on where an interrupted run stopped; begins anew where another cluster is installed, unless
+        another control server has this one: then that is joined.
+
+        Raises:
+            UnknownClusterError: There may be a cluster, and it can't be joined.
+            CloudError: The other control servers are not known.
         """
-        asyncio.run(
-            run_on(host_of(props), server_script(props, cluster=identity_of(props)), _INSTALLING_SERVER)
-        )
-        return CreateResult(props["server_id"], dict(props))
+        start = self._start(props)
+        script = server_script(props, start, cluster=identity_of(props))
+        asyncio.run(run_on(host_of(props), script, _INSTALLING_SERVER))
+        return CreateResult(props["server_id"], {**props, **({"joined": start.join} if start.join else {})})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Installs again over what is there: another version, another token for agents."""
-        asyncio.run(run_on(host_of(_news), server_script(_news, cluster=None), _INSTALLING_SERVER))
-        return UpdateResult(dict(_news))
+        """Installs again over what is there: another version, another token for agents, one of several."""
+        joined = _olds.get("joined", "")
+        script = server_script(_news, Start(joined), cluster=None)
+        asyncio.run(run_on(host_of(_news), script, _INSTALLING_SERVER))
+        return UpdateResult({**_news, **({"joined": joined} if joined else {})})
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Takes one of several out of the cluster, before its server is deleted.
+
+        Raises:
+            QuorumError: The others need it, or can't be asked; nothing was changed.
+            DrainError: Pods are left on it, and with them it stays.
+            CloudError: The cloud could not be asked.
+        """
+        member = _props.get("member")
+        if not member:
+            return
+        cloud = cloud_of(self._configuration, os.environ)
+        peers = peers_of(cloud, _props["server_id"], _props["private_ip"], member["labels"])
+        seconds = drain_seconds(self._configuration, _props)
+        leave(cloud, Leaver(_props["server_id"], member["node"], host_of(_props), seconds), peers, print)
+
+    def _start(self, props: dict[str, Any]) -> Start:
+        member = props.get("member") or {}
+        cloud = self._cloud(several=bool(member))
+        peers = peers_of(cloud, props["server_id"], props["private_ip"]) if cloud else []
+
+        def identity(peer: Peer) -> str:
+            return identity_of({**props, "server_id": peer.server_id, "private_ip": peer.private})
+
+        answers = asyncio.run(ask(peers, props["private_key"], identity))
+        return start_of(member.get("node", "it"), answers, begins=member.get("first", True))
+
+    def _cloud(self, *, several: bool) -> Cloud | None:
+        try:
+            return cloud_of(self._configuration, os.environ)
+        except ConfigurationError:
+            # who has the only control server in a program of one's own may keep the token elsewhere
+            if several:
+                raise
+            return None
 
 
 class K3sAgentProvider(Provider):
     """Installs ``k3s agent``. Deleting it is nothing, as with the server."""
 
     replaced_by = ("server_id",)
-    unheeded = _HOW_TO_REACH
+    unheeded = (*_HOW_TO_REACH, "several")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the agent was started; it joins within seconds."""
@@ -94,12 +152,13 @@ class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):
 
 
 class Cluster(pulumi.ComponentResource):
-    """k3s on a control server and workers.
+    """k3s on control servers and workers.
 
     Attributes:
-        server: The installed k3s server; the Kubernetes API answers once it is there.
+        servers: The installed k3s servers; the Kubernetes API answers once the first is there.
         agents: The started agents.
         generation: Known once the API is ready; another one when the cluster is another one.
+        gone_with: With this resource all goes that is in the cluster.
     """
 
     def __init__(
@@ -133,33 +192,58 @@ class Cluster(pulumi.ComponentResource):
         parts = {"disable": list(settings.k3s_disable), "network_policy": settings.cni != "cilium"}
         tokens = {"token": token.value, "agent_token": agent_token.value}
         control = servers.control
-        self.server = K3sServer(
-            control.role,
-            {**release, **ranges, **parts, **tokens, **_node_inputs(control)},
-            opts=self._on(control),
-        )
-        # resources in the cluster hang on the server being there, and begin anew with another cluster
-        self.generation = pulumi.Output.unsecret(
-            pulumi.Output.all(self.server.server_id, *ranges.values(), control.private_ip, token.value).apply(
+        self._drain_seconds = settings.drain_seconds
+        self._token = token
+        several = len(servers.controls) > 1
+        # one of several that is replaced takes nothing with it
+        self.gone_with: pulumi.Resource = token if several else control.server
+        self.servers: list[K3sServer] = []
+        for server in servers.controls:
+            self.servers.append(self._server(servers, server, {**release, **ranges, **parts, **tokens}))
+        # resources in the cluster hang on the servers being there, and begin anew with another cluster
+        first = self.servers[0].server_id
+        text = pulumi.Output.unsecret(
+            pulumi.Output.all(first, *ranges.values(), control.private_ip, token.value).apply(
                 lambda facts: generation_of(*facts)
             )
         )
-        self._drain_seconds = settings.drain_seconds
-        # Not with the control server: one that is replaced spares nobody who goes with it, and it may stay
-        # when the cluster goes. This one is never replaced.
-        self._drained_unless_gone = token
+        identity = ClusterIdentity(name, text, self.servers, opts=pulumi.ResourceOptions(parent=self))
+        self.generation = identity.generation
         join = {"server_ip": control.private_ip, "cluster": self.generation, "token": agent_token.value}
-        self.agents = [self._agent(control, worker, {**release, **join}) for worker in servers.workers]
-        servers.turns.over_with(CONTROL, self.server)
+        agent_props = {**release, **join, "several": several or None}
+        self.agents = [self._agent(servers, worker, agent_props) for worker in servers.workers]
+        for server, installed in zip(servers.controls, self.servers, strict=True):
+            servers.turns.over_with(server.role, installed)
         for worker, agent in zip(servers.workers, self.agents, strict=True):
             servers.turns.over_with(worker.role, agent)
         self.register_outputs({})
 
-    def _agent(self, control: Server, worker: Server, props: Mapping[str, Any]) -> K3sAgent:
-        options = pulumi.ResourceOptions(parent=self, deleted_with=control.server)
-        member = Membership(worker.role, control, worker, opts=options)
-        # k3s wants servers upgraded before agents; a new agent token is known to the server first
-        after = pulumi.ResourceOptions(depends_on=[member, self.server])
+    def _server(self, servers: Servers, server: Server, props: Mapping[str, Any]) -> K3sServer:
+        """One of the control servers, after those before it: etcd changes its members one by one."""
+        options = self._on(server)
+        if len(servers.controls) == 1:
+            return K3sServer(server.role, {**props, **_node_inputs(server)}, opts=options)
+        member = {
+            "node": server.name,
+            "first": not self.servers,
+            # changed in place, with the machine off: the next one's turn is once this one is back
+            "server_type": server.server_type,
+            "labels": labels_of(servers.labels),
+        }
+        of_several = {"member": member, "drain_seconds": self._drain_seconds}
+        # it leaves before its server goes, unless all of the cluster goes
+        last = pulumi.ResourceOptions(deleted_with=self._token, depends_on=self.servers[-1:])
+        return K3sServer(
+            server.role,
+            {**props, **_node_inputs(server), **of_several},
+            opts=pulumi.ResourceOptions.merge(options, last),
+        )
+
+    def _agent(self, servers: Servers, worker: Server, props: Mapping[str, Any]) -> K3sAgent:
+        options = pulumi.ResourceOptions(parent=self, deleted_with=self.gone_with)
+        member = Membership(worker.role, servers, worker, opts=options)
+        # k3s wants servers upgraded before agents; a new agent token is known to the servers first
+        after = pulumi.ResourceOptions(depends_on=[member, *self.servers])
         agent = K3sAgent(
             worker.role,
             {
@@ -170,10 +254,10 @@ class Cluster(pulumi.ComponentResource):
             },
             opts=pulumi.ResourceOptions.merge(self._on(worker), after),
         )
-        drained_first = pulumi.ResourceOptions(
-            parent=self, deleted_with=self._drained_unless_gone, depends_on=[agent]
-        )
-        Departure(worker.role, control, worker, drain_seconds=self._drain_seconds, opts=drained_first)
+        # Not with the control server: one that is replaced spares nobody who goes with it, and it may stay
+        # when the cluster goes. The token is never replaced.
+        drained_first = pulumi.ResourceOptions(parent=self, deleted_with=self._token, depends_on=[agent])
+        Departure(worker.role, servers, worker, drain_seconds=self._drain_seconds, opts=drained_first)
         return agent
 
     def _on(self, server: Server) -> pulumi.ResourceOptions:
@@ -181,16 +265,17 @@ class Cluster(pulumi.ComponentResource):
 
 
 def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_ip: str, token: str) -> str:
-    """A text without secrets that is another one when the cluster is another one.
+    """A text without secrets that is another one when the cluster of a single control server is another one.
 
-    It is in the state of everything that lies in the cluster. So for a cluster that an earlier version of
-    this program made, which its lower-case token tells, it is what that version wrote: without the last two.
+    It is in the state of everything that lies in the cluster, and stays there (infra/identity.py). So for a
+    cluster that an earlier version of this program made, which its lower-case token tells, it is what that
+    version wrote: without the last two.
 
     Args:
-        server_id: Of the control server.
+        server_id: Of the first control server.
         cluster_cidr: Range of the Pods.
         service_cidr: Range of the Services.
-        private_ip: Of the control server.
+        private_ip: Of the first control server.
         token: Of k3s servers.
     """
     known = f"{server_id}/{cluster_cidr}/{service_cidr}"
@@ -210,7 +295,7 @@ def addresses_of(props: Mapping[str, Any]) -> k3s.Addresses:
 
 
 def identity_of(props: Mapping[str, Any]) -> str:
-    """A word that is another one when any of a K3sServer's properties is another that replaces it."""
+    """Of a control server's installation: a word that is another one when what replaces a K3sServer is."""
     replacing = [props[name] for name in K3sServerProvider.replaced_by]
     return hashlib.sha256(json.dumps(replacing).encode()).hexdigest()
 
@@ -219,16 +304,24 @@ def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool
     """Whether an agent must leave its cluster before it joins the one that is wanted.
 
     Another token alone is no reason: it is the one for agents, and earlier versions gave them the server's.
+    Nor is another address: with several control servers it is of another one in the same cluster.
 
     Args:
         olds: Properties of the K3sAgent as they were.
         news: As they are wanted.
     """
-    return any(olds.get(name) != news[name] for name in ("cluster", "server_ip"))
+    told = ("cluster",) if news.get("several") else ("cluster", "server_ip")
+    return any(olds.get(name) != news[name] for name in told)
 
 
-def server_script(props: Mapping[str, Any], *, cluster: str | None) -> str:
-    """The script for the properties of a K3sServer."""
+def server_script(props: Mapping[str, Any], start: Start, *, cluster: str | None) -> str:
+    """The script for the properties of a K3sServer.
+
+    Args:
+        props: Its properties.
+        start: How it starts, or did when it was new.
+        cluster: The installation's identity, for a new one.
+    """
     at = addresses_of(props)
     flags = k3s.server_flags(
         at,
@@ -236,9 +329,21 @@ def server_script(props: Mapping[str, Any], *, cluster: str | None) -> str:
         props["service_cidr"],
         disable=props["disable"],
         network_policy=props["network_policy"],
+        names=props.get("names") or (),
     )
+    # the only one joins, too, where others of an earlier run still have the cluster
+    if props.get("member") or (cluster and start.join):
+        flags += k3s.member_flags(start.join)
     tokens = k3s.Tokens(props["token"], props["agent_token"])
-    return k3s.server_script(release_of(props), at, flags, tokens, cluster=cluster)
+    return k3s.server_script(
+        release_of(props),
+        at,
+        flags,
+        tokens,
+        cluster=cluster,
+        joins=bool(cluster and start.join),
+        encrypted=start.encrypted,
+    )
 
 
 def agent_script(props: Mapping[str, Any], *, anew: bool) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -20,10 +20,12 @@ from .api import Cloud, cloud_of, everything, fetcher, server_runs
 from .drain import Traffic, empty, senders_to
 from .dynamic import Provider
 from .errors import DrainError, InfraError, UndrainedError
-from .remote import Host, connect
-from .server import Server, host_of
+from .inventory import Servers
+from .remote import Host, connect_first
+from .server import Server, hosts_of, others_of
 
-_KEY = "ccm-from-scratch:drainSeconds"
+KEY = "ccm-from-scratch:drainSeconds"
+"""The setting that says how long to drain."""
 _CONNECT_SECONDS = 30.0
 
 
@@ -38,7 +40,7 @@ class DepartureProvider(Provider):
     def configure(self, req: ConfigureRequest) -> None:
         """Keeps where the token is, and how long to drain: the program knows a server that goes no more."""
         super().configure(req)
-        names = ("hcloud:token", "hcloud:endpoint", _KEY)
+        names = ("hcloud:token", "hcloud:endpoint", KEY)
         self._configuration = {name: req.config.get(name) for name in names}
 
     def create(self, props: dict[str, Any]) -> CreateResult:
@@ -50,13 +52,13 @@ class DepartureProvider(Provider):
         return UpdateResult(dict(_news))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Drains the Node, unless nothing runs there: its server or the control server is gone or off.
+        """Drains the Node, unless nothing runs there: its server or every control server is gone or off.
 
-        The control server may go meanwhile, when it is replaced in the same run.
+        The only control server may go meanwhile, when it is replaced in the same run.
 
         Raises:
             DrainError: Pods are left, and with them the server.
-            UndrainedError: The control server runs, and the cluster could not be asked.
+            UndrainedError: A control server runs, and the cluster could not be asked.
             CloudError: The cloud could not be asked.
             ConfigurationError: There is no token.
         """
@@ -70,7 +72,7 @@ class DepartureProvider(Provider):
         server_id = int(_props["member_id"])
         traffic = Traffic(lambda: senders_to(server_id, everything(fetcher(cloud), "load_balancers", "")))
         try:
-            asyncio.run(_empty(host_of(_props), _props["node"], seconds, traffic))
+            asyncio.run(_empty(hosts_of(_props), _props["node"], seconds, traffic))
         except InfraError as error:
             if not _went_meanwhile(cloud, _props):
                 if isinstance(error, DrainError):
@@ -87,7 +89,7 @@ class Departure(Resource, module="ccm-from-scratch", name="Departure"):
     def __init__(
         self,
         name: str,
-        control: Server,
+        servers: Servers,
         worker: Server,
         *,
         drain_seconds: int,
@@ -97,13 +99,13 @@ class Departure(Resource, module="ccm-from-scratch", name="Departure"):
 
         Args:
             name: Of the resource.
-            control: Has the cluster.
+            servers: Have the cluster.
             worker: Is a member of it.
             drain_seconds: In which its Pods have to be gone before it goes; 0: they are not waited for.
             opts: Name all that is on the worker as what this depends on.
         """
         props = {
-            **control.access.inputs(),
+            **servers.control_inputs(),
             "node": worker.name,
             "member_id": worker.server.id,
             "drain_seconds": drain_seconds,
@@ -118,13 +120,14 @@ def drain_seconds(configuration: Mapping[str, Any], props: Mapping[str, Any]) ->
         configuration: Of the stack, by full key.
         props: Of a Departure.
     """
-    said = str(configuration.get(_KEY))
+    said = str(configuration.get(KEY))
     # a destroy does not read the settings, so nobody has looked at this one
     return int(said if re.fullmatch(r"[0-9]{1,4}", said, re.ASCII) else props["drain_seconds"])
 
 
 def _both_run(cloud: Cloud, props: Mapping[str, Any]) -> bool:
-    return all(server_runs(cloud, props[name]) for name in ("server_id", "member_id"))
+    controls = [props["server_id"], *(at["server_id"] for at in others_of(props).values())]
+    return server_runs(cloud, props["member_id"]) and any(server_runs(cloud, one) for one in controls)
 
 
 def _went_meanwhile(cloud: Cloud, props: Mapping[str, Any]) -> bool:
@@ -135,6 +138,6 @@ def _went_meanwhile(cloud: Cloud, props: Mapping[str, Any]) -> bool:
         return False
 
 
-async def _empty(host: Host, node: str, seconds: int, traffic: Traffic) -> None:
-    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
+async def _empty(hosts: Sequence[Host], node: str, seconds: int, traffic: Traffic) -> None:
+    async with connect_first(hosts, timeout=_CONNECT_SECONDS) as shell:
         await empty(shell, node, seconds, traffic, print)

@@ -9,6 +9,8 @@ InfraError
 ├── NodesError              nodes are not ready in time
 ├── DrainError              Pods are left on a node whose server is to go
 ├── UndrainedError          the cluster that should drain a node could not be asked
+├── UnknownClusterError     whether a control server begins a cluster or joins one can't be told
+├── QuorumError             the cluster would not outlive a control server's leaving
 ├── ImageBuildError         the CCM's image could not be built
 ├── SweepError              load balancers are left
 └── ProtectedError          something is protected against deletion
@@ -135,6 +137,34 @@ class UndrainedError(InfraError):
             f"the node {node} could not be drained, so its server stays: {reason}\n"
             "Repeat the command when that is mended, or let it go with what runs on it: "
             "pulumi config set ccm-from-scratch:drainSeconds 0"
+        )
+
+
+class UnknownClusterError(InfraError):
+    """A control server can neither begin a cluster nor join one; names what each of the others said."""
+
+    def __init__(self, node: str, reasons: Sequence[str]) -> None:
+        self.node = node
+        self.reasons = tuple(reasons)
+        lines = "\n".join(f"  - {reason}" for reason in reasons)
+        super().__init__(
+            f"{node} has joined no cluster, and begins none: there may be one that it can't join.\n{lines}\n"
+            "Mend that, or delete servers that are lost for good (hcloud server delete NAME). Then repeat "
+            "the command"
+        )
+
+
+class QuorumError(InfraError):
+    """A control server stays, because without it the others would not have a majority; names their state."""
+
+    def __init__(self, node: str, states: Sequence[str]) -> None:
+        self.node = node
+        self.states = tuple(states)
+        lines = "\n".join(f"  - {state}" for state in states)
+        super().__init__(
+            f"the control server {node} stays: without it the others would have no majority.\n{lines}\n"
+            "Mend those that don't answer; one that is lost for good is replaced once it is deleted (hcloud "
+            "server delete NAME). Then repeat the command"
         )
 
 

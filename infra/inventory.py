@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import pulumi
 import pulumi_hcloud as hcloud
@@ -12,6 +14,7 @@ from .keys import KeyPair
 from .network import Network
 from .placement import Choice, Placement
 from .pools import SHORT_FORM, Pool
+from .roster import CONTROL_ROLE
 from .server import Server, ServerArgs
 from .settings import EVERYBODY, Settings
 from .turns import Turns, turns
@@ -22,10 +25,11 @@ NODE_PORTS = "30000-32767"
 
 
 class Servers(pulumi.ComponentResource):
-    """One control server and the workers of all pools.
+    """The control servers and the workers of all pools.
 
     Attributes:
-        control: The control server.
+        controls: The control servers, the first one first.
+        labels: Of everything in the cloud.
         workers: The others, pool by pool.
         turns: Whom each worker waits for in changes that roll; the cluster says when a turn is over.
     """
@@ -58,7 +62,7 @@ class Servers(pulumi.ComponentResource):
         """
         super().__init__("ccm-from-scratch:index:Servers", name, None, opts)
         self._settings = settings
-        self._labels = labels
+        self.labels = dict(labels)
         self._network = network
         self._prefix = prefix
         self._choices = choices or {}
@@ -77,19 +81,35 @@ class Servers(pulumi.ComponentResource):
         )
         self._groups: dict[str, hcloud.PlacementGroup] = {}
         self._firewalls = self._firewall(name)
-        self.control = self._control(name)
+        self.controls = [
+            self._server(
+                member,
+                Pool(member, 1, settings.control_server_type, location, settings.image),
+                CONTROL_ROLE,
+                self._group(name, control_group(index)),
+                protected=settings.protect,
+            )
+            for index, (member, location) in enumerate(settings.control_members.items())
+        ]
         self.workers = [worker for pool in settings.worker_pools for worker in self._pool(name, pool)]
         self.register_outputs({})
 
-    def _control(self, name: str) -> Server:
-        settings = self._settings
-        return self._server(
-            "control",
-            Pool("control", 1, settings.control_server_type, settings.location, settings.image),
-            {"role": "control"},
-            self._group(name, group_of(SHORT_FORM, 0)),
-            protected=settings.protect,
-        )
+    @property
+    def control(self) -> Server:
+        """The first control server."""
+        return self.controls[0]
+
+    def control_inputs(self) -> dict[str, pulumi.Input[Any]]:
+        """How a dynamic resource reaches the cluster: by the first control server, or any other."""
+        others = {
+            server.role: {
+                "address": server.public_ip,
+                "host_key": server.access.host_key,
+                "server_id": server.server.id,
+            }
+            for server in self.controls[1:]
+        }
+        return {**self.control.access.inputs(), "others": others}
 
     def _pool(self, name: str, pool: Pool) -> list[Server]:
         # servers of stacks from before there were pools stay as they are
@@ -115,7 +135,7 @@ class Servers(pulumi.ComponentResource):
             name + suffix,
             name=self._settings.cluster_name + suffix,
             type="spread",
-            labels=dict(self._labels),
+            labels=dict(self.labels),
             opts=self._mine,
         )
 
@@ -123,7 +143,7 @@ class Servers(pulumi.ComponentResource):
         firewall = hcloud.Firewall(
             name,
             name=self._settings.cluster_name,
-            labels=dict(self._labels),
+            labels=dict(self.labels),
             rules=firewall_rules(self._settings),
             opts=self._mine,
         )
@@ -146,7 +166,7 @@ class Servers(pulumi.ComponentResource):
             server_type=choice.placement.server_type,
             location=choice.placement.location,
             image=kind.image,
-            labels={**self._labels, **labels, **choice.labels},
+            labels={**self.labels, **labels, **choice.labels},
             ssh_key=self._ssh_key,
             private_key=None if settings.kubeconfig_path else self._key.private_key,
             network=self._network,
@@ -163,11 +183,23 @@ class Servers(pulumi.ComponentResource):
 
 
 def _turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:
-    return {
+    controls = [*settings.control_members]
+    # as k3s is installed on them: one that is new may come in between
+    of_controls = {member: [before] for before, member in itertools.pairwise(controls) if member in existing}
+    of_workers = {
         member: others
         for pool in settings.worker_pools
-        for member, others in turns(pool.members, existing, pool.max_unavailable or 1).items()
+        for member, others in turns(pool.members, existing, pool.max_unavailable or 1, controls).items()
     }
+    return of_controls | of_workers
+
+
+def control_group(index: int) -> str:
+    """How the name of a control server's placement group ends, by its place among them.
+
+    The first shares that of the workers of ``workerCount``, in which there is no room for more.
+    """
+    return group_of(SHORT_FORM, 0) if index == 0 else "-control-1"
 
 
 def group_of(pool: str, number: int) -> str:

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 API_PORT = 6443
 FOLDER = "/etc/rancher/k3s"
 KUBECONFIG_PATH = f"{FOLDER}/k3s.yaml"
+NOTE = f"{FOLDER}/cluster-of-ccm-from-scratch"
+"""Holds the identity of the installation on a control server."""
+ENCRYPTION = f"{FOLDER}/config.yaml.d/secrets-encryption.yaml"
+DATASTORE = "/var/lib/rancher/k3s/server/db"
 UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
 CNI_FOLDER = "/etc/cni/net.d"
 """Without Flannel k3s leaves containerd's own default, and its uninstaller leaves what is in there."""
@@ -70,7 +74,13 @@ class Tokens:
 
 
 def server_flags(
-    at: Addresses, cluster_cidr: str, service_cidr: str, *, disable: Sequence[str], network_policy: bool
+    at: Addresses,
+    cluster_cidr: str,
+    service_cidr: str,
+    *,
+    disable: Sequence[str],
+    network_policy: bool,
+    names: Sequence[str] = (),
 ) -> list[str]:
     """Flags of ``k3s server``: cloud-controller-manager, load balancers, ingress and CNI are not k3s's own.
 
@@ -83,6 +93,7 @@ def server_flags(
         service_cidr: Range of the Services.
         disable: Further components of k3s that the cluster does without.
         network_policy: Whether k3s enforces network policies; not beside a CNI that does it itself.
+        names: At which the Kubernetes API is reached, too.
     """
     return [
         "--disable-cloud-controller",
@@ -92,9 +103,20 @@ def server_flags(
         "--flannel-backend=none",
         *(() if network_policy else ("--disable-network-policy",)),
         f"--advertise-address={at.private}",
-        f"--tls-san={at.public}",
+        *(f"--tls-san={name}" for name in (at.public, *names)),
         *node_flags(at),
     ]
+
+
+def member_flags(join: str) -> list[str]:
+    """Flags of one of several servers, which have the datastore etcd between them.
+
+    k3s heeds both only where no etcd is on the disk yet; one of SQLite becomes etcd by the first.
+
+    Args:
+        join: Private address of the server that it joins; empty: others join it.
+    """
+    return [f"--server=https://{join}:{API_PORT}" if join else "--cluster-init"]
 
 
 def node_flags(at: Addresses) -> list[str]:
@@ -120,7 +142,14 @@ def pool_flags(labels: Mapping[str, str], taints: Sequence[str]) -> list[str]:
 
 
 def server_script(
-    release: Release, at: Addresses, flags: Sequence[str], tokens: Tokens, *, cluster: str | None
+    release: Release,
+    at: Addresses,
+    flags: Sequence[str],
+    tokens: Tokens,
+    *,
+    cluster: str | None,
+    joins: bool = False,
+    encrypted: bool = True,
 ) -> str:
     """Installs or changes the server; ends when it runs and its API is ready, whatever the installer did.
 
@@ -131,16 +160,21 @@ def server_script(
         tokens: Of the cluster.
         cluster: The cluster's identity; an installation of another cluster is removed first. None: whatever
             is installed stays.
+        joins: Whether it joins another server; that may take several attempts.
+        encrypted: Whether the Secrets of a cluster that it begins or joins are.
     """
     environment = {**release.environment(), "K3S_TOKEN": tokens.server, "K3S_AGENT_TOKEN": tokens.agent}
+    if joins:
+        environment["INSTALL_K3S_SKIP_START"] = "true"
     return "\n".join(
         [
             _PREAMBLE,
             _wait_for_address(at.private),
             _fetch_installer(release.install_url),
-            begin_cluster(cluster) if cluster else "",
+            begin_cluster(cluster, encrypted=encrypted) if cluster else "",
             _EXPLAIN,
             f"{_run_installer(environment, ['server', *flags])} || explain",
+            _JOIN if joins else "",
             ensure_ready(),
         ]
     )
@@ -184,7 +218,12 @@ def agent_script(
 
 
 def begin_cluster(
-    cluster: str, folder: str = FOLDER, uninstall: str = UNINSTALL, cni_folder: str = CNI_FOLDER
+    cluster: str,
+    folder: str = FOLDER,
+    uninstall: str = UNINSTALL,
+    cni_folder: str = CNI_FOLDER,
+    *,
+    encrypted: bool = True,
 ) -> str:
     """Uninstalls the server unless it is this cluster's, and notes whose it will be.
 
@@ -193,21 +232,25 @@ def begin_cluster(
 
     Secrets are encrypted from the beginning. That is noted here, in a file that k3s reads, and not said by a
     flag: k3s does not support that an existing cluster begins with it by a mere restart, so one that was made
-    without goes on without.
+    without goes on without, with all who join it: k3s refuses a server that was told otherwise.
 
     Args:
         cluster: The cluster's identity, a word without secrets.
         folder: Where both are noted; the uninstaller removes it.
         uninstall: The uninstaller that k3s brings.
         cni_folder: Where containerd finds the network of Pods.
+        encrypted: Whether Secrets are.
     """
-    note = f"{folder}/cluster-of-ccm-from-scratch"
+    note, encryption = (file.replace(FOLDER, folder) for file in (NOTE, ENCRYPTION))
+    lines = [
+        leave_cluster(uninstall, cni_folder),
+        f"install -d -m 755 {folder} {folder}/config.yaml.d",
+        *([f"echo 'secrets-encryption: true' > {encryption}"] if encrypted else []),
+        f"echo {cluster} > {note}",
+    ]
+    body = "".join(f"  {line}\n" for line in lines)
     return f"""if [ "$(cat {note} 2>/dev/null)" != {cluster} ]; then
-  {leave_cluster(uninstall, cni_folder)}
-  install -d -m 755 {folder} {folder}/config.yaml.d
-  echo 'secrets-encryption: true' > {folder}/config.yaml.d/secrets-encryption.yaml
-  echo {cluster} > {note}
-fi"""
+{body}fi"""
 
 
 def leave_cluster(uninstall: str, cni_folder: str = CNI_FOLDER) -> str:
@@ -240,6 +283,15 @@ _EXPLAIN = """explain() {
   journalctl -u k3s -n 12 --no-pager -o cat >&2
   exit 1
 }"""
+
+
+# etcd takes no new member for some seconds after the last one came; k3s ends then, and is started again
+_JOIN = """n=0
+until systemctl start k3s; do
+  n=$((n + 1))
+  [ "$n" -lt 20 ] || explain
+  sleep 3
+done"""
 
 
 _PREAMBLE = """set -eu

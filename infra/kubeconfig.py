@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
@@ -10,19 +11,20 @@ import yaml
 from pulumi.dynamic import CreateResult, Resource
 
 from .dynamic import Provider
+from .inventory import Servers
 from .k3s import API_PORT, KUBECONFIG_PATH
-from .remote import Host, connect
-from .server import Server, host_of
+from .remote import Host, connect_first
+from .server import hosts_of
 
 
 class KubeconfigProvider(Provider):
     """Reads the kubeconfig once per cluster; again for another cluster, another name or another address."""
 
-    unheeded = ("private_key", "host_key")
+    unheeded = ("private_key", "host_key", "others")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Reads it by SSH."""
-        original = asyncio.run(fetch(host_of(props)))
+        original = asyncio.run(fetch(hosts_of(props)))
         text = rewritten(original, props["context"], props["address"])
         return CreateResult(props["server_id"], {**props, "kubeconfig": text})
 
@@ -36,21 +38,21 @@ class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
         self,
         name: str,
         context: str,
-        control: Server,
+        servers: Servers,
         generation: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Reads the kubeconfig from the control server.
+        """Reads the kubeconfig from a control server.
 
         Args:
             name: Of the resource.
             context: Name of the context, the cluster and the user in it.
-            control: The control server.
+            servers: Have the cluster; the address in it is that of the first control server.
             generation: Changes when the cluster is another one.
             opts: As for every resource.
         """
         props = {
-            **control.access.inputs(),
+            **servers.control_inputs(),
             "context": context,
             "generation": generation,
             "kubeconfig": None,
@@ -60,9 +62,9 @@ class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
         self.kubeconfig = pulumi.Output.secret(self.kubeconfig)
 
 
-async def fetch(host: Host) -> str:
+async def fetch(hosts: Sequence[Host]) -> str:
     """The kubeconfig as k3s wrote it."""
-    async with connect(host) as shell:
+    async with connect_first(hosts) as shell:
         return await shell.run(f"cat {KUBECONFIG_PATH}", what="reading the kubeconfig", timeout=30)
 
 

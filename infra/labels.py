@@ -9,7 +9,8 @@ from typing import Any
 CLUSTER = "cluster"
 MANAGED_BY = "managed-by"
 MANAGER = "ccm-from-scratch"
-OURS = (CLUSTER, MANAGED_BY, "stack", "role", "pool", "fallback-for")
+STACK = "stack"
+OURS = (CLUSTER, MANAGED_BY, STACK, "role", "pool", "fallback-for")
 """Keys of what this program gives by itself; nobody else does."""
 LONGEST_VALUE = 63
 
@@ -20,7 +21,7 @@ _DOMAIN = re.compile(rf"{_PART}(\.{_PART})*", re.ASCII)
 
 def cluster_labels(cluster_name: str, stack: str, more: Mapping[str, str]) -> dict[str, str]:
     """The person's own labels, and ours, which win."""
-    return {**more, CLUSTER: cluster_name, MANAGED_BY: MANAGER, "stack": label_value(stack)}
+    return {**more, CLUSTER: cluster_name, MANAGED_BY: MANAGER, STACK: label_value(stack)}
 
 
 def label_value(name: str) -> str:

@@ -20,9 +20,10 @@ from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 from .dynamic import Provider
 from .errors import InfraError, RemoteCommandError
+from .inventory import Servers
 from .pools import taint_parts
-from .remote import Host, connect
-from .server import Server, host_of
+from .remote import Host, connect_first
+from .server import Server, hosts_of
 
 _CONNECT_SECONDS = 30.0
 _LEAVE_CONNECT_SECONDS = 4.0
@@ -64,7 +65,7 @@ class MembershipProvider(Provider):
         """Makes room: a Node of this name that is another server's is deleted."""
         script = make_room_script(props["node"], props["member_id"])
         what = f"looking for an older node {props['node']}"
-        asyncio.run(_run(host_of(props), script, what, _CONNECT_SECONDS))
+        asyncio.run(_run(hosts_of(props), script, what, _CONNECT_SECONDS))
         return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
@@ -77,29 +78,29 @@ class MembershipProvider(Provider):
             self.create(_news)
         before, after = marks_of(_olds), marks_of(_news)
         if before != after:
-            asyncio.run(_mark(host_of(_news), _news["node"], before, after))
+            asyncio.run(_mark(hosts_of(_news), _news["node"], before, after))
         return UpdateResult(dict(_news))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Takes the Node out of the cluster, before its server is deleted."""
         script, what = leave_script(_props["node"]), f"deleting the node {_props['node']}"
         try:
-            asyncio.run(_run(host_of(_props), script, what, _LEAVE_CONNECT_SECONDS))
+            asyncio.run(_run(hosts_of(_props), script, what, _LEAVE_CONNECT_SECONDS))
         except InfraError as error:
             # the cloud-controller-manager deletes it, too, once its server is gone
             print(f"the node {_props['node']} was not deleted: {error}")
 
 
 class Membership(Resource, module="ccm-from-scratch", name="Membership"):
-    """A worker as a member of the cluster of a control server."""
+    """A worker as a member of the cluster of control servers."""
 
     node: pulumi.Output[str]
 
     def __init__(
-        self, name: str, control: Server, worker: Server, opts: pulumi.ResourceOptions | None = None
+        self, name: str, servers: Servers, worker: Server, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         props = {
-            **control.access.inputs(),
+            **servers.control_inputs(),
             "node": worker.name,
             "member_id": worker.server.id,
             "node_labels": worker.node_labels,
@@ -169,9 +170,9 @@ def marks_patch(node: Mapping[str, Any], before: Marks, after: Marks) -> dict[st
     return patch
 
 
-async def _mark(host: Host, node: str, before: Marks, after: Marks) -> None:
+async def _mark(hosts: Sequence[Host], node: str, before: Marks, after: Marks) -> None:
     what, name = f"changing labels and taints of the node {node}", shlex.quote(node)
-    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
+    async with connect_first(hosts, timeout=_CONNECT_SECONDS) as shell:
         for attempt in range(1, _PATCH_ATTEMPTS + 1):
             read = f"k3s kubectl get node {name} --ignore-not-found -o json"
             found = await shell.run(read, what=what, timeout=_SECONDS)
@@ -186,6 +187,6 @@ async def _mark(host: Host, node: str, before: Marks, after: Marks) -> None:
                     raise
 
 
-async def _run(host: Host, script: str, what: str, connect_seconds: float) -> None:
-    async with connect(host, timeout=connect_seconds) as shell:
+async def _run(hosts: Sequence[Host], script: str, what: str, connect_seconds: float) -> None:
+    async with connect_first(hosts, timeout=connect_seconds) as shell:
         await shell.run(script, what=what, timeout=_SECONDS)

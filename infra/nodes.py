@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,8 @@ from pulumi.dynamic import CreateResult, Resource
 from .dynamic import Provider
 from .errors import InfraError, NodesError
 from .inventory import Servers
-from .remote import Host, Shell, connect, tail
-from .server import host_of
+from .remote import Host, Shell, connect_first, tail
+from .server import hosts_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
@@ -75,7 +75,7 @@ def node_inputs(servers: Servers) -> dict[str, dict[str, pulumi.Input[str]]]:
             "host_key": server.access.host_key,
             "id": server.server.id,
         }
-        for server in [servers.control, *servers.workers]
+        for server in [*servers.controls, *servers.workers]
     }
 
 
@@ -101,13 +101,13 @@ def _lacks(node: NodeView | None, server_id: str) -> str:
 class ReadyNodesProvider(Provider):
     """Waits."""
 
-    unheeded = ("private_key", "host_key", "address")
+    unheeded = ("private_key", "host_key", "address", "others")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when nothing is lacking."""
         servers = {name: at["id"] for name, at in props["nodes"].items()}
         addresses = {name: at["address"] for name, at in props["nodes"].items()}
-        asyncio.run(_wait(host_of(props), servers, addresses))
+        asyncio.run(_wait(hosts_of(props), servers, addresses))
         return CreateResult(props["server_id"], dict(props))
 
 
@@ -129,16 +129,16 @@ class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
             revision: Of everything that could make nodes not ready; a change makes us wait for them again.
             opts: As for every resource.
         """
-        props = {**servers.control.access.inputs(), "nodes": node_inputs(servers), "revision": revision}
+        props = {**servers.control_inputs(), "nodes": node_inputs(servers), "revision": revision}
         super().__init__(ReadyNodesProvider(), name, props, opts)
 
 
-async def _wait(control: Host, servers: Mapping[str, str], addresses: Mapping[str, str]) -> None:
-    async with connect(control) as shell:
+async def _wait(controls: Sequence[Host], servers: Mapping[str, str], addresses: Mapping[str, str]) -> None:
+    async with connect_first(controls) as shell:
         deadline = time.monotonic() + WAIT_SECONDS
         while missing := lacking(servers, await read_nodes(shell)):
             if time.monotonic() > deadline:
-                raise NodesError(await _report(shell, control.user, missing, addresses))
+                raise NodesError(await _report(shell, controls[0].user, missing, addresses))
             await asyncio.sleep(POLL_SECONDS)
 
 

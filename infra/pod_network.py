@@ -14,7 +14,7 @@ import asyncio
 import ipaddress
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -25,8 +25,8 @@ from .errors import NodesError
 from .inventory import Servers
 from .k3s import CNI_FILES, CNI_FOLDER
 from .nodes import NOT_JOINED, node_inputs, read_nodes
-from .remote import Host, Shell, connect
-from .server import host_of
+from .remote import Host, Shell, connect, connect_first
+from .server import host_of, hosts_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
@@ -110,12 +110,12 @@ mv {CNI_FOLDER}/.10-native.new {CNI_FOLDER}/{CNI_FILES[0]}
 class PodNetworkProvider(Provider):
     """Gives nodes their network as soon as they have a range for their Pods."""
 
-    unheeded = ("private_key", "host_key", "address")
+    unheeded = ("private_key", "host_key", "address", "others")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when every node has it."""
         hosts = {name: host_of({**props, **at}) for name, at in props["nodes"].items()}
-        asyncio.run(_give(host_of(props), hosts, props["cluster_cidr"]))
+        asyncio.run(_give(hosts_of(props), hosts, props["cluster_cidr"]))
         return CreateResult(props["server_id"], dict(props))
 
 
@@ -140,7 +140,7 @@ class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
             opts: As for every resource.
         """
         props = {
-            **servers.control.access.inputs(),
+            **servers.control_inputs(),
             "nodes": node_inputs(servers),
             "cluster_cidr": str(cluster_cidr),
             "generation": generation,
@@ -148,8 +148,8 @@ class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
         super().__init__(PodNetworkProvider(), name, props, opts)
 
 
-async def _give(control: Host, hosts: Mapping[str, Host], cluster_cidr: str) -> None:
-    async with connect(control) as shell:
+async def _give(controls: Sequence[Host], hosts: Mapping[str, Host], cluster_cidr: str) -> None:
+    async with connect_first(controls) as shell:
         ranges = await _ranges(shell, hosts)
     await asyncio.gather(
         *(_give_one(hosts[name], script(pod_cidr, cluster_cidr)) for name, pod_cidr in ranges.items())

@@ -95,7 +95,7 @@ def stand_in_front(
     *,
     after: Sequence[pulumi.Resource] = (),
 ) -> None:
-    """Declares what refuses the deletion of network and control server, where they are protected.
+    """Declares what refuses the deletion of network and control servers, where they are protected.
 
     Args:
         place: Where it is declared.
@@ -109,5 +109,5 @@ def stand_in_front(
     switch = _OF_OUR_STACK if place.parent is None else _OF_ANOTHER_PROGRAM
     options = place.options(pulumi.ResourceOptions(depends_on=[network, servers, *after]))
     Protection(place.named("network"), "network", network.id, switch=switch, opts=options)
-    control = servers.control
-    Protection(control.role, "server", control.server.id, switch=switch, opts=options)
+    for control in servers.controls:
+        Protection(control.role, "server", control.server.id, switch=switch, opts=options)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from .errors import HostKeyError, RemoteCommandError, UnreachableError
+from .errors import HostKeyError, InfraError, RemoteCommandError, UnreachableError
 
 if TYPE_CHECKING:
     import asyncssh
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 TAIL_LINES = 15
 CONNECT_SECONDS = 180.0
 _ATTEMPT_SECONDS = 10.0
+_EACH_SECONDS = 6.0
+_READY = "k3s kubectl get --raw /readyz --request-timeout=10s"
+_READY_SECONDS = 15.0
 _FIRST_PAUSE = 0.15
 _LONGEST_PAUSE = 3.0
 
@@ -87,6 +90,29 @@ async def connect(
         await connection.wait_closed()
 
 
+@asynccontextmanager
+async def connect_first(
+    hosts: Sequence[Host], *, timeout: float = CONNECT_SECONDS, clock: Callable[[], float] = time.monotonic
+) -> AsyncIterator[Shell]:
+    """Connects to the first of several control servers on which the Kubernetes API is ready.
+
+    With one alone this is ``connect``: what is asked of it finds out by itself.
+
+    Args:
+        hosts: In the order in which they are tried.
+        timeout: Seconds by ``clock``, of which one host gets no more than a few at a time.
+        clock: Seconds from any beginning.
+
+    Raises:
+        InfraError: None of them was ready in time; why the last one was not.
+    """
+    async with AsyncExitStack() as stack:
+        if len(hosts) == 1:
+            yield await stack.enter_async_context(connect(hosts[0], timeout=timeout, clock=clock))
+        else:
+            yield await _first_ready(hosts, stack, clock() + timeout, clock)
+
+
 def pauses(jitter: Callable[[], float] = random.random) -> Callable[[], float]:
     """Growing pauses between attempts, in seconds; up to a fifth of each is chance."""
     pause = _FIRST_PAUSE
@@ -102,6 +128,24 @@ def pauses(jitter: Callable[[], float] = random.random) -> Callable[[], float]:
 def tail(text: str, lines: int = TAIL_LINES) -> str:
     """The last lines of an output, without blank ones."""
     return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
+
+
+async def _first_ready(
+    hosts: Sequence[Host], stack: AsyncExitStack, deadline: float, clock: Callable[[], float]
+) -> Shell:
+    pause = pauses()
+    while True:
+        for host in hosts:
+            seconds = max(0.1, min(_EACH_SECONDS, deadline - clock()))
+            try:
+                shell = await stack.enter_async_context(connect(host, timeout=seconds, clock=clock))
+                await shell.run(_READY, what="asking for the Kubernetes API", timeout=_READY_SECONDS)
+            except InfraError:
+                if host is hosts[-1] and clock() >= deadline:
+                    raise
+            else:
+                return shell
+        await asyncio.sleep(pause())
 
 
 async def _connect(host: Host, timeout: float, clock: Callable[[], float]) -> asyncssh.SSHClientConnection:

@@ -14,10 +14,12 @@ FALLBACKS = key_of("fallbacks")
 
 
 def demands(settings: Settings, catalogue: Catalogue) -> list[Demand]:
-    """The servers that the settings ask for: the control server, then the workers, pool by pool."""
-    control = Placement(settings.control_server_type, settings.location)
-    others = alternatives(control, settings.fallbacks, settings.network_zone, catalogue)
-    found = [Demand("control", "control", control, key_of("control_server_type"), others)]
+    """The servers that the settings ask for: the control servers, then the workers, pool by pool."""
+    found = []
+    for member, location in settings.control_members.items():
+        control = Placement(settings.control_server_type, location)
+        others = alternatives(control, settings.fallbacks, settings.network_zone, catalogue)
+        found.append(Demand(member, "control", control, key_of("control_server_type"), others))
     for index, pool in enumerate(settings.worker_pools):
         wanted = Placement(pool.server_type, pool.location)
         fallbacks = settings.fallbacks if pool.fallbacks is None else pool.fallbacks

@@ -49,6 +49,17 @@ def host_of(props: Mapping[str, Any]) -> Host:
     return Host(props["address"], props["private_key"], props.get("host_key"))
 
 
+def others_of(props: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
+    """How the control servers beside the first are reached, by role; a state of earlier versions has none."""
+    return props.get("others") or {}
+
+
+def hosts_of(props: Mapping[str, Any]) -> list[Host]:
+    """All control servers that the properties of a resource in the cluster name, the first one first."""
+    others = [Host(at["address"], props["private_key"], at["host_key"]) for at in others_of(props).values()]
+    return [host_of(props), *others]
+
+
 class BootProvider(Provider):
     """Waits until a new server lets us in and has set itself up."""
 
@@ -125,7 +136,8 @@ class Server(pulumi.ComponentResource):
 
     Attributes:
         name: Host name and name of the node.
-        role: ``control``, or a pool and a number, such as ``worker-1``; names its resources.
+        role: ``control``, ``control-2``, or a pool and a number, such as ``worker-1``; names its resources.
+        server_type: As it is wanted.
         node_labels: Of its Node.
         node_taints: Of its Node, as kubectl writes them.
         server: The server in the cloud; what runs on it goes when it goes.
@@ -137,6 +149,7 @@ class Server(pulumi.ComponentResource):
         super().__init__("ccm-from-scratch:index:Server", name, None, opts)
         self.name = args.name
         self.role = name
+        self.server_type = args.server_type
         self.node_labels = dict(args.node_labels)
         self.node_taints = list(args.node_taints)
         self.server = self._server(name, args)

@@ -25,8 +25,18 @@ NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 _URL = r"https?://[^\s/'\"#]{1,255}[^\s'\"#]{0,2000}"
 MOST_DRAIN_SECONDS = 3600
+CONTROL_COUNTS = (1, 3, 5)
+_NAME = re.compile(r"[\w.-]{1,63}", re.ASCII)
 EVERYBODY = ("0.0.0.0/0", "::/0")
-_ADDRESS_FIELDS = ("network_cidr", "subnet_cidr", "cluster_cidr", "service_cidr", "worker_count", "pools")
+_ADDRESS_FIELDS = (
+    "network_cidr",
+    "subnet_cidr",
+    "cluster_cidr",
+    "service_cidr",
+    "worker_count",
+    "pools",
+    "control_count",
+)
 MOST_SOURCES = 100
 """A rule of a Hetzner firewall takes no more ranges."""
 WHO_MAY_REACH_IT = """say who may reach SSH and the Kubernetes API of the servers, which stand on the Internet
@@ -44,6 +54,8 @@ class Settings:
     location: str
     network_zone: str
     control_server_type: str
+    control_count: int
+    control_locations: tuple[str, ...]
     worker_server_type: str
     worker_count: int
     pools: tuple[Pool, ...]
@@ -78,6 +90,13 @@ class Settings:
             pool.completed(self.worker_server_type, self.location, self.image, self.max_unavailable)
             for pool in given
         )
+
+    @property
+    def control_members(self) -> dict[str, str]:
+        """Location of each control server by its role, the first one first."""
+        locations = self.control_locations or (self.location,)
+        roles = ["control", *(f"control-{number}" for number in range(2, self.control_count + 1))]
+        return {role: locations[index % len(locations)] for index, role in enumerate(roles)}
 
     @property
     def workers(self) -> int:
@@ -120,6 +139,8 @@ def _read(reader: _Reader) -> Settings:
         location=reader.text("location"),
         network_zone=reader.choice("network_zone", NETWORK_ZONES),
         control_server_type=reader.text("control_server_type"),
+        control_count=reader.odd("control_count", CONTROL_COUNTS),
+        control_locations=reader.names("control_locations", max(CONTROL_COUNTS)),
         worker_server_type=reader.text("worker_server_type"),
         worker_count=reader.number("worker_count", 0, MOST_WORKERS),
         pools=reader.pools("pools"),
@@ -180,7 +201,7 @@ def address_problems(settings: Settings) -> list[Problem]:
     """How the four ranges must lie to each other. Expects each of them to be a range in itself."""
     network, subnet = settings.network_cidr, settings.subnet_cidr
     pods, services = settings.cluster_cidr, settings.service_cidr
-    servers = settings.workers + 1
+    servers = settings.workers + settings.control_count
     rules = [
         ("network_cidr", _is_rfc_1918(network), "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
         ("network_cidr", network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
@@ -255,6 +276,31 @@ class _Reader:
             return int(value)
 
         return self._take(field, parse, f"give a whole number from {least} to {most}", least)
+
+    def odd(self, field: str, numbers: tuple[int, ...]) -> int:
+        def parse(value: Any) -> int:
+            if str(value) not in map(str, numbers):
+                raise ValueError
+            return int(value)
+
+        allowed = (
+            f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}; an even number survives no more "
+        )
+        return self._take(field, parse, f"{allowed}losses than the odd one below it", numbers[0])
+
+    def names(self, field: str, most: int) -> tuple[str, ...]:
+        def parse(value: Any) -> tuple[str, ...]:
+            one = isinstance(value, str) and not value.startswith("[")
+            found = [value] if one else _json(value, list)
+            if len(found) > most or not all(
+                isinstance(name, str) and _NAME.fullmatch(name) for name in found
+            ):
+                raise ValueError
+            return tuple(found)
+
+        return self._take(
+            field, parse, f'give a name, or a list of at most {most}, such as ["fsn1", "nbg1"]', ()
+        )
 
     def cidr(self, field: str) -> ipaddress.IPv4Network:
         no_ipv6 = "no second one for IPv6, which Hetzner's networks don't route"

@@ -20,9 +20,10 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, Resource
 from .api import Cloud, Patience, change, cloud_of, everything, fetcher, server_runs
 from .dynamic import Provider
 from .errors import CloudError, InfraError, SweepError
+from .inventory import Servers
 from .ownership import Fate, Ownership, Verdict
-from .remote import Host, Shell, connect
-from .server import Server, host_of
+from .remote import Host, Shell, connect_first
+from .server import hosts_of, others_of
 
 CONNECT_SECONDS = 10.0
 FINALIZER_SECONDS = 60.0
@@ -39,7 +40,7 @@ Report = Callable[[str], None]
 class SweepProvider(Provider):
     """Does nothing until it is deleted."""
 
-    replaced_by = ("server_id", "generation")
+    replaced_by = ("cluster", "generation")
     _configuration: Mapping[str, Any]
 
     def configure(self, req: ConfigureRequest) -> None:
@@ -57,8 +58,8 @@ class SweepProvider(Provider):
         cloud = cloud_of(self._configuration, os.environ)
         before = load_balancers(cloud)
         uids = []
-        if "address" in _props and server_runs(cloud, _props["server_id"]):
-            uids = asyncio.run(sweep_services(host_of(_props), print))
+        if "address" in _props and (hosts := _running(cloud, _props)):
+            uids = asyncio.run(sweep_services(hosts, print))
         whose = Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids))
         after = sweep_cloud(cloud, whose, print)
         sweep_certificates(cloud, whose, after, print)
@@ -75,7 +76,7 @@ class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
         cluster: str,
         network_id: pulumi.Input[str],
         *,
-        control: Server | None = None,
+        servers: Servers | None = None,
         generation: pulumi.Input[str] = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -85,23 +86,28 @@ class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
             name: Of the resource.
             cluster: Its name, which is a label of what it makes.
             network_id: The private network.
-            control: Where the cluster can be asked over SSH; without it only the cloud is looked at.
+            servers: Where the cluster can be asked over SSH; without it only the cloud is looked at.
             generation: Changes when the cluster is another one; the old one's load balancers go then.
             opts: As for every resource.
         """
-        access = control.access.inputs() if control else {"server_id": cluster}
+        access = servers.control_inputs() if servers else {"server_id": cluster}
         props = {**access, "cluster": cluster, "network_id": network_id, "generation": generation}
         super().__init__(SweepProvider(), name, props, opts)
 
 
-async def sweep_services(host: Host, report: Report) -> list[str]:
+def _running(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
+    ids = [props["server_id"], *(at["server_id"] for at in others_of(props).values())]
+    return [host for host, one in zip(hosts_of(props), ids, strict=True) if server_runs(cloud, one)]
+
+
+async def sweep_services(hosts: Sequence[Host], report: Report) -> list[str]:
     """Deletes the Services of type LoadBalancer and waits until their load balancers are gone.
 
     Returns:
         The UIDs of all that were there; empty when the cluster doesn't answer.
     """
     try:
-        async with connect(host, timeout=CONNECT_SECONDS) as shell:
+        async with connect_first(hosts, timeout=CONNECT_SECONDS) as shell:
             return await delete_services(shell, report)
     except InfraError as error:
         report(f"the cluster could not be asked to remove its load balancers itself: {error}")

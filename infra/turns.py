@@ -11,22 +11,23 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pulumi
 
-CONTROL = "control"
 
-
-def turns(members: Sequence[str], existing: Collection[str], most: int) -> dict[str, list[str]]:
+def turns(
+    members: Sequence[str], existing: Collection[str], most: int, controls: Sequence[str]
+) -> dict[str, list[str]]:
     """Whom each existing server of a pool waits for; new ones wait for nobody and have no entry. Pure.
 
-    The first ones wait for the control server, and for those that are not there: they are new, or were to be
+    The first ones wait for the control servers, and for those that are not there: they are new, or were to be
     made anew by a run that failed, and then the pool can spare no other one.
 
     Args:
         members: Roles of the pool's servers.
         existing: Roles of servers that are there before the run.
         most: So many servers of the pool may be away at the same time.
+        controls: Roles of the control servers.
     """
     there = [member for member in members if member in existing]
-    first = [CONTROL, *(member for member in members if member not in existing)]
+    first = [*controls, *(member for member in members if member not in existing)]
     return {member: [there[index - most]] if index >= most else first for index, member in enumerate(there)}
 
 

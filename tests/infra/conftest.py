@@ -77,6 +77,7 @@ class Cloud(pulumi.runtime.Mocks):
             "pulumi-python:dynamic/ccm-from-scratch:CcmImage": {"reference": "ccm:made-up"},
             "pulumi-python:dynamic/ccm-from-scratch:Boot": {"host_key": "ssh-ed25519 HOST"},
             "pulumi-python:dynamic/ccm-from-scratch:Kubeconfig": {"kubeconfig": "K"},
+            "pulumi-python:dynamic/ccm-from-scratch:ClusterIdentity": {"generation": args.inputs.get("text")},
         }
         identity = str(self._ids)
         if args.typ == "hcloud:index/networkSubnet:NetworkSubnet":

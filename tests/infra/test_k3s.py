@@ -18,6 +18,7 @@ from infra.cluster import (
     is_another_cluster,
     server_script,
 )
+from infra.joining import Start
 from infra.keys import SharedSecretProvider
 
 RELEASE = k3s.Release("https://get.k3s.io", "v1.36", "")
@@ -236,6 +237,7 @@ def test_the_identity_of_a_cluster_hides_its_token():
     assert identity_of(props).isalnum()
     assert "s3cret" not in server_script(
         {**props, **facts},
+        Start(),
         cluster=identity_of(props),
     ).replace("K3S_TOKEN=s3cret", "")
     assert identity_of({**props, "channel": "v1.37"}) == identity_of(props)

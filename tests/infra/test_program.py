@@ -254,7 +254,9 @@ def test_the_image_is_built_while_servers_boot(declared):
     program = declared()
     assert not program.one(f"{DYNAMIC}CcmImage").options.dependencies
     needs = program.one(f"{DYNAMIC}ImportedImage").options.propertyDependencies["generation"].urns
-    assert any("K3sServer::control" in urn for urn in needs)
+    assert any("ClusterIdentity::cluster" in urn for urn in needs)
+    identity = program.one(f"{DYNAMIC}ClusterIdentity").options.propertyDependencies["text"].urns
+    assert any("K3sServer::control" in urn for urn in identity)
 
 
 def test_agents_are_installed_and_upgraded_after_the_server(declared):

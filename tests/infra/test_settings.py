@@ -200,7 +200,8 @@ def test_what_may_be_said_in_two_ways_has_no_type():
     """Pulumi refuses a text where a list is declared, and a list where a text is, before the program runs."""
     schema = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
     assert [key for key, entry in schema.items() if "type" not in entry] == [
-        f"ccm-from-scratch:{key}" for key in ("pools", "fallbacks", "k3sDisable", *SOURCES)
+        f"ccm-from-scratch:{key}"
+        for key in ("controlLocations", "pools", "fallbacks", "k3sDisable", *SOURCES)
     ]
 
 

@@ -299,5 +299,5 @@ async def test_a_dead_cluster_is_told_and_does_not_stop_the_sweep(monkeypatch):
 
     told = []
     host = Host("127.0.0.1", new_key_pair("")["private_key"])
-    assert await sweep_services(host, told.append) == []
+    assert await sweep_services([host], told.append) == []
     assert "could not be asked" in told[0]

@@ -1,0 +1,81 @@
+"""Which cluster it is, for all that lies in it: the same one as long as any of its control servers was there.
+
+With one control server the cluster goes when that goes. With several it outlives each of them, and keeps the
+name that it got from its first, also when it has only one again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CheckResult, CreateResult, DiffResult, Resource
+from pulumi.runtime.rpc import UNKNOWN
+
+from .dynamic import Provider
+
+
+class ClusterIdentityProvider(Provider):
+    """Notes which cluster it is.
+
+    The name is an input that this class adds by itself, as plugins add a random name: so ``preview`` knows
+    it, and the inputs of the last run say whether there were several control servers then.
+    """
+
+    def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
+        """Adds the cluster's name: the one that it has, as long as it is the same cluster."""
+        return CheckResult({**news, "generation": named(_olds, news)}, [])
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Another name is another cluster.
+
+        What a server's replacement takes with it is asked for with the inputs of the last run, of which
+        those that come from that server are unknown.
+        """
+        lost = _news["text"] == UNKNOWN and not _news["several"]
+        another = lost or _news["generation"] != _olds["generation"]
+        replaces = ["generation"] if another else []
+        return DiffResult(changes=another, replaces=replaces, delete_before_replace=True)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Notes it."""
+        return CreateResult("cluster", dict(props))
+
+
+class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity"):
+    """The cluster's name for everything in it."""
+
+    generation: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        text: pulumi.Input[str],
+        members: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the resource.
+            text: What the cluster would be called after its first control server as it is.
+            members: Its control servers; with more than one it outlives the first.
+            opts: As for every resource.
+        """
+        props = {"text": text, "several": len(members) > 1, "generation": None}
+        # not before all are there: one that has not joined keeps nothing of a cluster whose first is lost
+        joined = pulumi.ResourceOptions(depends_on=list(members))
+        super().__init__(ClusterIdentityProvider(), name, props, pulumi.ResourceOptions.merge(opts, joined))
+
+
+def named(olds: dict[str, Any], news: dict[str, Any]) -> str:
+    """The cluster's name. Pure.
+
+    Args:
+        olds: Inputs of the last run; none for a new cluster.
+        news: As the program gives them; the text may be unknown.
+    """
+    has = olds.get("generation")
+    same = olds.get("several") or olds.get("text") == news.get("text")
+    return has if has and same else news.get("text", "")

@@ -1,0 +1,133 @@
+"""Whether a control server begins a cluster or joins one: the others are asked whether they have it.
+
+A server that is made anew must never begin a second cluster beside one that runs. So the first begins one
+only where all other control servers say that they have none; who can't be asked might have it.
+
+The others are asked over SSH, and their host keys are believed: the run is about to believe that of the new
+server, too, and to tell it the cluster's token. Nothing secret is asked for or told here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .errors import InfraError, UnknownClusterError
+from .k3s import DATASTORE, ENCRYPTION, NOTE
+from .remote import Host, connect
+from .roster import Peer
+
+CONNECT_SECONDS = 120.0
+_ASK_SECONDS = 30.0
+READY = "ready"
+DOWN = "down"
+NONE = "none"
+SILENT = "silent"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a control server says of itself.
+
+    Attributes:
+        peer: Which.
+        has: The cluster: ``ready``; ``down`` where its API does not answer; ``none``; or it is ``silent``.
+        encrypted: Whether its cluster's Secrets are.
+        reason: Of its silence.
+    """
+
+    peer: Peer
+    has: str
+    encrypted: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a control server starts.
+
+    Attributes:
+        join: Private address of the one that it joins; empty: it begins a cluster.
+        encrypted: Whether the cluster's Secrets are.
+    """
+
+    join: str = ""
+    encrypted: bool = True
+
+
+def question(identity: str) -> str:
+    """A script that tells what a server has: whether an installation with that identity has begun to work."""
+    return f"""if [ "$(cat {NOTE} 2>/dev/null)" != {shlex.quote(identity)} ] || [ ! -e {DATASTORE} ]; then
+  echo {NONE}
+elif timeout 10 k3s kubectl get --raw /readyz >/dev/null 2>&1; then echo {READY}; else echo {DOWN}; fi
+[ ! -e {ENCRYPTION} ] || echo encrypted"""
+
+
+def start_of(node: str, answers: Sequence[Said], *, begins: bool) -> Start:
+    """How a control server starts. Pure.
+
+    Args:
+        node: Its name, for errors.
+        answers: Of all others.
+        begins: Whether it is the one that may begin the cluster.
+
+    Raises:
+        UnknownClusterError: There may be a cluster, and it can't be joined; or there is none to join.
+    """
+    for said in answers:
+        if said.has == READY and said.peer.private:
+            return Start(said.peer.private, said.encrypted)
+    reasons = [f"{said.peer.name}: {_why(said)}" for said in answers if said.has != NONE]
+    if reasons:
+        raise UnknownClusterError(node, reasons)
+    if not begins:
+        raise UnknownClusterError(node, [f"{said.peer.name}: it has no cluster" for said in answers])
+    return Start()
+
+
+def _why(said: Said) -> str:
+    if said.has == SILENT:
+        return said.reason
+    if said.has == DOWN:
+        return "it has the cluster, and its API server is not ready"
+    return "it has the cluster, and no address in the private network"
+
+
+async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer], str]) -> list[Said]:
+    """Asks all of them at the same time; the first that is ready is enough.
+
+    Args:
+        peers: All other control servers.
+        private_key: Opens each.
+        identity: Of the installation of this cluster on a server.
+    """
+    asked = [asyncio.ensure_future(_ask(peer, private_key, identity(peer))) for peer in peers]
+    try:
+        for answer in asyncio.as_completed(asked):
+            if (await answer).has == READY:
+                break
+        return [one.result() for one in asked if one.done()]
+    finally:
+        for one in asked:
+            one.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def _ask(peer: Peer, private_key: str, identity: str) -> Said:
+    if not peer.runs or not peer.public:
+        why = "it has no public address" if peer.runs else "it is off"
+        return Said(peer, SILENT, reason=why)
+    try:
+        async with connect(Host(peer.public, private_key), timeout=CONNECT_SECONDS) as shell:
+            what = f"asking {peer.name} for the cluster"
+            return read_answer(peer, await shell.run(question(identity), what=what, timeout=_ASK_SECONDS))
+    except InfraError as error:
+        return Said(peer, SILENT, reason=str(error))
+
+
+def read_answer(peer: Peer, answer: str) -> Said:
+    """What ``question`` printed."""
+    has, *more = answer.split() or [SILENT]
+    return Said(peer, has, "encrypted" in more, "" if has != SILENT else "it said nothing")

@@ -1,0 +1,193 @@
+"""How a control server leaves the others: its Pods go elsewhere, then its Node, and with that its vote.
+
+k3s takes a server out of etcd when its Node is deleted. etcd decides by majority, so nobody leaves whose
+leaving would end that of the others. Who is dead is taken out by the others in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .api import Cloud, everything, fetcher, server_runs
+from .drain import Report, Traffic, empty, senders_to
+from .errors import InfraError, QuorumError, RemoteCommandError
+from .k3s import API_PORT, NOTE
+from .membership import leave_script
+from .remote import Host, Shell, connect
+from .roster import Peer
+
+_CONNECT_SECONDS = 20.0
+_ASK_SECONDS = 45.0
+_NODE_SECONDS = 120.0
+_NONE = "none"
+_LIST = f"""command -v k3s >/dev/null || {{ echo {_NONE}; exit 0; }}
+k3s kubectl get nodes --selector=node-role.kubernetes.io/etcd=true --request-timeout=20s -o json"""
+_DROP_IN = "/run/systemd/system/k3s.service.d"
+_END_FOR_GOOD = f"""set -eu
+mkdir -p {_DROP_IN}
+printf '[Service]\\nRestart=no\\n' > {_DROP_IN}/leaving.conf
+systemctl daemon-reload"""
+"""k3s ends once its member is gone, and must not come back and join."""
+_END = f"""set -eu
+systemctl stop k3s
+rm -f {NOTE} {_DROP_IN}/leaving.conf
+systemctl daemon-reload"""
+
+
+@dataclass(frozen=True)
+class Leaver:
+    """The control server that leaves.
+
+    Attributes:
+        server_id: In the cloud.
+        node: Its name.
+        host: How it is reached.
+        drain_seconds: In which its Pods have to be gone; 0: they are not waited for.
+    """
+
+    server_id: str
+    node: str
+    host: Host
+    drain_seconds: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """What another control server sees.
+
+    Attributes:
+        peer: Which.
+        members: Addresses of the cluster's control servers, by node; none where it has no cluster.
+        reason: Why it could not be asked; empty when it answered.
+    """
+
+    peer: Peer
+    members: Mapping[str, str]
+    reason: str = ""
+
+
+def leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Report) -> None:
+    """Takes a control server out of its cluster; nothing where it is in none, or alone.
+
+    Args:
+        cloud: Where it is.
+        leaver: It.
+        peers: All other control servers.
+        report: Told what was left out.
+
+    Raises:
+        QuorumError: The others would have no majority, or can't be asked; nothing was changed.
+        DrainError: Pods are left on it.
+        RemoteCommandError: Another command failed.
+    """
+    if peers:
+        asyncio.run(_leave(cloud, leaver, peers, report))
+
+
+async def _leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Report) -> None:
+    looks = await asyncio.gather(*(_look(peer, leaver.host.private_key) for peer in peers))
+    survivor = survivor_of(leaver.node, looks)
+    if survivor is None:
+        return
+    async with _on(survivor.peer, leaver.host.private_key) as shell:
+        others = {name: address for name, address in survivor.members.items() if name != leaver.node}
+        states = {name: await _is_ready(shell, address) for name, address in others.items()}
+        check_quorum(leaver.node, states)
+        runs = await asyncio.to_thread(server_runs, cloud, leaver.server_id)
+        if runs and leaver.drain_seconds:
+            await empty(shell, leaver.node, leaver.drain_seconds, _traffic(cloud, leaver), report)
+        runs = runs and await _told(leaver, _END_FOR_GOOD, report)
+        await _remove(shell, leaver.node)
+        if runs and await _told(leaver, _END, report):
+            # until it ended it may have come back
+            await _remove(shell, leaver.node)
+
+
+def survivor_of(node: str, looks: Sequence[Look]) -> Look | None:
+    """One of the others that is in a cluster with a node; None where nobody is. Pure.
+
+    Raises:
+        QuorumError: Those who could be asked know nothing of it, and some could not.
+    """
+    for look in looks:
+        if node in look.members:
+            return look
+    silent = [f"{look.peer.name}: {look.reason}" for look in looks if look.reason]
+    if silent:
+        raise QuorumError(node, silent)
+    return None
+
+
+def check_quorum(node: str, others: Mapping[str, bool]) -> None:
+    """Refuses to let a member leave whom the others need. Pure.
+
+    Args:
+        node: Of the member that leaves.
+        others: Of all others, whether each answers.
+
+    Raises:
+        QuorumError: Too few do.
+    """
+    if sum(others.values()) < len(others) // 2 + 1:
+        states = [f"{name}: {'ready' if ready else 'does not answer'}" for name, ready in others.items()]
+        raise QuorumError(node, states)
+
+
+def members_of(listing: Mapping[str, Any]) -> dict[str, str]:
+    """Addresses of the control servers in a list of Nodes."""
+    return {
+        node["metadata"]["name"]: at["address"]
+        for node in listing["items"]
+        for at in node.get("status", {}).get("addresses", [])
+        if at["type"] == "InternalIP"
+    }
+
+
+def _on(peer: Peer, private_key: str) -> Any:
+    # its host key is believed, as that of the server which takes the leaver's place; see infra/joining.py
+    return connect(Host(peer.public, private_key), timeout=_CONNECT_SECONDS)
+
+
+async def _look(peer: Peer, private_key: str) -> Look:
+    if not peer.runs or not peer.public:
+        return Look(peer, {}, "it has no public address" if peer.runs else "it is off")
+    try:
+        async with _on(peer, private_key) as shell:
+            said = await shell.run(_LIST, what="listing the control servers", timeout=_ASK_SECONDS)
+    except InfraError as error:
+        return Look(peer, {}, str(error))
+    return Look(peer, {} if said.strip() == _NONE else members_of(json.loads(said)))
+
+
+async def _is_ready(shell: Shell, address: str) -> bool:
+    server = shlex.quote(f"https://{address}:{API_PORT}")
+    command = f"k3s kubectl --server={server} get --raw /readyz --request-timeout=10s"
+    try:
+        await shell.run(command, what=f"asking {address} whether it is ready", timeout=_ASK_SECONDS)
+    except RemoteCommandError:
+        return False
+    return True
+
+
+def _traffic(cloud: Cloud, leaver: Leaver) -> Traffic:
+    server_id = int(leaver.server_id)
+    return Traffic(lambda: senders_to(server_id, everything(fetcher(cloud), "load_balancers", "")))
+
+
+async def _told(leaver: Leaver, script: str, report: Report) -> bool:
+    try:
+        async with connect(leaver.host, timeout=_CONNECT_SECONDS) as shell:
+            await shell.run(script, what=f"ending k3s on {leaver.node}", timeout=_NODE_SECONDS)
+    except InfraError as error:
+        report(f"{leaver.node} leaves without being told: {error}")
+        return False
+    return True
+
+
+async def _remove(shell: Shell, node: str) -> None:
+    await shell.run(leave_script(node), what=f"deleting the node {node}", timeout=_NODE_SECONDS)

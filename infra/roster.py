@@ -1,0 +1,99 @@
+"""The control servers of a cluster, as the cloud has them now.
+
+What is asked here may be asked in the middle of a change: no state of an earlier run is believed, and a
+server that somebody deleted is not in the way.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .api import Cloud, everything, fetcher
+from .errors import CloudError
+from .labels import CLUSTER, STACK
+
+CONTROL_ROLE = {"role": "control"}
+"""The label of every control server."""
+_OFF = ("off", "stopping", "deleting")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another control server.
+
+    Attributes:
+        server_id: In the cloud.
+        name: Also its node's.
+        public: IPv4 address; empty where it has none.
+        private: Address in the network of both; empty where it has none.
+        runs: Whether it is worth trying to reach it.
+    """
+
+    server_id: str
+    name: str
+    public: str
+    private: str
+    runs: bool
+
+
+def peers_of(
+    cloud: Cloud, server_id: str, private_ip: str, labels: Mapping[str, str] | None = None
+) -> list[Peer]:
+    """The other control servers of a control server's cluster, in the order in which they were made.
+
+    Args:
+        cloud: Where they are.
+        server_id: Of the control server, which may be gone.
+        private_ip: Its own address.
+        labels: Of the cluster, for when it is gone.
+    """
+    own = _server(cloud, server_id)
+    common = labels_of(own["labels"]) if own else dict(labels or {})
+    if not common:
+        return []
+    selector = ",".join(f"{key}=={value}" for key, value in {**common, **CONTROL_ROLE}.items())
+    query = f"&label_selector={urllib.parse.quote(selector, safe='')}"
+    servers = everything(fetcher(cloud), "servers", query)
+    return peers(servers, server_id, _network(own, private_ip) if own else None)
+
+
+def labels_of(labels: Mapping[str, str]) -> dict[str, str]:
+    """Of a server's labels, those that tell its cluster from others."""
+    return {key: labels[key] for key in (CLUSTER, STACK) if key in labels}
+
+
+def peers(servers: Sequence[Mapping[str, Any]], server_id: str, network: int | None) -> list[Peer]:
+    """The others of these servers.
+
+    Args:
+        servers: As the API gives them.
+        server_id: Whose others.
+        network: In which they meet; None: any.
+    """
+    return [
+        Peer(
+            str(server["id"]),
+            server["name"],
+            (server["public_net"]["ipv4"] or {}).get("ip", ""),
+            next((at["ip"] for at in server["private_net"] if network in (None, at["network"])), ""),
+            server["status"] not in _OFF,
+        )
+        for server in sorted(servers, key=lambda server: server["id"])
+        if str(server["id"]) != server_id
+    ]
+
+
+def _server(cloud: Cloud, server_id: str) -> Mapping[str, Any] | None:
+    try:
+        return fetcher(cloud)(f"/servers/{server_id}")["server"]
+    except CloudError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def _network(server: Mapping[str, Any], private_ip: str) -> int | None:
+    return next((at["network"] for at in server["private_net"] if at["ip"] == private_ip), None)

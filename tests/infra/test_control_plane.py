@@ -1,0 +1,414 @@
+"""Several control servers: who begins, who joins whom, who may leave, and which cluster it is afterwards."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from infra_settings import read_settings
+from pulumi.runtime.rpc import UNKNOWN
+
+from infra.cluster import K3sServerProvider, is_another_cluster, server_script
+from infra.errors import ConfigurationError, QuorumError, UnknownClusterError
+from infra.identity import ClusterIdentityProvider
+from infra.joining import DOWN, NONE, READY, SILENT, Said, Start, ask, question, read_answer, start_of
+from infra.leaving import Look, check_quorum, members_of, survivor_of
+from infra.roster import Peer, labels_of, peers
+
+DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+SERVER = "hcloud:index/server:Server"
+ROLES = ["control", "control-2", "control-3"]
+
+
+def peer(number, **changes):
+    facts = {"public": f"203.0.113.{number}", "private": f"10.0.0.{number}", "runs": True}
+    return Peer(str(number), f"c-{number}", **{**facts, **changes})
+
+
+# --- who begins, who joins
+
+answers = st.lists(
+    st.builds(
+        Said,
+        st.integers(2, 9).map(peer),
+        st.sampled_from([READY, DOWN, NONE, SILENT]),
+        st.booleans(),
+    ),
+    max_size=4,
+)
+
+
+def decided(said, *, begins):
+    """How a server starts, or why it does not."""
+    try:
+        return start_of("c-1", said, begins=begins)
+    except UnknownClusterError as error:
+        return error
+
+
+@given(said=answers, begins=st.booleans())
+def test_nobody_begins_where_anybody_may_have_the_cluster(said, begins):
+    found, all_said = decided(said, begins=begins), {one.has for one in said}
+    ready = [one for one in said if one.has == READY]
+    if ready:
+        assert found == Start(ready[0].peer.private, ready[0].encrypted)
+    elif begins and all_said <= {NONE}:
+        assert found == Start()
+    else:
+        assert isinstance(found, UnknownClusterError)
+        assert "c-1" in str(found)
+
+
+def test_the_reason_names_who_could_not_be_asked():
+    silent = Said(peer(3), SILENT, reason="no SSH connection to 203.0.113.3")
+    with pytest.raises(UnknownClusterError, match=r"c-3: no SSH connection to 203\.0\.113\.3"):
+        start_of("c-1", [Said(peer(2), NONE), silent], begins=True)
+    with pytest.raises(
+        UnknownClusterError, match=r"c-2: it has the cluster, and its API server is not ready"
+    ):
+        start_of("c-1", [Said(peer(2), DOWN)], begins=True)
+
+
+@pytest.mark.parametrize(
+    ("has", "said"),
+    [
+        ({"note": "mine", "db": "", "ready": "", "encryption": ""}, (READY, True)),
+        ({"note": "mine", "db": "", "ready": ""}, (READY, False)),
+        ({"note": "mine", "db": "", "encryption": ""}, (DOWN, True)),
+        ({"note": "mine", "encryption": ""}, (NONE, True)),
+        ({"note": "another", "db": "", "ready": ""}, (NONE, False)),
+        ({}, (NONE, False)),
+    ],
+)
+def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
+    for name, path in (("NOTE", "note"), ("DATASTORE", "db"), ("ENCRYPTION", "encryption")):
+        monkeypatch.setattr(f"infra.joining.{name}", tmp_path / path)
+    for path, content in has.items():
+        (tmp_path / path).write_text(content)
+    (tmp_path / "k3s").write_text(f"#!/bin/sh\n[ -e {tmp_path}/ready ]\n")
+    (tmp_path / "k3s").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    run = {"text": True, "capture_output": True, "timeout": 60}
+    done = subprocess.run(["sh", "-s"], input=question("mine"), env=environment, check=True, **run)
+    answer = read_answer(peer(2), done.stdout)
+    assert (answer.has, answer.encrypted) == said
+
+
+async def test_who_is_off_is_not_waited_for():
+    said = await ask([peer(2, runs=False), peer(3, public="")], "no key", lambda _: "mine")
+    assert sorted((one.peer.server_id, one.has, one.reason) for one in said) == [
+        ("2", SILENT, "it is off"),
+        ("3", SILENT, "it has no public address"),
+    ]
+
+
+def server(number, networks, status="running", ipv4=True):
+    return {
+        "id": number,
+        "name": f"c-{number}",
+        "status": status,
+        "public_net": {"ipv4": {"ip": f"203.0.113.{number}"} if ipv4 else None},
+        "private_net": [{"network": network, "ip": f"10.{network}.0.{number}"} for network in networks],
+    }
+
+
+def test_the_others_as_the_cloud_has_them():
+    found = peers([server(9, [5, 7], "off"), server(4, [7]), server(6, [], ipv4=False)], "4", 7)
+    assert found == [
+        Peer("6", "c-6", "", "", runs=True),
+        Peer("9", "c-9", "203.0.113.9", "10.7.0.9", runs=False),
+    ]
+    assert labels_of({"cluster": "a", "stack": "b", "role": "control", "team": "c"}) == {
+        "cluster": "a",
+        "stack": "b",
+    }
+
+
+# --- flags and scripts
+
+PROPS = {
+    "address": "203.0.113.7",
+    "private_ip": "10.0.0.7",
+    "install_url": "https://example.com/i",
+    "channel": "",
+    "version": "",
+    "cluster_cidr": "10.244.0.0/16",
+    "service_cidr": "10.43.0.0/16",
+    "disable": [],
+    "network_policy": True,
+    "token": "t",
+    "agent_token": "a",
+}
+SEVERAL = {**PROPS, "member": {"node": "c-1", "first": True, "server_type": "x", "labels": {}}}
+
+
+def test_what_each_of_several_is_told():
+    assert "--cluster-init" not in server_script(PROPS, Start(), cluster="c")
+    assert "--server" not in server_script(PROPS, Start(), cluster="c")
+    begun = server_script(SEVERAL, Start(), cluster="c")
+    assert "--cluster-init" in begun
+    assert "INSTALL_K3S_SKIP_START" not in begun
+    joined = server_script(SEVERAL, Start("10.0.0.8"), cluster="c")
+    assert "--server=https://10.0.0.8:6443" in joined
+    assert "--cluster-init" not in joined
+    assert "INSTALL_K3S_SKIP_START=true" in joined
+    # an upgrade changes nothing of how it came, and the installer starts what runs
+    upgraded = server_script(SEVERAL, Start("10.0.0.8"), cluster=None)
+    assert "--server=https://10.0.0.8:6443" in upgraded
+    assert "INSTALL_K3S_SKIP_START" not in upgraded
+    # one that is alone again needs nobody any more
+    assert "--server" not in server_script(PROPS, Start("10.0.0.8"), cluster=None)
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_who_joins_encrypts_what_the_others_do(encrypted):
+    script = server_script(SEVERAL, Start("10.0.0.8", encrypted), cluster="c")
+    assert ("secrets-encryption: true" in script) is encrypted
+
+
+def test_the_only_control_server_leaves_nobody():
+    K3sServerProvider().delete("1", {"server_id": "1", "private_ip": "10.0.0.2"})
+
+
+# --- who leaves
+
+others = st.dictionaries(st.sampled_from(["b", "c", "d", "e"]), st.booleans(), max_size=4)
+
+
+def refusal(states):
+    """What keeps a server, if anything does."""
+    try:
+        check_quorum("a", states)
+    except QuorumError as error:
+        return str(error)
+    return ""
+
+
+@given(states=others)
+def test_nobody_leaves_without_a_majority_of_those_that_stay(states):
+    said = refusal(states)
+    assert bool(said) is (2 * sum(states.values()) <= len(states))
+    assert not said or all(name in said for name in states)
+
+
+def test_who_is_asked_about_a_leaver():
+    knows = Look(peer(2), {"c-1": "10.0.0.1", "c-2": "10.0.0.2"})
+    stranger, silent = Look(peer(3), {"x": "10.0.0.3"}), Look(peer(4), {}, "it is off")
+    assert survivor_of("c-1", [silent, stranger, knows]) is knows
+    assert survivor_of("c-1", [stranger, Look(peer(5), {})]) is None
+    with pytest.raises(QuorumError, match="c-4: it is off"):
+        survivor_of("c-1", [stranger, silent])
+
+
+def test_addresses_of_members():
+    listing = {
+        "items": [
+            {
+                "metadata": {"name": "c-1"},
+                "status": {
+                    "addresses": [
+                        {"type": "ExternalIP", "address": "203.0.113.1"},
+                        {"type": "InternalIP", "address": "10.0.0.1"},
+                    ]
+                },
+            },
+            {"metadata": {"name": "new"}},
+        ]
+    }
+    assert members_of(listing) == {"c-1": "10.0.0.1"}
+
+
+# --- which cluster it is
+
+
+class Run:
+    """What an engine does with a ClusterIdentity, run by run."""
+
+    def __init__(self):
+        self.provider = ClusterIdentityProvider()
+        self.inputs, self.outputs, self.replaced = {}, None, 0
+
+    def up(self, text, *, several, known=True):
+        """A run; returns the cluster's name as the program and its preview see it."""
+        given = {"text": text if known else UNKNOWN, "several": several}
+        checked = self.provider.check(dict(self.inputs), given).inputs
+        if self.outputs is not None:
+            found = self.provider.diff("cluster", self.outputs, checked)
+            if not found.changes:
+                self.inputs = checked if known else self.inputs
+                return self.outputs["generation"]
+            assert found.replaces
+            checked = self.provider.check({}, given).inputs
+            self.replaced += known
+        if known:
+            self.inputs, self.outputs = checked, self.provider.create(dict(checked)).outs
+        return checked["generation"]
+
+    def goes_with_a_server(self):
+        """Whether the engine takes it for one that can't live without the first server."""
+        unknown = {**self.inputs, "text": UNKNOWN}
+        return bool(self.provider.diff("cluster", self.outputs, unknown).replaces)
+
+
+def test_a_cluster_outlives_each_of_its_servers_but_not_the_only_one():
+    run = Run()
+    assert run.up("one", several=False) == "one"
+    assert run.goes_with_a_server()
+    assert run.up("two", several=False, known=False) == UNKNOWN
+    assert run.up("two", several=False) == "two"
+    assert run.replaced == 1
+    assert run.up("two", several=True) == "two"
+    assert not run.goes_with_a_server()
+    assert run.up("three", several=True, known=False) == "two"
+    assert run.up("three", several=True) == "two"
+    assert run.up("three", several=False) == "two"
+    assert run.goes_with_a_server()
+    assert run.up("three", several=False) == "two"
+    assert run.replaced == 1
+    assert run.up("four", several=False) == "four"
+    assert run.replaced == 2
+
+
+def test_the_only_server_is_lost_although_others_come():
+    run = Run()
+    run.up("one", several=False)
+    assert run.up("two", several=True) == "two"
+    assert run.replaced == 1
+
+
+@given(runs=st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=8))
+def test_the_name_stays_exactly_as_long_as_a_server_stays(runs):
+    run, before = Run(), None
+    for text, several in runs:
+        name = run.up(str(text), several=several)
+        if before is not None:
+            same = before[1] or before[0] == text
+            assert (name == before[2]) is (same or before[2] == str(text))
+        assert run.up(str(text), several=several) == name
+        before = (text, several, name)
+
+
+def test_an_agent_stays_in_the_cluster_whose_first_server_is_another():
+    was = {"cluster": "one", "server_ip": "10.0.0.2"}
+    assert is_another_cluster(was, {**was, "server_ip": "10.0.0.9"})
+    assert not is_another_cluster(was, {**was, "server_ip": "10.0.0.9", "several": True})
+    assert is_another_cluster(was, {**was, "cluster": "two", "several": True})
+
+
+# --- settings and program
+
+
+@pytest.mark.parametrize("count", ["2", "4", "0", "7", "x"])
+def test_an_even_number_survives_no_more(defaults, count):
+    with pytest.raises(ConfigurationError, match=r"controlCount.*give 1, 3 or 5; an even number survives"):
+        read_settings({**defaults, "ccm-from-scratch:controlCount": count})
+
+
+@pytest.mark.parametrize("said", ["1", "[1]", '["a b"]', '["a","a","a","a","a","a"]', "{}"])
+def test_locations_are_names(defaults, said):
+    raw = {**defaults, "ccm-from-scratch:controlLocations": said}
+    if said == "1":
+        assert read_settings(raw).control_locations == ("1",)
+    else:
+        with pytest.raises(ConfigurationError, match="controlLocations"):
+            read_settings(raw)
+
+
+def test_control_servers_are_spread_in_order(defaults):
+    raw = {
+        **defaults,
+        "ccm-from-scratch:controlCount": "5",
+        "ccm-from-scratch:controlLocations": '["a", "b"]',
+    }
+    assert read_settings(raw).control_members == {
+        "control": "a",
+        "control-2": "b",
+        "control-3": "a",
+        "control-4": "b",
+        "control-5": "a",
+    }
+
+
+@pytest.fixture(scope="module")
+def three(engine, defaults):
+    """What the program declares with three control servers, a fresh one or one that is there."""
+
+    def declare(existing=()):
+        changes = {"controlCount": "3", "workerCount": "1"}
+        raw = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
+        program = importlib.import_module("infra.__main__")
+        return engine(lambda: program.declare(read_settings(raw), "T" * 64, existing=existing))
+
+    return declare
+
+
+def of(registered, kind):
+    return {item.name: item for item in registered if item.type == kind}
+
+
+def waits_for(item):
+    return {urn.rpartition("::")[2] for urn in item.options.dependencies if "K3sServer" in urn}
+
+
+def test_new_servers_boot_together_and_join_one_by_one(three):
+    fresh = three()
+    assert set(of(fresh, SERVER)) == {*ROLES, "worker-1"}
+    assert not any(waits_for(item) for item in of(fresh, SERVER).values())
+    installed = of(fresh, f"{DYNAMIC}K3sServer")
+    assert [waits_for(installed[role]) for role in ROLES] == [set(), {"control"}, {"control-2"}]
+    assert [installed[role].inputs["member"]["first"] for role in ROLES] == [True, False, False]
+    assert waits_for(of(fresh, f"{DYNAMIC}K3sAgent")["worker-1"]) == set(ROLES)
+    assert waits_for(of(fresh, f"{DYNAMIC}ClusterIdentity")["cluster"]) == set(ROLES)
+    assert {item.inputs["labels"]["role"] for name, item in of(fresh, SERVER).items() if name in ROLES} == {
+        "control"
+    }
+
+
+def test_servers_that_exist_change_one_by_one(three):
+    found = of(three(existing={*ROLES, "worker-1"}), SERVER)
+    assert [waits_for(found[role]) for role in ROLES] == [set(), {"control"}, {"control-2"}]
+    assert waits_for(found["worker-1"]) == set(ROLES)
+    # one that was deleted comes at once
+    found = of(three(existing={"control", "control-3"}), SERVER)
+    assert [waits_for(found[role]) for role in ROLES] == [set(), set(), {"control-2"}]
+
+
+def test_a_control_server_leaves_unless_all_goes(three):
+    registered = three()
+    for role, item in of(registered, f"{DYNAMIC}K3sServer").items():
+        assert item.options.deletedWith.endswith("SharedSecret::k3s-token"), role
+    gone_with_one = [
+        item.name
+        for item in registered
+        if item.options.deletedWith.endswith("Server::control") and item.name not in ("control", "ccm-image")
+    ]
+    assert gone_with_one == []
+
+
+def test_what_is_in_the_cluster_reaches_it_by_every_control_server(three):
+    registered = three()
+    for kind in ("Membership", "Departure", "ReadyNodes", "PodNetwork", "Kubeconfig", "Sweep"):
+        (item,) = of(registered, DYNAMIC + kind).values()
+        assert set(item.inputs["others"]) == {"control-2", "control-3"}, kind
+    nodes = of(registered, f"{DYNAMIC}ReadyNodes")["nodes"].inputs["nodes"]
+    assert len(nodes) == 4
+    assert len(of(registered, f"{DYNAMIC}ImportedImage")) == 3
+
+
+def test_no_placement_group_is_too_full(engine, defaults):
+    raw = {**defaults, "ccm-from-scratch:controlCount": "5", "ccm-from-scratch:workerCount": "12"}
+    program = importlib.import_module("infra.__main__")
+    registered = engine(lambda: program.declare(read_settings(raw), "T" * 64))
+    groups = Counter(item.inputs["placementGroupId"] for item in of(registered, SERVER).values())
+    assert sorted(groups.values()) == [3, 4, 10]
+
+
+def test_the_state_holds_no_secret_of_a_member(three):
+    for item in of(three(), f"{DYNAMIC}K3sServer").values():
+        assert {"token", "agent_token", "private_key"} <= item.secrets
+        assert "S" * 64 not in json.dumps(item.inputs["member"])
