@@ -131,8 +131,13 @@ KUBERNETES: tuple[Component, ...] = (
 )
 """Kubernetes of every version that there is here; the first is the one that is meant where none is named."""
 
+_ETCDUTL = "go.etcd.io/etcd/etcdutl/v3"
+ETCDUTL = Component("etcdutl", pin=_ETCDUTL, packages=(_ETCDUTL,), programs=("etcdutl",))
+"""Restores snapshots of etcd."""
+
 COMPONENTS: tuple[Component, ...] = (
     _HYPERKUBE,
+    ETCDUTL,
     Component(
         "containerd",
         pin=_CONTAINERD,

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 TIMEOUT_SECONDS = 10.0
 PROBE_SECONDS = 5.0
+STREAM_SECONDS = 60.0
 WATCH_SECONDS = 300
 """After which the server ends a watch."""
 
@@ -107,6 +108,32 @@ class ApiClient:
                 yield json.loads(line)
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise ApiError(0, f"GET {asked}: {error}") from error
+        finally:
+            connection.close()
+
+    def stream(self, method: str, path: str, body: Any) -> Iterator[Any]:
+        """The objects of an answer of one a line, one after the other.
+
+        Args:
+            method: HTTP method.
+            path: From the root.
+            body: Sent as JSON.
+
+        Raises:
+            ApiError: An error status, or no answer.
+        """
+        connection = http.client.HTTPSConnection(
+            self._address.hostname or "", self._address.port, timeout=STREAM_SECONDS, context=self._context
+        )
+        try:
+            connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            if answer.status >= 400:
+                raise ApiError(answer.status, f"{method} {path}: {answer.status}")
+            while line := answer.readline():
+                yield json.loads(line)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise ApiError(0, f"{method} {path}: {error}") from error
         finally:
             connection.close()
 

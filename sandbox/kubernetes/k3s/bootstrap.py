@@ -1,12 +1,16 @@
 """What a server gives another one that joins it: the certificate authorities and keys of the cluster.
 
-Under k3s's names, at k3s's path: whoever has the token of servers gets them.
+Under k3s's names, at k3s's path: whoever has the token of servers gets them. So does whoever restores a
+snapshot of etcd: they are in it, encrypted with the token.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,11 +18,14 @@ from sandbox.kubernetes.k3s import log
 from sandbox.kubernetes.k3s.certificates import write_secret
 from sandbox.kubernetes.k3s.control_plane import ControlPlane
 from sandbox.kubernetes.k3s.errors import K3sError
+from sandbox.kubernetes.k3s.etcd import Etcd
 from sandbox.kubernetes.k3s.supervisor import Supervisor, SupervisorError
 
 PATH = "/v1-k3s/server-bootstrap"
 CONFIG = "/v1-k3s/config"
 MEMBERS = "/db/info"
+_KEYS = "/bootstrap/"
+_DIGITS = 12
 
 
 def files(wanted: ControlPlane) -> dict[str, Path]:
@@ -97,3 +104,67 @@ def fetch(wanted: ControlPlane, supervisor: Supervisor, critical: Mapping[str, s
             )
         )
     unpack(wanted, content)
+
+
+def key_of(password: str) -> str:
+    """Under which etcd has the files: a hash of the token that they are encrypted with."""
+    return _KEYS + hashlib.sha256(password.encode()).hexdigest()[:_DIGITS]
+
+
+def keep(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
+    """Put the files into etcd, unless they are there.
+
+    Args:
+        wanted: Has them.
+        etcd: This server's member.
+        password: Of the token of servers.
+
+    Raises:
+        K3sError: They are there, for another token.
+        ApiError: Etcd does not answer.
+    """
+    if _stored(etcd, password) is None:
+        etcd.put(key_of(password), _sealed(pack(wanted), password))
+
+
+def recover(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
+    """Write the files that are in etcd.
+
+    Raises:
+        K3sError: They are there for another token, or not at all.
+        ApiError: Etcd does not answer.
+    """
+    found = _stored(etcd, password)
+    if found is None:
+        raise K3sError(
+            "the datastore has no bootstrap data: it was never one of a server that others may join"
+        )
+    unpack(wanted, _sealed(found, password, "-d"))
+
+
+def _stored(etcd: Etcd, password: str) -> bytes | None:
+    found = etcd.below(_KEYS)
+    if found and key_of(password) not in found:
+        raise K3sError("bootstrap data already found and encrypted with different token")
+    return found.get(key_of(password))
+
+
+def _sealed(content: bytes, password: str, *direction: str) -> bytes:
+    """Encrypted, or with ``-d`` decrypted; the password is in no process list."""
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, password.encode() + b"\n")
+        os.close(writer)
+        done = subprocess.run(
+            ["openssl", "enc", "-aes-256-cbc", "-pbkdf2", *direction, "-pass", f"fd:{reader}"],
+            input=content,
+            capture_output=True,
+            pass_fds=(reader,),
+            timeout=30,
+            check=False,
+        )
+    finally:
+        os.close(reader)
+    if done.returncode:
+        raise K3sError(f"the bootstrap data can't be read: {done.stderr.decode(errors='replace')[-300:]}")
+    return done.stdout

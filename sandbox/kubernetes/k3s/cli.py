@@ -39,13 +39,13 @@ k3s - stand-in of the ccm-from-scratch sandbox: k3s's command, with upstream Kub
   k3s agent [FLAGS]      run a node
   k3s kubectl ...        Kubernetes' client
   k3s ctr ...            containerd's client
+  k3s etcd-snapshot ...  save, ls, prune or delete snapshots of embedded etcd
   k3s token create       print the token that nodes join with
   k3s token generate     print a random token
   k3s --version
 """
 _ABSENT = {
     "crictl": "use `k3s ctr` or `k3s kubectl`",
-    "etcd-snapshot": "it makes no snapshots",
     "secrets-encrypt": "it encrypts with one key from the start (--secrets-encryption) and never rotates it",
     "certificate": "its certificates hold for ten years",
     "completion": "use `kubectl completion`",
@@ -78,11 +78,11 @@ def _dispatch(words: list[str]) -> int:
         print(USAGE, end="")
     elif command in {"--version", "-v"}:
         print(f"k3s version {VERSION} (stand-in of the ccm-from-scratch sandbox)")
-    elif command in {"server", "agent"}:
+    elif command in {"server", "agent", "etcd-snapshot"}:
         if {"--help", "-h"} & set(words[1:]):
             print(help_text(command))
             return 0
-        return _serve(command, words[1:])
+        return _snapshot(words[1:]) if command == "etcd-snapshot" else _serve(command, words[1:])
     elif command == "token":
         print(_token(words[1:]))
     elif command in _ABSENT:
@@ -112,6 +112,15 @@ def read_flags(command: str, words: Sequence[str], variables: Mapping[str, str])
     first = parse(command, words, variables=variables)
     file = Path(str(first.values.get("config") or configfile.CONFIG_FILE))
     return parse(command, words, variables=variables, settings=configfile.load(file))
+
+
+def _snapshot(words: Sequence[str]) -> int:
+    # Only who asks for it needs the modules of a server.
+    from sandbox.kubernetes.k3s import snapshot_command  # noqa: PLC0415
+
+    parsed = read_flags("etcd-snapshot", words, os.environ)
+    snapshot_command.run(parsed.arguments, parsed.values)
+    return 0
 
 
 def _serve(command: str, words: Sequence[str]) -> int:
@@ -173,11 +182,15 @@ async def _work(command: str, parsed: Parsed, started_with: Mapping[str, str], c
     hostname = socket.gethostname()
     if command == "server":
         # An agent never needs these modules, and it shall be small.
+        from sandbox.kubernetes.k3s.reset import reset  # noqa: PLC0415
         from sandbox.kubernetes.k3s.server import run_server  # noqa: PLC0415
 
         addresses = own_addresses()
         options = server_options(parsed.values, hostname, addresses[0])
         options = replace(options, node=replace(options.node, started_with=started_with))
+        if options.reset:
+            await reset(children, options)
+            return
         await run_server(children, options, addresses)
         return
     agent = agent_options(parsed.values, hostname)

@@ -36,11 +36,13 @@ class EtcdMember:
         name: Of the member.
         address: At which the others reach it.
         cluster: For ``--initial-cluster`` where it joins; empty where it is the first, or was here before.
+        alone: Whether it forgets all others.
     """
 
     name: str
     address: str
     cluster: str = ""
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ def etcd(wanted: ControlPlane) -> Flags:
     name = wanted.member.name if wanted.member else "default"
     joined = wanted.member.cluster if wanted.member else ""
     # k3s's, for members that are far from each other
+    alone = {"force-new-cluster": "true"} if wanted.member and wanted.member.alone else {}
     timing = {"heartbeat-interval": "500", "election-timeout": "5000"} if wanted.member else {}
     authority = str(wanted.pki.etcd_authority.certificate)
     own, key = str(wanted.pki.certificate(pki.ETCD_SERVER)), str(wanted.pki.key(pki.ETCD_SERVER))
@@ -147,6 +150,7 @@ def etcd(wanted: ControlPlane) -> Flags:
         "initial-cluster": joined or f"{name}={peer}",
         "initial-cluster-state": "existing" if joined else "new",
         **timing,
+        **alone,
         "client-cert-auth": "true",
         "trusted-ca-file": authority,
         "cert-file": own,

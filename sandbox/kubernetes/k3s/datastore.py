@@ -70,6 +70,21 @@ class Datastore:
         write_secret(self._name, name)
         return name
 
+    def rename(self, node: str) -> str:
+        """Give this server's member another name, as it gets with every reset."""
+        self.forget_name()
+        return self.name(node, joins=False, managed=True)
+
+    def put_aside(self) -> None:
+        """Keep the data of etcd under another name, where there is any."""
+        if self.folder.exists():
+            self._put_aside("the etcd database of before the restore is kept")
+
+    @property
+    def reset_flag(self) -> Path:
+        """Is there from a reset to the next start."""
+        return self.folder.with_name("reset-flag")
+
     def forget_name(self) -> None:
         """Another name is wanted at the next start."""
         self._name.unlink(missing_ok=True)

@@ -6,8 +6,9 @@ etcd answers its own client API as JSON, too, so that no client of it is needed 
 
 from __future__ import annotations
 
+import base64
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -170,10 +171,47 @@ class Etcd:
         """
         return self._api.request("POST", "/v3/maintenance/status", {})
 
+    def snapshot(self) -> Iterator[bytes]:
+        """All that is in it, piece by piece, with its checksum at the end.
+
+        Raises:
+            ApiError: It does not answer, or breaks off.
+        """
+        for part in self._api.stream("POST", "/v3/maintenance/snapshot", {}):
+            if "result" not in part:
+                raise ApiError(0, f"the snapshot broke off: {part}")
+            yield base64.b64decode(part["result"].get("blob", ""))
+
+    def below(self, prefix: str) -> dict[str, bytes]:
+        """The keys that begin so, and their values.
+
+        Raises:
+            ApiError: It does not answer.
+        """
+        key, end = prefix.encode(), prefix[:-1].encode() + bytes([ord(prefix[-1]) + 1])
+        asked = {"key": _base64(key), "range_end": _base64(end)}
+        found = self._api.request("POST", "/v3/kv/range", asked)
+        return {
+            base64.b64decode(one["key"]).decode(): base64.b64decode(one.get("value", ""))
+            for one in found.get("kvs", [])
+        }
+
+    def put(self, key: str, value: bytes) -> None:
+        """Set a key.
+
+        Raises:
+            ApiError: It does not answer.
+        """
+        self._api.request("POST", "/v3/kv/put", {"key": _base64(key.encode()), "value": _base64(value)})
+
     def leads(self) -> bool:
         """Whether this member is the leader."""
         status = self.status()
         return status.get("leader", "0") == status["header"]["member_id"]
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def is_member(etcd: Etcd, name: str, peer: str) -> bool:

@@ -26,6 +26,7 @@ class Flag:
         commands: The commands that have it.
         variable: Environment variable that stands in for it.
         short: One-letter name.
+        alias: Another name, of ``k3s etcd-snapshot`` alone.
         refusal: Why the stand-in can't do it; empty when it can.
         effective: False when it is accepted and changes nothing.
     """
@@ -35,11 +36,13 @@ class Flag:
     commands: tuple[str, ...] = ("server",)
     variable: str = ""
     short: str = ""
+    alias: str = ""
     refusal: str = ""
     effective: bool = True
 
 
 _BOTH = ("server", "agent")
+_SNAPSHOTS = ("server", "etcd-snapshot")
 
 _UNDERSTOOD = (
     Flag("token", commands=_BOTH, variable="K3S_TOKEN", short="t"),
@@ -87,12 +90,23 @@ _UNDERSTOOD = (
     Flag("disable-helm-controller", "switch"),
     Flag("protect-kernel-defaults", "switch", _BOTH),
     Flag("secrets-encryption", "switch"),
+    Flag("cluster-reset", "switch", variable="K3S_CLUSTER_RESET"),
+    Flag("cluster-reset-restore-path"),
+    Flag("etcd-disable-snapshots", "switch"),
+    Flag("etcd-snapshot-name"),
+    Flag("etcd-snapshot-schedule-cron"),
+    Flag("etcd-snapshot-dir", commands=_SNAPSHOTS, alias="dir"),
+    Flag("etcd-snapshot-retention", commands=_SNAPSHOTS, alias="snapshot-retention"),
+    Flag("etcd-snapshot-compress", "switch", _SNAPSHOTS, alias="snapshot-compress"),
+    Flag("name", commands=("etcd-snapshot",)),
+    Flag("etcd-server", commands=("etcd-snapshot",), short="s"),
+    Flag("output", commands=("etcd-snapshot",), short="o"),
 )
 
 _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     "switch": {
         "server": (
-            "embedded-registry", "etcd-disable-snapshots", "etcd-expose-metrics", "etcd-snapshot-compress",
+            "embedded-registry", "etcd-expose-metrics",
             "flannel-external-ip", "flannel-ipv6-masq", "supervisor-metrics", "tls-san-security",
             "disable-etcd-learner",
         ),
@@ -103,8 +117,7 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     },
     "text": {
         "server": (
-            "egress-selector-mode", "etcd-snapshot-dir", "etcd-snapshot-name", "etcd-snapshot-retention",
-            "etcd-snapshot-schedule-cron", "helm-job-image", "servicelb-namespace",
+            "egress-selector-mode", "helm-job-image", "servicelb-namespace",
             "system-default-registry", "write-kubeconfig-group",
         ),
         "both": (
@@ -116,9 +129,8 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
-    "cluster-reset": ("switch", ("server",), "the stand-in has no snapshots"),
-    "cluster-reset-restore-path": ("text", ("server",), "the stand-in has no snapshots"),
     "container-runtime-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
+    "etcd-s3": ("switch", _SNAPSHOTS, "the stand-in keeps snapshots in files"),
     "data-dir": ("text", _BOTH, "the stand-in keeps its data in /var/lib/rancher/k3s"),
     "datastore-endpoint": ("text", ("server",), "the stand-in's datastore is etcd"),
     "disable-apiserver": ("switch", ("server",), "the stand-in's server has all components"),
@@ -137,7 +149,10 @@ def _table() -> tuple[Flag, ...]:
         for command, names in by_command.items():
             commands = _BOTH if command == "both" else (command,)
             flags += [Flag(name, kind, commands, effective=False) for name in names]
-    flags += [Flag(name, kind, commands, refusal=why) for name, (kind, commands, why) in _REFUSED.items()]
+    flags += [
+        Flag(name, kind, commands, refusal=why, alias=name.removeprefix("etcd-"))
+        for name, (kind, commands, why) in _REFUSED.items()
+    ]
     return tuple(flags)
 
 
@@ -150,11 +165,13 @@ class Parsed:
 
     Attributes:
         values: By flag name; a flag that was not given is absent.
+        arguments: What is no flag; only ``k3s etcd-snapshot`` has any.
         warnings: One line for each flag that has no effect.
     """
 
     values: Mapping[str, Value]
     warnings: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
 
 
 def parse(
@@ -167,7 +184,7 @@ def parse(
     """Read a command line as k3s does: flags win over the environment, and that over the configuration file.
 
     Args:
-        command: ``server`` or ``agent``.
+        command: ``server``, ``agent`` or ``etcd-snapshot``; that one skips what it does not know of the file.
         words: The command line after it.
         variables: The environment.
         settings: The configuration file; lists in it come before those of the command line.
@@ -178,26 +195,37 @@ def parse(
     known = {flag.name: flag for flag in FLAGS if command in flag.commands}
     values: dict[str, Value] = {}
     for name, value in (settings or {}).items():
+        if command == "etcd-snapshot" and name not in known:
+            continue
         flag = known.get(name) or _unknown(command, name, "in the configuration file")
         values[name] = _converted(flag, value)
     for flag in known.values():
         text = (variables or {}).get(flag.variable, "") if flag.variable else ""
         if text:
             values[flag.name] = _converted(flag, text)
-    given = _command_line(command, words, known)
+    given, arguments = _command_line(command, words, known)
     for name, value in given.items():
         before = values.get(name)
         values[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else value
     warnings = [f"--{name} has no effect in the stand-in" for name in values if not known[name].effective]
-    return Parsed(values, tuple(warnings))
+    return Parsed(values, tuple(warnings), tuple(arguments))
 
 
-def _command_line(command: str, words: Sequence[str], known: Mapping[str, Flag]) -> dict[str, Value]:
+def _command_line(
+    command: str, words: Sequence[str], known: Mapping[str, Flag]
+) -> tuple[dict[str, Value], list[str]]:
+    """The flags, and what is none."""
     short = {flag.short: flag for flag in known.values() if flag.short}
+    if command == "etcd-snapshot":
+        short |= {flag.alias: flag for flag in known.values() if flag.alias}
     values: dict[str, Value] = {}
+    arguments: list[str] = []
     rest = list(words)
     while rest:
         word = rest.pop(0)
+        if not word.startswith("-") and command == "etcd-snapshot":
+            arguments.append(word)
+            continue
         if not word.startswith("-"):
             raise UsageError(f"unexpected argument {word!r}: k3s {command} takes only flags")
         name, equals, text = word.lstrip("-").partition("=")
@@ -211,7 +239,7 @@ def _command_line(command: str, words: Sequence[str], known: Mapping[str, Flag])
         values[flag.name] = (
             [*before, *value] if isinstance(before, list) and isinstance(value, list) else value
         )
-    return values
+    return values, arguments
 
 
 def _converted(flag: Flag, value: Value) -> Value:

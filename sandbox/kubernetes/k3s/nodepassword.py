@@ -85,3 +85,16 @@ def _create(api: ApiClient, name: str, password: str) -> bool:
             return False
         raise
     return True
+
+
+def forget(api: ApiClient, node: str) -> None:
+    """Let another machine have a node's name.
+
+    Raises:
+        ApiError: The API server does not answer.
+    """
+    try:
+        api.request("DELETE", f"{SECRETS}/{secret_name(node)}")
+    except ApiError as error:
+        if error.status != 404:
+            raise

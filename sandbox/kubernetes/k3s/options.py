@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from sandbox.kubernetes.k3s import paths
+from sandbox.kubernetes.k3s import cron, paths
 from sandbox.kubernetes.k3s.control_plane import nth_address, parse_flags
 from sandbox.kubernetes.k3s.errors import UsageError
 from sandbox.kubernetes.k3s.flags import Value
 from sandbox.kubernetes.k3s.protocol import is_node_name
+from sandbox.kubernetes.k3s.snapshots import SnapshotOptions
 from sandbox.kubernetes.k3s.token import Token, parse_token
 
 
@@ -94,6 +95,9 @@ class ServerOptions:
     network_policy_enabled: bool
     storage_path: str
     helm_enabled: bool
+    snapshots: SnapshotOptions = field(default_factory=SnapshotOptions)
+    reset: bool = False
+    restore: str = ""
 
     @property
     def critical(self) -> dict[str, str]:
@@ -116,7 +120,8 @@ def _texts(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
     return tuple(cast("list[str]", values.get(name, [])))
 
 
-def _text(values: Mapping[str, Value], name: str, default: str = "") -> str:
+def text_of(values: Mapping[str, Value], name: str, default: str = "") -> str:
+    """The value of a flag of one value."""
     return str(values.get(name, default))
 
 
@@ -183,8 +188,13 @@ def check_node_ips(node: NodeOptions, cluster_cidr: str) -> None:
         check_families(cluster_cidr, "node-ip", ",".join(node.node_ips), dual=versions == {4, 6})
 
 
-def _number(values: Mapping[str, Value], name: str, default: str, base: int = 10) -> int:
-    text = _text(values, name, default)
+def number_of(values: Mapping[str, Value], name: str, default: str, base: int = 10) -> int:
+    """The value of a flag that is a number.
+
+    Raises:
+        UsageError: It is none.
+    """
+    text = text_of(values, name, default)
     try:
         return int(text, base)
     except ValueError:
@@ -192,12 +202,12 @@ def _number(values: Mapping[str, Value], name: str, default: str, base: int = 10
 
 
 def _token(values: Mapping[str, Value], name: str) -> Token | None:
-    if file := _text(values, f"{name}-file"):
+    if file := text_of(values, f"{name}-file"):
         try:
             return parse_token(Path(file).read_text())
         except OSError as error:
             raise UsageError(f"flag --{name}-file: {error}") from None
-    text = _text(values, name)
+    text = text_of(values, name)
     return parse_token(text) if text else None
 
 
@@ -211,7 +221,7 @@ def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
     Raises:
         UsageError: A value is wrong; the text names the flag.
     """
-    name = _text(values, "node-name") or hostname.lower()
+    name = text_of(values, "node-name") or hostname.lower()
     if not is_node_name(name):
         raise UsageError(
             f"flag --node-name: {name!r} is no name for a node: lower-case letters, digits, - and ."
@@ -224,8 +234,8 @@ def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
         taints=_texts(values, "node-taint"),
         kubelet=parse_flags(_texts(values, "kubelet-arg")),
         kube_proxy=parse_flags(_texts(values, "kube-proxy-arg")),
-        resolv_conf=_text(values, "resolv-conf"),
-        registries=Path(_text(values, "private-registry") or paths.REGISTRIES),
+        resolv_conf=text_of(values, "resolv-conf"),
+        registries=Path(text_of(values, "private-registry") or paths.REGISTRIES),
     )
 
 
@@ -235,14 +245,14 @@ def agent_options(values: Mapping[str, Value], hostname: str) -> AgentOptions:
     Raises:
         UsageError: A value is missing or wrong; the text names the flag.
     """
-    url, token = _text(values, "server").rstrip("/"), _token(values, "token")
+    url, token = text_of(values, "server").rstrip("/"), _token(values, "token")
     if not url:
         raise UsageError("--server is required (or K3S_URL): the URL of the server, https://ADDRESS:6443")
     if token is None:
         raise UsageError(
             "--token is required (or K3S_TOKEN): the server's /var/lib/rancher/k3s/server/node-token"
         )
-    port = 0 if values.get("disable-apiserver-lb") else _number(values, "lb-server-port", "6444")
+    port = 0 if values.get("disable-apiserver-lb") else number_of(values, "lb-server-port", "6444")
     return AgentOptions(node_options(values, hostname), _checked_url(url), token, port)
 
 
@@ -273,7 +283,14 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
     Raises:
         UsageError: A value is wrong, or one that joins has no token; the text names the flag.
     """
-    server, token = _text(values, "server").rstrip("/"), _token(values, "token")
+    server, token = text_of(values, "server").rstrip("/"), _token(values, "token")
+    if text_of(values, "cluster-reset-restore-path") and not values.get("cluster-reset"):
+        raise UsageError("invalid flag use; --cluster-reset required with --cluster-reset-restore-path")
+    if server and values.get("cluster-reset"):
+        raise UsageError(
+            "cannot perform cluster-reset while server URL is set - remove server from configuration before "
+            "resetting"
+        )
     if server and token is None:
         raise UsageError("--token is required (or K3S_TOKEN) to join a cluster")
     node = node_options(values, hostname)
@@ -282,7 +299,7 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
     check_families(cluster_cidr, "service-cidr", service_cidr, dual=is_dual(service_cidr))
     components = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
     extra = {name: parse_flags(_texts(values, f"{name}-arg")) for name in components}
-    if ports := _text(values, "service-node-port-range"):
+    if ports := text_of(values, "service-node-port-range"):
         extra["kube-apiserver"] = {"service-node-port-range": ports, **extra["kube-apiserver"]}
     return ServerOptions(
         node=node,
@@ -292,26 +309,45 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         token=token,
         agent_token=_token(values, "agent-token"),
         secrets_encryption=bool(values.get("secrets-encryption")),
-        bind_address=_text(values, "bind-address", "0.0.0.0"),  # noqa: S104 -- k3s's default, inside a machine
-        advertise_address=_text(values, "advertise-address") or _advertised(node, address),
-        port=_number(values, "https-listen-port", "6443"),
+        bind_address=text_of(values, "bind-address", "0.0.0.0"),  # noqa: S104 -- k3s's default, inside a machine
+        advertise_address=text_of(values, "advertise-address") or _advertised(node, address),
+        port=number_of(values, "https-listen-port", "6443"),
         tls_sans=_texts(values, "tls-san"),
         cluster_cidr=cluster_cidr,
         service_cidr=service_cidr,
         cluster_dns=",".join(
             _addresses(values, "cluster-dns") or (nth_address(one, 10) for one in service_cidr.split(","))
         ),
-        cluster_domain=_text(values, "cluster-domain", "cluster.local"),
-        kubeconfig=Path(_text(values, "write-kubeconfig") or "/etc/rancher/k3s/k3s.yaml"),
-        kubeconfig_mode=_number(values, "write-kubeconfig-mode", "600", base=8),
+        cluster_domain=text_of(values, "cluster-domain", "cluster.local"),
+        kubeconfig=Path(text_of(values, "write-kubeconfig") or "/etc/rancher/k3s/k3s.yaml"),
+        kubeconfig_mode=number_of(values, "write-kubeconfig-mode", "600", base=8),
         extra=extra,
         disabled=frozenset(_texts(values, "disable")),
         agent_enabled=not values.get("disable-agent"),
         scheduler_enabled=not values.get("disable-scheduler"),
         kube_proxy_enabled=not values.get("disable-kube-proxy"),
         cloud_controller_enabled=not values.get("disable-cloud-controller"),
-        flannel_backend=_text(values, "flannel-backend", "vxlan"),
+        flannel_backend=text_of(values, "flannel-backend", "vxlan"),
         network_policy_enabled=not values.get("disable-network-policy"),
-        storage_path=_text(values, "default-local-storage-path") or str(paths.STORAGE),
+        storage_path=text_of(values, "default-local-storage-path") or str(paths.STORAGE),
         helm_enabled=not values.get("disable-helm-controller"),
+        snapshots=_snapshots(values),
+        reset=bool(values.get("cluster-reset")),
+        restore=text_of(values, "cluster-reset-restore-path"),
+    )
+
+
+def _snapshots(values: Mapping[str, Value]) -> SnapshotOptions:
+    usual = SnapshotOptions()
+    schedule = text_of(values, "etcd-snapshot-schedule-cron", usual.schedule)
+    try:
+        cron.parse(schedule)
+    except ValueError as error:
+        raise UsageError(f"flag --etcd-snapshot-schedule-cron: {error}") from None
+    return SnapshotOptions(
+        folder=Path(text_of(values, "etcd-snapshot-dir") or usual.folder),
+        name=text_of(values, "etcd-snapshot-name", usual.name),
+        retention=number_of(values, "etcd-snapshot-retention", str(usual.retention)),
+        schedule="" if values.get("etcd-disable-snapshots") else schedule,
+        compress=bool(values.get("etcd-snapshot-compress")),
     )

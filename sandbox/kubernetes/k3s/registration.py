@@ -17,9 +17,10 @@ from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from sandbox.kubernetes.k3s import bootstrap, log, nodepassword, pki
+from sandbox.kubernetes.k3s import bootstrap, log, nodepassword, pki, snapshots
 from sandbox.kubernetes.k3s.api import ApiClient, ApiError
 from sandbox.kubernetes.k3s.certificates import CertificateError, request_subject
+from sandbox.kubernetes.k3s.errors import K3sError
 from sandbox.kubernetes.k3s.etcd import Member, describe
 from sandbox.kubernetes.k3s.kubelet import ClusterFacts
 from sandbox.kubernetes.k3s.pki import Pki
@@ -56,12 +57,23 @@ class Servers:
         critical: What all servers must have been told alike, by flag.
         files: The authorities and keys of the cluster, as JSON; None where nobody can join.
         members: Those of etcd.
+        snapshots: Of etcd; None where the datastore is this server's own.
     """
 
     password: str
     critical: Mapping[str, str]
     files: Callable[[], bytes] | None
     members: Callable[[], Sequence[Member]]
+    snapshots: snapshots.Snapshots | None = None
+
+    def post(self, body: bytes) -> Answer:
+        """Answer what ``k3s etcd-snapshot`` asks for."""
+        if self.snapshots is None:
+            return Answer(400, snapshots.DISABLED.encode())
+        try:
+            return Answer(200, json.dumps(self.snapshots.answer(snapshots.read_request(body))).encode())
+        except (K3sError, ApiError, OSError, LookupError, ValueError) as error:
+            return Answer(500, str(error).encode())
 
     def get(self, path: str) -> Answer:
         """Answer a GET of a server."""
@@ -119,15 +131,20 @@ class Registration:
         return Answer(404, b"not found")
 
     def post(self, path: str, headers: Any, body: bytes) -> Answer:
-        """Answer a POST: sign the request in the body.
+        """Answer a POST: sign the request in the body, or do what it says about snapshots.
 
         Args:
             path: Says what kind of certificate is asked for.
             headers: Name, password and addresses of the node, and authorization.
             body: The certificate request.
         """
-        if not self._allowed(headers.get("Authorization", "")):
-            return _UNAUTHORIZED
+        authorization = headers.get("Authorization", "")
+        if path == snapshots.PATH:
+            of_server = self.servers and _is(authorization, basic(self.servers.password, SERVER))
+            return self.servers.post(body) if self.servers and of_server else _UNAUTHORIZED
+        return self._certificate(path, headers, body) if self._allowed(authorization) else _UNAUTHORIZED
+
+    def _certificate(self, path: str, headers: Any, body: bytes) -> Answer:
         node, password = headers.get(NODE_NAME, ""), headers.get(NODE_PASSWORD, "")
         if not is_node_name(node) or not password:
             return Answer(400, b"password of the node is missing, or its name, or that is none for a node")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import random
 import secrets
 import time
+from datetime import datetime
 
 from sandbox.kubernetes.k3s import (
     bootstrap,
     control_plane,
+    cron,
     datastore,
     encryption,
     kubeconfig,
     log,
     manifests,
+    nodepassword,
     paths,
     pki,
     registration,
@@ -31,12 +35,14 @@ from sandbox.kubernetes.k3s.node_controller import MEMBER_ADDRESS, MEMBER_NAME, 
 from sandbox.kubernetes.k3s.options import ServerOptions, is_dual
 from sandbox.kubernetes.k3s.pki import Pki, serving_names
 from sandbox.kubernetes.k3s.protocol import SERVER
+from sandbox.kubernetes.k3s.snapshots import Snapshots
 from sandbox.kubernetes.k3s.supervisor import Supervisor
 from sandbox.kubernetes.k3s.token import Token, full_token, parse_token
 
 _START_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 LEARNER_SECONDS = 1.0
+_JITTER_SECONDS = 5.0
 _ENOUGH = "/livez/poststarthook/rbac/bootstrap-roles"
 """What the others need of the API server: their own rights. The rest of its start takes a second longer."""
 ABSENT = ("traefik", "servicelb")
@@ -74,7 +80,7 @@ async def run_server(children: Children, options: ServerOptions, addresses: tupl
     """
     for line in warnings(options):
         log.warning(line)
-    wanted = _control_plane(options)
+    wanted = control_plane_of(options)
     tokens = await asyncio.to_thread(_prepare, wanted, options, addresses)
     api = ApiClient(wanted.url, *wanted.pki.access(pki.ADMIN))
     agent_token = tokens[1]
@@ -83,7 +89,7 @@ async def run_server(children: Children, options: ServerOptions, addresses: tupl
     )
     try:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_run_control_plane(children, wanted, options, api))
+            tasks.create_task(_run_control_plane(children, wanted, options, api, tokens[0].password))
             if options.agent_enabled:
                 tasks.create_task(_be_node(children, wanted, options, api, agent_token))
     finally:
@@ -91,11 +97,15 @@ async def run_server(children: Children, options: ServerOptions, addresses: tupl
 
 
 async def _run_control_plane(
-    children: Children, wanted: ControlPlane, options: ServerOptions, api: ApiClient
+    children: Children, wanted: ControlPlane, options: ServerOptions, api: ApiClient, password: str
 ) -> None:
     """Start it, say so, and keep what the server keeps in the cluster. Never ends by itself."""
-    await _start(children, await _etcd(children, wanted, options), options, api)
+    wanted = await _etcd(children, wanted, options)
+    if wanted.member:
+        await asyncio.to_thread(bootstrap.keep, wanted, datastore.client(wanted), password)
+    await _start(children, wanted, options, api)
     await _until_up(children, api, "/readyz")
+    await asyncio.to_thread(_after_reset, api, options.node.node_name)
     log.info("k3s is up and running")
     log.notify("READY=1")
     async with asyncio.TaskGroup() as tasks:
@@ -103,6 +113,7 @@ async def _run_control_plane(
         tasks.create_task(_node_controller(wanted, options, api).run())
         if wanted.member:
             tasks.create_task(_manage_learners(Learners(datastore.client(wanted))))
+            tasks.create_task(_take_snapshots(_snapshots(wanted, options)))
 
 
 def _node_controller(wanted: ControlPlane, options: ServerOptions, api: ApiClient) -> NodeController:
@@ -121,6 +132,31 @@ async def _manage_learners(learners: Learners) -> None:
         await asyncio.sleep(LEARNER_SECONDS)
 
 
+def _snapshots(wanted: ControlPlane, options: ServerOptions) -> Snapshots:
+    return Snapshots(datastore.client(wanted), options.node.node_name, options.snapshots)
+
+
+async def _take_snapshots(snapshots: Snapshots) -> None:
+    """Never ends by itself, unless none are wanted."""
+    if not snapshots.options.schedule:
+        log.info("ETCD snapshots are disabled")
+        return
+    schedule = cron.parse(snapshots.options.schedule)
+    while due := schedule.after(datetime.now()):  # noqa: DTZ005 -- k3s heeds the machine's own time, too
+        await asyncio.sleep((due - datetime.now()).total_seconds())  # noqa: DTZ005
+        # As in k3s, so that several servers don't do it at once.
+        await asyncio.sleep(random.uniform(0, _JITTER_SECONDS))  # noqa: S311
+        await asyncio.to_thread(snapshots.take_scheduled)
+
+
+def _after_reset(api: ApiClient, node: str) -> None:
+    """The node's password in a snapshot that was restored may be of another machine."""
+    flag = datastore.Datastore().reset_flag
+    if flag.exists():
+        nodepassword.forget(api, node)
+        flag.unlink()
+
+
 def _registration(
     wanted: ControlPlane, options: ServerOptions, tokens: tuple[Token, Token], api: ApiClient
 ) -> registration.Registration:
@@ -130,11 +166,13 @@ def _registration(
         options.critical,
         functools.partial(bootstrap.pack, wanted) if wanted.member else None,
         datastore.client(wanted).members,
+        _snapshots(wanted, options) if wanted.member else None,
     )
     return registration.Registration(wanted.pki, agent.password, _facts(options), api, servers)
 
 
-def _control_plane(options: ServerOptions) -> ControlPlane:
+def control_plane_of(options: ServerOptions) -> ControlPlane:
+    """What the command lines of the components are made of."""
     ports = Ports(api=options.port)
     name = datastore.Datastore().name(
         options.node.node_name, joins=bool(options.server), managed=options.cluster_init
@@ -186,7 +224,7 @@ def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str,
         encryption.ensure(wanted.encryption)
     values = manifests.variables(options.cluster_dns, options.cluster_domain, options.storage_path)
     manifests.stage(paths.MANIFESTS, manifests.packaged(values), options.disabled)
-    token = options.token or _kept_token() or Token(secrets.token_hex(16))
+    token = options.token or kept_token() or Token(secrets.token_hex(16))
     certificate = wanted.pki.server_authority.certificate.read_bytes()
     full = full_token(certificate, token.password)
     for name in ("token", "node-token"):
@@ -209,7 +247,7 @@ def _supervisor(options: ServerOptions) -> Supervisor:
 
 
 async def _etcd(children: Children, wanted: ControlPlane, options: ServerOptions) -> ControlPlane:
-    """Start etcd; returns when this server's member has its vote.
+    """Join if need be, and start etcd; returns when this server's member has its vote.
 
     Raises:
         K3sError: It can't join.
@@ -221,6 +259,17 @@ async def _etcd(children: Children, wanted: ControlPlane, options: ServerOptions
         except MembershipError:
             datastore.Datastore().forget_name()
             raise
+    await start_etcd(children, wanted)
+    return wanted
+
+
+async def start_etcd(children: Children, wanted: ControlPlane) -> None:
+    """Start etcd; returns when this server's member has its vote.
+
+    Raises:
+        K3sError: It does not get it.
+    """
+    member = wanted.member
     log.info("Running etcd")
     await children.start(control_plane.commands(wanted)["etcd"])
     end = time.monotonic() + _START_SECONDS
@@ -229,10 +278,9 @@ async def _etcd(children: Children, wanted: ControlPlane, options: ServerOptions
         if time.monotonic() > end:
             raise K3sError(f"etcd has no vote in its cluster:\n{children.tail('etcd')}")
         await asyncio.sleep(_POLL_SECONDS)
-    return wanted
 
 
-def _kept_token() -> Token | None:
+def kept_token() -> Token | None:
     """The token of an earlier start."""
     file = paths.SERVER / "token"
     return parse_token(file.read_text()) if file.exists() else None

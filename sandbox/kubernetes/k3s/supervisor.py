@@ -47,11 +47,13 @@ class Supervisor:
         server: URL of the API server; the service is on the next port.
         token: The secret.
         user: Whose secret that is: a node's, or a server's.
+        seconds: In which it has to answer.
     """
 
     server: str
     token: Token
     user: str = NODE
+    seconds: int = _TIMEOUT_SECONDS
 
     def authority(self) -> bytes:
         """The server's CA certificate: unseen, then checked against the token.
@@ -96,7 +98,7 @@ class Supervisor:
     ) -> bytes:
         address = urlsplit(self.server)
         connection = http.client.HTTPSConnection(
-            address.hostname or "", (address.port or 443) + 1, timeout=_TIMEOUT_SECONDS, context=context
+            address.hostname or "", (address.port or 443) + 1, timeout=self.seconds, context=context
         )
         try:
             connection.request(method, path, body, headers)

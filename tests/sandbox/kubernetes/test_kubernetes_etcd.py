@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -10,13 +12,19 @@ import pytest
 import pytest_asyncio
 from ports import free_port
 
-from sandbox.kubernetes.k3s import control_plane, datastore
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import ETCDUTL
+from sandbox.kubernetes.k3s import bootstrap, control_plane, datastore
 from sandbox.kubernetes.k3s.api import ApiError
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.control_plane import ControlPlane, EtcdMember, Ports
 from sandbox.kubernetes.k3s.datastore import REMOVED
+from sandbox.kubernetes.k3s.errors import K3sError
 from sandbox.kubernetes.k3s.etcd import Learners, is_member, plan_join, remove_node
 from sandbox.kubernetes.k3s.pki import Pki
+from sandbox.kubernetes.k3s.reset import restore
+from sandbox.kubernetes.k3s.snapshots import SnapshotOptions, Snapshots, decompressed, table
+from sandbox.site import cache_directory
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 
@@ -142,3 +150,84 @@ async def test_the_datastore_of_one_server_becomes_one_that_others_join(servers)
             await asyncio.sleep(0.1)
     await servers.enlist(2)
     assert await servers.voters(by=2) == ["m1", "m2"]
+
+
+async def etcdutl():
+    """The program that restores; it is small and needs no C."""
+    cache = cache_directory(os.environ)
+    return (await asyncio.to_thread(toolchain.ensure, cache, print, (ETCDUTL,))).bin
+
+
+async def test_a_snapshot_brings_back_what_was_there_and_forgets_the_others(servers, tmp_path):
+    await servers.start(1)
+    await servers.until_voting(1)
+    await servers.enlist(2)
+    etcd, plane = servers.etcd(1), servers.planes[1]
+    await asyncio.to_thread(bootstrap.keep, plane, etcd, "the-token")
+    await asyncio.to_thread(etcd.put, "/word", b"before")
+    folder = tmp_path / "snapshots"
+    folder.mkdir()
+    times = iter(range(1_700_000_000, 1_700_000_100))
+    taken = Snapshots(etcd, "m1", SnapshotOptions(folder, compress=True), now=lambda: next(times))
+
+    saved = await asyncio.to_thread(taken.answer, {"operation": "save", "name": ["on-demand"]})
+    assert saved == {"created": ["on-demand-m1-1700000000.zip"], "deleted": []}
+    await asyncio.to_thread(etcd.put, "/word", b"after")
+    listed = await asyncio.to_thread(taken.answer, {"operation": "list"})
+    heading, line = table(listed).splitlines()
+    assert heading.split() == ["Name", "Location", "Size", "Created"]
+    path = folder / "on-demand-m1-1700000000.zip"
+    assert line.split() == [path.name, f"file://{path}", str(path.stat().st_size), "2023-11-14T22:13:20Z"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+    await asyncio.gather(*(children.stop() for children in servers.children.values()))
+    member = replace(plane.member, alone=True)
+    data = servers.folder / "m1" / "db" / "etcd"
+    shutil.rmtree(data)
+    restored = replace(plane, member=member)
+    await asyncio.to_thread(restore, decompressed(path), member, data, await etcdutl(), plane.ports.etcd_peer)
+    children = Children(servers.toolchain.bin, plane.data / "logs")
+    servers.stack.push_async_callback(children.stop)
+    servers.children[1] = children
+    await children.start(control_plane.commands(restored)["etcd"])
+    await servers.until_voting(1)
+
+    assert await asyncio.to_thread(etcd.below, "/word") == {"/word": b"before"}
+    assert await servers.voters(by=1) == ["m1"]
+    key = plane.pki.service_account_key
+    secret = key.read_text()
+    key.write_text("lost")
+    with pytest.raises(K3sError, match="encrypted with different token"):
+        await asyncio.to_thread(bootstrap.recover, restored, etcd, "another")
+    await asyncio.to_thread(bootstrap.recover, restored, etcd, "the-token")
+    assert key.read_text() == secret
+
+
+async def test_no_more_snapshots_are_kept_than_wanted(servers, tmp_path):
+    await servers.start(1)
+    await servers.until_voting(1)
+    times = iter(range(1_700_000_000, 1_700_000_100))
+    options = SnapshotOptions(tmp_path, retention=2)
+    taken = Snapshots(servers.etcd(1), "m1", options, now=lambda: next(times))
+    await asyncio.to_thread(taken.answer, {"operation": "save", "name": ["mine"], "retention": 0})
+    for _ in range(3):
+        await asyncio.to_thread(taken.take_scheduled)
+
+    def names():
+        return sorted(path.name for path in tmp_path.iterdir() if path.is_file())
+
+    assert names() == ["etcd-snapshot-m1-1700000002", "etcd-snapshot-m1-1700000003", "mine-m1-1700000000"]
+    pruned = await asyncio.to_thread(
+        taken.answer, {"operation": "prune", "name": ["etcd-snapshot"], "retention": 1}
+    )
+    assert pruned == {"deleted": ["etcd-snapshot-m1-1700000002"]}
+    gone = await asyncio.to_thread(
+        taken.answer, {"operation": "delete", "name": ["mine-m1-1700000000", "none"]}
+    )
+    assert gone == {"deleted": ["mine-m1-1700000000"]}
+    assert names() == ["etcd-snapshot-m1-1700000003"]
+    with pytest.raises(K3sError, match="path traversal not allowed"):
+        await asyncio.to_thread(taken.answer, {"operation": "delete", "name": ["../etcd/name"]})
+    elsewhere = {"operation": "save", "name": ["x"], "dir": str(tmp_path / "missing")}
+    with pytest.raises(K3sError, match=r"failed to get etcd-snapshot-dir: stat .*missing: no such file"):
+        await asyncio.to_thread(taken.answer, elsewhere)

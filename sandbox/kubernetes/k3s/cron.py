@@ -1,0 +1,135 @@
+"""When a schedule is due: the five fields and the words that k3s takes (robfig/cron's standard parser)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+_FIELDS: Sequence[tuple[str, int, int, Sequence[str]]] = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of the month", 1, 31, ()),
+    ("month", 1, 12, ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")),
+    ("day of the week", 0, 6, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
+)
+_WORDS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_DURATION = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?")
+_MOST_DAYS = 5 * 366
+"""A 29th of February is at most eight years away; k3s gives up after five."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When something is due.
+
+    Attributes:
+        minutes: Of the hour.
+        hours: Of the day.
+        days: Of the month.
+        months: Of the year.
+        weekdays: 0 is Sunday.
+        either_day: Whether one of ``days`` and ``weekdays`` is enough: neither is a star.
+        every: Between two times, in place of all that; None: as the fields say.
+    """
+
+    minutes: frozenset[int] = frozenset()
+    hours: frozenset[int] = frozenset()
+    days: frozenset[int] = frozenset()
+    months: frozenset[int] = frozenset()
+    weekdays: frozenset[int] = frozenset()
+    either_day: bool = False
+    every: timedelta | None = None
+
+    def after(self, now: datetime) -> datetime | None:
+        """The first time after another one; None when there is none in five years."""
+        if self.every:
+            return (now + self.every).replace(microsecond=0)
+        earliest = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
+        for days in range(_MOST_DAYS):
+            day = earliest + timedelta(days=days)
+            if days:
+                day = day.replace(hour=0, minute=0)
+            if self._has_day(day) and (found := self._in_day(day)):
+                return found
+        return None
+
+    def _has_day(self, day: datetime) -> bool:
+        by_date, by_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
+        of_two = by_date or by_week if self.either_day else by_date and by_week
+        return day.month in self.months and of_two
+
+    def _in_day(self, start: datetime) -> datetime | None:
+        times = ((hour, minute) for hour in sorted(self.hours) for minute in sorted(self.minutes))
+        later = ((hour, minute) for hour, minute in times if (hour, minute) >= (start.hour, start.minute))
+        found = next(later, None)
+        return start.replace(hour=found[0], minute=found[1]) if found else None
+
+
+def parse(spec: str) -> Schedule:
+    """Read a schedule.
+
+    Args:
+        spec: Such as ``0 */12 * * *``, ``@daily`` or ``@every 6h``.
+
+    Raises:
+        ValueError: It is none; the text says why.
+    """
+    words = spec.split()
+    if words[:1] == ["@every"] and len(words) == 2:
+        return Schedule(every=_duration(words[1]))
+    fields = _WORDS.get(spec.strip().lower(), spec).split()
+    if len(fields) != len(_FIELDS):
+        raise ValueError(f"expected exactly 5 fields, found {len(fields)}: {spec!r}")
+    parsed = [_field(text, *about) for text, about in zip(fields, _FIELDS, strict=True)]
+    values = [frozenset(value) for value, _ in parsed]
+    return Schedule(*values, either_day=not (parsed[2][1] or parsed[4][1]))
+
+
+def _duration(text: str) -> timedelta:
+    found = _DURATION.fullmatch(text)
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    every = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    if every < timedelta(seconds=1):
+        raise ValueError(f"{text!r} is no duration such as 6h or 1h30m")
+    return every
+
+
+def _field(text: str, name: str, least: int, most: int, names: Sequence[str]) -> tuple[set[int], bool]:
+    """The values of a field, and whether it has a star, which is all of them."""
+    values: set[int] = set()
+    star = False
+    for part in text.split(","):
+        found, all_of_them = _part(part, name, least, most, names)
+        values |= found
+        star = star or all_of_them
+    return values, star
+
+
+def _part(text: str, name: str, least: int, most: int, names: Sequence[str]) -> tuple[set[int], bool]:
+    span, slash, step_text = text.partition("/")
+    step = _number(step_text, name, ()) if slash else 1
+    star = span in {"*", "?"}
+    first_text, dash, last_text = span.partition("-")
+    first = least if star else _number(first_text, name, names, least)
+    last = _number(last_text, name, names, least) if dash else (most if star or slash else first)
+    if not (least <= first <= last <= most and step):
+        raise ValueError(f"{text!r} is not possible as {name}: {least} to {most}")
+    return set(range(first, last + 1, step)), star and step == 1
+
+
+def _number(text: str, name: str, names: Sequence[str], least: int = 0) -> int:
+    if text.lower() in names:
+        return names.index(text.lower()) + least
+    if not re.fullmatch("[0-9]{1,4}", text, re.ASCII):
+        raise ValueError(f"{text!r} is no number for the {name}")
+    return int(text)
