@@ -15,7 +15,6 @@ from .inventory import Servers
 from .keys import SharedSecret
 from .kubeconfig import Kubeconfig
 from .nodes import ReadyNodes
-from .pod_network import PodNetwork
 from .settings import Settings
 from .sweep import Sweep
 
@@ -105,24 +104,13 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
         opts=place.options(pulumi.ResourceOptions(deleted_with=cluster.gone_with)),
     )
     in_cluster = pulumi.ResourceOptions(provider=provider, deleted_with=cluster.gone_with)
-    network = _pod_network(place, settings, servers, cluster, in_cluster)
-    return RunningCluster(servers, cluster, kubeconfig, provider, in_cluster, network)
-
-
-def _pod_network(
-    place: Place,
-    settings: Settings,
-    servers: Servers,
-    cluster: Cluster,
-    in_cluster: pulumi.ResourceOptions,
-) -> list[pulumi.Resource]:
     if settings.cni == "cilium":
-        return [Cilium(place.named("cni"), settings, in_cluster, opts=place.options())]
-    opts = pulumi.ResourceOptions(
-        depends_on=[*cluster.servers, *cluster.agents], deleted_with=cluster.gone_with
-    )
-    name, generation = place.named("pod-network"), cluster.generation
-    return [PodNetwork(name, servers, settings.cluster_cidr, generation, opts=place.options(opts))]
+        network: Sequence[pulumi.Resource] = [
+            Cilium(place.named("cni"), settings, in_cluster, opts=place.options())
+        ]
+    else:
+        network = cluster.pod_networks
+    return RunningCluster(servers, cluster, kubeconfig, provider, in_cluster, network)
 
 
 def managed(place: Place, arguments: ControllerManagerArgs, running: RunningCluster) -> Managed:
@@ -169,7 +157,8 @@ def ready_nodes(
         pulumi.Output.concat(running.cluster.generation, " ", release, " ", image),
         opts=place.options(
             pulumi.ResourceOptions(
-                depends_on=[*after, *running.pod_network], deleted_with=running.cluster.gone_with
+                depends_on=[*after, *running.pod_network],
+                deleted_with=running.cluster.gone_with,
             )
         ),
     )

@@ -8,28 +8,28 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from . import k3s
 from .api import Cloud, cloud_of
-from .departure import KEY as DRAIN_KEY
-from .departure import Departure, drain_seconds
-from .dynamic import Provider
-from .errors import ConfigurationError
+from .departure import Departure, DrainingProvider, drain_seconds, traffic_to
+from .errors import ConfigurationError, InfraError, UpgradeError
 from .identity import ClusterIdentity
 from .inventory import Servers
 from .joining import Start, ask, start_of
 from .keys import SharedSecret
 from .leaving import Leaver, leave
 from .membership import Membership
+from .pod_network import PodNetwork
+from .ready_again import ReadyAgain
 from .remote import Host, connect
 from .roster import Peer, labels_of, peers_of
 from .server import Server, host_of
 from .settings import Settings
+from .upgrade import drain_for_upgrade, installed_in, refuse, refuse_after, release_of
 
 _INSTALLING_SERVER = "installing the k3s server"
 _INSTALLING_AGENT = "installing the k3s agent"
@@ -37,20 +37,25 @@ _HOW_TO_REACH = ("private_key", "host_key")
 _TOKEN_OF_EARLIER_VERSIONS = re.compile(r"[0-9a-f]{64}")
 
 
-class K3sServerProvider(Provider):
+class K3sServerProvider(DrainingProvider):
     """Installs ``k3s server``. One of several leaves the cluster first, the only one goes with its server."""
 
     replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
     """What makes the installation another one; see `generation_of`."""
 
     unheeded = (*_HOW_TO_REACH, "drain_seconds")
-    _configuration: Mapping[str, Any] = MappingProxyType({})
 
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps where the token is, and how long to drain; the state must not hold the first."""
-        super().configure(req)
-        names = ("hcloud:token", "hcloud:endpoint", DRAIN_KEY)
-        self._configuration = {name: req.config.get(name) for name in names}
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Compares, and refuses a way that k3s can't go, as far as the state tells: in a preview, too.
+
+        Raises:
+            VersionError: It can't.
+        """
+        result = super().diff(_id, _olds, _news)
+        if not result.replaces and release_of(_olds) != release_of(_news):
+            known = _olds.get("installed") or release_of(_olds).version
+            refuse(known, release_of(_news))
+        return result
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the Kubernetes API answers on the server.
@@ -64,15 +69,24 @@ class K3sServerProvider(Provider):
         """
         start = self._start(props)
         script = server_script(props, start, cluster=identity_of(props))
-        asyncio.run(run_on(host_of(props), script, _INSTALLING_SERVER))
-        return CreateResult(props["server_id"], {**props, **({"joined": start.join} if start.join else {})})
+        installed = asyncio.run(run_on(host_of(props), script, _INSTALLING_SERVER))
+        joined = {"joined": start.join} if start.join else {}
+        return CreateResult(props["server_id"], {**props, **joined, "installed": installed})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Installs again over what is there: another version, another token for agents, one of several."""
+        """Installs again over what is there: another version, another token for agents, one of several.
+
+        Raises:
+            VersionError: The server, which knows best what is installed, has a k3s that can't go there.
+        """
+        host, release = host_of(_news), release_of(_news)
+        before = asyncio.run(run_on(host, k3s.tell_version(), "asking for the version of k3s"))
+        refuse(before, release)
         joined = _olds.get("joined", "")
         script = server_script(_news, Start(joined), cluster=None)
-        asyncio.run(run_on(host_of(_news), script, _INSTALLING_SERVER))
-        return UpdateResult({**_news, **({"joined": joined} if joined else {})})
+        installed = asyncio.run(run_on(host, script, _INSTALLING_SERVER))
+        refuse_after(before, installed, release)
+        return UpdateResult({**_news, **({"joined": joined} if joined else {}), "installed": installed})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Takes one of several out of the cluster, before its server is deleted.
@@ -111,22 +125,38 @@ class K3sServerProvider(Provider):
             return None
 
 
-class K3sAgentProvider(Provider):
+class K3sAgentProvider(DrainingProvider):
     """Installs ``k3s agent``. Deleting it is nothing, as with the server."""
 
     replaced_by = ("server_id",)
-    unheeded = (*_HOW_TO_REACH, "several")
+    unheeded = (*_HOW_TO_REACH, "several", "controls", "node", "drain_seconds")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the agent was started; it joins within seconds."""
-        asyncio.run(run_on(host_of(props), agent_script(props, anew=True), _INSTALLING_AGENT))
-        return CreateResult(props["server_id"], dict(props))
+        installed = asyncio.run(run_on(host_of(props), agent_script(props, anew=True), _INSTALLING_AGENT))
+        return CreateResult(props["server_id"], {**props, "installed": installed})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Installs again; joins anew when the cluster is another one."""
+        """Installs again; joins anew when the cluster is another one.
+
+        Another release in the same cluster is an upgrade: the Node is drained before it.
+
+        Raises:
+            UpgradeError: The Node stays cordoned.
+        """
         anew = is_another_cluster(_olds, _news)
-        asyncio.run(run_on(host_of(_news), agent_script(_news, anew=anew), _INSTALLING_AGENT))
-        return UpdateResult(dict(_news))
+        seconds = drain_seconds(self._configuration, _news) if is_upgrade(_olds, _news) else 0
+        if seconds:
+            traffic = traffic_to(_news["server_id"], cloud_of(self._configuration, os.environ))
+            controls = [
+                Host(at["address"], _news["private_key"], at["host_key"]) for at in _news["controls"].values()
+            ]
+            asyncio.run(drain_for_upgrade(controls, _news["node"], seconds, traffic))
+        try:
+            installed = asyncio.run(run_on(host_of(_news), agent_script(_news, anew=anew), _INSTALLING_AGENT))
+        except InfraError as error:
+            raise (UpgradeError(_news["node"], error) if seconds else error) from error
+        return UpdateResult({**_news, "installed": installed})
 
 
 class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
@@ -141,14 +171,20 @@ class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
 
 
 class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):
-    """``k3s agent`` on a server."""
+    """``k3s agent`` on a server.
+
+    Attributes:
+        server_id: Of the server.
+        installed: The version of k3s; nothing until it is installed by this version of the program.
+    """
 
     server_id: pulumi.Output[str]
+    installed: pulumi.Output[str]
 
     def __init__(
         self, name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__(K3sAgentProvider(), name, dict(props), opts)
+        super().__init__(K3sAgentProvider(), name, {**props, "installed": None}, opts)
 
 
 class Cluster(pulumi.ComponentResource):
@@ -157,6 +193,7 @@ class Cluster(pulumi.ComponentResource):
     Attributes:
         servers: The installed k3s servers; the Kubernetes API answers once the first is there.
         agents: The started agents.
+        pod_networks: The native network on each server; none with another one.
         generation: Known once the API is ready; another one when the cluster is another one.
         gone_with: With this resource all goes that is in the cluster.
     """
@@ -192,7 +229,7 @@ class Cluster(pulumi.ComponentResource):
         parts = {"disable": list(settings.k3s_disable), "network_policy": settings.cni != "cilium"}
         tokens = {"token": token.value, "agent_token": agent_token.value}
         control = servers.control
-        self._drain_seconds = settings.drain_seconds
+        self._settings = settings
         self._token = token
         several = len(servers.controls) > 1
         # one of several that is replaced takes nothing with it
@@ -211,11 +248,17 @@ class Cluster(pulumi.ComponentResource):
         self.generation = identity.generation
         join = {"server_ip": control.private_ip, "cluster": self.generation, "token": agent_token.value}
         agent_props = {**release, **join, "several": several or None}
-        self.agents = [self._agent(servers, worker, agent_props) for worker in servers.workers]
+        self.pod_networks: list[pulumi.Resource] = []
         for server, installed in zip(servers.controls, self.servers, strict=True):
             servers.turns.over_with(server.role, installed)
-        for worker, agent in zip(servers.workers, self.agents, strict=True):
-            servers.turns.over_with(worker.role, agent)
+            self.pod_networks += self._pod_network(servers, server, installed)
+        self.agents: list[K3sAgent] = []
+        for worker in servers.workers:
+            agent = self._agent(servers, worker, agent_props)
+            network = self._pod_network(servers, worker, agent)
+            self._take_turns(servers, worker, agent, network)
+            self.agents.append(agent)
+            self.pod_networks += network
         self.register_outputs({})
 
     def _server(self, servers: Servers, server: Server, props: Mapping[str, Any]) -> K3sServer:
@@ -230,7 +273,7 @@ class Cluster(pulumi.ComponentResource):
             "server_type": server.server_type,
             "labels": labels_of(servers.labels),
         }
-        of_several = {"member": member, "drain_seconds": self._drain_seconds}
+        of_several = {"member": member, "drain_seconds": self._settings.drain_seconds}
         # it leaves before its server goes, unless all of the cluster goes
         last = pulumi.ResourceOptions(deleted_with=self._token, depends_on=self.servers[-1:])
         return K3sServer(
@@ -251,14 +294,54 @@ class Cluster(pulumi.ComponentResource):
                 **_node_inputs(worker),
                 "node_labels": worker.node_labels,
                 "node_taints": worker.node_taints,
+                "node": worker.name,
+                "controls": {
+                    server.role: {"address": server.public_ip, "host_key": server.access.host_key}
+                    for server in servers.controls
+                },
+                # where nobody takes turns, all would be drained at the same time
+                "drain_seconds": self._settings.drain_seconds if servers.turns.existed(worker.role) else 0,
             },
             opts=pulumi.ResourceOptions.merge(self._on(worker), after),
         )
         # Not with the control server: one that is replaced spares nobody who goes with it, and it may stay
         # when the cluster goes. The token is never replaced.
         drained_first = pulumi.ResourceOptions(parent=self, deleted_with=self._token, depends_on=[agent])
-        Departure(worker.role, servers, worker, drain_seconds=self._drain_seconds, opts=drained_first)
+        seconds = self._settings.drain_seconds
+        Departure(worker.role, servers, worker, drain_seconds=seconds, opts=drained_first)
         return agent
+
+    def _pod_network(
+        self, servers: Servers, server: Server, installed: pulumi.Resource
+    ) -> list[pulumi.Resource]:
+        """The native network on a server, if that is the one."""
+        if self._settings.cni != "native":
+            return []
+        after = pulumi.ResourceOptions(depends_on=[installed])
+        network = PodNetwork(
+            server.role,
+            servers,
+            server,
+            cluster_cidr=str(self._settings.cluster_cidr),
+            generation=self.generation,
+            opts=pulumi.ResourceOptions.merge(self._on(server), after),
+        )
+        return [network]
+
+    def _take_turns(
+        self, servers: Servers, worker: Server, agent: K3sAgent, network: list[pulumi.Resource]
+    ) -> None:
+        # Never replaced with the worker or a control server: a new one would have nothing to compare with.
+        options = pulumi.ResourceOptions(parent=self, deleted_with=self._token, depends_on=[agent, *network])
+        gate = ReadyAgain(
+            worker.role,
+            servers,
+            worker,
+            installed=agent.installed,
+            existed=servers.turns.existed(worker.role),
+            opts=options,
+        )
+        servers.turns.over_with(worker.role, gate)
 
     def _on(self, server: Server) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions(parent=self, deleted_with=server.server)
@@ -284,11 +367,6 @@ def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_
     return f"{known}/{private_ip}/{hashlib.sha256(token.encode()).hexdigest()[:16]}"
 
 
-def release_of(props: Mapping[str, Any]) -> k3s.Release:
-    """The release that the properties of a k3s resource name."""
-    return k3s.Release(props["install_url"], props["channel"], props["version"])
-
-
 def addresses_of(props: Mapping[str, Any]) -> k3s.Addresses:
     """The addresses that the properties of a k3s resource name."""
     return k3s.Addresses(props["address"], props["private_ip"])
@@ -312,6 +390,16 @@ def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool
     """
     told = ("cluster",) if news.get("several") else ("cluster", "server_ip")
     return any(olds.get(name) != news[name] for name in told)
+
+
+def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
+    """Whether an agent gets another release and stays in its cluster.
+
+    Args:
+        olds: Properties of the K3sAgent as they were.
+        news: As they are wanted.
+    """
+    return not is_another_cluster(olds, news) and release_of(olds) != release_of(news)
 
 
 def server_script(props: Mapping[str, Any], start: Start, *, cluster: str | None) -> str:
@@ -354,10 +442,10 @@ def agent_script(props: Mapping[str, Any], *, anew: bool) -> str:
     return k3s.agent_script(release, at, props["server_ip"], props["token"], flags=flags, anew=anew)
 
 
-async def run_on(host: Host, script: str, what: str) -> None:
-    """Runs an installation script."""
+async def run_on(host: Host, script: str, what: str) -> str:
+    """Runs an installation script; returns the version that it has installed."""
     async with connect(host) as shell:
-        await shell.run(script, what=what, timeout=k3s.INSTALL_SECONDS)
+        return installed_in(await shell.run(script, what=what, timeout=k3s.INSTALL_SECONDS))
 
 
 def _node_inputs(server: Server) -> dict[str, Any]:

@@ -24,24 +24,28 @@ from .inventory import Servers
 from .remote import Host, connect_first
 from .server import Server, hosts_of, others_of
 
-KEY = "ccm-from-scratch:drainSeconds"
-"""The setting that says how long to drain."""
+_KEY = "ccm-from-scratch:drainSeconds"
 _CONNECT_SECONDS = 30.0
 
 
-class DepartureProvider(Provider):
-    """Does nothing until it is deleted."""
+class DrainingProvider(Provider):
+    """A provider that drains Nodes."""
 
-    # as with a Membership: another control server has another cluster
-    replaced_by = ("member_id", "node")
-    unheeded = ("private_key", "host_key", "address")
     _configuration: Mapping[str, Any] = MappingProxyType({})
 
     def configure(self, req: ConfigureRequest) -> None:
         """Keeps where the token is, and how long to drain: the program knows a server that goes no more."""
         super().configure(req)
-        names = ("hcloud:token", "hcloud:endpoint", KEY)
+        names = ("hcloud:token", "hcloud:endpoint", _KEY)
         self._configuration = {name: req.config.get(name) for name in names}
+
+
+class DepartureProvider(DrainingProvider):
+    """Does nothing until it is deleted."""
+
+    # as with a Membership: another control server has another cluster
+    replaced_by = ("member_id", "node")
+    unheeded = ("private_key", "host_key", "address")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes how to reach the cluster."""
@@ -69,8 +73,7 @@ class DepartureProvider(Provider):
         if not _both_run(cloud, _props):
             print(f"the node {_props['node']} is not drained: its server or the control server does not run")
             return
-        server_id = int(_props["member_id"])
-        traffic = Traffic(lambda: senders_to(server_id, everything(fetcher(cloud), "load_balancers", "")))
+        traffic = traffic_to(_props["member_id"], cloud)
         try:
             asyncio.run(_empty(hosts_of(_props), _props["node"], seconds, traffic))
         except InfraError as error:
@@ -120,9 +123,14 @@ def drain_seconds(configuration: Mapping[str, Any], props: Mapping[str, Any]) ->
         configuration: Of the stack, by full key.
         props: Of a Departure.
     """
-    said = str(configuration.get(KEY))
+    said = str(configuration.get(_KEY))
     # a destroy does not read the settings, so nobody has looked at this one
     return int(said if re.fullmatch(r"[0-9]{1,4}", said, re.ASCII) else props["drain_seconds"])
+
+
+def traffic_to(server_id: str, cloud: Cloud) -> Traffic:
+    """How to see whether load balancers send anything to a server."""
+    return Traffic(lambda: senders_to(int(server_id), everything(fetcher(cloud), "load_balancers", "")))
 
 
 def _both_run(cloud: Cloud, props: Mapping[str, Any]) -> bool:

@@ -19,6 +19,8 @@ EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
 """With this label, whatever its value but a false one, a Node is behind no load balancer."""
 BY_US = "drained-by-ccm-from-scratch"
 """The label's value from here: what an aborted drain left is not the owner's wish, and goes."""
+UPGRADING = "ccm-from-scratch/upgrading"
+"""Annotation of a Node that was cordoned for an upgrade: who has it takes Pods again after that."""
 TRAFFIC_POLLS = 15
 TRAFFIC_PAUSE = 2.0
 # what Go's strconv.ParseBool takes for false, as the cloud-controller-manager does

@@ -7,10 +7,13 @@ InfraError
 ├── HostKeyError            another server answers than before
 ├── RemoteCommandError      a command on a server failed
 ├── NodesError              nodes are not ready in time
+├── ReadyAgainError         a node does not take Pods again after its server was replaced or upgraded
+├── VersionError            k3s can't go from the version that is installed to the one that is wanted
 ├── DrainError              Pods are left on a node whose server is to go
 ├── UndrainedError          the cluster that should drain a node could not be asked
 ├── UnknownClusterError     whether a control server begins a cluster or joins one can't be told
 ├── QuorumError             the cluster would not outlive a control server's leaving
+├── UpgradeError            k3s on a node could not be upgraded
 ├── ImageBuildError         the CCM's image could not be built
 ├── SweepError              load balancers are left
 └── ProtectedError          something is protected against deletion
@@ -107,6 +110,19 @@ class NodesError(InfraError):
     """The cluster's nodes did not become ready and initialised in time."""
 
 
+class ReadyAgainError(InfraError):
+    """A worker that was replaced or upgraded is not what it was before."""
+
+    def __init__(self, node: str, seconds: float, lacks: str) -> None:
+        self.node = node
+        self.lacks = lacks
+        super().__init__(
+            f"{seconds:.0f} s after its server was replaced or upgraded, the node {node} does not take Pods: "
+            f"{lacks}\nServers whose turn comes after it are as they were. Look at it with: kubectl describe "
+            f"node {node}; when that is mended, repeat the command, which goes on with it"
+        )
+
+
 class DrainError(InfraError):
     """A node could not be drained; names what is left on it, and why."""
 
@@ -166,6 +182,39 @@ class QuorumError(InfraError):
             "Mend those that don't answer; one that is lost for good is replaced once it is deleted (hcloud "
             "server delete NAME). Then repeat the command"
         )
+
+
+class UpgradeError(InfraError):
+    """The k3s of a node could not be upgraded."""
+
+    def __init__(self, node: str, reason: InfraError) -> None:
+        self.node = node
+        self.reason = reason
+        left = isinstance(reason, DrainError)
+        why = "\n".join(f"  - {blocker}" for blocker in reason.blockers) if left else f"  - {reason}"
+        said = f"it could not be drained within {reason.seconds} s; left on it" if left else "the reason"
+        super().__init__(
+            f"k3s on the node {node} was not upgraded, nor on those whose turn comes after it; {said}:\n"
+            f"{why}\n"
+            "The node stays cordoned. When that is mended (more replicas, another budget, another server), "
+            "repeat the command, which goes on with it. For longer, or without a drain with 0: pulumi config "
+            "set ccm-from-scratch:drainSeconds SECONDS. To stop here, set the k3s back in the settings, and: "
+            f"kubectl uncordon {node}; kubectl annotate node {node} ccm-from-scratch/upgrading-; kubectl "
+            f"label node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
+        )
+
+
+class VersionError(InfraError):
+    """k3s can't go from the version that is installed to the one that is wanted."""
+
+    def __init__(self, problem: Problem, *, done: bool = False) -> None:
+        self.problem = problem
+        so_far = (
+            "the control server has it already; no worker has, and the next command gives it to them"
+            if done
+            else "nothing of the cluster was changed"
+        )
+        super().__init__(f"{problem}; {so_far}")
 
 
 class ImageBuildError(InfraError):

@@ -174,12 +174,20 @@ class Servers(pulumi.ComponentResource):
             node_labels=kind.labels,
             node_taints=kind.taints,
             firewalls=self._firewalls,
-            # only a pool of the settings has the switch
-            made_anew_by_group=kind.name in {pool.name for pool in settings.pools},
+            made_anew_by=_made_anew_by(settings, kind),
             turn=self.turns.options(role),
             protected=protected,
         )
         return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
+
+
+def _made_anew_by(settings: Settings, kind: Pool) -> list[str]:
+    of_worker = ["serverType"] if kind in settings.worker_pools else []
+    # only a pool of the settings has the switch for its group
+    return [
+        *of_worker,
+        *(["placementGroupId"] if kind.name in {pool.name for pool in settings.pools} else []),
+    ]
 
 
 def _turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:

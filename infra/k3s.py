@@ -26,6 +26,9 @@ NEVER = ("traefik", "servicelb")
 COMPONENTS = ("coredns", "local-storage", "metrics-server")
 """Components of k3s that a cluster can do without."""
 
+INSTALLED = "installed k3s "
+"""Begins the line by which a script tells the version that it has installed."""
+
 INSTALL_SECONDS = 420.0
 READY_SECONDS = 120
 
@@ -176,6 +179,7 @@ def server_script(
             f"{_run_installer(environment, ['server', *flags])} || explain",
             _JOIN if joins else "",
             ensure_ready(),
+            tell_version(),
         ]
     )
 
@@ -213,6 +217,7 @@ def agent_script(
             leave_cluster("/usr/local/bin/k3s-agent-uninstall.sh") if anew else "",
             _run_installer(environment, ["agent", *node_flags(at), *flags]),
             "systemctl restart --no-block k3s-agent",
+            tell_version(),
         ]
     )
 
@@ -276,6 +281,12 @@ until k3s kubectl get --raw /readyz >/dev/null 2>&1; do
   }}
   sleep 0.5
 done"""
+
+
+def tell_version() -> str:
+    """Prints the version of k3s that is installed."""
+    # a machine without k3s tells none
+    return f"k3s --version 2>/dev/null | sed -n '1s/^k3s version \\([^ ]*\\).*/{INSTALLED}\\1/p'"
 
 
 # k3s's own messages: "systemctl" only says that it failed

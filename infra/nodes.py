@@ -25,11 +25,25 @@ _LIST = "k3s kubectl get nodes -o json"
 _LOGS = "k3s kubectl -n kube-system logs deployment/ccm-from-scratch --tail=8 2>&1 || true"
 NOT_JOINED = "it has not joined the cluster"
 _TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
+_CONTROL = "node-role.kubernetes.io/control-plane"
 
 
 @dataclass(frozen=True)
 class NodeView:
-    """What matters of a Node."""
+    """What matters of a Node.
+
+    Attributes:
+        name: Its name.
+        ready: Whether it takes Pods.
+        reason: Why not.
+        server_id: In its provider ID; empty without one.
+        initialised: Whether the cloud-controller-manager has looked at it.
+        pod_cidr: The range of its Pods.
+        is_silent: Whether its kubelet says nothing (any more).
+        has_route: Whether its Pods can be reached through the cloud's network, as its condition says.
+        is_control: Whether it is a control server's.
+        version: Of its kubelet.
+    """
 
     name: str
     ready: bool
@@ -37,6 +51,10 @@ class NodeView:
     server_id: str
     initialised: bool
     pod_cidr: str
+    is_silent: bool
+    has_route: bool
+    is_control: bool
+    version: str
 
     @property
     def lacks(self) -> str:
@@ -48,8 +66,9 @@ class NodeView:
 
 def view(node: Mapping[str, Any]) -> NodeView:
     """Reads a Node object."""
-    spec, conditions = node.get("spec", {}), node.get("status", {}).get("conditions", [])
-    ready = next((item for item in conditions if item["type"] == "Ready"), {})
+    spec, status = node.get("spec", {}), node.get("status", {})
+    conditions = {item["type"]: item for item in status.get("conditions", [])}
+    ready = conditions.get("Ready", {})
     tainted = any(taint["key"] == _TAINT for taint in spec.get("taints", []))
     return NodeView(
         name=node["metadata"]["name"],
@@ -58,6 +77,10 @@ def view(node: Mapping[str, Any]) -> NodeView:
         server_id=spec.get("providerID", "").rpartition("://")[2],
         initialised=bool(spec.get("providerID")) and not tainted,
         pod_cidr=spec.get("podCIDR", ""),
+        is_silent=ready.get("status", "Unknown") == "Unknown",
+        has_route=conditions.get("NetworkUnavailable", {}).get("status") == "False",
+        is_control=_CONTROL in node["metadata"].get("labels", {}),
+        version=status.get("nodeInfo", {}).get("kubeletVersion", ""),
     )
 
 

@@ -11,10 +11,9 @@ follows something else.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
@@ -24,9 +23,9 @@ from .dynamic import Provider
 from .errors import NodesError
 from .inventory import Servers
 from .k3s import CNI_FILES, CNI_FOLDER
-from .nodes import NOT_JOINED, node_inputs, read_nodes
+from .nodes import NOT_JOINED, read_nodes
 from .remote import Host, Shell, connect, connect_first
-from .server import host_of, hosts_of
+from .server import Server, host_of, hosts_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
@@ -108,74 +107,72 @@ mv {CNI_FOLDER}/.10-native.new {CNI_FOLDER}/{CNI_FILES[0]}
 
 
 class PodNetworkProvider(Provider):
-    """Gives nodes their network as soon as they have a range for their Pods."""
+    """Gives a node its network as soon as it has a range for its Pods."""
 
-    unheeded = ("private_key", "host_key", "address", "others")
+    unheeded = ("private_key", "host_key", "address", "server_id", "others", "reached")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ends when every node has it."""
-        hosts = {name: host_of({**props, **at}) for name, at in props["nodes"].items()}
-        asyncio.run(_give(hosts_of(props), hosts, props["cluster_cidr"]))
-        return CreateResult(props["server_id"], dict(props))
+        """Ends when the node has it."""
+        host = host_of({**props, **props["reached"]})
+        asyncio.run(_give(hosts_of(props), host, props["node"], props["cluster_cidr"]))
+        return CreateResult(props["member_id"], dict(props))
 
 
 class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
-    """The native network on all servers."""
+    """The native network on a server."""
 
     def __init__(
         self,
         name: str,
         servers: Servers,
-        cluster_cidr: ipaddress.IPv4Network,
+        server: Server,
+        *,
+        cluster_cidr: str,
         generation: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Gives nodes their network.
+        """Gives a node its network.
 
         Args:
             name: Of the resource.
-            servers: All of which are nodes, or will be.
+            servers: Of the cluster; a control server is asked for the range of the node.
+            server: Is a node, or will be.
             cluster_cidr: Range of all Pods' addresses.
             generation: Of the cluster; in another one nodes have other ranges.
             opts: As for every resource.
         """
         props = {
             **servers.control_inputs(),
-            "nodes": node_inputs(servers),
-            "cluster_cidr": str(cluster_cidr),
+            "node": server.name,
+            "member_id": server.server.id,
+            "reached": {"address": server.public_ip, "host_key": server.access.host_key},
+            "cluster_cidr": cluster_cidr,
             "generation": generation,
         }
         super().__init__(PodNetworkProvider(), name, props, opts)
 
 
-async def _give(controls: Sequence[Host], hosts: Mapping[str, Host], cluster_cidr: str) -> None:
+async def _give(controls: Sequence[Host], host: Host, node: str, cluster_cidr: str) -> None:
     async with connect_first(controls) as shell:
-        ranges = await _ranges(shell, hosts)
-    await asyncio.gather(
-        *(_give_one(hosts[name], script(pod_cidr, cluster_cidr)) for name, pod_cidr in ranges.items())
-    )
+        pod_cidr = await _range(shell, node)
+    async with connect(host) as shell:
+        commands = script(pod_cidr, cluster_cidr)
+        await shell.run(commands, what="giving Pods a network", timeout=_SCRIPT_SECONDS)
 
 
-async def _ranges(shell: Shell, names: Collection[str]) -> dict[str, str]:
-    """The range of every node; waits for nodes that have none."""
+async def _range(shell: Shell, name: str) -> str:
+    """The range of a node; waits until it has one."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
-        nodes = await read_nodes(shell)
-        missing = sorted(name for name in names if name not in nodes or not nodes[name].pod_cidr)
-        if not missing:
-            return {name: nodes[name].pod_cidr for name in names}
+        node = (await read_nodes(shell)).get(name)
+        if node and node.pod_cidr:
+            return node.pod_cidr
         if time.monotonic() > deadline:
-            raise NodesError(without_range(missing, nodes))
+            raise NodesError(without_range(name, joined=node is not None))
         await asyncio.sleep(POLL_SECONDS)
 
 
-def without_range(missing: Iterable[str], nodes: Collection[str]) -> str:
-    """What to tell about nodes that have no range for Pods in time."""
-    no_range = "it has no range for its Pods"
-    lines = "\n".join(f"  - {name}: {no_range if name in nodes else NOT_JOINED}" for name in missing)
-    return f"after {WAIT_SECONDS:.0f} s nodes can't be given a network for Pods:\n{lines}"
-
-
-async def _give_one(host: Host, commands: str) -> None:
-    async with connect(host) as shell:
-        await shell.run(commands, what="giving Pods a network", timeout=_SCRIPT_SECONDS)
+def without_range(name: str, *, joined: bool) -> str:
+    """What to tell about a node that has no range for Pods in time."""
+    lacks = "it has no range for its Pods" if joined else NOT_JOINED
+    return f"after {WAIT_SECONDS:.0f} s the node {name} can't be given a network for Pods: {lacks}"

@@ -108,8 +108,8 @@ class ServerArgs:
         firewalls: Ids.
         node_labels: Of its Node.
         node_taints: Of its Node, as kubectl writes them.
-        made_anew_by_group: Whether another placement group, or none, needs another server; else the cloud is
-            asked to move this one, which it refuses while it runs.
+        made_anew_by: Properties that need another server when they change, where the cloud could change this
+            one: it turns it off for another type, and refuses to move it to another group while it runs.
         turn: What it depends on in changes that roll server by server.
         protected: Whether the cloud refuses to delete or rebuild it.
     """
@@ -126,7 +126,7 @@ class ServerArgs:
     firewalls: list[pulumi.Input[int]]
     node_labels: Mapping[str, str]
     node_taints: Sequence[str]
-    made_anew_by_group: bool = False
+    made_anew_by: Sequence[str] = ()
     turn: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
     protected: bool = False
 
@@ -181,9 +181,9 @@ class Server(pulumi.ComponentResource):
             # names are unique in a project, so the old one has to go first
             delete_before_replace=True,
             # A host name, which the node is called after, doesn't follow the server's name. What somebody
-            # did to its placement group by hand is a change, too, as `up` sees it: of no server that
+            # did to its type or placement group by hand is a change, too, as `up` sees it: of no server that
             # can't be spared.
-            replace_on_changes=["name", *(["placementGroupId"] if args.made_anew_by_group else [])],
+            replace_on_changes=["name", *args.made_anew_by],
             # attached later, but deleted earlier: a network is busy while its servers go
             depends_on=[args.network.network],
         )

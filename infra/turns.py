@@ -47,6 +47,10 @@ class Turns:
         """Names a resource that is there once a server's turn is over."""
         self._over.setdefault(role, []).append(resource)
 
+    def existed(self, role: str) -> bool:
+        """Whether a server takes turns, because it was there before the run."""
+        return role in self._waits
+
     def options(self, role: str) -> pulumi.ResourceOptions:
         """What a server depends on until it is its turn."""
         if role not in self._waits:

@@ -392,9 +392,11 @@ def test_a_control_server_leaves_unless_all_goes(three):
 
 def test_what_is_in_the_cluster_reaches_it_by_every_control_server(three):
     registered = three()
-    for kind in ("Membership", "Departure", "ReadyNodes", "PodNetwork", "Kubeconfig", "Sweep"):
-        (item,) = of(registered, DYNAMIC + kind).values()
-        assert set(item.inputs["others"]) == {"control-2", "control-3"}, kind
+    for kind in ("Membership", "Departure", "ReadyNodes", "PodNetwork", "Kubeconfig", "Sweep", "ReadyAgain"):
+        for item in of(registered, DYNAMIC + kind).values():
+            assert set(item.inputs["others"]) == {"control-2", "control-3"}, kind
+    assert set(of(registered, f"{DYNAMIC}PodNetwork")) == {*ROLES, "worker-1"}
+    assert set(of(registered, f"{DYNAMIC}K3sAgent")["worker-1"].inputs["controls"]) == set(ROLES)
     nodes = of(registered, f"{DYNAMIC}ReadyNodes")["nodes"].inputs["nodes"]
     assert len(nodes) == 4
     assert len(of(registered, f"{DYNAMIC}ImportedImage")) == 3

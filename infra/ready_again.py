@@ -1,0 +1,154 @@
+"""What tells that a worker's turn is over: after it was made anew or upgraded, its Node takes Pods again.
+
+Nothing is waited for on a worker that is new: that goes on until the cloud-controller-manager is there, which
+comes after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import time
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, Resource, UpdateResult
+
+from .drain import BY_US, EXCLUDED, UPGRADING
+from .dynamic import Provider
+from .errors import ReadyAgainError
+from .inventory import Servers
+from .nodes import POLL_SECONDS, NodeView, lacking, read_nodes
+from .remote import Host, Shell, connect_first
+from .server import Server, hosts_of
+
+WAIT_SECONDS = 180.0
+_AT_ONCE = 30.0
+
+
+class ReadyAgainProvider(Provider):
+    """Waits for a Node, and lets it take Pods again."""
+
+    unheeded = ("private_key", "host_key", "address", "server_id", "others", "existed")
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Waits for a worker that was there before the run: an earlier version left none to compare with."""
+        if props["existed"]:
+            asyncio.run(_await(hosts_of(props), props, spare_silent=True))
+        return CreateResult(props["node"], dict(props))
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Waits for the worker that is another one now, or has another k3s.
+
+        Raises:
+            ReadyAgainError: It lacks something after ``WAIT_SECONDS``.
+        """
+        asyncio.run(_await(hosts_of(_news), _news, spare_silent=False))
+        return UpdateResult(dict(_news))
+
+
+class ReadyAgain(Resource, module="ccm-from-scratch", name="ReadyAgain"):
+    """A worker whose Node takes Pods, as it did before the run."""
+
+    def __init__(
+        self,
+        name: str,
+        servers: Servers,
+        worker: Server,
+        *,
+        installed: pulumi.Input[str],
+        existed: bool,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the resource.
+            servers: Have the cluster.
+            worker: Is a member of it.
+            installed: The version of k3s on the worker.
+            existed: Whether the worker was there before the run.
+            opts: Name all that the Node needs as what this depends on.
+        """
+        props = {
+            **servers.control_inputs(),
+            "node": worker.name,
+            "member_id": worker.server.id,
+            "installed": installed,
+            "existed": existed,
+        }
+        super().__init__(ReadyAgainProvider(), name, props, opts)
+
+
+def still_lacks(
+    node: NodeView | None, controls: Collection[NodeView], server_id: str, installed: str | None
+) -> str:
+    """What a worker's Node lacks until it is as it was, for a person; empty when nothing is. Pure.
+
+    Nothing is while the Nodes of the control servers are not initialised: then there is no
+    cloud-controller-manager yet, because a first run was interrupted or the cluster is another one.
+
+    Args:
+        node: Of the worker; None: there is none.
+        controls: Of the control servers.
+        server_id: Of the worker.
+        installed: The version of k3s on it, if it is known.
+    """
+    if not any(control.initialised for control in controls):
+        return ""
+    missing = lacking({"": server_id}, {"": node} if node else {})
+    if missing or node is None:
+        return missing[""]
+    if any(control.has_route for control in controls) and not node.has_route:
+        return "the cloud-controller-manager has made no route to its Pods"
+    # k3s's kubelet has the version of k3s, another one that of Kubernetes, which is its first part
+    if installed and node.version not in (installed, installed.partition("+")[0]):
+        return f"its kubelet is still {node.version}, and {installed} is installed"
+    return ""
+
+
+def readmission(node: str, labels: dict[str, str], marks: Collection[str]) -> list[str]:
+    """Commands that let a Node take Pods and traffic again after its upgrade; what its owner did stays. Pure.
+
+    Args:
+        node: Its name.
+        labels: Its labels.
+        marks: Keys of its annotations.
+    """
+    name = shlex.quote(node)
+    commands = [f"k3s kubectl uncordon {name}"] if UPGRADING in marks else []
+    if labels.get(EXCLUDED) == BY_US:
+        commands.append(f"k3s kubectl label node {name} {EXCLUDED}-")
+    # last: who comes after an interruption in between knows by it that there is something to do
+    return [*commands, *([f"k3s kubectl annotate node {name} {UPGRADING}-"] if UPGRADING in marks else [])]
+
+
+async def _await(controls: Sequence[Host], props: dict[str, Any], *, spare_silent: bool) -> None:
+    name = props["node"]
+    deadline = time.monotonic() + WAIT_SECONDS
+    async with connect_first(controls) as shell:
+        while True:
+            nodes = await read_nodes(shell)
+            node, others = nodes.get(name), [item for item in nodes.values() if item.is_control]
+            lacks = still_lacks(node, others, props["member_id"], props.get("installed"))
+            if not lacks:
+                break
+            if spare_silent and node and node.is_silent:
+                print(f"the node {name} is not waited for: its kubelet was silent before the run")
+                return
+            if time.monotonic() > deadline:
+                raise ReadyAgainError(name, WAIT_SECONDS, lacks)
+            await asyncio.sleep(POLL_SECONDS)
+        if node:
+            await _readmit(shell, name)
+
+
+async def _readmit(shell: Shell, node: str) -> None:
+    what, name = f"letting the node {node} take Pods again", shlex.quote(node)
+    found = await shell.run(f"k3s kubectl get node {name} -o json", what=what, timeout=_AT_ONCE)
+    metadata = json.loads(found)["metadata"]
+    commands: Sequence[str] = readmission(node, metadata.get("labels", {}), metadata.get("annotations", {}))
+    if commands:
+        await shell.run(" && ".join(commands), what=what, timeout=_AT_ONCE)

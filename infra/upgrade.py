@@ -1,0 +1,93 @@
+"""How k3s is upgraded: which way it may go, and how a worker's Node is drained for it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import k3s
+from .drain import UPGRADING, Traffic, empty
+from .errors import InfraError, Problem, UpgradeError, VersionError
+from .remote import Host, Shell, connect_first
+from .versions import why_not, why_not_after
+
+_AT_ONCE = 30.0
+_CONNECT_SECONDS = 30.0
+_INSTALLED = re.compile(rf"^{k3s.INSTALLED}(\S+)$", re.MULTILINE)
+
+
+def release_of(props: Mapping[str, Any]) -> k3s.Release:
+    """The release that the properties of a k3s resource name."""
+    return k3s.Release(*(props.get(name) or "" for name in ("install_url", "channel", "version")))
+
+
+def installed_in(output: str) -> str:
+    """The version that an installation script told; empty when it told none."""
+    told = _INSTALLED.findall(output)
+    return told[-1] if told else ""
+
+
+def refuse(installed: str, release: k3s.Release) -> None:
+    """Refuses a way that k3s can't go.
+
+    Args:
+        installed: The version that is there.
+        release: What is wanted.
+
+    Raises:
+        VersionError: Names the setting.
+    """
+    if why := why_not(installed, release):
+        raise VersionError(_problem(release, why))
+
+
+def refuse_after(before: str, after: str, release: k3s.Release) -> None:
+    """Refuses to go on after a channel has led where k3s can't go.
+
+    Args:
+        before: The version that was there.
+        after: The one that the channel has led to.
+        release: What was wanted.
+
+    Raises:
+        VersionError: Names the setting, and what is done already.
+    """
+    if why := why_not_after(before, after):
+        raise VersionError(_problem(release, f"it led to {after}, and {why}"), done=True)
+
+
+def _problem(release: k3s.Release, why: str) -> Problem:
+    name, value = ("k3sVersion", release.version) if release.version else ("k3sChannel", release.channel)
+    return Problem(f"ccm-from-scratch:{name}", value, why)
+
+
+async def drain_for_upgrade(controls: Sequence[Host], node: str, seconds: int, traffic: Traffic) -> None:
+    """Cordons a Node and drains it; one that its owner has cordoned is so for good.
+
+    Args:
+        controls: The control servers.
+        node: Its name.
+        seconds: In which its Pods have to be gone.
+        traffic: Of its server.
+
+    Raises:
+        UpgradeError: Pods are left, or the cluster could not be asked.
+    """
+    try:
+        async with connect_first(controls, timeout=_CONNECT_SECONDS) as shell:
+            await _mark(shell, node)
+            await empty(shell, node, seconds, traffic, print)
+    except InfraError as error:
+        raise UpgradeError(node, error) from error
+
+
+async def _mark(shell: Shell, node: str) -> None:
+    """Notes that the Node is to take Pods again, unless it took none before."""
+    what, name = f"draining the node {node}", shlex.quote(node)
+    read = f"k3s kubectl get node {name} --ignore-not-found -o json"
+    found = await shell.run(read, what=what, timeout=_AT_ONCE)
+    if found.strip() and not json.loads(found)["spec"].get("unschedulable"):
+        await shell.run(f"k3s kubectl annotate node {name} {UPGRADING}=", what=what, timeout=_AT_ONCE)

@@ -1,0 +1,286 @@
+"""Which versions k3s may go to, how a worker is upgraded, and when its turn is over."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.cluster import K3sServerProvider, is_upgrade
+from infra.drain import BY_US, EXCLUDED, UPGRADING, Traffic
+from infra.errors import DrainError, RemoteCommandError, UpgradeError, VersionError
+from infra.k3s import Release, tell_version
+from infra.nodes import view
+from infra.ready_again import readmission, still_lacks
+from infra.upgrade import drain_for_upgrade, installed_in, refuse_after
+from infra.versions import parts, why_not
+
+numbers = st.integers(0, 40)
+versions = st.builds("v1.{}.{}+k3s{}".format, numbers, numbers, st.integers(1, 3))
+
+
+def exact(version):
+    return Release("https://get.k3s.io", "", version)
+
+
+def channel(name):
+    return Release("https://get.k3s.io", name, "")
+
+
+@given(installed=versions, wanted=versions)
+def test_up_by_one_minor_version_at_most_and_never_down(installed, wanted):
+    here, there = parts(installed), parts(wanted)
+    assert here
+    assert there
+    allowed = here <= there and there[1] - here[1] <= 1
+    assert (why_not(installed, exact(wanted)) == "") is allowed
+
+
+@given(installed=versions, minor=numbers)
+def test_a_channel_of_a_minor_version_is_known_by_its_name(installed, minor):
+    here = parts(installed)
+    assert here
+    assert (why_not(installed, channel(f"v1.{minor}")) == "") is (0 <= minor - here[1] <= 1)
+
+
+@given(installed=st.text(max_size=20) | versions, name=st.sampled_from(["stable", "latest", "testing", ""]))
+def test_where_other_channels_lead_is_known_afterwards(installed, name):
+    assert why_not(installed, channel(name)) == ""
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("v1.36.3-rc1+k3s1", "v1.36.3+k3s1"),
+        ("v1.36.3-rc2+k3s1", "v1.36.3-rc10+k3s1"),
+        ("v1.36.3+k3s1", "v1.36.3+k3s2"),
+        ("v1.36.9+k3s1", "v1.36.10+k3s1"),
+    ],
+)
+def test_versions_have_an_order(older, newer):
+    assert why_not(older, exact(newer)) == ""
+    assert f"it is older than {newer}, which is installed" in why_not(newer, exact(older))
+
+
+def test_what_is_refused_says_what_to_do():
+    assert "go to one of v1.35 first" in why_not("v1.34.4+k3s1", exact("v1.36.3+k3s1"))
+    with pytest.raises(VersionError, match=r"'latest' .* v1\.37\.0\+k3s1.*the control server has"):
+        refuse_after("v1.35.4+k3s1", "v1.37.0+k3s1", channel("latest"))
+
+
+AGENT = {
+    "server_id": "1",
+    "cluster": "9/a/b",
+    "server_ip": "10.0.0.2",
+    "install_url": "https://get.k3s.io",
+    "channel": "",
+    "version": "v1.35.4+k3s1",
+    "token": "T",
+    "node_labels": {},
+    "node_taints": [],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "upgrade"),
+    [
+        ({"version": "v1.36.3+k3s1"}, True),
+        ({"version": "", "channel": "stable"}, True),
+        ({"install_url": "https://other.example"}, True),
+        ({"token": "U"}, False),
+        ({"node_labels": {"disk": "fast"}}, False),
+        ({"version": "v1.36.3+k3s1", "cluster": "8/a/b"}, False),
+    ],
+)
+def test_only_another_k3s_in_the_same_cluster_is_an_upgrade(change, upgrade):
+    assert is_upgrade(AGENT, {**AGENT, **change}) is upgrade
+
+
+SERVER = {
+    **{name: AGENT[name] for name in ("server_id", "install_url", "channel", "version", "token")},
+    "cluster_cidr": "10.244.0.0/16",
+    "service_cidr": "10.43.0.0/16",
+    "private_ip": "10.0.0.2",
+}
+
+
+def diff(olds, **news):
+    return K3sServerProvider().diff("1", {**SERVER, **olds}, {**SERVER, **news})
+
+
+def test_a_preview_refuses_a_way_that_k3s_can_not_go():
+    with pytest.raises(VersionError, match=r"k3sVersion: 'v1\.34\.4\+k3s1' is not .*: it is older than"):
+        diff({}, version="v1.34.4+k3s1")
+    with pytest.raises(VersionError, match=r"nothing of the cluster was changed"):
+        diff({"version": "", "channel": "stable", "installed": "v1.35.4+k3s1"}, version="v1.34.4+k3s1")
+    assert diff({}, version="v1.36.3+k3s1").changes
+    # nobody knows what an earlier version of the program has installed from a channel: the server is asked
+    assert diff({"version": "", "channel": "v1.36"}, version="v1.34.4+k3s1").changes
+
+
+def test_another_server_begins_with_any_version():
+    assert diff({}, server_id="2", version="v1.30.0+k3s1").replaces
+
+
+def test_what_is_as_it_was_is_not_judged():
+    assert not diff({"installed": "v1.99.0+k3s1"}).changes
+
+
+def test_the_version_is_told_by_k3s_itself(tmp_path, monkeypatch):
+    assert installed_in("k3s: starting\ninstalled k3s v1.36.3+k3s1\n") == "v1.36.3+k3s1"
+    assert installed_in("nothing") == ""
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch, host):
+    """A server whose `k3s` has a Node and a version, and writes down what it is told."""
+    log = tmp_path / "log"
+    log.touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def has(node=None, *, nodes=(), version="", stuck=False):
+        (tmp_path / "node").write_text(json.dumps(node) if node else "")
+        (tmp_path / "nodes").write_text(json.dumps({"items": list(nodes)}))
+        program = tmp_path / "k3s"
+        program.write_text(
+            f"""#!/bin/sh
+case "$*" in
+  --version) [ -z "{version}" ] || echo "k3s version {version} (abc)"; echo "go version go1.25" ;;
+  *"get nodes "*) cat {tmp_path}/nodes ;;
+  *"get node "*) cat {tmp_path}/node ;;
+  *"get pods "*|*"get poddis"*) echo '{{"items": []}}' ;;
+  *" drain "*) echo "$*" >> {log}; {"exit 1" if stuck else "true"} ;;
+  *) echo "$*" >> {log} ;;
+esac
+"""
+        )
+        program.chmod(0o755)
+        return lambda: [line.removeprefix("kubectl ") for line in log.read_text().splitlines()]
+
+    return has, host
+
+
+async def test_the_machine_tells_which_k3s_it_has(machine):
+    from infra.cluster import run_on
+
+    has, host = machine
+    has(version="v1.35.4+k3s1")
+    assert await run_on(host, tell_version(), "asking") == "v1.35.4+k3s1"
+
+
+def node(name="w-1", *, labels=None, annotations=None, control=False, **spec):
+    labels = {**(labels or {}), **({"node-role.kubernetes.io/control-plane": "true"} if control else {})}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels, "annotations": annotations or {}},
+        "spec": {"providerID": "hcloud://7", "podCIDR": "10.244.1.0/24", **spec},
+        "status": {
+            "conditions": [
+                {"type": "Ready", "status": "True"},
+                {"type": "NetworkUnavailable", "status": "False"},
+            ],
+            "nodeInfo": {"kubeletVersion": "v1.36.3+k3s1"},
+        },
+    }
+
+
+QUIET = Traffic(list, polls=3, pause=0)
+
+
+async def test_a_node_is_marked_cordoned_and_drained(machine):
+    has, host = machine
+    told = has(node())
+    await drain_for_upgrade([host], "w-1", 30, QUIET)
+    assert [line.split()[0] for line in told()] == ["annotate", "cordon", "label", "drain"]
+
+
+async def test_what_its_owner_has_cordoned_stays_so(machine):
+    has, host = machine
+    told = has(node(unschedulable=True))
+    await drain_for_upgrade([host], "w-1", 30, QUIET)
+    assert "annotate" not in [line.split()[0] for line in told()]
+
+
+async def test_a_drain_that_fails_stops_the_upgrade_and_says_how_to_go_on(machine):
+    has, host = machine
+    has(node(), stuck=True)
+    with pytest.raises(
+        UpgradeError, match=r"(?s)k3s on the node w-1 was not upgraded, nor on those whose turn"
+    ) as it:
+        await drain_for_upgrade([host], "w-1", 30, QUIET)
+    assert isinstance(it.value.reason, DrainError)
+    assert "kubectl uncordon w-1" in str(it.value)
+    assert "so its server stays" not in str(it.value)
+
+
+def test_an_installation_that_fails_is_told_too():
+    error = UpgradeError("w-1", RemoteCommandError("203.0.113.7", "installing the k3s agent", "failed", "x"))
+    assert "installing the k3s agent on 203.0.113.7 failed" in str(error)
+    assert "The node stays cordoned" in str(error)
+
+
+CONTROL = view(node("c", control=True))
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (None, "it has not joined the cluster"),
+        (node(providerID="hcloud://6"), "an older node of that name, of server 6"),
+        (node(providerID=""), "has not initialised it"),
+        ({**node(), "status": {"conditions": []}}, "it is not ready"),
+        (
+            {**node(), "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+            "has made no route to its Pods",
+        ),
+        (node(), ""),
+    ],
+)
+def test_what_a_worker_lacks_after_its_turn(found, says):
+    lacks = still_lacks(view(found) if found else None, [CONTROL], "7", None)
+    assert (says in lacks) if says else not lacks
+
+
+@pytest.mark.parametrize(
+    ("installed", "complete"),
+    [("v1.36.3+k3s1", True), ("v1.36.3+k3s2", False), ("v1.37.0+k3s1", False), (None, True)],
+)
+def test_the_kubelet_has_to_be_the_one_that_was_installed(installed, complete):
+    assert (not still_lacks(view(node()), [CONTROL], "7", installed)) is complete
+
+
+def test_a_kubelet_of_plain_kubernetes_has_no_build_of_k3s():
+    plain = node()
+    plain["status"]["nodeInfo"]["kubeletVersion"] = "v1.36.3"
+    assert not still_lacks(view(plain), [CONTROL], "7", "v1.36.3+k3s1")
+
+
+def test_nothing_is_waited_for_before_there_is_a_cloud_controller_manager():
+    fresh = view(node("c", control=True, providerID=""))
+    assert not still_lacks(None, [fresh], "7", None)
+    assert not still_lacks(None, [], "7", None)
+
+
+OURS = {EXCLUDED: BY_US}
+SERVE, UNMARK = f"label node w-1 {EXCLUDED}-", f"annotate node w-1 {UPGRADING}-"
+
+
+@pytest.mark.parametrize(
+    ("labels", "marks", "commands"),
+    [
+        ({}, {}, []),
+        (
+            OURS,
+            {UPGRADING: ""},
+            ["uncordon w-1", SERVE, UNMARK],
+        ),
+        # cordoned by its owner, and out of load balancers by the drain alone
+        (OURS, {}, [SERVE]),
+        ({EXCLUDED: "true"}, {UPGRADING: ""}, ["uncordon w-1", UNMARK]),
+    ],
+)
+def test_only_what_the_upgrade_did_is_undone(labels, marks, commands):
+    told = [line.removeprefix("k3s kubectl ") for line in readmission("w-1", labels, marks)]
+    assert told == commands

@@ -1,0 +1,150 @@
+"""Changes that roll server by server in the engine: their order, a failure in between, the run after it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from engine_cloud import EmulatedCloud
+from engine_lab import Lab
+
+pytestmark = pytest.mark.slow
+
+ROLES = ("a-1", "a-2", "a-3")
+# Servers are there with their control server; what waits for a machine is a resource that looks at nothing.
+GATES = """
+import os
+from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
+from things import note
+
+class GateProvider(ResourceProvider):
+    def diff(self, id, olds, news):
+        return DiffResult(changes=olds.get("member") != news.get("member"))
+    def create(self, props):
+        note("create", props["role"])
+        return CreateResult(props["role"], props)
+    def update(self, id, olds, news):
+        note("update", news["role"])
+        if news["role"] == os.environ.get("FAILS"):
+            raise RuntimeError("it does not come back")
+        return UpdateResult(news)
+
+class Gate(Resource):
+    def __init__(self, name, role, member, opts=None):
+        super().__init__(GateProvider(), name, {"role": role, "member": member}, opts)
+"""
+PROGRAM = """
+import json
+import pulumi_hcloud as hcloud
+from gates import Gate
+from infra.turns import Turns, turns
+
+roles = json.loads(os.environ["ROLES"])
+order = Turns(turns(roles, json.loads(os.environ["EXISTING"]), int(os.environ["MOST"]), ["control"]))
+order.over_with("control", Thing("control"))
+servers = {
+    role: hcloud.Server(
+        role, name=role, server_type="cpx22", image=os.environ["IMAGE"], location="fsn1",
+        opts=O.merge(O(delete_before_replace=True), order.options(role)),
+    )
+    for role in roles
+}
+for role, server in servers.items():
+    order.over_with(role, Gate(f"gate-{role}", role, server.id))
+"""
+
+
+@pytest.fixture
+def rolling(tmp_path: Path, cloud: EmulatedCloud):
+    """Runs the program with an image; what the gates saw, in their order."""
+    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(Path(__file__).parents[3])})
+    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
+    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{polling}")
+    lab.write("gates.py", GATES)
+    lab.program(PROGRAM)
+
+    def run(image, *, existing=None, most=1, roles=ROLES, command="up", **more):
+        there = cloud.names("servers") if existing is None else existing
+        wanted = {
+            "IMAGE": image,
+            "EXISTING": json.dumps(there),
+            "MOST": str(most),
+            "ROLES": json.dumps(roles),
+        }
+        done = lab.run(*([command, "--yes"] if command != "preview" else [command]), **wanted, **more)
+        return done, [line for line in lab.journal() if line != "create control"]
+
+    return run
+
+
+def images(cloud):
+    return {item["name"]: item["image"]["name"] for item in cloud.get("/servers", per_page=50)["servers"]}
+
+
+def test_one_after_the_other_and_nothing_the_second_time(rolling, cloud: EmulatedCloud) -> None:
+    first, _ = rolling("ubuntu-24.04")
+    assert first.status == 0, first.err
+    unchanged, nothing = rolling("ubuntu-24.04")
+    assert "unchanged" in unchanged.out
+    assert not any(f" {word}" in unchanged.out for word in ("created", "updated", "replaced"))
+    assert nothing == []
+    planned, nothing = rolling("debian-12", command="preview")
+    assert planned.status == 0, planned.out + planned.err
+    # the preview is the plan: a server goes after the one before it is back
+    steps = [
+        "Server a-1 replace",
+        "gate-a-1 update",
+        "Server a-2 delete",
+        "gate-a-2 update",
+        "Server a-3 delete",
+    ]
+    places = [planned.out.find(step) for step in steps]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert nothing == []
+    done, gates = rolling("debian-12")
+    assert done.status == 0, done.out + done.err
+    assert gates == ["update a-1", "update a-2", "update a-3"]
+    assert images(cloud) == dict.fromkeys(ROLES, "debian-12")
+
+
+def test_a_server_that_does_not_come_back_stops_the_others_and_the_next_run_goes_on(
+    rolling, cloud: EmulatedCloud
+) -> None:
+    rolling("ubuntu-24.04")
+    failed, gates = rolling("debian-12", FAILS="a-2")
+    assert failed.status != 0
+    assert gates == ["update a-1", "update a-2"]
+    assert images(cloud) == {"a-1": "debian-12", "a-2": "debian-12", "a-3": "ubuntu-24.04"}
+    done, gates = rolling("debian-12")
+    assert done.status == 0, done.out + done.err
+    assert gates == ["update a-2", "update a-3"]
+    assert images(cloud) == dict.fromkeys(ROLES, "debian-12")
+
+
+def test_one_that_is_missing_comes_back_before_another_one_goes(rolling, cloud: EmulatedCloud) -> None:
+    rolling("ubuntu-24.04")
+    (missing,) = [item for item in cloud.get("/servers")["servers"] if item["name"] == "a-3"]
+    cloud.send("DELETE", f"/servers/{missing['id']}")
+    done, _ = rolling("ubuntu-24.04", command="refresh")
+    assert done.status == 0, done.out + done.err
+    done, gates = rolling("debian-12")
+    assert done.status == 0, done.out + done.err
+    assert gates == ["update a-3", "update a-1", "update a-2"]
+
+
+def test_new_servers_are_made_before_others_go(rolling, cloud: EmulatedCloud) -> None:
+    rolling("ubuntu-24.04", roles=ROLES[:1])
+    done, gates = rolling("debian-12")
+    assert done.status == 0, done.out + done.err
+    assert sorted(gates[:2]) == ["create a-2", "create a-3"]
+    assert gates[2:] == ["update a-1"]
+
+
+def test_as_many_at_once_as_may_be_away(rolling, cloud: EmulatedCloud) -> None:
+    rolling("ubuntu-24.04")
+    failed, gates = rolling("debian-12", most=2, FAILS="a-1")
+    assert failed.status != 0
+    assert set(gates) <= {"update a-1", "update a-2"}
+    assert images(cloud)["a-3"] == "ubuntu-24.04"
