@@ -8,6 +8,12 @@ from sandbox.engine.errors import ProviderError, ResourceNotFoundError, Unsuppor
 from sandbox.engine.properties.values import UNKNOWN, Properties, plain
 from sandbox.engine.providers.base import ConfiguredProvider, Created, Diff, Read, Request
 from sandbox.engine.providers.hcloud.api import Api, settings_from
+from sandbox.engine.providers.hcloud.balancers import (
+    LoadBalancer,
+    LoadBalancerNetwork,
+    LoadBalancerService,
+    LoadBalancerTarget,
+)
 from sandbox.engine.providers.hcloud.kind import Kind
 from sandbox.engine.providers.hcloud.named import Firewall, Network, PlacementGroup, SshKey
 from sandbox.engine.providers.hcloud.network_parts import NetworkSubnet, ServerNetwork
@@ -24,6 +30,10 @@ _KINDS: tuple[Kind, ...] = (
     NetworkSubnet(),
     ServerNetwork(),
     Server(),
+    LoadBalancer(),
+    LoadBalancerNetwork(),
+    LoadBalancerTarget(),
+    LoadBalancerService(),
 )
 KINDS = {kind.type: kind for kind in _KINDS}
 _CONFIG = {"token", "endpoint", "pollInterval", "pollFunction", "version"}

@@ -105,7 +105,7 @@ class KubernetesProvider(ConfiguredProvider):
     # --- creating and changing
 
     def create(self, request: Request) -> Created:
-        """POST; an object that is there already is an error, it is not ours."""
+        """POST; an object that is there already is an error, it is not ours, unless the provider says so."""
         body = plain(request.inputs)
         collection, _ = self._paths(body)
         try:
@@ -113,6 +113,8 @@ class KubernetesProvider(ConfiguredProvider):
         except KubernetesError as error:
             if error.reason != "AlreadyExists":
                 raise
+            if switch(self._config, "upsertExistingObjects") and (known := self.adopt(request)):
+                return known
             raise ProviderError(
                 f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is "
                 "not of this stack; "
