@@ -81,8 +81,9 @@ def declare_cluster(
         The kubeconfig, and what is to be deleted before anything else.
     """
     running = running_cluster(HERE, settings, servers)
-    image = ccm_image(settings, servers, running.cluster)
-    arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
+    image, imported = ccm_image(settings, servers, running.cluster)
+    secret = pulumi.Output.secret(cloud_token)
+    arguments = ControllerManagerArgs(settings, secret, network.id, image, imported)
     manager = managed(HERE, arguments, running)
     last: list[pulumi.Resource] = [running.cluster, manager.sweep]
     if settings.ingress == "traefik":
@@ -113,12 +114,18 @@ def declare_in_existing_cluster(
     return kubeconfig, [manager, sweep]
 
 
-def ccm_image(settings: Settings, servers: Servers, cluster: Cluster) -> pulumi.Input[str]:
-    """The configured image, or the one of this tree once it is on every control server, where it may run."""
+def ccm_image(
+    settings: Settings, servers: Servers, cluster: Cluster
+) -> tuple[pulumi.Input[str], list[pulumi.Resource]]:
+    """The configured image, or the one of this tree.
+
+    Returns:
+        Its reference, and what tells that it is on every control server, where it may run.
+    """
     if settings.ccm_image:
-        return settings.ccm_image
+        return settings.ccm_image, []
     built = CcmImage("ccm-image")
-    imported = [
+    imported: list[pulumi.Resource] = [
         ImportedImage(
             "ccm-image" if server is servers.control else f"ccm-image-{server.role}",
             server,
@@ -128,7 +135,7 @@ def ccm_image(settings: Settings, servers: Servers, cluster: Cluster) -> pulumi.
         )
         for server in servers.controls
     ]
-    return pulumi.Output.all(*(image.reference for image in imported)).apply(lambda names: names[0])
+    return built.reference, imported
 
 
 if __name__ == "__main__":

@@ -101,6 +101,9 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
         # a changed kubeconfig of the same cluster must not replace everything in it
         cluster_identifier=cluster.generation,
         delete_unreachable=True,
+        # While the one of several that the kubeconfig names is lost, a refresh takes what is in the cluster
+        # for gone; it is there all the same, and ours.
+        upsert_existing_objects=True if len(servers.controls) > 1 else None,
         opts=place.options(pulumi.ResourceOptions(deleted_with=cluster.gone_with)),
     )
     in_cluster = pulumi.ResourceOptions(provider=provider, deleted_with=cluster.gone_with)

@@ -227,6 +227,7 @@ class Cluster(pulumi.ComponentResource):
         ranges = {"cluster_cidr": str(settings.cluster_cidr), "service_cidr": str(settings.service_cidr)}
         # Cilium enforces network policies itself.
         parts = {"disable": list(settings.k3s_disable), "network_policy": settings.cni != "cilium"}
+        names = {"names": servers.endpoint.addresses} if servers.endpoint else {}
         tokens = {"token": token.value, "agent_token": agent_token.value}
         control = servers.control
         self._settings = settings
@@ -236,7 +237,9 @@ class Cluster(pulumi.ComponentResource):
         self.gone_with: pulumi.Resource = token if several else control.server
         self.servers: list[K3sServer] = []
         for server in servers.controls:
-            self.servers.append(self._server(servers, server, {**release, **ranges, **parts, **tokens}))
+            self.servers.append(
+                self._server(servers, server, {**release, **ranges, **parts, **tokens, **names})
+            )
         # resources in the cluster hang on the servers being there, and begin anew with another cluster
         first = self.servers[0].server_id
         text = pulumi.Output.unsecret(

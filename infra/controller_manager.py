@@ -32,13 +32,15 @@ class ControllerManagerArgs:
     Attributes:
         token: Of the cloud's API, secret.
         network_id: The private network.
-        image: Reference of the image, known once the image is where the Pod will run; None deploys nothing.
+        image: Reference of the image; None deploys nothing.
+        imported: Are there once the image is where the Pod will run.
     """
 
     settings: Settings
     token: pulumi.Input[str]
     network_id: pulumi.Input[str]
     image: pulumi.Input[str] | None
+    imported: Sequence[pulumi.Resource] = ()
 
 
 class ControllerManager(pulumi.ComponentResource):
@@ -72,7 +74,7 @@ class ControllerManager(pulumi.ComponentResource):
         manifests = read_manifests()
         permissions = [self._object(item) for item in manifests if item["kind"] != "Deployment"]
         after = pulumi.ResourceOptions(
-            depends_on=[secret, *permissions],
+            depends_on=[secret, *permissions, *arguments.imported],
             custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
         )
         self.deployments = [
@@ -103,7 +105,16 @@ class ControllerManager(pulumi.ComponentResource):
 def deployment_of(manifest: Manifest, arguments: ControllerManagerArgs) -> Manifest:
     """The Deployment for this cluster."""
     result = fitted(manifest, flags(arguments.settings), environment(arguments.settings))
-    result["spec"]["template"]["spec"]["containers"][0]["image"] = arguments.image
+    pod = result["spec"]["template"]["spec"]
+    pod["containers"][0]["image"] = arguments.image
+    if arguments.settings.control_count > 1:
+        # as the chart does it: one waits for the lease where the other one is not
+        result["spec"]["replicas"] = 2
+        pod["affinity"]["podAntiAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": result["spec"]["selector"]}
+            ]
+        }
     return result
 
 

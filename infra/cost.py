@@ -18,6 +18,8 @@ SERVER = "server"
 BALANCER = "load balancer"
 ADDRESS = "primary IP"
 IPV4 = "ipv4"
+API = "API"
+"""The group of the load balancer before the control servers."""
 SERVICES = "Services"
 """The group of load balancers that the cloud-controller-manager makes."""
 _CENTS = Decimal("0.01")
@@ -72,7 +74,7 @@ class Article(NamedTuple):
 
 
 class Item(NamedTuple):
-    """An article and for what it is: the name of a pool, or ``SERVICES``."""
+    """An article and for what it is: the name of a pool, ``API`` or ``SERVICES``."""
 
     group: str
     article: Article
@@ -140,21 +142,25 @@ def _is_amount(value: Decimal) -> bool:
 
 
 def bill_of(
-    servers: Iterable[tuple[str, Placement, bool]], balancers: Iterable[tuple[str, str]] = ()
+    servers: Iterable[tuple[str, Placement, bool]],
+    balancers: Iterable[tuple[str, str]] = (),
+    endpoints: Iterable[tuple[str, str]] = (),
 ) -> Counter[Item]:
     """What is paid for.
 
     Args:
         servers: Pool, placement, and whether there is a public IPv4 address; those of IPv6 are free.
-        balancers: Type and location of load balancers.
+        balancers: Type and location of load balancers for Services.
+        endpoints: Type and location of those before control servers.
     """
     bill: Counter[Item] = Counter()
     for pool, placement, has_ipv4 in servers:
         bill[Item(pool, Article(SERVER, placement.server_type, placement.location))] += 1
         if has_ipv4:
             bill[Item(pool, Article(ADDRESS, IPV4, placement.location))] += 1
-    for name, location in balancers:
-        bill[Item(SERVICES, Article(BALANCER, name, location))] += 1
+    for group, some in ((API, endpoints), (SERVICES, balancers)):
+        for name, location in some:
+            bill[Item(group, Article(BALANCER, name, location))] += 1
     return bill
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_hcloud as hcloud
 
+from .endpoint import ApiEndpoint, has_endpoint
 from .k3s import API_PORT
 from .keys import KeyPair
 from .network import Network
@@ -30,6 +31,7 @@ class Servers(pulumi.ComponentResource):
     Attributes:
         controls: The control servers, the first one first.
         labels: Of everything in the cloud.
+        endpoint: The load balancer before the control servers; None: there is none.
         workers: The others, pool by pool.
         turns: Whom each worker waits for in changes that roll; the cluster says when a turn is over.
     """
@@ -91,6 +93,11 @@ class Servers(pulumi.ComponentResource):
             )
             for index, (member, location) in enumerate(settings.control_members.items())
         ]
+        self.endpoint = (
+            ApiEndpoint(f"{prefix}api", settings, self.labels, network, of_our_own)
+            if has_endpoint(settings)
+            else None
+        )
         self.workers = [worker for pool in settings.worker_pools for worker in self._pool(name, pool)]
         self.register_outputs({})
 

@@ -25,7 +25,7 @@ class KubeconfigProvider(Provider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Reads it by SSH."""
         original = asyncio.run(fetch(hosts_of(props)))
-        text = rewritten(original, props["context"], props["address"])
+        text = rewritten(original, props["context"], props.get("endpoint") or props["address"])
         return CreateResult(props["server_id"], {**props, "kubeconfig": text})
 
 
@@ -47,13 +47,15 @@ class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
         Args:
             name: Of the resource.
             context: Name of the context, the cluster and the user in it.
-            servers: Have the cluster; the address in it is that of the first control server.
+            servers: Have the cluster; the address in it is the public one of the load balancer before the
+                control servers, or of the first of them.
             generation: Changes when the cluster is another one.
             opts: As for every resource.
         """
         props = {
             **servers.control_inputs(),
             "context": context,
+            "endpoint": servers.endpoint.public_ip if servers.endpoint else None,
             "generation": generation,
             "kubeconfig": None,
         }
@@ -74,7 +76,7 @@ def rewritten(text: str, name: str, address: str) -> str:
     Args:
         text: The file as k3s writes it; it has one cluster, one user and one context.
         name: New name of all three.
-        address: Public IP address of the control server.
+        address: Public IP address of a control server, or of a load balancer before it.
     """
     content = yaml.safe_load(text)
     for kind in ("clusters", "users", "contexts"):

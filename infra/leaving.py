@@ -15,6 +15,7 @@ from typing import Any
 
 from .api import Cloud, everything, fetcher, server_runs
 from .drain import Report, Traffic, empty, senders_to
+from .endpoint import ROLE as BALANCER_ROLE
 from .errors import InfraError, QuorumError, RemoteCommandError
 from .k3s import API_PORT, NOTE
 from .membership import leave_script
@@ -176,7 +177,13 @@ async def _is_ready(shell: Shell, address: str) -> bool:
 
 def _traffic(cloud: Cloud, leaver: Leaver) -> Traffic:
     server_id = int(leaver.server_id)
-    return Traffic(lambda: senders_to(server_id, everything(fetcher(cloud), "load_balancers", "")))
+
+    def senders() -> list[str]:
+        found = everything(fetcher(cloud), "load_balancers", "")
+        # the one before the control servers sends until the server is gone
+        return senders_to(server_id, [item for item in found if item["labels"].get("role") != BALANCER_ROLE])
+
+    return Traffic(senders)
 
 
 async def _told(leaver: Leaver, script: str, report: Report) -> bool:

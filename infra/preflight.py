@@ -15,13 +15,14 @@ from pulumi.runtime.config import CONFIG, get_config_env
 from .api import Cloud, Fetch, cloud_of, fetcher
 from .catalogue import Catalogue, catalogue_problems, read_catalogue
 from .cost import PriceList, bill_of, outputs, parse_prices, table
+from .endpoint import has_endpoint
 from .errors import CloudError, ConfigurationError, Problem
 from .ingress import balancer_name
 from .ownership import DEFAULT_TYPE
 from .placement import Choice
 from .present import Environment, read_environment
 from .room import demands, placed
-from .settings import Settings, parse_settings
+from .settings import PUBLIC_BALANCER, Settings, key_of, parse_settings
 
 
 @dataclass(frozen=True)
@@ -121,14 +122,25 @@ def costs(
     servers = [(pools[role], choice.placement, True) for role, choice in choices.items()]
     ingress = balancer_name(settings)
     asked = [(DEFAULT_TYPE, settings.location)] if has_ingress(settings) else []
+    api = [(DEFAULT_TYPE, settings.location)] if has_endpoint(settings) else []
     existing = found.environment.balancers
     others = [(item.type, item.location) for item in existing if item.name != ingress]
     running = bill_of(
         ((role, server.placement, server.has_ipv4) for role, server in found.environment.servers.items()),
         ((item.type, item.location) for item in existing),
+        ((item.type, item.location) for item in found.environment.endpoints),
     )
-    report = table(settings.cluster_name, bill_of(servers, asked + others), running, found.prices)
-    return outputs(bill_of(servers, asked), found.prices), "\n".join([report, *_fallbacks_taken(choices)])
+    report = table(settings.cluster_name, bill_of(servers, asked + others, api), running, found.prices)
+    lines = [report, *_fallbacks_taken(choices), *_open_endpoint(settings)]
+    return outputs(bill_of(servers, asked, api), found.prices), "\n".join(lines)
+
+
+def _open_endpoint(settings: Settings) -> list[str]:
+    """What a person has to know of a load balancer that the world reaches."""
+    if settings.api_endpoint != PUBLIC_BALANCER or settings.kubeconfig_path:
+        return []
+    open_to_all = "The Kubernetes API is open to the Internet at its load balancer, which no firewall"
+    return [f"{open_to_all} protects: {key_of('ssh_allowed_cidrs')} counts for the servers alone."]
 
 
 def _fallbacks_taken(choices: Mapping[str, Choice]) -> list[str]:

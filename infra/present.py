@@ -31,10 +31,12 @@ class Environment:
     Attributes:
         servers: By role, which is their name without the cluster's.
         balancers: Those that the cloud-controller-manager made for Services.
+        endpoints: Those that the program made before the control servers.
     """
 
     servers: Mapping[str, Present]
     balancers: tuple[Balancer, ...] = ()
+    endpoints: tuple[Balancer, ...] = ()
 
 
 def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment:
@@ -45,18 +47,25 @@ def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment
     with ThreadPoolExecutor(max_workers=2) as pool:
         servers, balancers = pool.map(
             lambda what: everything(fetch, *what),
-            [("servers", _selector(ours)), ("load_balancers", _selector({MADE_BY: ours[CLUSTER]}))],
+            [("servers", _selector(ours)), ("load_balancers", "")],
         )
     networks = {network["network"] for server in servers for network in server["private_net"]}
     return Environment(
         {server["name"].removeprefix(f"{cluster_name}-"): _server(server) for server in servers},
         tuple(
-            Balancer(item["name"], item["load_balancer_type"]["name"], item["location"]["name"])
+            _balancer(item)
             for item in balancers
             # names of clusters are given twice, and an adopted one was somebody's before
-            if ADOPTED not in item["labels"] and networks & {at["network"] for at in item["private_net"]}
+            if item["labels"].get(MADE_BY) == ours[CLUSTER]
+            and ADOPTED not in item["labels"]
+            and networks & {at["network"] for at in item["private_net"]}
         ),
+        tuple(_balancer(item) for item in balancers if ours.items() <= item["labels"].items()),
     )
+
+
+def _balancer(item: Mapping[str, Any]) -> Balancer:
+    return Balancer(item["name"], item["load_balancer_type"]["name"], item["location"]["name"])
 
 
 def _selector(labels: Mapping[str, str]) -> str:

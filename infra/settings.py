@@ -26,6 +26,11 @@ RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192
 _URL = r"https?://[^\s/'\"#]{1,255}[^\s'\"#]{0,2000}"
 MOST_DRAIN_SECONDS = 3600
 CONTROL_COUNTS = (1, 3, 5)
+SERVER_ENDPOINT, PUBLIC_BALANCER, PRIVATE_BALANCER = API_ENDPOINTS = (
+    "server",
+    "load-balancer",
+    "private-load-balancer",
+)
 _NAME = re.compile(r"[\w.-]{1,63}", re.ASCII)
 EVERYBODY = ("0.0.0.0/0", "::/0")
 _ADDRESS_FIELDS = (
@@ -56,6 +61,7 @@ class Settings:
     control_server_type: str
     control_count: int
     control_locations: tuple[str, ...]
+    api_endpoint: str
     worker_server_type: str
     worker_count: int
     pools: tuple[Pool, ...]
@@ -141,6 +147,7 @@ def _read(reader: _Reader) -> Settings:
         control_server_type=reader.text("control_server_type"),
         control_count=reader.odd("control_count", CONTROL_COUNTS),
         control_locations=reader.names("control_locations", max(CONTROL_COUNTS)),
+        api_endpoint=reader.choice("api_endpoint", API_ENDPOINTS),
         worker_server_type=reader.text("worker_server_type"),
         worker_count=reader.number("worker_count", 0, MOST_WORKERS),
         pools=reader.pools("pools"),

@@ -69,6 +69,8 @@ class Cloud(pulumi.runtime.Mocks):
         made_up = {
             "hcloud:index/server:Server": {"ipv4Address": f"203.0.113.{self._ids}"},
             "hcloud:index/serverNetwork:ServerNetwork": {"ip": f"10.0.0.{self._ids}"},
+            "hcloud:index/loadBalancer:LoadBalancer": {"ipv4": f"203.0.113.{self._ids}"},
+            "hcloud:index/loadBalancerNetwork:LoadBalancerNetwork": {"ip": f"10.0.0.{self._ids}"},
             "pulumi-python:dynamic/ccm-from-scratch:KeyPair": {
                 "public_key": "ssh-ed25519 AAAA",
                 "private_key": "P",

@@ -143,6 +143,26 @@ def test_traefiks_load_balancer_is_known_before_it_exists_and_paid_once(check, m
     assert "Services" not in check(ingress="none").report
 
 
+def test_control_servers_and_their_load_balancer_are_paid_and_the_world_is_told_of(check, make, network):
+    checked = check(controlCount="3", workerCount="0", apiEndpoint="load-balancer")
+    assert checked.cost["monthlyByPool"]["API"] == {"net": "5.39", "gross": "6.41"}
+    assert set(checked.choices) == {"control", "control-2", "control-3"}
+    assert "The Kubernetes API is open to the Internet at its load balancer" in checked.report
+    body = {
+        "name": "ccm-from-scratch-api",
+        "load_balancer_type": "lb11",
+        "location": "fsn1",
+        "network": network,
+    }
+    make("/load_balancers", labels={**LABELS, "role": "api"}, **body)
+    for role in checked.choices:
+        server(make, network, role)
+    again = check(controlCount="3", workerCount="0", apiEndpoint="load-balancer")
+    assert again.existing == set(checked.choices)
+    assert ("difference", "0.00", "0.00") in lines(again.report)
+    assert "open to the Internet" not in check(apiEndpoint="private-load-balancer").report
+
+
 def test_a_type_that_is_sold_out_where_it_is_wanted(check, cloud):
     cloud.settings(sold_out={"cpx22": ["fsn1"]})
     with pytest.raises(ConfigurationError, match=r"controlServerType: 'cpx22'.*nbg1, hel1") as caught:

@@ -1,0 +1,118 @@
+"""The address of the Kubernetes API that outlives every control server: a load balancer before them.
+
+Hetzner's firewalls don't protect load balancers: with a public interface everybody reaches the API there, and
+the API lets in who has a certificate or a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pulumi
+import pulumi_hcloud as hcloud
+
+from .k3s import API_PORT
+from .labels import CLUSTER, STACK
+from .network import Network
+from .ownership import DEFAULT_TYPE
+from .roster import CONTROL_ROLE
+from .settings import PRIVATE_BALANCER, SERVER_ENDPOINT, Settings
+
+ROLE = "api"
+"""The label ``role`` of the load balancer."""
+READY = ("2??", "401")
+"""What ``/readyz`` answers a check without credentials where the API server is there: k3s lets nobody in who
+is anonymous, and until its API server is ready it answers 503."""
+
+
+class ApiEndpoint(pulumi.ComponentResource):
+    """A load balancer in the private network, in front of all control servers there are.
+
+    Attributes:
+        addresses: At which the Kubernetes API is reached there.
+        public_ip: The public one of them; None without a public interface.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        labels: Mapping[str, str],
+        network: Network,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the component.
+            settings: Where it stands, and whether the world reaches it.
+            labels: Of everything in the cloud.
+            network: Of the control servers.
+            opts: Of the component.
+        """
+        super().__init__("ccm-from-scratch:index:ApiEndpoint", name, None, opts)
+        public = settings.api_endpoint != PRIVATE_BALANCER
+        balancer = hcloud.LoadBalancer(
+            name,
+            name=balancer_name(settings),
+            load_balancer_type=DEFAULT_TYPE,
+            location=settings.location,
+            labels={**labels, "role": ROLE},
+            delete_protection=settings.protect or None,
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+        )
+        part = pulumi.ResourceOptions(parent=self, deleted_with=balancer, delete_before_replace=True)
+        place = hcloud.LoadBalancerNetwork(
+            name,
+            load_balancer_id=balancer.id.apply(int),
+            subnet_id=network.subnet.id,
+            enable_public_interface=public,
+            opts=part,
+        )
+        # private addresses can't be targets before it is in the network
+        in_network = pulumi.ResourceOptions.merge(part, pulumi.ResourceOptions(depends_on=[place]))
+        hcloud.LoadBalancerTarget(
+            name,
+            load_balancer_id=balancer.id.apply(int),
+            type="label_selector",
+            label_selector=control_selector(labels),
+            use_private_ip=True,
+            opts=in_network,
+        )
+        hcloud.LoadBalancerService(
+            name,
+            load_balancer_id=balancer.id,
+            protocol="tcp",
+            listen_port=API_PORT,
+            destination_port=API_PORT,
+            health_check=hcloud.LoadBalancerServiceHealthCheckArgs(
+                protocol="http",
+                port=API_PORT,
+                interval=3,
+                timeout=2,
+                retries=2,
+                http=hcloud.LoadBalancerServiceHealthCheckHttpArgs(
+                    path="/readyz", tls=True, status_codes=list(READY)
+                ),
+            ),
+            opts=in_network,
+        )
+        self.public_ip: pulumi.Output[str] | None = balancer.ipv4 if public else None
+        self.addresses: list[pulumi.Output[str]] = [place.ip, *([balancer.ipv4] if public else [])]
+        self.register_outputs({})
+
+
+def balancer_name(settings: Settings) -> str:
+    """Its name in the cloud."""
+    return f"{settings.cluster_name}-api"
+
+
+def has_endpoint(settings: Settings) -> bool:
+    """Whether the program makes such a load balancer."""
+    return settings.api_endpoint != SERVER_ENDPOINT and not settings.kubeconfig_path
+
+
+def control_selector(labels: Mapping[str, str]) -> str:
+    """A selector of labels that finds the control servers of an environment, and no other server."""
+    wanted = {CLUSTER: labels[CLUSTER], STACK: labels[STACK], **CONTROL_ROLE}
+    return ",".join(f"{key}=={value}" for key, value in wanted.items())
