@@ -272,8 +272,6 @@ class Cluster(pulumi.ComponentResource):
         member = {
             "node": server.name,
             "first": not self.servers,
-            # changed in place, with the machine off: the next one's turn is once this one is back
-            "server_type": server.server_type,
             "labels": labels_of(servers.labels),
         }
         of_several = {"member": member, "drain_seconds": self._settings.drain_seconds}

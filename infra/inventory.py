@@ -68,6 +68,7 @@ class Servers(pulumi.ComponentResource):
         self._network = network
         self._prefix = prefix
         self._choices = choices or {}
+        self._existing = existing
         # in a cluster that is there already nobody sees whether a server is back
         self.turns = Turns({} if settings.kubeconfig_path else _turns_of(settings, existing))
         self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
@@ -181,18 +182,21 @@ class Servers(pulumi.ComponentResource):
             node_labels=kind.labels,
             node_taints=kind.taints,
             firewalls=self._firewalls,
-            made_anew_by=_made_anew_by(settings, kind),
+            made_anew_by=_made_anew_by(settings, kind, self._existing),
             turn=self.turns.options(role),
             protected=protected,
         )
         return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
 
 
-def _made_anew_by(settings: Settings, kind: Pool) -> list[str]:
-    of_worker = ["serverType"] if kind in settings.worker_pools else []
+def _made_anew_by(settings: Settings, kind: Pool, existing: Collection[str]) -> list[str]:
+    # One that others can stand in for is drained, and asks for their majority, in place of being turned off:
+    # not the only control server, to which others come in the same run.
+    several = any(role in existing for role in [*settings.control_members][1:])
+    spared = kind in settings.worker_pools or several
     # only a pool of the settings has the switch for its group
     return [
-        *of_worker,
+        *(["serverType"] if spared else []),
         *(["placementGroupId"] if kind.name in {pool.name for pool in settings.pools} else []),
     ]
 

@@ -137,7 +137,6 @@ class Server(pulumi.ComponentResource):
     Attributes:
         name: Host name and name of the node.
         role: ``control``, ``control-2``, or a pool and a number, such as ``worker-1``; names its resources.
-        server_type: As it is wanted.
         node_labels: Of its Node.
         node_taints: Of its Node, as kubectl writes them.
         server: The server in the cloud; what runs on it goes when it goes.
@@ -149,7 +148,6 @@ class Server(pulumi.ComponentResource):
         super().__init__("ccm-from-scratch:index:Server", name, None, opts)
         self.name = args.name
         self.role = name
-        self.server_type = args.server_type
         self.node_labels = dict(args.node_labels)
         self.node_taints = list(args.node_taints)
         self.server = self._server(name, args)

@@ -144,7 +144,7 @@ PROPS = {
     "token": "t",
     "agent_token": "a",
 }
-SEVERAL = {**PROPS, "member": {"node": "c-1", "first": True, "server_type": "x", "labels": {}}}
+SEVERAL = {**PROPS, "member": {"node": "c-1", "first": True, "labels": {}}}
 
 
 def test_what_each_of_several_is_told():
@@ -376,6 +376,15 @@ def test_servers_that_exist_change_one_by_one(three):
     # one that was deleted comes at once
     found = of(three(existing={"control", "control-3"}), SERVER)
     assert [waits_for(found[role]) for role in ROLES] == [set(), set(), {"control-2"}]
+
+
+@pytest.mark.parametrize("existing", [(), ("control",), ROLES, ("control-2",)])
+def test_another_type_turns_none_off_without_asking_the_others(three, existing):
+    found = of(three(existing=existing), SERVER)
+    # the only one would take the cluster with it, although others come
+    anew = "control-2" in existing
+    for role in ROLES:
+        assert ("serverType" in found[role].options.replaceOnChanges) is anew, role
 
 
 def test_a_control_server_leaves_unless_all_goes(three):
