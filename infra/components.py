@@ -39,8 +39,15 @@ __all__ = [
 ]
 
 # Of a cluster that is there already, of a chart that our own program installs, and of its look at the cloud
-# before anything is created.
-_NOT_HERE = {"kubeconfig_path", "ingress", "fallbacks", "max_unavailable"}
+# before anything is created: without that, several control servers would all be changed at once.
+_NOT_HERE = {
+    "kubeconfig_path",
+    "ingress",
+    "fallbacks",
+    "max_unavailable",
+    "control_count",
+    "control_locations",
+}
 _NO_LOOK = "a component doesn't look at the cloud before it begins; leave it out"
 _PLAIN = "give a plain value; what another resource puts out is known too late"
 

@@ -210,13 +210,14 @@ def refuse(found: Sequence[Finding]) -> None:
         )
 
 
-def wanted(clone: Clone, choice: Choice, servers: int) -> Wanted:
+def wanted(clone: Clone, choice: Choice, servers: int, controls: int = 1) -> Wanted:
     """What is not there yet of an environment.
 
     Args:
         clone: This one.
         choice: What servers are.
         servers: How many there will be.
+        controls: How many of them are control servers.
     """
     unbuilt = {one for built in choice.toolchains for one in toolchain.unbuilt(clone.cache, built)}
     cached = sum(DISK_OF_KUBERNETES if one in KUBERNETES else DISK_OF_A_PROGRAM for one in unbuilt)
@@ -225,7 +226,7 @@ def wanted(clone: Clone, choice: Choice, servers: int) -> Wanted:
     running = running_machines(clone.state)
     return Wanted(
         machines=max(0, servers - running),
-        control_planes=int(not running),
+        control_planes=0 if running else controls,
         cached=cached + (0 if image.find(clone.cache) else DISK_OF_AN_IMAGE),
     )
 
@@ -295,6 +296,8 @@ def look(clone: Clone, choice: Choice, workers: int | None = None) -> list[Findi
         choice: What servers are.
         workers: How many; None: as many as the stack's settings say.
     """
-    count = stack_settings.workers(clone, STACKS[choice.kind]) if workers is None else workers
-    missing = wanted(clone, choice, 1 + count)
+    stack = STACKS[choice.kind]
+    count = stack_settings.workers(clone, stack) if workers is None else workers
+    controls = stack_settings.controls(clone, stack)
+    missing = wanted(clone, choice, controls + count, controls)
     return findings(read(clone, missing), missing)

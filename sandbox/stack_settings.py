@@ -122,6 +122,21 @@ def workers(site: Clone, stack: str) -> int:
     return sum(said for said in counts if isinstance(said, int) and said > 0)
 
 
+def controls(site: Clone, stack: str) -> int:
+    """How many control servers a stack has, likewise.
+
+    Args:
+        site: This clone's.
+        stack: One of ``STACKS``.
+
+    Raises:
+        SandboxError: The file can't be read.
+    """
+    said = str(_said(site, stack, "controlCount"))
+    # the program says what is wrong with others
+    return int(said) if said in ("1", "3", "5") else 1
+
+
 def pools(site: Clone, stack: str) -> list[dict[str, Any]]:
     """The pools that a stack's settings name in place of a number of workers; without what is no pool.
 

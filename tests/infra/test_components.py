@@ -134,6 +134,12 @@ def test_components_have_no_fallbacks_because_they_do_not_look_for_room():
         settings(**GIVEN, pools=[pool])
 
 
+@pytest.mark.parametrize("given", [{"control_count": 3}, {"control_locations": ["nbg1"]}])
+def test_components_have_one_control_server_because_several_would_change_at_once(given):
+    with pytest.raises(pulumi.RunError, match=rf"{next(iter(given))}: .* there is no such setting"):
+        settings(**GIVEN, **given)
+
+
 def test_every_wrong_setting_is_named_at_once():
     with pytest.raises(pulumi.RunError) as raised:
         settings(worker_count="many", cni="flannel", nope=1)

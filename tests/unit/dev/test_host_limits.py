@@ -97,6 +97,7 @@ def clone(tmp_path):
     (tmp_path / "Pulumi.yaml").write_text(
         "name: p\nruntime: python\nconfig:\n  ccm-from-scratch:workerCount: {type: integer, default: 2}\n"
         "  ccm-from-scratch:pools: {default: []}\n"
+        "  ccm-from-scratch:controlCount: {type: integer, default: 1}\n"
     )
     return open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, host.port_is_free)
 
@@ -120,6 +121,16 @@ def test_the_workers_of_all_pools_count_in_place_of_the_number(clone, pools):
     with pytest.raises(SandboxError, match="--workers 4: the stack's setting pools says"):
         up.refuse_beside_pools(clone, "local", 4)
     up.refuse_beside_pools(clone, "local", None)
+
+
+@pytest.mark.parametrize(("said", "controls"), [(3, 3), ("'5'", 5), (2, 1), ("many", 1)])
+def test_every_control_server_counts(clone, said, controls):
+    assert stack_settings.controls(clone, "local") == 1
+    stack_settings.file_of(clone, "local").write_text(f"config:\n  ccm-from-scratch:controlCount: {said}\n")
+    assert stack_settings.controls(clone, "local") == controls
+    one, several = (limits.wanted(clone, Choice(MACHINES), 6, number) for number in (1, controls))
+    assert (one.machines, several.machines) == (6, 6)
+    assert several.control_planes == controls
 
 
 @pytest.mark.parametrize("pools", ["{a: 1}", "many", "[7, {count: x}]", "'[{'"])
