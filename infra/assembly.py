@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from .autoscaler import Autoscaler
 from .cilium import Cilium
 from .cluster import Cluster
 from .controller_manager import ControllerManager, ControllerManagerArgs
@@ -47,6 +48,7 @@ class RunningCluster:
     Attributes:
         servers: On which it runs.
         cluster: What was installed.
+        agent_token: Secret; lets an agent join.
         kubeconfig: Secret; reaches it from where the program runs.
         provider: For objects in it.
         in_cluster: Options of every object in it: gone with the last control server, dead or alive.
@@ -55,6 +57,7 @@ class RunningCluster:
 
     servers: Servers
     cluster: Cluster
+    agent_token: pulumi.Output[str]
     kubeconfig: pulumi.Output[str]
     provider: kubernetes.Provider
     in_cluster: pulumi.ResourceOptions
@@ -113,7 +116,7 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
         ]
     else:
         network = cluster.pod_networks
-    return RunningCluster(servers, cluster, kubeconfig, provider, in_cluster, network)
+    return RunningCluster(servers, cluster, agent_token.value, kubeconfig, provider, in_cluster, network)
 
 
 def managed(place: Place, arguments: ControllerManagerArgs, running: RunningCluster) -> Managed:
@@ -129,6 +132,18 @@ def managed(place: Place, arguments: ControllerManagerArgs, running: RunningClus
         place.named("ccm"), arguments, running.in_cluster, prefix=place.prefix, opts=place.options()
     )
     after = [*manager.deployments, *cluster.agents]
+    if settings.autoscaled_pools:
+        Autoscaler(
+            place.named("autoscaler"),
+            settings,
+            running.servers,
+            network_id=arguments.network_id,
+            generation=cluster.generation,
+            agent_token=running.agent_token,
+            in_cluster=running.in_cluster,
+            after=after,
+            opts=place.options(),
+        )
     sweep = Sweep(
         place.named("sweep"),
         settings.cluster_name,

@@ -14,6 +14,7 @@ InfraError
 ├── UnknownClusterError     whether a control server begins a cluster or joins one can't be told
 ├── QuorumError             the cluster would not outlive a control server's leaving
 ├── UpgradeError            k3s on a node could not be upgraded
+├── NodeGroupError          servers of the cluster-autoscaler are left
 ├── ImageBuildError         the CCM's image could not be built
 ├── SweepError              load balancers are left
 └── ProtectedError          something is protected against deletion
@@ -215,6 +216,14 @@ class VersionError(InfraError):
             else "nothing of the cluster was changed"
         )
         super().__init__(f"{problem}; {so_far}")
+
+
+class NodeGroupError(InfraError):
+    """Servers that the cluster-autoscaler made could not be removed."""
+
+    def __init__(self, group: str, why: str) -> None:
+        self.group = group
+        super().__init__(f"the servers of the node group {group} could not all be removed: {why}")
 
 
 class ImageBuildError(InfraError):

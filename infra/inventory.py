@@ -33,6 +33,8 @@ class Servers(pulumi.ComponentResource):
         labels: Of everything in the cloud.
         endpoint: The load balancer before the control servers; None: there is none.
         workers: The others, pool by pool.
+        ssh_key: The public key in the cloud that all of them accept.
+        firewall: Of all of them.
         turns: Whom each worker waits for in changes that roll; the cluster says when a turn is over.
     """
 
@@ -75,7 +77,7 @@ class Servers(pulumi.ComponentResource):
         comment = f"{settings.cluster_name} dev env"
         of_our_own = pulumi.ResourceOptions(parent=self)
         self._key = key or KeyPair(f"{prefix}key", comment, opts=of_our_own)
-        self._ssh_key = hcloud.SshKey(
+        self.ssh_key = hcloud.SshKey(
             name,
             name=comment,
             public_key=self._key.public_key,
@@ -83,7 +85,7 @@ class Servers(pulumi.ComponentResource):
             opts=self._mine,
         )
         self._groups: dict[str, hcloud.PlacementGroup] = {}
-        self._firewalls = self._firewall(name)
+        self.firewall = self._firewall(name)
         self.controls = [
             self._server(
                 member,
@@ -147,15 +149,14 @@ class Servers(pulumi.ComponentResource):
             opts=self._mine,
         )
 
-    def _firewall(self, name: str) -> list[pulumi.Input[int]]:
-        firewall = hcloud.Firewall(
+    def _firewall(self, name: str) -> hcloud.Firewall:
+        return hcloud.Firewall(
             name,
             name=self._settings.cluster_name,
             labels=dict(self.labels),
             rules=firewall_rules(self._settings),
             opts=self._mine,
         )
-        return [firewall.id.apply(int)]
 
     def _server(
         self,
@@ -175,13 +176,13 @@ class Servers(pulumi.ComponentResource):
             location=choice.placement.location,
             image=kind.image,
             labels={**self.labels, **labels, **choice.labels},
-            ssh_key=self._ssh_key,
+            ssh_key=self.ssh_key,
             private_key=None if settings.kubeconfig_path else self._key.private_key,
             network=self._network,
             placement_group=group,
             node_labels=kind.labels,
             node_taints=kind.taints,
-            firewalls=self._firewalls,
+            firewalls=[self.firewall.id.apply(int)],
             made_anew_by=_made_anew_by(settings, kind, self._existing),
             turn=self.turns.options(role),
             protected=protected,

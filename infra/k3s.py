@@ -222,6 +222,41 @@ def agent_script(
     )
 
 
+def self_joining_script(
+    release: Release,
+    server_ip: str,
+    agent_token: str,
+    *,
+    flags: Sequence[str] = (),
+) -> str:
+    """Installs an agent from the server's own user data, which nobody knows the addresses for.
+
+    It takes them from the metadata service, and starts the agent as ``agent_script`` does.
+
+    Args:
+        release: Which k3s.
+        server_ip: Private address at which the cluster is joined.
+        agent_token: What the cluster was installed with for agents.
+        flags: Further ones of ``k3s agent``.
+    """
+    environment = {
+        **release.environment(),
+        "INSTALL_K3S_SKIP_START": "true",
+        "K3S_URL": f"https://{server_ip}:{API_PORT}",
+        "K3S_TOKEN": agent_token,
+    }
+    return "\n".join(
+        [
+            _PREAMBLE,
+            _LEARN_ADDRESSES,
+            _wait_for_address('"$private"'),
+            _fetch_installer(release.install_url),
+            _run_installer(environment, ["agent", *flags], _node_flags_of_variables()),
+            "systemctl restart --no-block k3s-agent",
+        ]
+    )
+
+
 def begin_cluster(
     cluster: str,
     folder: str = FOLDER,
@@ -308,13 +343,29 @@ done"""
 _PREAMBLE = """set -eu
 umask 077"""
 
+METADATA = "http://169.254.169.254/hetzner/v1/metadata"
+# https://docs.hetzner.cloud/reference/cloud#description/server-metadata; a server is attached to its network
+# some seconds after it was made
+_LEARN_ADDRESSES = f"""n=0
+until public=$(curl -sSf --max-time 5 {METADATA}/public-ipv4) &&
+  private=$(curl -sSf --max-time 5 {METADATA}/private-networks | sed -n 's/^- ip: //p' | head -n 1) &&
+  [ -n "$private" ]; do
+  n=$((n + 1))
+  [ "$n" -lt 120 ] || {{ echo 'the metadata service names no address in a private network' >&2; exit 1; }}
+  sleep 1
+done"""
+
 
 def _wait_for_address(private_ip: str) -> str:
-    # the private interface appears some seconds after the server was attached to the network
+    """Waits for the private interface, some seconds after the server was attached to the network.
+
+    Args:
+        private_ip: Its address, or a variable of the script with it, in quotation marks.
+    """
     return f"""n=0
-until ip -4 -o address show | grep -qF ' {private_ip}/'; do
+until ip -4 -o address show | grep -qF " "{private_ip}/; do
   n=$((n + 1))
-  [ "$n" -lt 600 ] || {{ echo 'the private address {private_ip} did not appear within 60 s' >&2; exit 1; }}
+  [ "$n" -lt 600 ] || {{ echo the private address {private_ip} did not appear within 60 s >&2; exit 1; }}
   sleep 0.1
 done"""
 
@@ -335,7 +386,18 @@ found=$(sha256sum < "$installer" | cut -c 1-64)
 }}"""
 
 
-def _run_installer(environment: Mapping[str, str], arguments: Sequence[str]) -> str:
+def _run_installer(environment: Mapping[str, str], arguments: Sequence[str], more: str = "") -> str:
+    """Runs it.
+
+    Args:
+        environment: Its variables.
+        arguments: Of the installer.
+        more: Further ones, as the shell reads them.
+    """
     exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in environment.items())
     # the installer must not read the rest of this script from standard input
-    return f'{exports}\nsh "$installer" {shlex.join(arguments)} </dev/null'
+    return f'{exports}\nsh "$installer" {shlex.join(arguments)}{more} </dev/null'
+
+
+def _node_flags_of_variables() -> str:
+    return "".join(f' "{flag}"' for flag in node_flags(Addresses("$public", "$private")))

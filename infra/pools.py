@@ -23,6 +23,8 @@ MOST_WORKERS = 99
 """A Hetzner network takes 100 servers, and one of them is the control server."""
 LONGEST_NAME = 63
 """Of a host, and of a Node's label with its name."""
+AUTOSCALER_DIGITS = 16
+"""So many hexadecimal digits, at most, end the names that the cluster-autoscaler gives servers."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -52,6 +54,8 @@ class Pool:
         fallbacks: Where new servers go when there is no room; None in the settings: those of the stack.
         max_unavailable: So many of its servers may be away while a change rolls over them; None in the
             settings: as in the stack.
+        min: Fewest servers of one that the cluster-autoscaler makes and removes servers of.
+        max: Most of one; None: it has ``count`` servers, which this program makes.
     """
 
     name: str = ""
@@ -64,6 +68,8 @@ class Pool:
     placement_group: bool = True
     fallbacks: tuple[Fallback, ...] | None = None
     max_unavailable: int | None = None
+    min: int = 0
+    max: int | None = None
 
     def completed(self, server_type: str, location: str, image: str, max_unavailable: int) -> Pool:
         """The pool with these in place of what it leaves open."""
@@ -74,6 +80,11 @@ class Pool:
             image=self.image or image,
             max_unavailable=self.max_unavailable or max_unavailable,
         )
+
+    @property
+    def most(self) -> int:
+        """How many servers there can be."""
+        return self.count if self.max is None else self.max
 
     @property
     def members(self) -> list[str]:
@@ -125,13 +136,14 @@ def pool_problems(pools: tuple[Pool, ...], cluster_name: str, key: str) -> list[
     """
     problems = []
     for index, pool in enumerate(pools):
-        longest = f"{cluster_name}-{pool.name}-{pool.count}"
+        ending = pool.count if pool.max is None else "0" * AUTOSCALER_DIGITS
+        longest = f"{cluster_name}-{pool.name}-{ending}"
         if len(longest) > LONGEST_NAME:
             allowed = (
                 f"its servers would be called {longest}, and a name has at most {LONGEST_NAME} characters"
             )
             problems.append(Problem(f"{key}[{index}].name", pool.name, allowed))
-    total = sum(pool.count for pool in pools)
+    total = sum(pool.most for pool in pools)
     if total > MOST_WORKERS:
         allowed = f"they have at most {MOST_WORKERS} servers together, as many as a network takes"
         problems.append(Problem(key, f"{total} servers", allowed))
@@ -154,17 +166,33 @@ def _pool(entry: Any, key: str) -> tuple[Pool, list[Problem]]:
         return Pool(), [Problem(key, entry, "give a pool, such as " + _EXAMPLE[1:-1])]
     problems = [Problem(f"{key}.{name}", entry[name], _no_such(name)) for name in entry if name not in KEYS]
     values: dict[str, Any] = {}
+    required = _REQUIRED if entry.get("max") is None and entry.get("min") is None else _REQUIRED_WITH_BOUNDS
     for name, (parse, allowed) in _PARSERS.items():
         given = entry.get(name)
         if given is None:
-            if name in _REQUIRED:
+            if name in required:
                 problems.append(Problem(f"{key}.{name}", None, allowed))
             continue
         try:
             values[KEYS[name]] = parse(given)
         except (ValueError, TypeError) as error:
             problems.append(Problem(f"{key}.{name}", given, str(error) or allowed))
-    return Pool(**values), problems
+    pool = Pool(**values)
+    return pool, problems or _bound_problems(pool, entry, key)
+
+
+def _bound_problems(pool: Pool, entry: Mapping[str, Any], key: str) -> list[Problem]:
+    """What an autoscaled pool can't have."""
+    if pool.max is None:
+        return []
+    problems = []
+    if pool.min > pool.max:
+        problems.append(Problem(f"{key}.min", pool.min, f"it is more than {key}.max, {pool.max}"))
+    for name in _NOT_WITH_BOUNDS:
+        if entry.get(name) is not None:
+            allowed = "leave it out where max is given: the cluster-autoscaler makes and removes the servers"
+            problems.append(Problem(f"{key}.{name}", entry[name], allowed))
+    return problems
 
 
 def _no_such(name: Any) -> str:
@@ -292,6 +320,10 @@ _PARSERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "taints": (_taints, f"give a list: {_TAINTS}"),
     "placementGroup": (_switch, "give true or false"),
     "fallbacks": (_fallbacks, ""),
+    "min": (_count, f"give a whole number from 0 to {MOST_WORKERS}"),
+    "max": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
     "maxUnavailable": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
 }
 _REQUIRED = ("name", "count")
+_REQUIRED_WITH_BOUNDS = ("name", "max")
+_NOT_WITH_BOUNDS = ("count", "fallbacks", "placementGroup", "maxUnavailable")

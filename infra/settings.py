@@ -24,6 +24,8 @@ PROVIDERS = ("ccm-from-scratch", "hcloud")
 NETWORK_ZONES = ("eu-central", "us-east", "us-west", "ap-southeast")
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 _URL = r"https?://[^\s/'\"#]{1,255}[^\s'\"#]{0,2000}"
+_IMAGE = r"[A-Za-z0-9][\w.:/@-]{0,511}"
+_IMAGE_ALLOWED = "give an image reference such as registry.example.com/ccm:1"
 MOST_DRAIN_SECONDS = 3600
 CONTROL_COUNTS = (1, 3, 5)
 SERVER_ENDPOINT, PUBLIC_BALANCER, PRIVATE_BALANCER = API_ENDPOINTS = (
@@ -68,6 +70,7 @@ class Settings:
     fallbacks: tuple[Fallback, ...]
     drain_seconds: int
     max_unavailable: int
+    autoscaler_image: str
     image: str
     labels: Mapping[str, str]
     network_cidr: ipaddress.IPv4Network
@@ -105,9 +108,14 @@ class Settings:
         return {role: locations[index % len(locations)] for index, role in enumerate(roles)}
 
     @property
+    def autoscaled_pools(self) -> tuple[Pool, ...]:
+        """Those of them whose servers the cluster-autoscaler makes and removes."""
+        return tuple(pool for pool in self.worker_pools if pool.max is not None)
+
+    @property
     def workers(self) -> int:
-        """How many workers there are in all pools."""
-        return sum(pool.count for pool in self.worker_pools)
+        """How many workers there can be in all pools."""
+        return sum(pool.most for pool in self.worker_pools)
 
 
 def key_of(field: str) -> str:
@@ -129,6 +137,7 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     settings = _read(reader)
     problems = [*reader.problems, *_unknown_keys(raw), *release_problems(settings)]
     problems += pool_problems(settings.pools, settings.cluster_name, key_of("pools"))
+    problems += autoscaler_problems(settings)
     unread = {problem.key.partition("[")[0] for problem in problems}
     if not unread & set(map(key_of, _ADDRESS_FIELDS)):
         problems += address_problems(settings)
@@ -154,6 +163,7 @@ def _read(reader: _Reader) -> Settings:
         fallbacks=reader.fallbacks("fallbacks"),
         drain_seconds=reader.number("drain_seconds", 0, MOST_DRAIN_SECONDS),
         max_unavailable=reader.number("max_unavailable", 1, MOST_WORKERS),
+        autoscaler_image=reader.matching("autoscaler_image", _IMAGE, _IMAGE_ALLOWED),
         image=reader.text("image"),
         labels=reader.labels("labels"),
         network_cidr=reader.cidr("network_cidr"),
@@ -177,11 +187,7 @@ def _read(reader: _Reader) -> Settings:
         k3s_disable=reader.several("k3s_disable", COMPONENTS),
         cni=reader.choice("cni", CNIS),
         ingress=reader.choice("ingress", INGRESSES),
-        ccm_image=reader.matching(
-            "ccm_image",
-            r"([A-Za-z0-9][\w.:/@-]{0,511})?",
-            "give an image reference such as registry.example.com/ccm:1, or nothing",
-        ),
+        ccm_image=reader.matching("ccm_image", f"({_IMAGE})?", f"{_IMAGE_ALLOWED}, or nothing"),
         cloud_provider_name=reader.choice("cloud_provider_name", PROVIDERS),
         hcloud_endpoint=reader.matching(
             "hcloud_endpoint",
@@ -202,6 +208,31 @@ def release_problems(settings: Settings) -> list[Problem]:
     version = f"{key_of('k3s_version')} {settings.k3s_version}"
     one = f"{version} is exact; to follow a channel, type: pulumi config set k3sVersion ''"
     return [Problem(key_of("k3s_channel"), settings.k3s_channel, one)]
+
+
+def autoscaler_problems(settings: Settings) -> list[Problem]:
+    """What pools with bounds need of the other settings.
+
+    The cluster-autoscaler knows the servers of Nodes by provider IDs that begin with hcloud:// alone:
+    https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/hetzner/hetzner_manager.go
+    """
+    problems = []
+    for index, pool in enumerate(settings.pools):
+        if pool.max is None:
+            continue
+        key = f"{key_of('pools')}[{index}].max"
+        if settings.cloud_provider_name != "hcloud":
+            allowed = "the cluster-autoscaler knows servers by hcloud:// alone: "
+            allowed += f"it needs {key_of('cloud_provider_name')} hcloud, from the cluster's beginning on"
+            problems.append(Problem(key, pool.max, allowed))
+        if settings.kubeconfig_path:
+            other = f"{key_of('kubeconfig_path')} names another one"
+            problems.append(Problem(key, pool.max, f"only a cluster of this program is scaled, and {other}"))
+    images = sorted({pool.image for pool in settings.autoscaled_pools})
+    if len(images) > 1:
+        allowed = "the cluster-autoscaler has one image for all pools with max"
+        problems.append(Problem(key_of("pools"), ", ".join(images), allowed))
+    return problems
 
 
 def address_problems(settings: Settings) -> list[Problem]:

@@ -63,7 +63,8 @@ def test_all_problems_are_reported_at_once(defaults):
 
 
 def test_a_key_that_resembles_nothing_lists_the_known_ones(defaults):
-    assert "known are apiEndpoint, ccmImage" in problems_of(changed(defaults, zzzz="1"))["zzzz"]
+    said = problems_of(changed(defaults, zzzz="1"))["zzzz"]
+    assert "known are apiEndpoint, autoscalerImage, ccmImage" in said
 
 
 def test_keys_of_other_namespaces_are_not_ours(defaults):

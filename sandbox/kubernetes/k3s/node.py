@@ -115,10 +115,10 @@ async def _start(children: Children, node: NodeOptions, server: str, joined: Joi
     for user in ("kubelet", "kube-proxy"):
         key = joined.folder / f"client-{user}.key"
         config = by_path(server, joined.authority, key.with_suffix(".crt"), key)
-        write_secret(etc / f"{user}.kubeconfig", config)
+        write_secret(joined.folder / f"{user.replace('-', '')}.kubeconfig", config)
     _write(etc / "kubelet.yaml", kubelet_config(joined.facts, reserved))
-    _write(etc / "kube-proxy.yaml", proxy_config(node, joined.facts, etc / "kube-proxy.kubeconfig"))
-    command = kubelet_command(node, joined.facts, etc / "kubelet.yaml", etc / "kubelet.kubeconfig")
+    _write(etc / "kube-proxy.yaml", proxy_config(node, joined.facts, joined.folder / "kubeproxy.kubeconfig"))
+    command = kubelet_command(node, joined.facts, etc / "kubelet.yaml", joined.folder / "kubelet.kubeconfig")
     await children.start(command)
     if joined.facts.kube_proxy:
         await children.start(proxy_command(node, etc / "kube-proxy.yaml"))

@@ -1,0 +1,317 @@
+"""The cluster-autoscaler, for pools with bounds: what it is deployed with, and what its servers begin with.
+
+Its provider for Hetzner is documented in
+https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/hetzner/README.md
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from . import k3s
+from .inventory import Servers
+from .node_group import AUTOSCALER, NodeGroup
+from .pod_network import script as pod_network_script
+from .pools import Pool, taint_parts
+from .settings import Settings
+
+NAMESPACE = "kube-system"
+LARGEST_USER_DATA = 32768
+"""Bytes that a server's user data may have: https://docs.hetzner.cloud/reference/cloud#servers-create-a-server"""
+
+_FILE = "cluster-config.json"
+_FOLDER = "/config"
+_POD_CIDR = "POD-CIDR-OF-THIS-NODE"
+_KUBELET = "/var/lib/rancher/k3s/agent/kubelet.kubeconfig"
+
+
+@dataclass(frozen=True)
+class Joining:
+    """How a server joins the cluster by itself.
+
+    Attributes:
+        release: Which k3s.
+        server_ip: Private address at which the cluster is joined.
+        agent_token: Lets an agent join.
+        cluster_cidr: Range of all Pods, where a node has to give its own their network; else empty.
+    """
+
+    release: k3s.Release
+    server_ip: str
+    agent_token: str
+    cluster_cidr: str
+
+
+def group_name(settings: Settings, pool: Pool) -> str:
+    """The node group's name, with which those of its servers begin."""
+    return f"{settings.cluster_name}-{pool.name}"
+
+
+def user_data(pool: Pool, joining: Joining) -> str:
+    """What a new server of a pool runs when it boots for the first time."""
+    flags = k3s.pool_flags(pool.labels, pool.taints)
+    join = k3s.self_joining_script(joining.release, joining.server_ip, joining.agent_token, flags=flags)
+    network = _pod_network(joining.cluster_cidr) if joining.cluster_cidr else ""
+    return f"#!/bin/sh\n{join}\n{network}"
+
+
+def _pod_network(cluster_cidr: str) -> str:
+    """What infra/pod_network.py does over SSH to the nodes that Pulumi knows."""
+    return f"""umask 022
+mkdir -p /etc/cni
+cat > /etc/cni/pod-network.sh <<'SCRIPT'
+{pod_network_script(_POD_CIDR, cluster_cidr)}SCRIPT
+n=0
+until range=$(k3s kubectl --kubeconfig={_KUBELET} get node "$(hostname)" -o 'jsonpath={{.spec.podCIDR}}') &&
+  [ -n "$range" ]; do
+  n=$((n + 1))
+  [ "$n" -lt 300 ] || {{ echo 'this node has no range for its Pods' >&2; exit 1; }}
+  sleep 1
+done
+sed "s|{_POD_CIDR}|$range|" /etc/cni/pod-network.sh | sh
+"""
+
+
+def cluster_config(settings: Settings, joining: Joining) -> str:
+    """The file that ``HCLOUD_CLUSTER_CONFIG_FILE`` names, as JSON."""
+    pools = settings.autoscaled_pools
+    image = pools[0].image
+    return json.dumps(
+        {
+            "imagesForArch": {"amd64": image, "arm64": image},
+            "nodeConfigs": {
+                group_name(settings, pool): {
+                    "cloudInit": user_data(pool, joining),
+                    "labels": dict(pool.labels),
+                    "taints": [_taint(text) for text in pool.taints],
+                }
+                for pool in pools
+            },
+        },
+        sort_keys=True,
+    )
+
+
+def _taint(text: str) -> dict[str, str]:
+    key, value, effect = taint_parts(text)
+    return {"key": key, "value": value, "effect": effect}
+
+
+def arguments(settings: Settings) -> list[str]:
+    """The command line."""
+    groups = [
+        f"--nodes={pool.min}:{pool.max}:{pool.server_type}:{pool.location}:{group_name(settings, pool)}"
+        for pool in settings.autoscaled_pools
+    ]
+    return ["./cluster-autoscaler", "--cloud-provider=hetzner", "--enforce-node-group-min-size=true", *groups]
+
+
+def deployment(
+    settings: Settings, variables: Mapping[str, pulumi.Input[str]], config: pulumi.Input[str]
+) -> dict[str, Any]:
+    """Spec of the Deployment.
+
+    Args:
+        settings: Which image, and which groups.
+        variables: Of its environment, besides the token.
+        config: Changes with its file, which it reads when it starts.
+    """
+    labels = {"app": AUTOSCALER}
+    token = {"name": "HCLOUD_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hcloud", "key": "token"}}}
+    file = {"name": "HCLOUD_CLUSTER_CONFIG_FILE", "value": f"{_FOLDER}/{_FILE}"}
+    container = {
+        "name": AUTOSCALER,
+        "image": settings.autoscaler_image,
+        "command": arguments(settings),
+        "env": [token, file, *({"name": name, "value": value} for name, value in variables.items())],
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}},
+        "volumeMounts": [{"name": "config", "mountPath": _FOLDER, "readOnly": True}],
+    }
+    return {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels, "annotations": {"ccm-from-scratch.local/config": config}},
+            "spec": {
+                "serviceAccountName": AUTOSCALER,
+                # not on a server that it may remove
+                "nodeSelector": {"node-role.kubernetes.io/control-plane": "true"},
+                "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
+                "containers": [container],
+                "volumes": [{"name": "config", "secret": {"secretName": AUTOSCALER}}],
+            },
+        },
+    }
+
+
+class Autoscaler(pulumi.ComponentResource):
+    """The cluster-autoscaler in a cluster, and what removes its servers."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        servers: Servers,
+        *,
+        network_id: pulumi.Input[str],
+        generation: pulumi.Input[str],
+        agent_token: pulumi.Input[str],
+        in_cluster: pulumi.ResourceOptions,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the component; begins the names of its resources.
+            settings: Which pools, with which k3s.
+            servers: Share key and firewall with those that it makes.
+            network_id: Private network of its servers.
+            generation: Of the cluster.
+            agent_token: Lets an agent join.
+            in_cluster: Options of every object in the cluster.
+            after: What new servers need, and those that go until they are gone.
+            opts: Of the component.
+        """
+        super().__init__("ccm-from-scratch:index:Autoscaler", name, None, opts)
+        mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
+        groups = [
+            NodeGroup(
+                f"{name}-{pool.name}",
+                group_name(settings, pool),
+                servers,
+                network_id,
+                generation=generation,
+                drain_seconds=settings.drain_seconds,
+                opts=mine,
+            )
+            for pool in settings.autoscaled_pools
+        ]
+        here = pulumi.ResourceOptions.merge(in_cluster, mine)
+        config = pulumi.Output.secret(
+            pulumi.Output.all(servers.control.private_ip, agent_token).apply(
+                lambda known: cluster_config(settings, joining_of(settings, *known))
+            )
+        )
+        secret = kubernetes.core.v1.Secret(
+            f"{name}-config", metadata=_metadata(), string_data={_FILE: config}, opts=here
+        )
+        permissions = _permissions(name, here)
+        variables = {
+            "HCLOUD_NETWORK": network_id,
+            "HCLOUD_FIREWALL": servers.firewall.id,
+            "HCLOUD_SSH_KEY": servers.ssh_key.id,
+            **({"HCLOUD_ENDPOINT": settings.hcloud_endpoint} if settings.hcloud_endpoint else {}),
+        }
+        digest = pulumi.Output.unsecret(config).apply(lambda text: hashlib.sha256(text.encode()).hexdigest())
+        kubernetes.apps.v1.Deployment(
+            name,
+            # nobody waits for it: it is not needed for what this program promises
+            metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
+            spec=deployment(settings, variables, digest),
+            # it goes before its groups do, which else would take it for one that goes on
+            opts=pulumi.ResourceOptions.merge(
+                here, pulumi.ResourceOptions(depends_on=[*groups, secret, *permissions])
+            ),
+        )
+        self.register_outputs({})
+
+
+def joining_of(settings: Settings, server_ip: str, agent_token: str) -> Joining:
+    """How servers of these settings join.
+
+    Args:
+        settings: Which k3s, and which network for Pods.
+        server_ip: Private address at which the cluster is joined.
+        agent_token: Lets an agent join.
+    """
+    release = k3s.Release(settings.k3s_install_url, settings.k3s_channel, settings.k3s_version)
+    ours = str(settings.cluster_cidr) if settings.cni == "native" else ""
+    return Joining(release, server_ip, agent_token, ours)
+
+
+def _metadata() -> dict[str, Any]:
+    return {"name": AUTOSCALER, "namespace": NAMESPACE}
+
+
+def _permissions(name: str, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """Its account, and what that may do."""
+    account = kubernetes.core.v1.ServiceAccount(name, metadata=_metadata(), opts=options)
+    subjects = [{"kind": "ServiceAccount", **_metadata()}]
+    group = "rbac.authorization.k8s.io"
+    return [
+        account,
+        kubernetes.rbac.v1.ClusterRole(name, metadata={"name": AUTOSCALER}, rules=_RULES, opts=options),
+        kubernetes.rbac.v1.ClusterRoleBinding(
+            name,
+            metadata={"name": AUTOSCALER},
+            role_ref={"apiGroup": group, "kind": "ClusterRole", "name": AUTOSCALER},
+            subjects=subjects,
+            opts=options,
+        ),
+        kubernetes.rbac.v1.Role(name, metadata=_metadata(), rules=_RULES_AT_HOME, opts=options),
+        kubernetes.rbac.v1.RoleBinding(
+            name,
+            metadata=_metadata(),
+            role_ref={"apiGroup": group, "kind": "Role", "name": AUTOSCALER},
+            subjects=subjects,
+            opts=options,
+        ),
+    ]
+
+
+def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], *names: str) -> dict[str, Any]:
+    named = {"resourceNames": list(names)} if names else {}
+    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs), **named}
+
+
+_READ = ("get", "list", "watch")
+# What it asks for, by the example in its repository
+# (cloudprovider/hetzner/examples/cluster-autoscaler-run-on-master.yaml) and the schedulers that it plays.
+_RULES = [
+    _rule("", ("events",), ("create", "patch")),
+    _rule("events.k8s.io", ("events",), ("create", "patch")),
+    _rule("", ("pods/eviction",), ("create",)),
+    _rule("", ("pods/status",), ("update",)),
+    _rule("", ("nodes",), (*_READ, "update")),
+    _rule(
+        "",
+        (
+            "namespaces",
+            "pods",
+            "services",
+            "replicationcontrollers",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+        ),
+        _READ,
+    ),
+    _rule("apps", ("statefulsets", "replicasets", "daemonsets"), _READ),
+    _rule("batch", ("jobs", "cronjobs"), _READ),
+    _rule("policy", ("poddisruptionbudgets",), _READ),
+    _rule(
+        "storage.k8s.io",
+        ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"),
+        _READ,
+    ),
+    _rule("resource.k8s.io", ("resourceclaims", "resourceslices", "deviceclasses"), _READ),
+    _rule("coordination.k8s.io", ("leases",), ("create",)),
+    _rule("coordination.k8s.io", ("leases",), ("get", "update"), AUTOSCALER),
+]
+_RULES_AT_HOME = [
+    _rule("", ("configmaps",), ("create", "list", "watch")),
+    _rule(
+        "",
+        ("configmaps",),
+        ("get", "update", "delete", "watch"),
+        "cluster-autoscaler-status",
+        "cluster-autoscaler-priority-expander",
+    ),
+]

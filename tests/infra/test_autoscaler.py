@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.__main__ import declare
+from infra.api import Cloud, Patience, call
+from infra.autoscaler import LARGEST_USER_DATA, cluster_config, joining_of
+from infra.autoscaler import arguments as command_line
+from infra.errors import ConfigurationError, NodeGroupError
+from infra.node_group import remove_servers, scales
+from infra.pools import parse_pools
+from pytest_hetzner_cloud.cloud import running
+from tests.infra.infra_settings import read_settings
+
+BURST = {"name": "burst", "max": 5, "serverType": "cpx32", "taints": ["dedicated=burst:NoSchedule"]}
+DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+
+
+def configured(defaults, *pools, **more):
+    wanted = {"cloudProviderName": "hcloud", "pools": json.dumps(pools), **more}
+    return {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in wanted.items()}}
+
+
+def problems_of(defaults, *pools, **more):
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(configured(defaults, *pools, **more))
+    return {
+        problem.key.removeprefix("ccm-from-scratch:"): problem.allowed for problem in caught.value.problems
+    }
+
+
+def test_a_pool_with_bounds_has_no_servers_of_this_program(defaults):
+    settings = read_settings(configured(defaults, {"name": "a", "count": 2}, BURST))
+    assert [pool.members for pool in settings.worker_pools] == [["a-1", "a-2"], []]
+    assert settings.workers == 7  # ranges and network have room for all that there can be
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ({"min": 6}, "min"),
+        ({"count": 1}, "count"),
+        ({"fallbacks": [{"location": "nbg1"}]}, "fallbacks"),
+        ({"placementGroup": False}, "placementGroup"),
+        ({"maxUnavailable": 2}, "maxUnavailable"),
+        ({"max": 0}, "max"),
+        ({"max": None, "min": 1}, "max"),
+    ],
+)
+def test_what_such_a_pool_cannot_have_is_named(defaults, more, key):
+    assert set(problems_of(defaults, {**BURST, **more})) == {f"pools[0].{key}"}
+
+
+def test_what_it_needs_of_the_stack_is_named(defaults):
+    said = problems_of(defaults, BURST, cloudProviderName="ccm-from-scratch", kubeconfigPath="Pulumi.yaml")
+    assert set(said) == {"pools[0].max"}
+    images = problems_of(defaults, BURST, {"name": "b", "max": 1, "image": "debian-12"})
+    assert "one image" in images["pools"]
+
+
+@given(bounds=st.tuples(st.integers(-1, 101), st.integers(-1, 101)))
+def test_bounds_are_read_or_refused(bounds):
+    (pool,), problems = parse_pools([{"name": "a", "min": bounds[0], "max": bounds[1]}], "pools")
+    good = 0 <= bounds[0] <= bounds[1] and 1 <= bounds[1] <= 99
+    assert not problems if good else problems
+    assert not good or (pool.min, pool.most) == bounds
+
+
+def test_the_command_line_and_the_file_name_the_same_groups(defaults):
+    settings = read_settings(configured(defaults, BURST, {"name": "b", "min": 1, "max": 2}))
+    groups = [word.rpartition(":")[2] for word in command_line(settings) if word.startswith("--nodes=")]
+    file = json.loads(cluster_config(settings, joining_of(settings, "10.0.0.2", "TOKEN")))
+    assert groups == ["ccm-from-scratch-burst", "ccm-from-scratch-b"]
+    assert set(groups) == set(file["nodeConfigs"])
+    assert "--nodes=0:5:cpx32:fsn1:ccm-from-scratch-burst" in command_line(settings)
+    assert file["nodeConfigs"][groups[0]]["taints"] == [
+        {"key": "dedicated", "value": "burst", "effect": "NoSchedule"}
+    ]
+
+
+@pytest.mark.parametrize("cni", ["native", "cilium"])
+def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni):
+    settings = read_settings(configured(defaults, BURST, cni=cni))
+    file = json.loads(cluster_config(settings, joining_of(settings, "10.0.0.2", "TOK'EN")))
+    script = file["nodeConfigs"]["ccm-from-scratch-burst"]["cloudInit"]
+    assert script.startswith("#!/bin/sh\n")
+    assert len(script.encode()) < LARGEST_USER_DATA
+    subprocess.run([shutil.which("sh") or "sh", "-n"], input=script, text=True, check=True, timeout=30)
+    assert ("pod-network" in script) is (cni == "native")
+    assert "K3S_TOKEN='TOK'\"'\"'EN'" in script
+
+
+def deployment(*groups):
+    words = ["./cluster-autoscaler", *(f"--nodes=0:5:cpx22:fsn1:{group}" for group in groups)]
+    return {"spec": {"template": {"spec": {"containers": [{"command": words}]}}}}
+
+
+def test_whether_a_group_is_still_scaled():
+    assert scales(deployment("blue-a", "blue-b"), "blue-b")
+    assert not scales(deployment("blue-a"), "blue-b")
+    assert not scales(deployment("not-blue-b"), "blue-b")
+    assert not scales({}, "blue-b")
+
+
+@pytest.fixture
+def api():
+    with running() as process:
+        process.reset()
+        yield Cloud(process.endpoint, process.token)
+
+
+def make_network(api, name):
+    subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.0.0.0/24"}
+    body = {"name": name, "ip_range": "10.0.0.0/8", "subnets": [subnet]}
+    return call(api, "POST", "/networks", body)["network"]["id"]
+
+
+def make_server(api, name, group, network):
+    body = {
+        "name": name,
+        "server_type": "cpx22",
+        "image": "ubuntu-24.04",
+        "location": "fsn1",
+        "labels": {"hcloud/node-group": group},
+        "networks": [network],
+    }
+    return call(api, "POST", "/servers", body)["server"]["id"]
+
+
+@pytest.mark.slow
+def test_servers_of_the_group_go_and_those_of_others_stay(api):
+    ours, theirs = make_network(api, "ours"), make_network(api, "theirs")
+    made = [make_server(api, f"blue-burst-{number}", "blue-burst", ours) for number in range(2)]
+    make_server(api, "another-network", "blue-burst", theirs)
+    make_server(api, "another-group", "blue-burst-2", ours)
+    guarded = f"/servers/{made[0]}/actions/change_protection"
+    call(api, "POST", guarded, {"delete": True, "rebuild": True})
+    with pytest.raises(NodeGroupError, match=r"servers are left: blue-burst-0 .*protect"):
+        remove_servers(api, "blue-burst", ours, Patience(seconds=0))
+    call(api, "POST", guarded, {"delete": False, "rebuild": False})
+    remove_servers(api, "blue-burst", ours)
+    left = {server["name"] for server in call(api, "GET", "/servers")["servers"]}
+    assert left == {"another-network", "another-group"}
+    remove_servers(api, "blue-burst", ours)
+
+
+def test_nothing_of_it_is_declared_without_such_a_pool(engine, defaults):
+    def kinds(*pools):
+        settings = read_settings(configured(defaults, *pools))
+        return [item.type for item in engine(lambda: declare(settings, "t" * 64))]
+
+    without, having = kinds({"name": "a", "count": 1}), kinds({"name": "a", "count": 1}, BURST)
+    assert f"{DYNAMIC}NodeGroup" not in without
+    assert having.count(f"{DYNAMIC}NodeGroup") == 1
+    assert having.count("kubernetes:apps/v1:Deployment") == without.count("kubernetes:apps/v1:Deployment") + 1
