@@ -168,7 +168,8 @@ async def test_dns_knows_services_and_the_names_of_nodes(lab):
     resolver = "echo nameserver 10.43.0.10 > /tmp/resolv; mount --bind /tmp/resolv /etc/resolv.conf"
     for name, address in (("m3", "10.0.0.4"), ("kubernetes.default.svc.cluster.local", "10.43.0.1")):
         command = f"unshare -m sh -c '{resolver}; {ask} {name}'"
-        assert address in await lab.until(number, command, seconds=120)
+        # a kubelet brings a changed ConfigMap to Pods within 90 s, and CoreDNS looks every 15 s
+        assert address in await lab.until(number, command, seconds=240)
 
 
 async def test_secrets_are_encrypted_at_rest(lab):
