@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import time
@@ -21,6 +22,8 @@ TIMEOUT = 10.0
 PASSING = ("locked", "conflict", "rate_limit_exceeded")
 """Codes of errors that go away by waiting. An object is locked while an action changes it (status 423, like
 `protected`, which stays): https://docs.hetzner.cloud/reference/cloud#errors"""
+LOST = "answer_lost"
+"""Our own code for an answer that did not come, or not whole: whether a change was made is unknown."""
 _LARGEST_ERROR = 65536  # bytes
 
 Fetch = Callable[[str], Mapping[str, Any]]
@@ -82,12 +85,12 @@ def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any
 
 
 def fetcher(cloud: Cloud, timeout: float = TIMEOUT, patience: Patience | None = None) -> Fetch:
-    """A GET of the API, repeated while the API is too busy or fails; raises like ``call`` when called."""
+    """A GET of the API, repeated while the API is too busy, fails or loses answers; raises like ``call``."""
 
     def fetch(path: str) -> Mapping[str, Any]:
         return _patiently(
             lambda: call(cloud, "GET", path, timeout=timeout),
-            lambda error: error.code in PASSING or (error.status or 0) >= 500,
+            lambda error: error.code in (*PASSING, LOST) or (error.status or 0) >= 500,
             patience or Patience(seconds=20.0),
         )
 
@@ -127,8 +130,11 @@ def call(
             return json.loads(response.read() or b"{}")
     except urllib.error.HTTPError as error:
         raise _refusal(cloud, f"{method} {path}", error) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
+        if isinstance(reason, (ConnectionResetError, TimeoutError, http.client.HTTPException)):
+            what = f"{method} {path} got no answer: {reason or type(reason).__name__}"
+            raise CloudError(cloud.endpoint, what, code=LOST) from error
         raise CloudError(
             cloud.endpoint,
             f"could not be asked: {reason}. Is it up ('./dev up' starts the sandbox), and the right address "

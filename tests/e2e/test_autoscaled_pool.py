@@ -116,7 +116,8 @@ def test_servers_of_the_autoscaler_join_and_go_with_their_pool_and_with_everythi
     configure(scaled, {"name": "worker", "count": 0})
     refused = scaled.dev("up", check=False)
     assert refused.returncode
-    assert "default/on-burst: no controller would make it again elsewhere" in refused.stdout
+    said = refused.stdout
+    assert "default/on-burst: no controller would make it again elsewhere" in said, said
     assert first["name"] in names(scaled)
     scaled.dev("kubectl", "delete", "pod", "on-burst", "--now")
     scaled.dev("up")

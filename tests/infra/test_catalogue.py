@@ -193,6 +193,7 @@ def test_the_stack_beats_the_environment():
     assert TOKEN not in repr(cloud_of({}, environment))
 
 
+_LOST = (b"", b"nonsense\r\n\r\n", b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\n{")
 _BUSY = {"code": "rate_limit_exceeded", "message": "too many"}
 
 
@@ -270,6 +271,34 @@ def test_an_api_that_is_too_busy_for_a_moment_is_asked_again(api):
     found = everything(fetcher(Cloud(api, TOKEN), patience=Patience(sleep=pauses.append)), "busy", "")
     assert [item["id"] for item in found] == [1, 2]
     assert pauses == [1.0, 1.0] * 2
+
+
+@pytest.fixture
+def losing():
+    """An API whose first answers are lost, or half of each."""
+    answers = [*_LOST, b"HTTP/1.0 200 OK\r\n\r\n{}"]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.wfile.write(answers.pop(0))
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+        thread.join()
+
+
+def test_an_answer_that_was_lost_is_asked_for_again(losing):
+    pauses = []
+    with pytest.raises(CloudError, match=r"GET /servers got no answer"):
+        fetcher(Cloud(losing, TOKEN), patience=Patience(seconds=0))("/servers")
+    assert fetcher(Cloud(losing, TOKEN), patience=Patience(sleep=pauses.append))("/servers") == {}
+    assert len(pauses) == len(_LOST) - 1
 
 
 def test_an_absent_api_says_so():
