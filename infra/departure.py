@@ -24,7 +24,7 @@ from .inventory import Servers
 from .remote import Host, connect_first
 from .server import Server, hosts_of, others_of
 
-_KEY = "ccm-from-scratch:drainSeconds"
+KEY = "ccm-from-scratch:drainSeconds"
 _CONNECT_SECONDS = 30.0
 
 
@@ -36,7 +36,7 @@ class DrainingProvider(Provider):
     def configure(self, req: ConfigureRequest) -> None:
         """Keeps where the token is, and how long to drain: the program knows a server that goes no more."""
         super().configure(req)
-        names = ("hcloud:token", "hcloud:endpoint", _KEY)
+        names = ("hcloud:token", "hcloud:endpoint", KEY)
         self._configuration = {name: req.config.get(name) for name in names}
 
 
@@ -123,7 +123,7 @@ def drain_seconds(configuration: Mapping[str, Any], props: Mapping[str, Any]) ->
         configuration: Of the stack, by full key.
         props: Of a Departure.
     """
-    said = str(configuration.get(_KEY))
+    said = str(configuration.get(KEY))
     # a destroy does not read the settings, so nobody has looked at this one
     return int(said if re.fullmatch(r"[0-9]{1,4}", said, re.ASCII) else props["drain_seconds"])
 

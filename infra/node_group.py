@@ -35,8 +35,8 @@ _CONNECT_SECONDS = 30.0
 _AT_ONCE = 30.0
 _ENDING_SECONDS = 60.0
 _GET = f"k3s kubectl -n kube-system get deployment {AUTOSCALER} --ignore-not-found -o json"
-_STOP = (
-    f"k3s kubectl -n kube-system scale deployment {AUTOSCALER} --replicas=0 && "
+_STOP = f"k3s kubectl -n kube-system scale deployment {AUTOSCALER} --replicas=0"
+_AWAIT_END = (
     f"k3s kubectl -n kube-system wait --for=delete pod -l app={AUTOSCALER} --timeout={_ENDING_SECONDS:.0f}s"
 )
 
@@ -159,17 +159,22 @@ def _delete(cloud: Cloud, server_id: int, patience: Patience) -> str:
 
 
 def scales(deployment: Mapping[str, Any], group: str) -> bool:
-    """Whether a cluster-autoscaler still makes and removes servers of a group.
+    """Whether a cluster-autoscaler is to go on making and removing servers of a group.
 
     Args:
         deployment: As the API gives it; empty: there is none.
         group: Its name.
     """
-    if not deployment:
+    if is_going(deployment):
         return False
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     words = [*container.get("command", []), *container.get("args", [])]
     return any(word.startswith("--nodes=") and word.endswith(f":{group}") for word in words)
+
+
+def is_going(deployment: Mapping[str, Any]) -> bool:
+    """Whether a Deployment is deleted; its Pods may take a moment longer."""
+    return not deployment or bool(deployment["metadata"].get("deletionTimestamp"))
 
 
 async def _prepare(cloud: Cloud, props: Mapping[str, Any], seconds: int) -> None:
@@ -178,10 +183,13 @@ async def _prepare(cloud: Cloud, props: Mapping[str, Any], seconds: int) -> None
     try:
         async with connect_first(hosts_of(props), timeout=_CONNECT_SECONDS) as shell:
             said = await shell.run(_GET, what="looking for the cluster-autoscaler", timeout=_AT_ONCE)
-            if scales(json.loads(said) if said.strip() else {}, group):
-                await shell.run(
-                    _STOP, what="stopping the cluster-autoscaler", timeout=_AT_ONCE + _ENDING_SECONDS
-                )
+            deployment = json.loads(said) if said.strip() else {}
+            all_goes, what = scales(deployment, group), "stopping the cluster-autoscaler"
+            if all_goes:
+                await shell.run(_STOP, what=what, timeout=_AT_ONCE)
+            if all_goes or is_going(deployment):
+                await shell.run(_AWAIT_END, what=what, timeout=_AT_ONCE + _ENDING_SECONDS)
+            if all_goes:
                 return
             for server in servers_of(cloud, group, network_id):
                 await _drain(shell, cloud, server, seconds)

@@ -98,7 +98,7 @@ def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni)
 
 def deployment(*groups):
     words = ["./cluster-autoscaler", *(f"--nodes=0:5:cpx22:fsn1:{group}" for group in groups)]
-    return {"spec": {"template": {"spec": {"containers": [{"command": words}]}}}}
+    return {"metadata": {}, "spec": {"template": {"spec": {"containers": [{"command": words}]}}}}
 
 
 def test_whether_a_group_is_still_scaled():
@@ -106,6 +106,7 @@ def test_whether_a_group_is_still_scaled():
     assert not scales(deployment("blue-a"), "blue-b")
     assert not scales(deployment("not-blue-b"), "blue-b")
     assert not scales({}, "blue-b")
+    assert not scales({**deployment("blue-b"), "metadata": {"deletionTimestamp": "now"}}, "blue-b")
 
 
 @pytest.fixture
