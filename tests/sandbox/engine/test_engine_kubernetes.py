@@ -176,6 +176,24 @@ def test_a_cluster_that_is_gone_is_one_error_or_forgotten(
         )
 
 
+def test_what_was_forgotten_while_the_cluster_did_not_answer_is_taken_up_again(
+    kube: Lab, tmp_path: Path, cluster: ControlPlane
+) -> None:
+    settings = '{"cluster_identifier": "1", "delete_unreachable": true, "upsert_existing_objects": true}'
+    program = body('k.core.v1.ConfigMap("a", metadata={"name": "again"}, data={"a": "1"}, opts=o)')
+    kube.up(program, PROVIDER=settings)
+    path = "/api/v1/namespaces/default/configmaps/again"
+    before = cluster.api().get(path)["metadata"]["uid"]
+    alive = cluster.kubeconfig.read_text()
+    address = next(line.split("server:")[1].strip() for line in alive.splitlines() if "server:" in line)
+    (tmp_path / "dead.yaml").write_text(alive.replace(address, "https://127.0.0.1:9"))
+    kube.up(CLUSTER=str(tmp_path / "dead.yaml"), PROVIDER=settings)
+    assert "- 1 missing" in kube.run("refresh", "--yes").out
+    assert "+ 1 created" in kube.up(PROVIDER=settings)
+    assert cluster.api().get(path)["metadata"]["uid"] == before
+    assert "unchanged" in kube.up(PROVIDER=settings)
+
+
 def test_another_cluster_means_other_objects(kube: Lab) -> None:
     program = body('k.core.v1.ConfigMap("a", metadata={"name": "moving"}, opts=o)')
     kube.up(program, PROVIDER='{"cluster_identifier": "1"}')
