@@ -133,16 +133,22 @@ def senders_to(server_id: int, balancers: Sequence[Mapping[str, Any]]) -> list[s
         server_id: Of the server.
         balancers: As the cloud's API gives them.
     """
-    return [item["name"] for item in balancers if _sends_to(server_id, item["targets"])]
+    return [item["name"] for item in balancers if server_id in healthy_targets(item["targets"])]
 
 
-def _sends_to(server_id: int, targets: Sequence[Mapping[str, Any]]) -> bool:
+def healthy_targets(targets: Sequence[Mapping[str, Any]]) -> dict[int, bool]:
+    """Whether each server among a load balancer's targets is healthy on all of its ports, by id.
+
+    Args:
+        targets: As the cloud's API gives them.
+    """
     # one of the type label_selector has those of the servers that it selects
-    return any(
-        (target.get("server") or {}).get("id") == server_id
-        or _sends_to(server_id, target.get("targets") or [])
-        for target in targets
-    )
+    below = [inner for target in targets for inner in target.get("targets") or []]
+    return {
+        target["server"]["id"]: all(port["status"] == "healthy" for port in target.get("health_status") or [])
+        for target in [*targets, *below]
+        if target.get("server")
+    }
 
 
 async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:

@@ -8,35 +8,39 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import shlex
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
-from .drain import BY_US, EXCLUDED, UPGRADING
-from .dynamic import Provider
-from .errors import ReadyAgainError
+from .api import cloud_of, everything, fetcher
+from .departure import DrainingProvider
+from .drain import BY_US, EXCLUDED, UPGRADING, Traffic, healthy_targets
+from .errors import InfraError, ReadyAgainError
 from .inventory import Servers
 from .nodes import POLL_SECONDS, NodeView, lacking, read_nodes
-from .remote import Host, Shell, connect_first
+from .remote import Shell, connect_first
 from .server import Server, hosts_of
 
 WAIT_SECONDS = 180.0
 _AT_ONCE = 30.0
+_TRAFFIC_POLLS = 30
 
 
-class ReadyAgainProvider(Provider):
-    """Waits for a Node, and lets it take Pods again."""
+class ReadyAgainProvider(DrainingProvider):
+    """Waits for a Node, and lets it take Pods and traffic again."""
 
     unheeded = ("private_key", "host_key", "address", "server_id", "others", "existed")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Waits for a worker that was there before the run: an earlier version left none to compare with."""
         if props["existed"]:
-            asyncio.run(_await(hosts_of(props), props, spare_silent=True))
+            asyncio.run(_await(props, self._traffic(props), spare_silent=True))
         return CreateResult(props["node"], dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
@@ -45,8 +49,19 @@ class ReadyAgainProvider(Provider):
         Raises:
             ReadyAgainError: It lacks something after ``WAIT_SECONDS``.
         """
-        asyncio.run(_await(hosts_of(_news), _news, spare_silent=False))
+        asyncio.run(_await(_news, self._traffic(_news), spare_silent=False))
         return UpdateResult(dict(_news))
+
+    def _traffic(self, props: Mapping[str, Any]) -> Callable[[Collection[str]], Traffic]:
+        def past(peers: Collection[str]) -> Traffic:
+            def senders() -> list[str]:
+                cloud = cloud_of(self._configuration, os.environ)
+                balancers = everything(fetcher(cloud), "load_balancers", "")
+                return senders_past(props["member_id"], peers, balancers)
+
+            return Traffic(senders, polls=_TRAFFIC_POLLS)
+
+        return past
 
 
 class ReadyAgain(Resource, module="ccm-from-scratch", name="ReadyAgain"):
@@ -125,10 +140,34 @@ def readmission(node: str, labels: dict[str, str], marks: Collection[str]) -> li
     return [*commands, *([f"k3s kubectl annotate node {name} {UPGRADING}-"] if UPGRADING in marks else [])]
 
 
-async def _await(controls: Sequence[Host], props: dict[str, Any], *, spare_silent: bool) -> None:
+def senders_past(server_id: str, peers: Collection[str], balancers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of load balancers that send to peers of a server, and do not find it healthy. Pure.
+
+    Args:
+        server_id: Of the server.
+        peers: Ids of the others of its pool.
+        balancers: As the cloud's API gives them.
+    """
+    found = {item["name"]: healthy_targets(item["targets"]) for item in balancers}
+    return [
+        name
+        for name, healthy in found.items()
+        if not {str(target) for target in healthy}.isdisjoint(peers) and not healthy.get(int(server_id))
+    ]
+
+
+def peers_of(node: str, nodes: Mapping[str, NodeView]) -> set[str]:
+    """Ids of the servers of the same pool, by the names of their Nodes. Pure."""
+    pool = re.compile(re.escape(node.rpartition("-")[0]) + "-[0-9]+")
+    return {item.server_id for name, item in nodes.items() if name != node and pool.fullmatch(name)}
+
+
+async def _await(
+    props: dict[str, Any], traffic: Callable[[Collection[str]], Traffic], *, spare_silent: bool
+) -> None:
     name = props["node"]
     deadline = time.monotonic() + WAIT_SECONDS
-    async with connect_first(controls) as shell:
+    async with connect_first(hosts_of(props)) as shell:
         while True:
             nodes = await read_nodes(shell)
             node, others = nodes.get(name), [item for item in nodes.values() if item.is_control]
@@ -141,14 +180,34 @@ async def _await(controls: Sequence[Host], props: dict[str, Any], *, spare_silen
             if time.monotonic() > deadline:
                 raise ReadyAgainError(name, WAIT_SECONDS, lacks)
             await asyncio.sleep(POLL_SECONDS)
-        if node:
-            await _readmit(shell, name)
+        if node and await _readmit(shell, name):
+            await _await_traffic(name, traffic(peers_of(name, nodes)))
 
 
-async def _readmit(shell: Shell, node: str) -> None:
+async def _readmit(shell: Shell, node: str) -> bool:
+    """Returns whether load balancers may send to it."""
     what, name = f"letting the node {node} take Pods again", shlex.quote(node)
     found = await shell.run(f"k3s kubectl get node {name} -o json", what=what, timeout=_AT_ONCE)
     metadata = json.loads(found)["metadata"]
-    commands: Sequence[str] = readmission(node, metadata.get("labels", {}), metadata.get("annotations", {}))
+    labels = metadata.get("labels", {})
+    commands: Sequence[str] = readmission(node, labels, metadata.get("annotations", {}))
     if commands:
         await shell.run(" && ".join(commands), what=what, timeout=_AT_ONCE)
+    return labels.get(EXCLUDED) in (None, BY_US)
+
+
+async def _await_traffic(node: str, traffic: Traffic) -> None:
+    """Gives load balancers some time to see that it is back: the next one leaves them as soon as it goes.
+
+    With ``externalTrafficPolicy: Local`` they may never find it healthy, because none of the Pods is there.
+    """
+    try:
+        for _ in range(traffic.polls):
+            missing = await asyncio.to_thread(traffic.senders)
+            if not missing:
+                return
+            await asyncio.sleep(traffic.pause)
+    except InfraError as error:
+        print(f"whether load balancers see {node} again is unknown: {error}")
+        return
+    print(f"after {traffic.polls * traffic.pause:.0f} s {', '.join(missing)} do not find {node} healthy")

@@ -13,7 +13,7 @@ from infra.drain import BY_US, EXCLUDED, UPGRADING, Traffic
 from infra.errors import DrainError, RemoteCommandError, UpgradeError, VersionError
 from infra.k3s import Release, tell_version
 from infra.nodes import view
-from infra.ready_again import readmission, still_lacks
+from infra.ready_again import peers_of, readmission, senders_past, still_lacks
 from infra.upgrade import drain_for_upgrade, installed_in, refuse_after
 from infra.versions import parts, why_not
 
@@ -284,3 +284,43 @@ SERVE, UNMARK = f"label node w-1 {EXCLUDED}-", f"annotate node w-1 {UPGRADING}-"
 def test_only_what_the_upgrade_did_is_undone(labels, marks, commands):
     told = [line.removeprefix("k3s kubectl ") for line in readmission("w-1", labels, marks)]
     assert told == commands
+
+
+def balancer(name, **targets):
+    return {
+        "name": name,
+        "targets": [
+            {
+                "type": "server",
+                "server": {"id": int(server[1:])},
+                "health_status": [{"listen_port": 80, "status": status}],
+            }
+            for server, status in targets.items()
+        ],
+    }
+
+
+def test_load_balancers_of_the_others_have_to_find_it_healthy():
+    balancers = [
+        balancer("all", s7="healthy", s8="healthy"),
+        balancer("not-yet", s8="healthy"),
+        balancer("looks", s7="unknown", s8="healthy"),
+        balancer("of-others", s9="healthy"),
+    ]
+    assert senders_past("7", {"8", ""}, balancers) == ["not-yet", "looks"]
+    assert senders_past("7", set(), balancers) == []
+    selected = {"type": "label_selector", "targets": balancer("", s8="healthy")["targets"]}
+    assert senders_past("7", {"8"}, [{"name": "selects", "targets": [selected]}]) == ["selects"]
+
+
+def test_the_others_are_those_of_the_same_pool():
+    names = {
+        "shop-a-1": "1",
+        "shop-a-2": "2",
+        "shop-a-12": "3",
+        "shop-a-b-1": "4",
+        "shop-b-1": "5",
+        "shop-control": "6",
+    }
+    nodes = {name: view(node(name, providerID=f"hcloud://{number}")) for name, number in names.items()}
+    assert peers_of("shop-a-1", nodes) == {"2", "3"}
