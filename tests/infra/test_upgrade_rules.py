@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pulumi.dynamic import ConfigureRequest
 
-from infra.cluster import K3sServerProvider, is_upgrade
+from infra.cluster import K3sAgentProvider, K3sServerProvider, is_upgrade
 from infra.drain import BY_US, EXCLUDED, UPGRADING, Traffic
 from infra.errors import DrainError, RemoteCommandError, UpgradeError, VersionError
 from infra.k3s import Release, tell_version
 from infra.nodes import view
-from infra.ready_again import peers_of, readmission, senders_past, still_lacks
+from infra.ready_again import ReadyAgainProvider, peers_of, readmission, senders_past, still_lacks
 from infra.upgrade import drain_for_upgrade, installed_in, refuse_after
 from infra.versions import parts, why_not
 
@@ -221,6 +223,63 @@ def test_an_installation_that_fails_is_told_too():
     assert "The node stays cordoned" in str(error)
 
 
+@pytest.fixture
+def agent(machine, tmp_path):
+    """Updates an agent's k3s on that server; gives what happened, step by step."""
+    has, host = machine
+    told = has(node(), version="v1.36.3+k3s1")
+    for name, script in {
+        "ip": "echo ' 10.0.0.2/32'",
+        "systemctl": f"echo systemctl >> {tmp_path}/log",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "install.sh").write_text(f"[ ! -e {tmp_path}/broken ] && echo install >> {tmp_path}/log\n")
+    reached = {"address": host.address, "host_key": host.host_key}
+    props = {
+        **AGENT,
+        **reached,
+        "private_key": host.private_key,
+        "private_ip": "10.0.0.2",
+        "install_url": f"file://{tmp_path}/install.sh",
+        "node": "w-1",
+        "controls": {"control": reached},
+        "drain_seconds": 30,
+    }
+
+    async def update(**changes):
+        provider = K3sAgentProvider()
+        # nobody listens there: whether load balancers still send is unknown, which keeps nobody
+        there = {"hcloud:token": "T" * 64, "hcloud:endpoint": "http://127.0.0.1:9"}
+        provider.configure(ConfigureRequest(there))
+        result = await asyncio.to_thread(provider.update, "1", props, {**props, **changes})
+        return [line.split()[0] for line in told()], result.outs
+
+    return update
+
+
+async def test_an_agent_is_drained_before_another_k3s_is_installed(agent):
+    steps, outs = await agent(version="v1.36.3+k3s1")
+    assert steps == ["annotate", "cordon", "label", "drain", "install", "systemctl"]
+    assert outs["installed"] == "v1.36.3+k3s1"
+
+
+@pytest.mark.parametrize("change", [{"token": "U"}, {"node_labels": {"a": "b"}}, {"cluster": "8/a/b"}])
+async def test_nobody_is_drained_for_anything_else(agent, change):
+    assert (await agent(**change))[0] == ["install", "systemctl"]
+
+
+async def test_who_takes_no_turns_is_not_drained(agent):
+    assert (await agent(version="v1.36.3+k3s1", drain_seconds=0))[0] == ["install", "systemctl"]
+
+
+async def test_an_agent_whose_installation_fails_stays_cordoned(agent, tmp_path):
+    (tmp_path / "broken").touch()
+    with pytest.raises(UpgradeError, match=r"(?s)installing the k3s agent on .* failed.*stays cordoned"):
+        await agent(version="v1.36.3+k3s1")
+    assert "uncordon" not in (tmp_path / "log").read_text()
+
+
 CONTROL = view(node("c", control=True))
 
 
@@ -284,6 +343,43 @@ SERVE, UNMARK = f"label node w-1 {EXCLUDED}-", f"annotate node w-1 {UPGRADING}-"
 def test_only_what_the_upgrade_did_is_undone(labels, marks, commands):
     told = [line.removeprefix("k3s kubectl ") for line in readmission("w-1", labels, marks)]
     assert told == commands
+
+
+@pytest.fixture
+def again(machine):
+    """What waits for the node w-1, whose cluster has these Nodes; gives what it does, and the steps."""
+    has, host = machine
+    found = node(labels=OURS, annotations={UPGRADING: ""}, unschedulable=True)
+    told = has(found, nodes=[node("c", control=True), found])
+    provider = ReadyAgainProvider()
+    provider.configure(ConfigureRequest({"hcloud:token": "T" * 64, "hcloud:endpoint": "http://127.0.0.1:9"}))
+    reached = {"address": host.address, "host_key": host.host_key, "private_key": host.private_key}
+    props = {**reached, "server_id": "1", "node": "w-1", "member_id": "7", "installed": "v1.36.3+k3s1"}
+    return provider, props, lambda: [line.split()[0] for line in told()]
+
+
+async def test_a_worker_that_is_ready_takes_pods_and_traffic_again(again, capfd):
+    provider, props, steps = again
+    await asyncio.to_thread(provider.update, "w-1", {**props, "member_id": "6"}, {**props, "existed": True})
+    assert steps() == ["uncordon", "label", "annotate"]
+    assert "whether load balancers see w-1 again is unknown" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("existed", [True, False])
+async def test_a_new_worker_is_not_waited_for(again, existed):
+    provider, props, steps = again
+    await asyncio.to_thread(provider.create, {**props, "existed": existed})
+    assert bool(steps()) is existed
+
+
+def test_what_changes_nothing_on_a_worker_is_not_waited_for(again):
+    provider, props, _ = again
+    before = {**props, "existed": False, "others": {}}
+    assert not provider.diff(
+        "w-1", before, {**before, "existed": True, "server_id": "2", "address": "x"}
+    ).changes
+    result = provider.diff("w-1", before, {**before, "member_id": "8"})
+    assert (result.changes, result.replaces) == (True, [])
 
 
 def balancer(name, **targets):
