@@ -46,6 +46,7 @@ from ccm.kube.reconciler import run_workers
 COMPONENT = "cloud-node-controller"
 QUEUE = "Nodes"
 _PASSING = 3  # failures that nobody need be told of
+_REMEMBERED_SECONDS = 3600.0  # since a Node went; no answer of the cloud is that old
 AT_ONCE = 500  # Nodes that are refreshed with one list of answers; thousands of them take memory
 MOST_RUNS = 3  # that one list of all machines serves
 _BUCKETS = (1, 4, 16, 64, 256, 1024)
@@ -135,6 +136,7 @@ class NodeController:
         self._status_failing_since: float | None = None
         self._copied: dict[str, dict[str, str]] = {}
         self._first_seen: dict[str, float] = {}
+        self._gone: dict[str, float] = {}
         self._written: dict[str, int] = {}
         nodes.add_handler(self._on_node)
 
@@ -203,10 +205,12 @@ class NodeController:
         """How old the cloud's answer about a new Node may be.
 
         What the cloud said after the Node was there is true of it, however long the Node waited for its turn:
-        one list serves all that come together. After a failure, only a new answer helps.
+        one list serves all that come together. After a failure, only a new answer helps. Where a Node of that
+        name went, its machine may be another one by now, and an earlier answer tells of the former.
         """
         waited = _clock() - self._first_seen.get(name, _clock())
-        return max(self._options.accepted_age, 0.0 if self.queue.failures(name) else waited)
+        earlier = 0.0 if name in self._gone else self._options.accepted_age
+        return max(earlier, 0.0 if self.queue.failures(name) else waited)
 
     async def _repair(self, node: Node) -> None:
         """Bring in a Node that lost its taint before it got a provider ID; a stranger is left alone."""
@@ -358,6 +362,10 @@ class NodeController:
         if old is not None and not (is_new and new is not None and new.metadata.uid == old.metadata.uid):
             self._first_seen.pop(old.metadata.name, None)
             self._written.pop(old.metadata.name, None)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            now = _clock()
+            recent = {name: at for name, at in self._gone.items() if now - at < _REMEMBERED_SECONDS}
+            self._gone = {**recent, old.metadata.name: now}
         if is_new and new is not None:
             self._first_seen.setdefault(new.metadata.name, _clock())
 
