@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from infra.errors import HostKeyError, RemoteCommandError, UnreachableError
 from infra.keys import new_key_pair
-from infra.remote import Host, connect, pauses, tail
+from infra.remote import Host, connect, connect_first, pauses, tail
 
 
 async def test_a_script_says_what_it_says(host, server):
@@ -88,3 +90,23 @@ def test_pauses_grow_to_a_limit():
 
 def test_tail_leaves_out_blank_lines():
     assert tail("a\n\nb\n   \nc\n", 2) == "b\nc"
+
+
+async def test_the_first_control_server_that_is_ready_is_asked(host, monkeypatch):
+    monkeypatch.setattr("infra.remote._READY", "true")
+    dead = dataclasses.replace(host, address="127.0.0.9")
+    async with connect_first([dead, host]) as shell:
+        assert (await shell.run("echo here", what="w", timeout=60)).strip() == "here"
+
+
+async def test_when_none_is_ready_in_time_it_says_why(host, monkeypatch):
+    monkeypatch.setattr("infra.remote._READY", "echo 'the API is not there' >&2; exit 1")
+    with pytest.raises(RemoteCommandError, match="the API is not there"):
+        async with connect_first([host, host], timeout=0):  # short: once around is enough to know
+            pass
+
+
+async def test_the_only_control_server_is_asked_whatever_its_api_does(host, monkeypatch):
+    monkeypatch.setattr("infra.remote._READY", "false")
+    async with connect_first([host]) as shell:
+        assert (await shell.run("echo here", what="w", timeout=60)).strip() == "here"
