@@ -98,6 +98,17 @@ _UNDERSTOOD = (
     Flag("etcd-snapshot-dir", commands=_SNAPSHOTS, alias="dir"),
     Flag("etcd-snapshot-retention", commands=_SNAPSHOTS, alias="snapshot-retention"),
     Flag("etcd-snapshot-compress", "switch", _SNAPSHOTS, alias="snapshot-compress"),
+    Flag("etcd-s3", "switch", _SNAPSHOTS, alias="s3"),
+    Flag("etcd-s3-endpoint", commands=_SNAPSHOTS, alias="s3-endpoint"),
+    Flag("etcd-s3-endpoint-ca", commands=_SNAPSHOTS, alias="s3-endpoint-ca"),
+    Flag("etcd-s3-skip-ssl-verify", "switch", _SNAPSHOTS, alias="s3-skip-ssl-verify"),
+    Flag("etcd-s3-access-key", commands=_SNAPSHOTS, variable="AWS_ACCESS_KEY_ID", alias="s3-access-key"),
+    Flag("etcd-s3-secret-key", commands=_SNAPSHOTS, variable="AWS_SECRET_ACCESS_KEY", alias="s3-secret-key"),
+    Flag("etcd-s3-bucket", commands=_SNAPSHOTS, alias="s3-bucket"),
+    Flag("etcd-s3-region", commands=_SNAPSHOTS, alias="s3-region"),
+    Flag("etcd-s3-folder", commands=_SNAPSHOTS, alias="s3-folder"),
+    Flag("etcd-s3-insecure", "switch", _SNAPSHOTS, alias="s3-insecure"),
+    Flag("etcd-s3-retention", commands=_SNAPSHOTS, alias="s3-retention"),
     Flag("name", commands=("etcd-snapshot",)),
     Flag("etcd-server", commands=("etcd-snapshot",), short="s"),
     Flag("output", commands=("etcd-snapshot",), short="o"),
@@ -117,7 +128,7 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     },
     "text": {
         "server": (
-            "egress-selector-mode", "helm-job-image", "servicelb-namespace",
+            "egress-selector-mode", "etcd-s3-bucket-lookup-type", "helm-job-image", "servicelb-namespace",
             "system-default-registry", "write-kubeconfig-group",
         ),
         "both": (
@@ -130,7 +141,9 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
 
 _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
     "container-runtime-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
-    "etcd-s3": ("switch", _SNAPSHOTS, "the stand-in keeps snapshots in files"),
+    "etcd-s3-config-secret": ("text", _SNAPSHOTS, "the stand-in reads what S3 needs from flags and files"),
+    "etcd-s3-proxy": ("text", _SNAPSHOTS, "the stand-in knows no proxies"),
+    "etcd-s3-timeout": ("text", _SNAPSHOTS, "the stand-in gives a request five minutes"),
     "data-dir": ("text", _BOTH, "the stand-in keeps its data in /var/lib/rancher/k3s"),
     "datastore-endpoint": ("text", ("server",), "the stand-in's datastore is etcd"),
     "disable-apiserver": ("switch", ("server",), "the stand-in's server has all components"),

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from sandbox.kubernetes.k3s import cron, paths
@@ -14,8 +14,20 @@ from sandbox.kubernetes.k3s.control_plane import nth_address, parse_flags
 from sandbox.kubernetes.k3s.errors import UsageError
 from sandbox.kubernetes.k3s.flags import Value
 from sandbox.kubernetes.k3s.protocol import is_node_name
+from sandbox.kubernetes.k3s.s3 import S3Options
 from sandbox.kubernetes.k3s.snapshots import SnapshotOptions
 from sandbox.kubernetes.k3s.token import Token, parse_token
+
+_S3_TEXTS = {
+    "etcd-s3-endpoint": "endpoint",
+    "etcd-s3-endpoint-ca": "authority",
+    "etcd-s3-access-key": "access_key",
+    "etcd-s3-secret-key": "secret_key",
+    "etcd-s3-bucket": "bucket",
+    "etcd-s3-region": "region",
+    "etcd-s3-folder": "folder",
+}
+_S3_SWITCHES = {"etcd-s3-insecure": "insecure", "etcd-s3-skip-ssl-verify": "skip_verify"}
 
 
 @dataclass(frozen=True)
@@ -350,4 +362,26 @@ def _snapshots(values: Mapping[str, Value]) -> SnapshotOptions:
         retention=number_of(values, "etcd-snapshot-retention", str(usual.retention)),
         schedule="" if values.get("etcd-disable-snapshots") else schedule,
         compress=bool(values.get("etcd-snapshot-compress")),
+        s3=_s3(values) if values.get("etcd-s3") else None,
     )
+
+
+def _s3(values: Mapping[str, Value]) -> S3Options:
+    given = {"access_key": "", "secret_key": "", **given_s3(values)}
+    if not given.get("bucket"):
+        raise UsageError("flag --etcd-s3: s3 bucket name was not set: --etcd-s3-bucket")
+    return S3Options(**given)
+
+
+def given_s3(values: Mapping[str, Value]) -> dict[str, Any]:
+    """What is said about S3, by the names of ``S3Options``.
+
+    Raises:
+        UsageError: A number is none.
+    """
+    given: dict[str, Any] = {
+        name: text_of(values, flag) for flag, name in _S3_TEXTS.items() if flag in values
+    }
+    given |= {name: bool(values[flag]) for flag, name in _S3_SWITCHES.items() if flag in values}
+    retentions = [flag for flag in ("etcd-s3-retention", "etcd-snapshot-retention") if flag in values]
+    return given | ({"retention": number_of(values, retentions[0], "5")} if retentions else {})

@@ -12,11 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandbox.kubernetes.k3s import bootstrap, datastore, log, paths
+from sandbox.kubernetes.k3s.certificates import write_secret
 from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.control_plane import EtcdMember, Ports
 from sandbox.kubernetes.k3s.errors import K3sError
 from sandbox.kubernetes.k3s.options import ServerOptions
 from sandbox.kubernetes.k3s.protocol import url_of
+from sandbox.kubernetes.k3s.s3 import S3
 from sandbox.kubernetes.k3s.server import control_plane_of, kept_token, start_etcd
 from sandbox.kubernetes.k3s.snapshots import decompressed
 
@@ -38,7 +40,7 @@ async def reset(children: Children, options: ServerOptions) -> None:
         K3sError: There is nothing to reset, no such snapshot, or another token.
     """
     store, node = datastore.Datastore(), options.node.node_name
-    snapshot = checked(Path(options.restore)) if options.restore else None
+    snapshot = await asyncio.to_thread(found, options) if options.restore else None
     if not snapshot:
         refuse(store)
     token = options.token or kept_token()
@@ -57,6 +59,25 @@ async def reset(children: Children, options: ServerOptions) -> None:
     await asyncio.to_thread(bootstrap.recover, wanted, datastore.client(wanted), token.password)
     await children.stop()
     log.info(DONE)
+
+
+def found(options: ServerOptions) -> Path:
+    """The file to be restored; from S3 it is fetched to where snapshots are.
+
+    Raises:
+        K3sError: There is none, or S3 can't be asked.
+    """
+    if not options.snapshots.s3:
+        return checked(Path(options.restore))
+    store, target = S3(options.snapshots.s3), options.snapshots.folder / Path(options.restore).name
+    log.info(f"Retrieving etcd snapshot {options.restore} from S3")
+    store.check()
+    content = store.get(options.restore)
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_secret(target, "")
+    target.write_bytes(content)
+    log.info(f"S3 download complete for {options.restore}")
+    return target
 
 
 def checked(snapshot: Path) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 from sandbox.kubernetes.k3s import log, paths, snapshots
 from sandbox.kubernetes.k3s.errors import K3sError, UsageError
 from sandbox.kubernetes.k3s.flags import Value
-from sandbox.kubernetes.k3s.options import number_of, text_of
+from sandbox.kubernetes.k3s.options import given_s3, number_of, text_of
 from sandbox.kubernetes.k3s.protocol import SERVER
 from sandbox.kubernetes.k3s.supervisor import Supervisor, SupervisorError
 from sandbox.kubernetes.k3s.token import parse_token
@@ -45,6 +45,8 @@ def request_of(arguments: Sequence[str], values: Mapping[str, Value]) -> dict[st
         request["dir"] = folder
     if "etcd-snapshot-compress" in values:
         request["compress"] = bool(values["etcd-snapshot-compress"])
+    if values.get("etcd-s3"):
+        request["s3"] = given_s3(values)
     if operation == "save":
         # none is deleted unasked
         request["retention"] = 0

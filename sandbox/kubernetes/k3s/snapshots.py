@@ -1,7 +1,7 @@
 """Snapshots of an embedded etcd: saved, listed, pruned, deleted and taken on a schedule, by this server.
 
-Names, places, answers and what is deleted are k3s's (pkg/etcd/snapshot.go and snapshot_handler.go); what S3
-and the resources ``ETCDSnapshotFile`` are to k3s is not here.
+Names, places, answers and what is deleted are k3s's (pkg/etcd/snapshot.go, snapshot_handler.go and s3/s3.go);
+its resources ``ETCDSnapshotFile`` are not here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from sandbox.kubernetes.k3s import log, paths
 from sandbox.kubernetes.k3s.certificates import write_secret
 from sandbox.kubernetes.k3s.errors import K3sError
 from sandbox.kubernetes.k3s.etcd import Etcd
+from sandbox.kubernetes.k3s.s3 import S3, S3Error, S3Object, S3Options
 
 PATH = "/db/snapshot"
 FOLDER = paths.SERVER / "db" / "snapshots"
@@ -39,6 +40,7 @@ class SnapshotOptions:
         retention: How many are kept of each name; 0: all.
         schedule: Of cron; empty when none are taken by themselves.
         compress: Whether they are zipped.
+        s3: Where they go, too; None: nowhere.
     """
 
     folder: Path = FOLDER
@@ -46,14 +48,22 @@ class SnapshotOptions:
     retention: int = 5
     schedule: str = "0 */12 * * *"
     compress: bool = False
+    s3: S3Options | None = None
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A file of a snapshot."""
+    """A snapshot in a file, or in a bucket.
+
+    Attributes:
+        name: Of the file.
+        location: Its URL.
+        size: In bytes.
+        created: Seconds since 1970.
+    """
 
     name: str
-    path: Path
+    location: str
     size: int
     created: int
 
@@ -63,7 +73,13 @@ def read_snapshot(path: Path) -> Snapshot:
     facts = path.stat()
     stamp = path.name.removesuffix(COMPRESSED).rpartition("-")[2]
     created = int(stamp) if stamp.isascii() and stamp.isdecimal() else int(facts.st_mtime)
-    return Snapshot(path.name, path, facts.st_size, created)
+    return Snapshot(path.name, f"file://{path}", facts.st_size, created)
+
+
+def of_object(store: S3, found: S3Object) -> Snapshot:
+    """An object, which is as old as the store says."""
+    name = found.key.rpartition("/")[2]
+    return Snapshot(name, store.location(found.key), found.size, int(found.modified.timestamp()))
 
 
 def surplus(snapshots: Iterable[Snapshot], prefix: str, retention: int) -> list[Snapshot]:
@@ -86,8 +102,8 @@ def describe(snapshot: Snapshot, node: str) -> dict[str, Any]:
     return {
         "apiVersion": "k3s.cattle.io/v1",
         "kind": "ETCDSnapshotFile",
-        "metadata": {"name": f"local-{snapshot.name}"},
-        "spec": {"location": f"file://{snapshot.path}", "nodeName": node, "snapshotName": snapshot.name},
+        "metadata": {"name": f"{'s3' if node == 's3' else 'local'}-{snapshot.name}"},
+        "spec": {"location": snapshot.location, "nodeName": node, "snapshotName": snapshot.name},
         "status": {"creationTime": created, "readyToUse": True, "size": str(snapshot.size)},
     }
 
@@ -118,22 +134,41 @@ class Snapshots:
             OSError: A file can't be read or written.
         """
         names = [str(name) for name in request.get("name", [])]
-        folder = Path(request.get("dir") or self.options.folder)
+        folder, store = Path(request.get("dir") or self.options.folder), self._store(request.get("s3"))
         retention = int(request.get("retention", self.options.retention))
         match request.get("operation"):
             case "save":
                 compress = bool(request.get("compress", self.options.compress))
-                return self.save(names[0], folder, retention, compress=compress)
+                return self.save(names[0], folder, retention, compress=compress, store=store)
             case "list":
-                found = self._found(folder)
-                return {"apiVersion": "v1", "kind": "List", "items": [describe(s, self.node) for s in found]}
+                items = [describe(one, "s3") for one in _in(store)]
+                items += [describe(one, self.node) for one in self._found(folder)]
+                return {"apiVersion": "v1", "kind": "List", "items": items}
             case "prune":
-                return {"deleted": self._prune(folder, names[0], retention)}
+                return {"deleted": [*self._prune(folder, names[0], retention), *_prune(store, names[0])]}
             case "delete":
-                return {"deleted": self._delete(folder, names)}
+                return {"deleted": self._delete(folder, store, names)}
         raise K3sError("invalid snapshot operation")
 
-    def save(self, name: str, folder: Path, retention: int, *, compress: bool) -> dict[str, list[str]]:
+    def _store(self, given: Mapping[str, Any] | None) -> S3 | None:
+        """Where snapshots go, too: as this server was told, and a request says otherwise.
+
+        Raises:
+            S3Error: It can't be used.
+        """
+        if given is None and self.options.s3 is None:
+            return None
+        told = self.options.s3 or S3Options("", "", "")
+        try:
+            store = S3(replace(told, **(given or {})))
+            store.check()
+        except (S3Error, TypeError) as error:
+            raise K3sError(f"failed to initialize S3 client: {error}") from error
+        return store
+
+    def save(
+        self, name: str, folder: Path, retention: int, *, compress: bool, store: S3 | None
+    ) -> dict[str, list[str]]:
         """Take one, then delete those that are too many.
 
         Returns:
@@ -154,7 +189,11 @@ class Snapshots:
             _write(path, self.etcd.snapshot())
             if compress:
                 path = _compressed(path)
-            return {"created": [path.name], "deleted": self._prune(folder, name, retention)}
+            created, deleted = [path.name], self._prune(folder, name, retention)
+            if store:
+                created += _uploaded(store, path)
+                deleted += _prune(store, name) if retention else []
+            return {"created": created, "deleted": deleted}
         finally:
             self._one.release()
 
@@ -162,7 +201,13 @@ class Snapshots:
         """Take one as the server was told; what goes wrong is told in the log."""
         wanted = self.options
         try:
-            self.save(wanted.name, wanted.folder, wanted.retention, compress=wanted.compress)
+            self.save(
+                wanted.name,
+                wanted.folder,
+                wanted.retention,
+                compress=wanted.compress,
+                store=self._store(None),
+            )
         except Exception as error:  # noqa: BLE001 -- whatever it is, the server goes on and tries again
             log.warning(f"Failed to take scheduled snapshot: {error}")
 
@@ -173,17 +218,42 @@ class Snapshots:
     def _prune(self, folder: Path, prefix: str, retention: int) -> list[str]:
         doomed = surplus(self._found(folder), prefix, retention)
         for one in doomed:
-            log.info(f"Removing local snapshot {one.path}")
-            one.path.unlink()
+            log.info(f"Removing local snapshot {folder / one.name}")
+            (folder / one.name).unlink()
         return [one.name for one in doomed]
 
-    def _delete(self, folder: Path, names: Sequence[str]) -> list[str]:
+    @staticmethod
+    def _delete(folder: Path, store: S3 | None, names: Sequence[str]) -> list[str]:
         if any(Path(name).name != name for name in names):
             raise K3sError("invalid snapshot name: path traversal not allowed")
         deleted = [name for name in names if (_checked(folder) / name).is_file()]
         for name in deleted:
             (folder / name).unlink()
-        return deleted
+        return [*deleted, *(name for name in names if store and store.delete(name))]
+
+
+def _in(store: S3 | None) -> list[Snapshot]:
+    return [of_object(store, found) for found in store.objects()] if store else []
+
+
+def _uploaded(store: S3, path: Path) -> list[str]:
+    log.info(f"Saving etcd snapshot {path.name} to S3")
+    try:
+        store.put(path.name, path.read_bytes())
+    except S3Error as error:
+        log.warning(f"Error received during snapshot upload to S3: {error}")
+        return []
+    log.info(f"S3 upload complete for {path.name}")
+    return [path.name]
+
+
+def _prune(store: S3 | None, prefix: str) -> list[str]:
+    doomed = surplus(_in(store), prefix, store.options.retention) if store else []
+    for one in doomed:
+        log.info(f"Removing S3 snapshot: {one.location}")
+        if store:
+            store.delete(one.name)
+    return [one.name for one in doomed]
 
 
 def _checked(folder: Path) -> Path:

@@ -92,7 +92,7 @@ def test_a_server_takes_snapshots_as_k3s_does():
         (["--cluster-reset-restore-path=/x"], "--cluster-reset required with --cluster-reset-restore-path"),
         (["--cluster-reset", "--server=https://10.0.0.9:6443", "--token=t"], "while server URL is set"),
         (["--etcd-snapshot-retention=many"], "--etcd-snapshot-retention: 'many' is not a number"),
-        (["--etcd-s3"], "--etcd-s3 is not supported: the stand-in keeps snapshots in files"),
+        (["--etcd-s3-config-secret=x"], "reads what S3 needs from flags and files"),
         (["--dir=/x"], "unknown flag --dir"),
     ],
 )
@@ -128,7 +128,7 @@ def test_what_is_asked_of_the_server():
         (["save", "x"], "does not take any arguments"),
         (["save", "--cluster-init"], "--cluster-init belongs to k3s server"),
         (["save", "--compress"], "unknown flag --compress"),
-        (["save", "--s3"], "--etcd-s3 is not supported"),
+        (["save", "--s3-config-secret=x"], "--etcd-s3-config-secret is not supported"),
     ],
 )
 def test_what_the_command_refuses(words, says):

@@ -1,0 +1,119 @@
+"""A store of objects on loopback that answers as S3 does, as far as snapshots ask."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+
+NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+
+
+class Store:
+    """One bucket.
+
+    Attributes:
+        bucket: Its name.
+        access_key: Of the only one who may.
+        objects: By key.
+        address: Host and port.
+        full: Whether nothing more can be written.
+    """
+
+    def __init__(self, bucket: str, access_key: str) -> None:
+        self.bucket = bucket
+        self.access_key = access_key
+        self.objects: dict[str, bytes] = {}
+        self.address = ""
+        self.full = False
+
+    def listing(self, prefix: str, after: str) -> bytes:
+        """A page of two, as the real one has pages of a thousand."""
+        keys = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
+        items = "".join(
+            f"<Contents><Key>{key}</Key><Size>{len(self.objects[key])}</Size>"
+            f"<LastModified>2026-11-22T10:00:{number:02}.000Z</LastModified></Contents>"
+            for number, key in enumerate(keys[:2], len(after))
+        )
+        more = f"<NextContinuationToken>{keys[1]}</NextContinuationToken>" if len(keys) > 2 else ""
+        return f'<ListBucketResult xmlns="{NAMESPACE}">{items}{more}</ListBucketResult>'.encode()
+
+
+class _Server(ThreadingHTTPServer):
+    """Knows the store that it answers for."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.store = store
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def _asked(self) -> tuple[str | None, dict[str, list[str]]]:
+        """The key; None where nobody may ask, or there is no such bucket."""
+        store, parts = self.server.store, urlsplit(self.path)
+        bucket, _, key = unquote(parts.path).removeprefix("/").partition("/")
+        allowed = f"Credential={store.access_key}/" in self.headers.get("Authorization", "")
+        if allowed and bucket == store.bucket:
+            return key, parse_qs(parts.query)
+        self._answer(404 if allowed else 403, b"")
+        return None, {}
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        key, query = self._asked()
+        store = self.server.store
+        if key is None:
+            return
+        if "list-type" in query:
+            after = query.get("continuation-token", [""])[0]
+            self._answer(200, store.listing(query.get("prefix", [""])[0], after))
+        elif key == "" or key in store.objects:
+            self._answer(200, store.objects.get(key, b""))
+        else:
+            self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        key, _ = self._asked()
+        if key is not None and not self.server.store.full:
+            self.server.store.objects[key] = body
+        if key is not None:
+            self._answer(507 if self.server.store.full else 200, b"")
+
+    def do_DELETE(self) -> None:
+        key, _ = self._asked()
+        if key is not None:
+            self.server.store.objects.pop(key, None)
+            self._answer(204, b"")
+
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+@contextmanager
+def running(bucket: str, access_key: str) -> Iterator[Store]:
+    """A store that answers until the end of the block."""
+    store = Store(bucket, access_key)
+    server = _Server(store)
+    store.address = f"127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield store
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
