@@ -35,6 +35,8 @@ def main() -> None:
     except InfraError as error:
         raise pulumi.RunError(str(error)) from None
     pulumi.log.info(checked.report)
+    if checked.settings.restore_from and checked.existing & checked.settings.control_members.keys():
+        pulumi.log.info("restoreFrom is not heeded: there is a control server; take it out of the settings")
     declare(checked.settings, checked.cloud.token, checked.choices, checked.existing)
     pulumi.export("cost", checked.cost)
 

@@ -15,8 +15,10 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from . import k3s
 from .api import Cloud, cloud_of
+from .backups import settings_file
 from .departure import Departure, DrainingProvider, drain_seconds, traffic_to
 from .errors import ConfigurationError, InfraError, UpgradeError
+from .files import ROOT
 from .identity import ClusterIdentity
 from .inventory import Servers
 from .joining import Start, ask, start_of
@@ -43,7 +45,7 @@ class K3sServerProvider(DrainingProvider):
     replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
     """What makes the installation another one; see `generation_of`."""
 
-    unheeded = (*_HOW_TO_REACH, "drain_seconds")
+    unheeded = (*_HOW_TO_REACH, "drain_seconds", "restore_from")
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Compares, and refuses a way that k3s can't go, as far as the state tells: in a preview, too.
@@ -61,7 +63,8 @@ class K3sServerProvider(DrainingProvider):
         """Ends when the Kubernetes API answers on the server.
 
         Goes on where an interrupted run stopped; begins anew where another cluster is installed, unless
-        another control server has this one: then that is joined.
+        another control server has this one: then that is joined. A cluster that begins may begin from a
+        snapshot.
 
         Raises:
             UnknownClusterError: There may be a cluster, and it can't be joined.
@@ -69,7 +72,9 @@ class K3sServerProvider(DrainingProvider):
         """
         start = self._start(props)
         script = server_script(props, start, cluster=identity_of(props))
-        installed = asyncio.run(run_on(host_of(props), script, _INSTALLING_SERVER))
+        sent = snapshot_of(props, start) == k3s.SNAPSHOT
+        snapshot = (ROOT / props["restore_from"]).read_bytes() if sent else None
+        installed = asyncio.run(run_on(host_of(props), script, _INSTALLING_SERVER, snapshot))
         joined = {"joined": start.join} if start.join else {}
         return CreateResult(props["server_id"], {**props, **joined, "installed": installed})
 
@@ -83,7 +88,7 @@ class K3sServerProvider(DrainingProvider):
         before = asyncio.run(run_on(host, k3s.tell_version(), "asking for the version of k3s"))
         refuse(before, release)
         joined = _olds.get("joined", "")
-        script = server_script(_news, Start(joined), cluster=None)
+        script = server_script(_news, Start(joined), cluster=None, had_store=bool(_olds.get("store")))
         installed = asyncio.run(run_on(host, script, _INSTALLING_SERVER))
         refuse_after(before, installed, release)
         return UpdateResult({**_news, **({"joined": joined} if joined else {}), "installed": installed})
@@ -231,6 +236,12 @@ class Cluster(pulumi.ComponentResource):
         tokens = {"token": token.value, "agent_token": agent_token.value}
         control = servers.control
         self._settings = settings
+        backups = settings.etcd_snapshots
+        self._backups = {
+            "snapshots": dict(backups.flags) or None,
+            "store": pulumi.Output.secret(dict(backups.s3)) if backups.s3 else None,
+            "restore_from": settings.restore_from or None,
+        }
         self._token = token
         several = len(servers.controls) > 1
         # one of several that is replaced takes nothing with it
@@ -274,7 +285,7 @@ class Cluster(pulumi.ComponentResource):
             "first": not self.servers,
             "labels": labels_of(servers.labels),
         }
-        of_several = {"member": member, "drain_seconds": self._settings.drain_seconds}
+        of_several = {"member": member, "drain_seconds": self._settings.drain_seconds, **self._backups}
         # it leaves before its server goes, unless all of the cluster goes
         last = pulumi.ResourceOptions(deleted_with=self._token, depends_on=self.servers[-1:])
         return K3sServer(
@@ -403,13 +414,16 @@ def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
     return not is_another_cluster(olds, news) and release_of(olds) != release_of(news)
 
 
-def server_script(props: Mapping[str, Any], start: Start, *, cluster: str | None) -> str:
+def server_script(
+    props: Mapping[str, Any], start: Start, *, cluster: str | None, had_store: bool = False
+) -> str:
     """The script for the properties of a K3sServer.
 
     Args:
         props: Its properties.
         start: How it starts, or did when it was new.
         cluster: The installation's identity, for a new one.
+        had_store: Whether it was told of S3 before.
     """
     at = addresses_of(props)
     flags = k3s.server_flags(
@@ -419,6 +433,7 @@ def server_script(props: Mapping[str, Any], start: Start, *, cluster: str | None
         disable=props["disable"],
         network_policy=props["network_policy"],
         names=props.get("names") or (),
+        snapshots=props.get("snapshots"),
     )
     # the only one joins, too, where others of an earlier run still have the cluster
     if props.get("member") or (cluster and start.join):
@@ -432,7 +447,21 @@ def server_script(props: Mapping[str, Any], start: Start, *, cluster: str | None
         cluster=cluster,
         joins=bool(cluster and start.join),
         encrypted=start.encrypted,
+        restores=snapshot_of(props, start) if cluster else "",
+        store=settings_file(props.get("store") or {}) if props.get("store") or had_store else None,
     )
+
+
+def snapshot_of(props: Mapping[str, Any], start: Start) -> str:
+    """The snapshot that a control server begins the cluster from, as k3s finds it there.
+
+    Returns:
+        Where a file of this machine is put, or a name in S3; empty: it begins from none, or joins.
+    """
+    given = props.get("restore_from")
+    if not given or start.join:
+        return ""
+    return k3s.SNAPSHOT if (ROOT / given).is_file() else str(given)
 
 
 def agent_script(props: Mapping[str, Any], *, anew: bool) -> str:
@@ -443,9 +472,12 @@ def agent_script(props: Mapping[str, Any], *, anew: bool) -> str:
     return k3s.agent_script(release, at, props["server_ip"], props["token"], flags=flags, anew=anew)
 
 
-async def run_on(host: Host, script: str, what: str) -> str:
-    """Runs an installation script; returns the version that it has installed."""
+async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = None) -> str:
+    """Runs an installation script, which may need a snapshot; returns the version that it has installed."""
     async with connect(host) as shell:
+        if snapshot:
+            command = f"umask 077; cat > {k3s.SNAPSHOT}"
+            await shell.feed(command, snapshot, what="sending the snapshot", timeout=k3s.INSTALL_SECONDS)
         return installed_in(await shell.run(script, what=what, timeout=k3s.INSTALL_SECONDS))
 
 

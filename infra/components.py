@@ -47,6 +47,8 @@ _NOT_HERE = {
     "max_unavailable",
     "control_count",
     "control_locations",
+    "etcd_snapshots",
+    "restore_from",
 }
 _NO_LOOK = "a component doesn't look at the cloud before it begins; leave it out"
 _PLAIN = "give a plain value; what another resource puts out is known too late"

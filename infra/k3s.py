@@ -31,6 +31,11 @@ INSTALLED = "installed k3s "
 
 INSTALL_SECONDS = 420.0
 READY_SECONDS = 120
+SNAPSHOT = "/root/ccm-from-scratch-snapshot"
+"""Where a snapshot of etcd is put that a cluster begins from."""
+_RESTORE_LOG = "/var/log/ccm-from-scratch-restore.log"
+STORE = f"{FOLDER}/config.yaml.d/etcd-s3.yaml"
+"""Tells k3s where snapshots go, too; secret."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,7 @@ def server_flags(
     disable: Sequence[str],
     network_policy: bool,
     names: Sequence[str] = (),
+    snapshots: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Flags of ``k3s server``: cloud-controller-manager, load balancers, ingress and CNI are not k3s's own.
 
@@ -97,6 +103,7 @@ def server_flags(
         disable: Further components of k3s that the cluster does without.
         network_policy: Whether k3s enforces network policies; not beside a CNI that does it itself.
         names: At which the Kubernetes API is reached, too.
+        snapshots: Flags about those of etcd; k3s has defaults for what is missing.
     """
     return [
         "--disable-cloud-controller",
@@ -107,6 +114,7 @@ def server_flags(
         *(() if network_policy else ("--disable-network-policy",)),
         f"--advertise-address={at.private}",
         *(f"--tls-san={name}" for name in (at.public, *names)),
+        *(f"--{name}={value}" for name, value in (snapshots or {}).items()),
         *node_flags(at),
     ]
 
@@ -153,6 +161,8 @@ def server_script(
     cluster: str | None,
     joins: bool = False,
     encrypted: bool = True,
+    restores: str = "",
+    store: str | None = None,
 ) -> str:
     """Installs or changes the server; ends when it runs and its API is ready, whatever the installer did.
 
@@ -165,9 +175,11 @@ def server_script(
             is installed stays.
         joins: Whether it joins another server; that may take several attempts.
         encrypted: Whether the Secrets of a cluster that it begins or joins are.
+        restores: The snapshot that it begins the cluster from: ``SNAPSHOT``, or a name in S3; empty: none.
+        store: Content of ``STORE``; empty: no such file. None: it never had one.
     """
     environment = {**release.environment(), "K3S_TOKEN": tokens.server, "K3S_AGENT_TOKEN": tokens.agent}
-    if joins:
+    if joins or restores:
         environment["INSTALL_K3S_SKIP_START"] = "true"
     return "\n".join(
         [
@@ -175,9 +187,15 @@ def server_script(
             _wait_for_address(at.private),
             _fetch_installer(release.install_url),
             begin_cluster(cluster, encrypted=encrypted) if cluster else "",
+            keep_store(store) if store is not None else "",
             _EXPLAIN,
             f"{_run_installer(environment, ['server', *flags])} || explain",
+            # it starts k3s anew only for what it has written itself
+            '[ -z "${changed:-}" ] || systemctl restart k3s || explain'
+            if store is not None and not cluster
+            else "",
             _JOIN if joins else "",
+            restore(flags, restores) if restores else "",
             ensure_ready(),
             tell_version(),
         ]
@@ -291,6 +309,61 @@ def begin_cluster(
     body = "".join(f"  {line}\n" for line in lines)
     return f"""if [ "$(cat {note} 2>/dev/null)" != {cluster} ]; then
 {body}fi"""
+
+
+def keep_store(store: str, file: str = STORE) -> str:
+    """Writes, or removes, what k3s reads about S3; ``changed`` says afterwards whether it was otherwise.
+
+    Args:
+        store: Content; empty: no such file.
+        file: Its path.
+    """
+    if not store:
+        return f"changed=$(ls {file} 2>/dev/null || true)\nrm -f {file}"
+    return f"""changed=
+given=$(mktemp)
+cat > "$given" <<'END_OF_STORE'
+{store}END_OF_STORE
+if cmp -s "$given" {file}; then rm -f "$given"; else
+  install -d -m 755 {file.rpartition("/")[0]}
+  mv -f "$given" {file}
+  changed=yes
+fi"""
+
+
+def restore(flags: Sequence[str], snapshot: str = SNAPSHOT, folder: str = FOLDER) -> str:
+    """Makes the cluster out of a snapshot, once: what has begun to work with it is gone on with.
+
+    The Nodes of the control servers in it are of servers that are lost. While they are there, the
+    cloud-controller-manager keeps their provider IDs, and k3s refuses servers of the same names. So the API
+    runs without a node of its own until they are gone; and without finalizers, for k3s's own would wait for
+    members to leave that this etcd does not know.
+
+    Args:
+        flags: Of ``k3s server``.
+        snapshot: A file, or a name in S3, whose settings k3s reads from its own.
+        folder: Where k3s reads its settings.
+    """
+    # k3s looks for a file in S3, too, unless it is told
+    where = f"{snapshot} --etcd-s3=false" if snapshot == SNAPSHOT else shlex.quote(snapshot)
+    alone, begun = f"{folder}/config.yaml.d/restoring.yaml", f"{folder}/restoring"
+    return f"""if [ ! -e {DATASTORE}/etcd ] || [ -e {begun} ]; then
+  touch {begun}
+  systemctl stop k3s
+  k3s {shlex.join(["server", *flags])} --cluster-reset --cluster-reset-restore-path={where} \
+    </dev/null >{_RESTORE_LOG} 2>&1 || {{ tail -n 12 {_RESTORE_LOG} >&2; exit 1; }}
+  echo 'disable-agent: true' > {alone}
+{ensure_ready()}
+  for node in $(k3s kubectl get nodes -l node-role.kubernetes.io/control-plane -o name); do
+    k3s kubectl delete "$node" --wait=false
+    k3s kubectl patch "$node" --type=merge -p '{{"metadata":{{"finalizers":null}}}}' 2>/dev/null || true
+    k3s kubectl -n kube-system delete secret --ignore-not-found "${{node#node/}}.node-password.k3s"
+  done
+  rm -f {alone}
+  systemctl restart k3s
+  rm -f {begun}
+fi
+rm -f {SNAPSHOT}"""
 
 
 def leave_cluster(uninstall: str, cni_folder: str = CNI_FOLDER) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+from .backups import ALLOWED, Backups, read_backups
 from .errors import Problem
 from .files import ROOT
 from .k3s import COMPONENTS
@@ -27,6 +28,7 @@ _URL = r"https?://[^\s/'\"#]{1,255}[^\s'\"#]{0,2000}"
 _IMAGE = r"[A-Za-z0-9][\w.:/@-]{0,511}"
 _IMAGE_ALLOWED = "give an image reference such as registry.example.com/ccm:1"
 MOST_DRAIN_SECONDS = 3600
+_NOT_SHOWN = "(not shown)"
 CONTROL_COUNTS = (1, 3, 5)
 SERVER_ENDPOINT, PUBLIC_BALANCER, PRIVATE_BALANCER = API_ENDPOINTS = (
     "server",
@@ -90,6 +92,8 @@ class Settings:
     ssh_allowed_cidrs: tuple[str, ...]
     node_port_allowed_cidrs: tuple[str, ...]
     protect: bool
+    etcd_snapshots: Backups
+    restore_from: str
 
     @property
     def worker_pools(self) -> tuple[Pool, ...]:
@@ -135,7 +139,7 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     """
     reader = _Reader(raw)
     settings = _read(reader)
-    problems = [*reader.problems, *_unknown_keys(raw), *release_problems(settings)]
+    problems = [*reader.problems, *_unknown_keys(raw), *release_problems(settings), *etcd_problems(settings)]
     problems += pool_problems(settings.pools, settings.cluster_name, key_of("pools"))
     problems += autoscaler_problems(settings)
     unread = {problem.key.partition("[")[0] for problem in problems}
@@ -198,6 +202,8 @@ def _read(reader: _Reader) -> Settings:
         ssh_allowed_cidrs=reader.sources("ssh_allowed_cidrs", unsaid=WHO_MAY_REACH_IT),
         node_port_allowed_cidrs=reader.sources("node_port_allowed_cidrs"),
         protect=reader.flag("protect"),
+        etcd_snapshots=(backups := reader.backups("etcd_snapshots")),
+        restore_from=reader.snapshot("restore_from", backups),
     )
 
 
@@ -233,6 +239,19 @@ def autoscaler_problems(settings: Settings) -> list[Problem]:
         allowed = "the cluster-autoscaler has one image for all pools with max"
         problems.append(Problem(key_of("pools"), ", ".join(images), allowed))
     return problems
+
+
+def etcd_problems(settings: Settings) -> list[Problem]:
+    """That something is wanted of etcd, which a single control server does not have."""
+    if settings.control_count > 1:
+        return []
+    several = f"a single control server has no etcd; with several: {key_of('control_count')} 3"
+    given = {"etcd_snapshots": settings.etcd_snapshots, "restore_from": settings.restore_from}
+    return [
+        Problem(key_of(field), value if isinstance(value, str) else _NOT_SHOWN, several)
+        for field, value in given.items()
+        if value
+    ]
 
 
 def address_problems(settings: Settings) -> list[Problem]:
@@ -376,6 +395,23 @@ class _Reader:
         self.problems += problems
         return fallbacks
 
+    def backups(self, field: str) -> Backups:
+        return self._take(
+            field, lambda value: read_backups(_json(value, dict)), ALLOWED, Backups(), secret=True
+        )
+
+    def snapshot(self, field: str, backups: Backups) -> str:
+        """A file; with S3 as well the name of what is there."""
+        if not backups.s3:
+            return self.file(field)
+        allowed = "give the name of a snapshot in the bucket, or the path of a file that exists, or nothing"
+        name = _matcher(r"[A-Za-z0-9._-]{0,255}")
+
+        def parse(value: Any) -> str:
+            return value if isinstance(value, str) and (ROOT / value).is_file() else name(value)
+
+        return self._take(field, parse, allowed, "")
+
     def file(self, field: str) -> str:
         def parse(value: Any) -> str:
             if value and not (ROOT / value).is_file():
@@ -384,14 +420,17 @@ class _Reader:
 
         return self._take(field, parse, "give the path of a file that exists, or nothing", "")
 
-    def _take(self, field: str, parse: Callable[[Any], T], allowed: str, fallback: T) -> T:
+    def _take(
+        self, field: str, parse: Callable[[Any], T], allowed: str, fallback: T, *, secret: bool = False
+    ) -> T:
         value = self._raw.get(key_of(field))
         if value is not None:
             try:
                 return parse(value)
-            except (ValueError, TypeError, RecursionError, OSError):
+            except (ValueError, TypeError, LookupError, RecursionError, OSError):
                 pass  # said below, for every kind of wrong value in the same way
-        self.problems.append(Problem(key_of(field), value, allowed))
+        shown = _NOT_SHOWN if secret and value is not None else value
+        self.problems.append(Problem(key_of(field), shown, allowed))
         return fallback
 
 
