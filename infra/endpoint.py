@@ -29,6 +29,7 @@ class ApiEndpoint(pulumi.ComponentResource):
     """A load balancer in the private network, in front of all control servers there are.
 
     Attributes:
+        balancer: In the cloud.
         addresses: At which the Kubernetes API is reached there.
         public_ip: The public one of them; None without a public interface.
     """
@@ -52,7 +53,7 @@ class ApiEndpoint(pulumi.ComponentResource):
         """
         super().__init__("ccm-from-scratch:index:ApiEndpoint", name, None, opts)
         public = settings.api_endpoint != PRIVATE_BALANCER
-        balancer = hcloud.LoadBalancer(
+        self.balancer = balancer = hcloud.LoadBalancer(
             name,
             name=balancer_name(settings),
             load_balancer_type=DEFAULT_TYPE,

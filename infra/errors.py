@@ -241,8 +241,9 @@ class ProtectedError(InfraError):
         self.kind = kind
         self.name = name
         self.identity = identity
+        what = f"the {kind.replace('_', ' ')} {name} ({identity})"
         super().__init__(
-            f"the {kind} {name} ({identity}) is protected against deletion; nothing of it was deleted. "
+            f"{what} is protected against deletion; nothing of it was deleted. "
             f"To let it go: {switch}; then, without any other change: pulumi up; then repeat the command"
         )
 

@@ -95,7 +95,7 @@ def stand_in_front(
     *,
     after: Sequence[pulumi.Resource] = (),
 ) -> None:
-    """Declares what refuses the deletion of network and control servers, where they are protected.
+    """Declares what refuses the deletion of network, control servers and their load balancer, if protected.
 
     Args:
         place: Where it is declared.
@@ -111,3 +111,6 @@ def stand_in_front(
     Protection(place.named("network"), "network", network.id, switch=switch, opts=options)
     for control in servers.controls:
         Protection(control.role, "server", control.server.id, switch=switch, opts=options)
+    if servers.endpoint:
+        balancer = servers.endpoint.balancer.id
+        Protection(place.named("api"), "load_balancer", balancer, switch=switch, opts=options)

@@ -147,7 +147,13 @@ def test_the_sweep_is_deleted_first_and_never_skipped(declared):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"cni": "cilium", "ingress": "traefik"}, {"workerCount": "0"}, {"kubeconfigPath": "K"}]
+    "changes",
+    [
+        {"cni": "cilium", "ingress": "traefik"},
+        {"workerCount": "0"},
+        {"kubeconfigPath": "K"},
+        {"controlCount": "3", "apiEndpoint": "load-balancer"},
+    ],
 )
 def test_what_refuses_the_deletion_of_what_is_protected_goes_before_everything(declared, tmp_path, changes):
     if "kubeconfigPath" in changes:
@@ -155,7 +161,8 @@ def test_what_refuses_the_deletion_of_what_is_protected_goes_before_everything(d
         changes = {"kubeconfigPath": str(tmp_path / "kubeconfig")}
     program = declared(protect="true", **changes)
     guards = program.of(f"{DYNAMIC}Protection")
-    assert {guard.name for guard in guards} == {"network", "control"}
+    several = ["control-2", "control-3", "api"] if "controlCount" in changes else []
+    assert {guard.name for guard in guards} == {"network", "control", *several}
     # at the top of the stack a type and a name are enough to tell a resource
     by_end = {f"{item.type}::{item.name}": item for item in program.all}
     needed: set[str] = set()
