@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import json
 import os
@@ -139,7 +140,7 @@ class K3sAgentProvider(DrainingProvider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the agent was started; it joins within seconds."""
         installed = asyncio.run(run_on(host_of(props), agent_script(props, anew=True), _INSTALLING_AGENT))
-        return CreateResult(props["server_id"], {**props, "installed": installed})
+        return CreateResult(props["server_id"], {**props, **_brought(props, installed)})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs again; joins anew when the cluster is another one.
@@ -161,7 +162,7 @@ class K3sAgentProvider(DrainingProvider):
             installed = asyncio.run(run_on(host_of(_news), agent_script(_news, anew=anew), _INSTALLING_AGENT))
         except InfraError as error:
             raise (UpgradeError(_news["node"], error) if seconds else error) from error
-        return UpdateResult({**_news, "installed": installed})
+        return UpdateResult({**_news, **_brought(_news, installed)})
 
 
 class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
@@ -181,15 +182,17 @@ class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):
     Attributes:
         server_id: Of the server.
         installed: The version of k3s; nothing until it is installed by this version of the program.
+        release: What was asked for when it was installed; nothing, likewise.
     """
 
     server_id: pulumi.Output[str]
     installed: pulumi.Output[str]
+    release: pulumi.Output[str]
 
     def __init__(
         self, name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__(K3sAgentProvider(), name, {**props, "installed": None}, opts)
+        super().__init__(K3sAgentProvider(), name, {**props, "installed": None, "release": None}, opts)
 
 
 class Cluster(pulumi.ComponentResource):
@@ -350,6 +353,7 @@ class Cluster(pulumi.ComponentResource):
             servers,
             worker,
             installed=agent.installed,
+            release=agent.release,
             existed=servers.turns.existed(worker.role),
             opts=options,
         )
@@ -405,13 +409,17 @@ def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool
 
 
 def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-    """Whether an agent gets another release and stays in its cluster.
+    """Whether an agent gets another k3s and stays in its cluster.
+
+    A version that it has is none, though a channel brought it; where another channel leads nobody knows.
 
     Args:
         olds: Properties of the K3sAgent as they were.
         news: As they are wanted.
     """
-    return not is_another_cluster(olds, news) and release_of(olds) != release_of(news)
+    before, after = release_of(olds), release_of(news)
+    has_it = bool(after.version) and after.version == olds.get("installed")
+    return not is_another_cluster(olds, news) and before != after and not has_it
 
 
 def server_script(
@@ -479,6 +487,11 @@ async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = No
             command = f"umask 077; cat > {k3s.SNAPSHOT}"
             await shell.feed(command, snapshot, what="sending the snapshot", timeout=k3s.INSTALL_SECONDS)
         return installed_in(await shell.run(script, what=what, timeout=k3s.INSTALL_SECONDS))
+
+
+def _brought(props: Mapping[str, Any], installed: str) -> dict[str, str]:
+    """What an installation adds to the properties of a K3sAgent."""
+    return {"installed": installed, "release": json.dumps(dataclasses.astuple(release_of(props)))}
 
 
 def _node_inputs(server: Server) -> dict[str, Any]:

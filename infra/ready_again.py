@@ -44,7 +44,9 @@ class ReadyAgainProvider(DrainingProvider):
         return CreateResult(props["node"], dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Waits for the worker that is another one now, or has another k3s.
+        """Waits for the worker that is another one now, or on which k3s was installed from another release.
+
+        It was drained for that, also where the release led to the version that it had.
 
         Raises:
             ReadyAgainError: It lacks something after ``WAIT_SECONDS``.
@@ -74,6 +76,7 @@ class ReadyAgain(Resource, module="ccm-from-scratch", name="ReadyAgain"):
         worker: Server,
         *,
         installed: pulumi.Input[str],
+        release: pulumi.Input[str],
         existed: bool,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -84,6 +87,7 @@ class ReadyAgain(Resource, module="ccm-from-scratch", name="ReadyAgain"):
             servers: Have the cluster.
             worker: Is a member of it.
             installed: The version of k3s on the worker.
+            release: From which it was installed.
             existed: Whether the worker was there before the run.
             opts: Name all that the Node needs as what this depends on.
         """
@@ -92,6 +96,7 @@ class ReadyAgain(Resource, module="ccm-from-scratch", name="ReadyAgain"):
             "node": worker.name,
             "member_id": worker.server.id,
             "installed": installed,
+            "release": release,
             "existed": existed,
         }
         super().__init__(ReadyAgainProvider(), name, props, opts)

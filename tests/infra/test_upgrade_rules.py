@@ -100,6 +100,20 @@ def test_only_another_k3s_in_the_same_cluster_is_an_upgrade(change, upgrade):
     assert is_upgrade(AGENT, {**AGENT, **change}) is upgrade
 
 
+@pytest.mark.parametrize(
+    ("change", "upgrade"),
+    [
+        ({"version": "v1.36.3+k3s1"}, False),
+        ({"version": "v1.36.3+k3s1", "install_url": "https://get.k3s.io#sha256=0"}, False),
+        ({"version": "v1.36.4+k3s1"}, True),
+        ({"channel": "latest"}, True),
+    ],
+)
+def test_the_version_that_a_channel_has_brought_is_no_upgrade(change, upgrade):
+    before = {**AGENT, "version": "", "channel": "stable", "installed": "v1.36.3+k3s1"}
+    assert is_upgrade(before, {**before, "channel": "", **change}) is upgrade
+
+
 SERVER = {
     **{name: AGENT[name] for name in ("server_id", "install_url", "channel", "version", "token")},
     "cluster_cidr": "10.244.0.0/16",

@@ -1,0 +1,126 @@
+"""Another release of k3s for a worker, in the engine: who is drained, and that nobody stays cordoned."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from infra.drain import BY_US, EXCLUDED
+from tests.sandbox.engine.engine_lab import Lab
+
+pytestmark = pytest.mark.slow
+
+RUNS = "v1.36.3+k3s1"
+# The program connects to the test's SSH server, whose port is not the usual one.
+PORT = """
+import os, asyncssh
+real = asyncssh.connect
+asyncssh.connect = lambda address, **options: real(address, int(os.environ["SSH_PORT"]), **options)
+"""
+PROGRAM = """
+from types import SimpleNamespace
+from infra.cluster import K3sAgent
+from infra.ready_again import ReadyAgain
+
+E = os.environ
+at = {"address": "127.0.0.1", "private_key": E["KEY"], "host_key": E["HOST_KEY"]}
+agent = K3sAgent("worker-1", {
+    **at, "server_id": "7", "private_ip": "10.0.0.2", "cluster": "c", "server_ip": "10.0.0.1", "token": "T",
+    "install_url": E["INSTALLER"], "channel": E["CHANNEL"], "version": E["VERSION"],
+    "node_labels": {}, "node_taints": [], "node": "w-1", "controls": {"control": at}, "drain_seconds": 30,
+})
+servers = SimpleNamespace(control_inputs=lambda: {**at, "server_id": "1", "others": {}})
+worker = SimpleNamespace(name="w-1", server=SimpleNamespace(id="7"))
+ReadyAgain(
+    "worker-1", servers, worker, installed=agent.installed, release=agent.release, existed=False,
+    opts=O(depends_on=[agent]),
+)
+"""
+# A Node that is cordoned, marked and excluded from load balancers or not, as `kubectl` says.
+K3S = """#!/bin/sh
+cd {there}
+echo "$*" >> log
+node() {{
+  spec= labels= marks=
+  [ ! -e cordoned ] || spec=',"unschedulable":true'
+  [ ! -e excluded ] || labels='"{excluded}":"{by_us}"'
+  [ ! -e marked ] || marks='"ccm-from-scratch/upgrading":""'
+  echo '{{"metadata":{{"name":"w-1","labels":{{'"$labels"'}},"annotations":{{'"$marks"'}}}},
+    "spec":{{"providerID":"hcloud://7"'"$spec"'}},"status":{{"conditions":[{{"type":"Ready","status":"True"}}]}}}}'
+}}
+case "$*" in
+  --version) echo "k3s version {version} (abc)" ;;
+  *"get nodes "*) echo '{{"items":['; node; echo ']}}' ;;
+  *"get node "*) node ;;
+  *" cordon "*) touch cordoned ;;
+  *" uncordon "*) rm cordoned ;;
+  *" annotate "*=) touch marked ;;
+  *" annotate "*-) rm marked ;;
+  *" label "*=*) touch excluded ;;
+  *" label "*-) rm excluded ;;
+esac
+"""
+
+
+@pytest.fixture
+async def worker(tmp_path: Path, server, pair, monkeypatch):
+    """Installs k3s on a worker from a release; gives what became of its Node in between."""
+    listener, host_key = server
+    there = tmp_path / "machine"
+    there.mkdir()
+    programs = {
+        "k3s": K3S.format(there=there, version=RUNS, excluded=EXCLUDED, by_us=BY_US),
+        "ip": "#!/bin/sh\necho ' 10.0.0.2/32'\n",
+        "systemctl": "#!/bin/sh\n",
+        "install.sh": "#!/bin/sh\n",
+    }
+    for name, text in programs.items():
+        (there / name).write_text(text)
+        (there / name).chmod(0o755)
+    # nobody listens there: whether load balancers still send is unknown, which keeps nobody
+    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": "http://127.0.0.1:9"})
+    lab.write("sitecustomize.py", PORT)
+    lab.program(PROGRAM)
+    lab.environment |= {
+        "PYTHONPATH": f"{lab.project}:{Path(__file__).parents[2]}",
+        "SSH_PORT": str(listener.get_port()),
+        "KEY": pair["private_key"],
+        "HOST_KEY": host_key,
+        "INSTALLER": f"file://{there}/install.sh",
+        "CHANNEL": "stable",
+        "VERSION": "",
+    }
+    monkeypatch.setenv("PATH", f"{there}:/usr/bin:/bin")
+
+    async def run(*command: str, **release: str):
+        (there / "log").write_text("")
+        done = await asyncio.to_thread(lab.run, *(command or ("up", "--yes")), **release)
+        assert done.status == 0, done.out + done.err
+        steps = [line.split()[1] for line in (there / "log").read_text().splitlines() if " " in line]
+        return done.out, [step for step in steps if step in ("cordon", "drain", "uncordon")]
+
+    run.lab = lab
+    run.there = there
+    return run
+
+
+def left(there: Path) -> list[str]:
+    return [name for name in ("cordoned", "marked", "excluded") if (there / name).exists()]
+
+
+async def test_the_version_that_runs_is_nothing_new(worker) -> None:
+    await worker()
+    _, steps = await worker(CHANNEL="", VERSION=RUNS)
+    assert steps == []
+    assert left(worker.there) == []
+    out, _ = await worker(CHANNEL="", VERSION=RUNS)
+    assert "updated" not in out
+
+
+async def test_who_was_drained_takes_pods_again_also_with_the_k3s_that_it_had(worker) -> None:
+    await worker()
+    _, steps = await worker(CHANNEL="latest")
+    assert steps == ["cordon", "drain", "uncordon"]
+    assert left(worker.there) == []
