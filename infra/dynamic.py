@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import pulumi
 from pulumi.dynamic import ConfigureRequest, DiffResult, ResourceProvider, UpdateResult
 
 from .errors import InfraError
@@ -56,6 +57,11 @@ def changed_inputs(olds: Mapping[str, Any], news: Mapping[str, Any]) -> list[str
         for name in sorted({*news})
         if name != _STATE_KEY and _or_none(olds.get(name)) != _or_none(news[name])
     ]
+
+
+def is_unknown(value: Any) -> bool:
+    """Whether a value that a provider was given is known only once another resource is there."""
+    return isinstance(value, pulumi.output.Unknown)
 
 
 def _or_none(value: Any) -> Any:

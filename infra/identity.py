@@ -11,9 +11,8 @@ from typing import Any
 
 import pulumi
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult, Resource
-from pulumi.runtime.rpc import UNKNOWN
 
-from .dynamic import Provider
+from .dynamic import Provider, is_unknown
 
 
 class ClusterIdentityProvider(Provider):
@@ -33,7 +32,7 @@ class ClusterIdentityProvider(Provider):
         What a server's replacement takes with it is asked for with the inputs of the last run, of which
         those that come from that server are unknown.
         """
-        lost = _news["text"] == UNKNOWN and not _news["several"]
+        lost = is_unknown(_news["text"]) and not _news["several"]
         another = lost or _news["generation"] != _olds["generation"]
         replaces = ["generation"] if another else []
         return DiffResult(changes=another, replaces=replaces, delete_before_replace=True)

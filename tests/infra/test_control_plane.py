@@ -7,12 +7,14 @@ import json
 import subprocess
 from collections import Counter
 
+import pulumi
 import pytest
 import yaml
+from google.protobuf import struct_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
-from pulumi.runtime.rpc import UNKNOWN
+from pulumi.runtime import rpc
 
 from infra import k3s
 from infra.backups import Backups, settings_file
@@ -229,6 +231,21 @@ def test_addresses_of_members():
 # --- which cluster it is
 
 
+def as_given(inputs):
+    """Properties as the SDK hands them to a provider, which makes something of its own of unknown ones."""
+    sent = struct_pb2.Struct()
+    sent.update(inputs)
+    return rpc.deserialize_properties(sent, True)
+
+
+def as_sent(inputs):
+    """Properties as a provider's answer brings them to the engine."""
+    return {
+        name: rpc.UNKNOWN if isinstance(value, pulumi.output.Unknown) else value
+        for name, value in inputs.items()
+    }
+
+
 class Run:
     """What an engine does with a ClusterIdentity, run by run."""
 
@@ -238,15 +255,15 @@ class Run:
 
     def up(self, text, *, several, known=True):
         """A run; returns the cluster's name as the program and its preview see it."""
-        given = {"text": text if known else UNKNOWN, "several": several}
-        checked = self.provider.check(dict(self.inputs), given).inputs
+        given = as_given({"text": text if known else rpc.UNKNOWN, "several": several})
+        checked = as_sent(self.provider.check(dict(self.inputs), given).inputs)
         if self.outputs is not None:
-            found = self.provider.diff("cluster", self.outputs, checked)
+            found = self.provider.diff("cluster", self.outputs, as_given(checked))
             if not found.changes:
                 self.inputs = checked if known else self.inputs
                 return self.outputs["generation"]
             assert found.replaces
-            checked = self.provider.check({}, given).inputs
+            checked = as_sent(self.provider.check({}, given).inputs)
             self.replaced += known
         if known:
             self.inputs, self.outputs = checked, self.provider.create(dict(checked)).outs
@@ -254,7 +271,7 @@ class Run:
 
     def goes_with_a_server(self):
         """Whether the engine takes it for one that can't live without the first server."""
-        unknown = {**self.inputs, "text": UNKNOWN}
+        unknown = as_given({**self.inputs, "text": rpc.UNKNOWN})
         return bool(self.provider.diff("cluster", self.outputs, unknown).replaces)
 
 
@@ -262,7 +279,7 @@ def test_a_cluster_outlives_each_of_its_servers_but_not_the_only_one():
     run = Run()
     assert run.up("one", several=False) == "one"
     assert run.goes_with_a_server()
-    assert run.up("two", several=False, known=False) == UNKNOWN
+    assert run.up("two", several=False, known=False) == rpc.UNKNOWN
     assert run.up("two", several=False) == "two"
     assert run.replaced == 1
     assert run.up("two", several=True) == "two"
