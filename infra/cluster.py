@@ -24,7 +24,6 @@ from .identity import ClusterIdentity
 from .inventory import Servers
 from .joining import Start, ask, start_of
 from .keys import SharedSecret
-from .leaving import Leaver, leave
 from .membership import Membership
 from .pod_network import PodNetwork
 from .ready_again import ReadyAgain
@@ -33,6 +32,7 @@ from .roster import Peer, labels_of, peers_of
 from .server import Server, host_of
 from .settings import Settings
 from .upgrade import drain_for_upgrade, installed_in, refuse, refuse_after, release_of
+from .vote import Vote, give_up
 
 _INSTALLING_SERVER = "installing the k3s server"
 _INSTALLING_AGENT = "installing the k3s agent"
@@ -102,13 +102,8 @@ class K3sServerProvider(DrainingProvider):
             DrainError: Pods are left on it, and with them it stays.
             CloudError: The cloud could not be asked.
         """
-        member = _props.get("member")
-        if not member:
-            return
-        cloud = cloud_of(self._configuration, os.environ)
-        peers = peers_of(cloud, _props["server_id"], _props["private_ip"], member["labels"])
-        seconds = drain_seconds(self._configuration, _props)
-        leave(cloud, Leaver(_props["server_id"], member["node"], host_of(_props), seconds), peers, print)
+        if _props.get("member"):
+            give_up(self._configuration, _props)
 
     def _start(self, props: dict[str, Any]) -> Start:
         member = props.get("member") or {}
@@ -291,6 +286,15 @@ class Cluster(pulumi.ComponentResource):
         of_several = {"member": member, "drain_seconds": self._settings.drain_seconds, **self._backups}
         # it leaves before its server goes, unless all of the cluster goes
         last = pulumi.ResourceOptions(deleted_with=self._token, depends_on=self.servers[-1:])
+        if self.servers:
+            # not the first: it stays as long as the cluster, of which it may be the only one again
+            noted = Vote(
+                server,
+                member,
+                drain_seconds=self._settings.drain_seconds,
+                opts=pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=self), last),
+            )
+            last = pulumi.ResourceOptions.merge(last, pulumi.ResourceOptions(depends_on=[noted]))
         return K3sServer(
             server.role,
             {**props, **_node_inputs(server), **of_several},

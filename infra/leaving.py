@@ -112,12 +112,16 @@ async def _leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Re
 def survivor_of(node: str, looks: Sequence[Look]) -> Look | None:
     """One of the others that is in a cluster with a node; None where nobody is. Pure.
 
+    A control server that is in the cluster knows all members, so one that has left needs nobody else's word.
+
     Raises:
         QuorumError: Those who could be asked know nothing of it, and some could not.
     """
     for look in looks:
         if node in look.members:
             return look
+    if any(look.peer.name in look.members for look in looks):
+        return None
     silent = [f"{look.peer.name}: {look.reason}" for look in looks if look.reason]
     if silent:
         raise QuorumError(node, silent)

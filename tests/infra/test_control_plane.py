@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import subprocess
 from collections import Counter
@@ -24,6 +25,7 @@ from infra.identity import ClusterIdentityProvider
 from infra.joining import DOWN, NONE, READY, SILENT, Said, Start, ask, question, read_answer, start_of
 from infra.leaving import Look, check_quorum, members_of, survivor_of
 from infra.roster import Peer, labels_of, peers
+from infra.vote import VoteProvider
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 SERVER = "hcloud:index/server:Server"
@@ -208,6 +210,8 @@ def test_who_is_asked_about_a_leaver():
     assert survivor_of("c-1", [stranger, Look(peer(5), {})]) is None
     with pytest.raises(QuorumError, match="c-4: it is off"):
         survivor_of("c-1", [stranger, silent])
+    # who is in the cluster knows that it has left, or never joined
+    assert survivor_of("c-9", [silent, knows]) is None
 
 
 def test_addresses_of_members():
@@ -417,6 +421,28 @@ def test_a_control_server_leaves_unless_all_goes(three):
         if item.options.deletedWith.endswith("Server::control") and item.name not in ("control", "ccm-image")
     ]
     assert gone_with_one == []
+
+
+def test_a_vote_is_noted_before_its_control_server_joins(three):
+    registered = three()
+    votes, installed = of(registered, f"{DYNAMIC}Vote"), of(registered, f"{DYNAMIC}K3sServer")
+    assert set(votes) == {"control-2", "control-3"}
+    for before, role in itertools.pairwise(ROLES):
+        depends = installed[role].options.dependencies
+        assert any(urn.endswith(f"Vote::{role}") for urn in depends)
+        # one that has not joined has no others to ask, and they leave one by one
+        assert waits_for(votes[role]) == {before}
+        assert votes[role].options.deletedWith.endswith("SharedSecret::k3s-token")
+        assert votes[role].inputs["member"] == installed[role].inputs["member"]
+        assert "private_key" in votes[role].secrets
+
+
+@pytest.mark.parametrize(("changed", "replaces"), [("server_id", ["server_id"]), ("private_ip", [])])
+def test_only_another_server_has_another_vote(changed, replaces):
+    state = {"server_id": "1", "private_ip": "10.0.0.2", "host_key": "H", "drain_seconds": 60}
+    result = VoteProvider().diff("1", state, {**state, changed: "9"})
+    assert (result.changes, result.replaces) == (True, replaces)
+    assert not VoteProvider().diff("1", state, {**state, "host_key": "I", "drain_seconds": 0}).changes
 
 
 def test_what_is_in_the_cluster_reaches_it_by_every_control_server(three):

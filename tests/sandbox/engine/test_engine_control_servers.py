@@ -17,17 +17,39 @@ SEATS = """
 import os
 from infra.dynamic import Provider
 from pulumi.dynamic import CreateResult, Resource
-from things import note
+from things import JOURNAL, note
+
+def vote(role):
+    return JOURNAL.with_name(f"vote-{role}")
+
+def leave(role):
+    if vote(role).exists():
+        note("leave", role)
+        if role == os.environ.get("NEEDED"):
+            raise RuntimeError("it is needed")
+        vote(role).unlink()
+
+class VoteProvider(Provider):
+    replaced_by = ("server_id",)
+    def create(self, props):
+        return CreateResult(props["role"], dict(props))
+    def delete(self, id, props):
+        leave(props["role"])
+
+class Vote(Resource):
+    def __init__(self, role, server_id, opts=None):
+        super().__init__(VoteProvider(), f"{role}-vote", {"role": role, "server_id": server_id}, opts)
 
 class SeatProvider(Provider):
     replaced_by = ("server_id",)
     def create(self, props):
         note("join", props["role"])
+        vote(props["role"]).touch()
+        if props["role"] == os.environ.get("STUCK"):
+            raise RuntimeError("it joined, and is not ready")
         return CreateResult(props["role"], dict(props))
     def delete(self, id, props):
-        note("leave", props["role"])
-        if props["role"] == os.environ.get("NEEDED"):
-            raise RuntimeError("it is needed")
+        leave(props["role"])
 
 class Seat(Resource):
     server_id: "pulumi.Output[str]"
@@ -49,7 +71,7 @@ class Inside(Resource):
 PROGRAM = """
 import itertools, json
 import pulumi_hcloud as hcloud
-from seats import Inside, Seat
+from seats import Inside, Seat, Vote
 from infra.identity import ClusterIdentity
 from infra.keys import SharedSecret
 from infra.turns import Turns
@@ -67,7 +89,10 @@ servers = {
 seats = []
 for role, server in servers.items():
     gone_with = token if len(roles) > 1 else server
-    seats.append(Seat(role, server.id, O(deleted_with=gone_with, depends_on=seats[-1:])))
+    last = O(deleted_with=gone_with, depends_on=seats[-1:])
+    if seats:
+        last = O.merge(last, O(depends_on=[Vote(role, server.id, last)]))
+    seats.append(Seat(role, server.id, last))
     order.over_with(role, seats[-1])
 identity = ClusterIdentity("cluster", pulumi.Output.concat("of ", seats[0].server_id), seats)
 gone_with = token if len(roles) > 1 else servers["control"]
@@ -116,6 +141,23 @@ def test_one_to_three_to_one_is_one_cluster(cluster) -> None:
     _, done = cluster(1)
     assert done == []
     assert generation(cluster) == name
+
+
+@pytest.mark.parametrize("stuck", ROLES[1:])
+def test_one_that_joined_in_a_run_that_failed_leaves_before_it_goes(
+    cluster, cloud: EmulatedCloud, stuck: str
+) -> None:
+    cluster(1)
+    cluster(3, fails=True, STUCK=stuck)
+    _, done = cluster(1)
+    assert done == [f"leave {role}" for role in ROLES[ROLES.index(stuck) : 0 : -1]]
+    assert cloud.names("servers") == ["control"]
+
+
+def test_one_that_joined_in_a_run_that_failed_leaves_before_it_is_made_anew(cluster) -> None:
+    cluster(3, fails=True, STUCK="control-2")
+    _, done = cluster(3, "debian-12")
+    assert done.index("leave control-2") < done.index("join control-2")
 
 
 def test_each_leaves_before_its_server_goes_and_the_next_after_it_is_back(

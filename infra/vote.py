@@ -1,0 +1,94 @@
+"""A control server's vote, noted before it joins: whoever takes the server away lets it leave first.
+
+A run may end while a control server joins: then it is one of the others' majority, and nothing that is made
+afterwards would know. So this is declared before its k3s is, and remembers it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, Resource, UpdateResult
+
+from .api import cloud_of
+from .departure import DrainingProvider, drain_seconds
+from .leaving import Leaver, leave
+from .roster import peers_of
+from .server import Server, host_of
+
+
+class VoteProvider(DrainingProvider):
+    """Does nothing until it is deleted."""
+
+    replaced_by = ("server_id",)
+    unheeded = ("private_key", "host_key", "address", "drain_seconds")
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Notes how to reach the control server."""
+        return CreateResult(props["server_id"], dict(props))
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
+        """Notes it anew."""
+        return UpdateResult(dict(_news))
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """Takes it out of the cluster; nothing where it has left, or has never joined.
+
+        Raises:
+            QuorumError: The others need it, or can't be asked; nothing was changed.
+            DrainError: Pods are left on it, and with them it stays.
+            CloudError: The cloud could not be asked.
+        """
+        give_up(self._configuration, _props)
+
+
+class Vote(Resource, module="ccm-from-scratch", name="Vote"):
+    """The vote of a control server that joins others."""
+
+    server_id: pulumi.Output[str]
+
+    def __init__(
+        self,
+        server: Server,
+        member: Mapping[str, Any],
+        *,
+        drain_seconds: int,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            server: The control server.
+            member: As a K3sServer is told of it.
+            drain_seconds: In which its Pods have to be gone before it goes; 0: they are not waited for.
+            opts: Name what the cluster goes with, and the control server that it follows.
+        """
+        props = {
+            **server.access.inputs(),
+            "private_ip": server.private_ip,
+            "member": dict(member),
+            "drain_seconds": drain_seconds,
+        }
+        super().__init__(VoteProvider(), server.role, props, opts)
+
+
+def give_up(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> None:
+    """Lets a control server leave the others, before its server is deleted.
+
+    Args:
+        configuration: Of the stack, by full key.
+        props: Of a Vote or a K3sServer that is one of several.
+
+    Raises:
+        QuorumError: The others need it, or can't be asked; nothing was changed.
+        DrainError: Pods are left on it, and with them it stays.
+        CloudError: The cloud could not be asked.
+    """
+    member = props["member"]
+    cloud = cloud_of(configuration, os.environ)
+    peers = peers_of(cloud, props["server_id"], props["private_ip"], member["labels"])
+    seconds = drain_seconds(configuration, props)
+    leave(cloud, Leaver(props["server_id"], member["node"], host_of(props), seconds), peers, print)
