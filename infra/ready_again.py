@@ -16,11 +16,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from .api import cloud_of, everything, fetcher
 from .departure import DrainingProvider
 from .drain import BY_US, EXCLUDED, UPGRADING, Traffic, healthy_targets
+from .dynamic import is_unknown
 from .errors import InfraError, ReadyAgainError
 from .inventory import Servers
 from .nodes import POLL_SECONDS, NodeView, lacking, read_nodes
@@ -30,12 +31,19 @@ from .server import Server, hosts_of
 WAIT_SECONDS = 180.0
 _AT_ONCE = 30.0
 _TRAFFIC_POLLS = 30
+_TOLD = ("installed", "release")
+"""Inputs that the agent tells."""
 
 
 class ReadyAgainProvider(DrainingProvider):
     """Waits for a Node, and lets it take Pods and traffic again."""
 
     unheeded = ("private_key", "host_key", "address", "server_id", "others", "existed")
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Compares. What an agent of an earlier version never told is unknown in a preview, and no change."""
+        untold = {name for name in _TOLD if is_unknown(_news.get(name)) and not _olds.get(name)}
+        return super().diff(_id, _olds, {name: value for name, value in _news.items() if name not in untold})
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Waits for a worker that was there before the run: an earlier version left none to compare with."""

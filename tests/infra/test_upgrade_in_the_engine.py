@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,18 @@ async def test_who_was_drained_takes_pods_again_also_with_the_k3s_that_it_had(wo
     _, steps = await worker(CHANNEL="latest")
     assert steps == ["cordon", "drain", "uncordon"]
     assert left(worker.there) == []
+
+
+async def test_what_an_earlier_version_did_not_note_changes_nothing(worker) -> None:
+    await worker()
+    state = json.loads(worker.lab.state_file.read_text())
+    for item in state["checkpoint"]["latest"]["resources"]:
+        for side in ("inputs", "outputs"):
+            for name in ("installed", "release"):
+                item.get(side, {}).pop(name, None)
+    worker.lab.state_file.write_text(json.dumps(state))
+    for command in (("preview",), ("up", "--yes")):
+        out, steps = await worker(*command)
+        assert "updated" not in out
+        assert "to update" not in out
+        assert steps == []

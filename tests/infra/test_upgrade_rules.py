@@ -6,9 +6,11 @@ import asyncio
 import json
 
 import pytest
+from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.dynamic import ConfigureRequest
+from pulumi.runtime import rpc
 
 from infra.cluster import K3sAgentProvider, K3sServerProvider, is_upgrade
 from infra.drain import BY_US, EXCLUDED, UPGRADING, Traffic
@@ -394,6 +396,18 @@ def test_what_changes_nothing_on_a_worker_is_not_waited_for(again):
     ).changes
     result = provider.diff("w-1", before, {**before, "member_id": "8"})
     assert (result.changes, result.replaces) == (True, [])
+
+
+def test_what_no_agent_has_told_is_no_change_in_a_preview(again):
+    provider, props, _ = again
+    unknown = Struct()
+    unknown.update(dict.fromkeys(("installed", "release", "member_id"), rpc.UNKNOWN))
+    read = rpc.deserialize_properties(unknown, True)
+    before = {name: value for name, value in props.items() if name != "installed"}
+    told = {name: read[name] for name in ("installed", "release")}
+    assert not provider.diff("w-1", before, {**before, **told}).changes
+    assert provider.diff("w-1", before, {**before, **told, "member_id": read["member_id"]}).changes
+    assert provider.diff("w-1", props, {**props, **told}).changes
 
 
 def balancer(name, **targets):

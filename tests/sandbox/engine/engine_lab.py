@@ -194,8 +194,12 @@ class Lab:
         path.unlink(missing_ok=True)
         return lines
 
+    @property
+    def state_file(self) -> Path:
+        return self.root / "state/.pulumi/stacks/lab/dev.json"
+
     def state(self) -> dict[str, Any]:
-        path = self.root / "state/.pulumi/stacks/lab/dev.json"
+        path = self.state_file
         return (json.loads(path.read_text())["checkpoint"].get("latest") or {}) if path.exists() else {}
 
     def resources(self) -> dict[str, dict[str, Any]]:
