@@ -217,7 +217,8 @@ def _turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[s
 def control_group(index: int) -> str:
     """How the name of a control server's placement group ends, by its place among them.
 
-    The first shares that of the workers of ``workerCount``, in which there is no room for more.
+    The first shares that of the workers of ``workerCount``, in which there is no room for more. So one host
+    may carry the first and one of the others: two of five can be lost, three are kept apart by locations.
     """
     return group_of(SHORT_FORM, 0) if index == 0 else "-control-1"
 

@@ -22,6 +22,7 @@ from infra.backups import Backups, settings_file
 from infra.cluster import K3sServerProvider, is_another_cluster, server_script
 from infra.errors import ConfigurationError, QuorumError, UnknownClusterError
 from infra.identity import ClusterIdentityProvider
+from infra.inventory import control_group
 from infra.joining import DOWN, NONE, READY, SILENT, Said, Start, ask, question, read_answer, start_of
 from infra.leaving import Look, check_quorum, members_of, survivor_of
 from infra.roster import Peer, labels_of, peers
@@ -463,6 +464,14 @@ def test_no_placement_group_is_too_full(engine, defaults):
     registered = engine(lambda: program.declare(read_settings(raw), "T" * 64))
     groups = Counter(item.inputs["placementGroupId"] for item in of(registered, SERVER).values())
     assert sorted(groups.values()) == [3, 4, 10]
+
+
+def test_one_host_takes_no_majority_of_five_and_none_of_three_in_as_many_locations(defaults):
+    # two servers of a group stand on two hosts, and so do two in different locations
+    assert [control_group(index) for index in range(5)] == ["", *["-control-1"] * 4]
+    raw = {**defaults, "ccm-from-scratch:controlCount": "3"}
+    raw["ccm-from-scratch:controlLocations"] = '["nbg1", "fsn1", "hel1"]'
+    assert len(set(read_settings(raw).control_members.values())) == 3
 
 
 def test_the_state_holds_no_secret_of_a_member(three):
