@@ -46,7 +46,7 @@ class K3sServerProvider(DrainingProvider):
     replaced_by = ("server_id", "cluster_cidr", "service_cidr", "token", "private_ip")
     """What makes the installation another one; see `generation_of`."""
 
-    unheeded = (*_HOW_TO_REACH, "drain_seconds", "restore_from")
+    unheeded = (*_HOW_TO_REACH, "drain_seconds", "restore_from", "leaver")
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Compares, and refuses a way that k3s can't go, as far as the state tells: in a preview, too.
@@ -102,8 +102,8 @@ class K3sServerProvider(DrainingProvider):
             DrainError: Pods are left on it, and with them it stays.
             CloudError: The cloud could not be asked.
         """
-        if _props.get("member"):
-            give_up(self._configuration, _props)
+        if member := _props.get("member") or _props.get("leaver"):
+            give_up(self._configuration, {**_props, "member": member})
 
     def _start(self, props: dict[str, Any]) -> Start:
         member = props.get("member") or {}
@@ -241,7 +241,7 @@ class Cluster(pulumi.ComponentResource):
             "restore_from": settings.restore_from or None,
         }
         self._token = token
-        several = len(servers.controls) > 1
+        several = len(servers.controls) > 1 or servers.others_remain
         # one of several that is replaced takes nothing with it
         self.gone_with: pulumi.Resource = token if several else control.server
         self.servers: list[K3sServer] = []
@@ -276,13 +276,18 @@ class Cluster(pulumi.ComponentResource):
     def _server(self, servers: Servers, server: Server, props: Mapping[str, Any]) -> K3sServer:
         """One of the control servers, after those before it: etcd changes its members one by one."""
         options = self._on(server)
-        if len(servers.controls) == 1:
-            return K3sServer(server.role, {**props, **_node_inputs(server)}, opts=options)
         member = {
             "node": server.name,
             "first": not self.servers,
             "labels": labels_of(servers.labels),
         }
+        if len(servers.controls) == 1 and servers.others_remain:
+            # the others leave at the end of the run, and until then they need its vote
+            remaining = {"leaver": member, "drain_seconds": self._settings.drain_seconds}
+            options = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(deleted_with=self._token))
+            return K3sServer(server.role, {**props, **_node_inputs(server), **remaining}, opts=options)
+        if len(servers.controls) == 1:
+            return K3sServer(server.role, {**props, **_node_inputs(server)}, opts=options)
         of_several = {"member": member, "drain_seconds": self._settings.drain_seconds, **self._backups}
         # it leaves before its server goes, unless all of the cluster goes
         last = pulumi.ResourceOptions(deleted_with=self._token, depends_on=self.servers[-1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from .server import Server, ServerArgs
 from .settings import EVERYBODY, Settings
 from .turns import Turns, turns
 
+_CONTROL = re.compile(r"control(-[0-9]+)?")
 GROUP_SIZE = 10
 """More servers than that don't fit into a placement group."""
 NODE_PORTS = "30000-32767"
@@ -108,6 +110,12 @@ class Servers(pulumi.ComponentResource):
     def control(self) -> Server:
         """The first control server."""
         return self.controls[0]
+
+    @property
+    def others_remain(self) -> bool:
+        """Whether control servers are there that are wanted no more, and may be in the cluster."""
+        unwanted = set(self._existing) - self._settings.control_members.keys()
+        return any(_CONTROL.fullmatch(role) for role in unwanted)
 
     def control_inputs(self) -> dict[str, pulumi.Input[Any]]:
         """How a dynamic resource reaches the cluster: by the first control server, or any other."""

@@ -183,6 +183,13 @@ def test_the_only_control_server_leaves_nobody():
     K3sServerProvider().delete("1", {"server_id": "1", "private_ip": "10.0.0.2"})
 
 
+def test_the_only_one_that_is_wanted_asks_those_that_remain(monkeypatch):
+    monkeypatch.delenv("HCLOUD_TOKEN", raising=False)
+    props = {"server_id": "1", "private_ip": "10.0.0.2", "leaver": {"node": "c-1", "labels": {}}}
+    with pytest.raises(ConfigurationError, match="hcloud:token"):
+        K3sServerProvider().delete("1", props)
+
+
 # --- who leaves
 
 others = st.dictionaries(st.sampled_from(["b", "c", "d", "e"]), st.booleans(), max_size=4)
@@ -422,6 +429,29 @@ def test_a_control_server_leaves_unless_all_goes(three):
         if item.options.deletedWith.endswith("Server::control") and item.name not in ("control", "ccm-image")
     ]
     assert gone_with_one == []
+
+
+@pytest.mark.parametrize("remain", [True, False])
+def test_the_first_leaves_as_long_as_others_are_in_the_cluster(engine, defaults, remain):
+    raw = {**defaults, "ccm-from-scratch:controlCount": "1"}
+    program = importlib.import_module("infra.__main__")
+    existing = {"control", "worker-1", *(["control-3"] if remain else [])}
+    registered = engine(lambda: program.declare(read_settings(raw), "T" * 64, existing=existing))
+    first = of(registered, f"{DYNAMIC}K3sServer")["control"]
+    assert first.options.deletedWith.endswith("k3s-token" if remain else "Server::control")
+    member = (
+        {"node": "ccm-from-scratch-control", "first": True, "labels": first.inputs["leaver"]["labels"]}
+        if remain
+        else None
+    )
+    assert first.inputs.get("leaver") == member
+    assert not first.inputs.get("member")
+    agent = of(registered, f"{DYNAMIC}Membership")["worker-1"]
+    assert agent.options.deletedWith.endswith("k3s-token" if remain else "Server::control")
+    # once they have left it is noticed by nobody
+    again = {name: value for name, value in first.inputs.items() if name not in ("leaver", "drain_seconds")}
+    assert not K3sServerProvider().diff("1", first.inputs, again).changes
+    assert not K3sServerProvider().diff("1", again, first.inputs).changes
 
 
 def test_a_vote_is_noted_before_its_control_server_joins(three):
