@@ -256,7 +256,15 @@ class Cluster(pulumi.ComponentResource):
                 lambda facts: generation_of(*facts)
             )
         )
-        identity = ClusterIdentity(name, text, self.servers, opts=pulumi.ResourceOptions(parent=self))
+        made_with = {
+            "clusterName": settings.cluster_name,
+            "clusterCidr": str(settings.cluster_cidr),
+            "serviceCidr": str(settings.service_cidr),
+            "subnetCidr": str(settings.subnet_cidr),
+        }
+        identity = ClusterIdentity(
+            name, text, self.servers, settings=made_with, opts=pulumi.ResourceOptions(parent=self)
+        )
         self.generation = identity.generation
         join = {"server_ip": control.private_ip, "cluster": self.generation, "token": agent_token.value}
         agent_props = {**release, **join, "several": several or None}

@@ -12,6 +12,7 @@ InfraError
 ├── DrainError              Pods are left on a node whose server is to go
 ├── UndrainedError          the cluster that should drain a node could not be asked
 ├── UnknownClusterError     whether a control server begins a cluster or joins one can't be told
+├── AnotherClusterError     several control servers have the cluster, which would be another one
 ├── QuorumError             the cluster would not outlive a control server's leaving
 ├── UpgradeError            k3s on a node could not be upgraded
 ├── NodeGroupError          servers of the cluster-autoscaler are left
@@ -168,6 +169,19 @@ class UnknownClusterError(InfraError):
             f"{node} has joined no cluster, and begins none: there may be one that it can't join.\n{lines}\n"
             "Mend that, or delete servers that are lost for good (hcloud server delete NAME). Then repeat "
             "the command"
+        )
+
+
+class AnotherClusterError(InfraError):
+    """A setting would make another cluster of one that several control servers have."""
+
+    def __init__(self, key: str, before: str, wanted: str) -> None:
+        self.key = key
+        super().__init__(
+            f"ccm-from-scratch:{key}: {wanted!r} is not possible while several control servers have the "
+            f"cluster; it was made with {before!r}. Set that again; or go back to one control server first "
+            "(pulumi config set ccm-from-scratch:controlCount 1; pulumi up), with which "
+            f"another {key} makes a new, empty cluster; or use another stack"
         )
 
 

@@ -6,13 +6,14 @@ name that it got from its first, also when it has only one again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult, Resource
 
 from .dynamic import Provider, is_unknown
+from .errors import AnotherClusterError
 
 
 class ClusterIdentityProvider(Provider):
@@ -23,7 +24,12 @@ class ClusterIdentityProvider(Provider):
     """
 
     def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
-        """Adds the cluster's name: the one that it has, as long as it is the same cluster."""
+        """Adds the cluster's name: the one that it has, as long as it is the same cluster.
+
+        Raises:
+            AnotherClusterError: It would be another one, though several control servers have it.
+        """
+        refuse_another(_olds, news)
         return CheckResult({**news, "generation": named(_olds, news)}, [])
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
@@ -52,6 +58,8 @@ class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity
         name: str,
         text: pulumi.Input[str],
         members: Sequence[pulumi.Resource],
+        *,
+        settings: Mapping[str, str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Declares it.
@@ -60,9 +68,11 @@ class ClusterIdentity(Resource, module="ccm-from-scratch", name="ClusterIdentity
             name: Of the resource.
             text: What the cluster would be called after its first control server as it is.
             members: Its control servers; with more than one it outlives the first.
+            settings: With another one of these, by their keys, no control server could stay in the cluster.
             opts: As for every resource.
         """
-        props = {"text": text, "several": len(members) > 1, "generation": None}
+        several = len(members) > 1
+        props = {"text": text, "several": several, "settings": dict(settings or {}), "generation": None}
         # not before all are there: one that has not joined keeps nothing of a cluster whose first is lost
         joined = pulumi.ResourceOptions(depends_on=list(members))
         super().__init__(ClusterIdentityProvider(), name, props, pulumi.ResourceOptions.merge(opts, joined))
@@ -78,3 +88,24 @@ def named(olds: dict[str, Any], news: dict[str, Any]) -> str:
     has = olds.get("generation")
     same = olds.get("several") or olds.get("text") == news.get("text")
     return has if has and same else news.get("text", "")
+
+
+def refuse_another(olds: dict[str, Any], news: dict[str, Any]) -> None:
+    """Refuses settings with which none of several control servers can stay. Pure.
+
+    One by one they would leave the cluster that they have, and the last would find nobody who knows it.
+
+    Args:
+        olds: Inputs of the last run; earlier versions noted no settings.
+        news: As the program gives them.
+
+    Raises:
+        AnotherClusterError: With the first such setting.
+    """
+    if not olds.get("several"):
+        return
+    noted: dict[str, str] = olds.get("settings") or {}
+    wanted: dict[str, str] = news.get("settings") or {}
+    for key, before in noted.items():
+        if key in wanted and wanted[key] != before:
+            raise AnotherClusterError(key, before, wanted[key])

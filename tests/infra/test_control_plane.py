@@ -20,7 +20,7 @@ from pulumi.runtime import rpc
 from infra import k3s
 from infra.backups import Backups, settings_file
 from infra.cluster import K3sServerProvider, is_another_cluster, server_script
-from infra.errors import ConfigurationError, QuorumError, UnknownClusterError
+from infra.errors import AnotherClusterError, ConfigurationError, QuorumError, UnknownClusterError
 from infra.identity import ClusterIdentityProvider
 from infra.inventory import control_group
 from infra.joining import DOWN, NONE, READY, SILENT, Said, Start, ask, question, read_answer, start_of
@@ -323,6 +323,27 @@ def test_the_name_stays_exactly_as_long_as_a_server_stays(runs):
             assert (name == before[2]) is (same or before[2] == str(text))
         assert run.up(str(text), several=several) == name
         before = (text, several, name)
+
+
+@pytest.mark.parametrize("key", ["clusterName", "clusterCidr", "serviceCidr", "subnetCidr"])
+@pytest.mark.parametrize("several", [True, False])
+def test_what_several_control_servers_have_is_not_made_another_cluster(key, several):
+    provider, made_with = ClusterIdentityProvider(), {"clusterName": "a", "subnetCidr": "b", key: "old"}
+    before = provider.check({}, as_given({"text": "t", "several": True, "settings": made_with})).inputs
+    # the server may be replaced, lost or attached anew in the same run, or others go
+    news = as_given({"text": rpc.UNKNOWN, "several": several, "settings": made_with})
+    assert provider.check(before, news).inputs["generation"] == "t"
+    other = as_given({**news, "text": rpc.UNKNOWN, "settings": {**made_with, key: "new"}})
+    with pytest.raises(AnotherClusterError, match=rf"{key}: 'new' is not possible .* with 'old'"):
+        provider.check(before, other)
+    # with one control server it is another cluster; earlier versions noted nothing
+    provider.check({**before, "several": False}, other)
+    provider.check({name: value for name, value in before.items() if name != "settings"}, other)
+
+
+def test_the_program_says_what_the_cluster_is_made_with(three):
+    identity = of(three(), f"{DYNAMIC}ClusterIdentity")["cluster"]
+    assert set(identity.inputs["settings"]) == {"clusterName", "clusterCidr", "serviceCidr", "subnetCidr"}
 
 
 def test_an_agent_stays_in_the_cluster_whose_first_server_is_another():
