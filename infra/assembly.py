@@ -132,25 +132,28 @@ def managed(place: Place, arguments: ControllerManagerArgs, running: RunningClus
         place.named("ccm"), arguments, running.in_cluster, prefix=place.prefix, opts=place.options()
     )
     after = [*manager.deployments, *cluster.agents]
+    scaled: list[pulumi.Resource] = []
     if settings.autoscaled_pools:
-        Autoscaler(
+        scaled = Autoscaler(
             place.named("autoscaler"),
             settings,
             running.servers,
             network_id=arguments.network_id,
             generation=cluster.generation,
             agent_token=running.agent_token,
+            cloud_token=arguments.token,
             in_cluster=running.in_cluster,
             after=after,
             opts=place.options(),
-        )
+        ).all
     sweep = Sweep(
         place.named("sweep"),
         settings.cluster_name,
         arguments.network_id,
         servers=running.servers,
         generation=cluster.generation,
-        opts=place.options(pulumi.ResourceOptions(depends_on=after)),
+        # it may refuse to go: then nothing of all that goes after it is touched
+        opts=place.options(pulumi.ResourceOptions(depends_on=[*after, *scaled])),
     )
     return Managed(after, sweep)
 

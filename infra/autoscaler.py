@@ -16,11 +16,12 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from . import k3s
+from .errors import Problem
 from .inventory import Servers
 from .node_group import AUTOSCALER, NodeGroup
 from .pod_network import script as pod_network_script
-from .pools import Pool, taint_parts
-from .settings import Settings
+from .pools import GROUP_SEPARATOR, Pool, taint_parts
+from .settings import Settings, key_of
 
 NAMESPACE = "kube-system"
 LARGEST_USER_DATA = 32768
@@ -50,8 +51,12 @@ class Joining:
 
 
 def group_name(settings: Settings, pool: Pool) -> str:
-    """The node group's name, with which those of its servers begin."""
-    return f"{settings.cluster_name}-{pool.name}"
+    """The node group's name, with which those of its servers begin.
+
+    The cluster-autoscaler takes all servers of the project with that label for its own, so no other cluster
+    may have a group of the name: as no pool's has a separator in it or begins with a hyphen, none has.
+    """
+    return f"{settings.cluster_name}{GROUP_SEPARATOR}{pool.name}"
 
 
 def user_data(pool: Pool, joining: Joining) -> str:
@@ -60,6 +65,20 @@ def user_data(pool: Pool, joining: Joining) -> str:
     join = k3s.self_joining_script(joining.release, joining.server_ip, joining.agent_token, flags=flags)
     network = _pod_network(joining.cluster_cidr) if joining.cluster_cidr else ""
     return f"#!/bin/sh\n{join}\n{network}"
+
+
+def user_data_problems(settings: Settings) -> list[Problem]:
+    """Pools whose servers would begin with more than Hetzner takes, by labels and taints."""
+    longest = joining_of(settings, "255.255.255.255", "0" * 64)
+    problems = []
+    for index, pool in enumerate(settings.pools):
+        size = len(user_data(pool, longest).encode())
+        if pool.max is not None and size > LARGEST_USER_DATA:
+            allowed = (
+                f"its labels and taints make user data of {size} bytes; Hetzner takes {LARGEST_USER_DATA}"
+            )
+            problems.append(Problem(f"{key_of('pools')}[{index}]", pool.name, allowed))
+    return problems
 
 
 def _pod_network(cluster_cidr: str) -> str:
@@ -136,6 +155,8 @@ def deployment(
     }
     return {
         "replicas": 1,
+        # Two would not agree on the groups: the old one goes on making servers of a pool that is removed.
+        "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": labels},
         "template": {
             "metadata": {"labels": labels, "annotations": {"ccm-from-scratch.local/config": config}},
@@ -152,7 +173,11 @@ def deployment(
 
 
 class Autoscaler(pulumi.ComponentResource):
-    """The cluster-autoscaler in a cluster, and what removes its servers."""
+    """The cluster-autoscaler in a cluster, and what removes its servers.
+
+    Attributes:
+        all: What it is made of.
+    """
 
     def __init__(
         self,
@@ -163,6 +188,7 @@ class Autoscaler(pulumi.ComponentResource):
         network_id: pulumi.Input[str],
         generation: pulumi.Input[str],
         agent_token: pulumi.Input[str],
+        cloud_token: pulumi.Input[str],
         in_cluster: pulumi.ResourceOptions,
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
@@ -176,6 +202,7 @@ class Autoscaler(pulumi.ComponentResource):
             network_id: Private network of its servers.
             generation: Of the cluster.
             agent_token: Lets an agent join.
+            cloud_token: Of Hetzner's API, which it reads from the cloud-controller-manager's Secret.
             in_cluster: Options of every object in the cluster.
             after: What new servers need, and those that go until they are gone.
             opts: Of the component.
@@ -210,8 +237,11 @@ class Autoscaler(pulumi.ComponentResource):
             "HCLOUD_SSH_KEY": servers.ssh_key.id,
             **({"HCLOUD_ENDPOINT": settings.hcloud_endpoint} if settings.hcloud_endpoint else {}),
         }
-        digest = pulumi.Output.unsecret(config).apply(lambda text: hashlib.sha256(text.encode()).hexdigest())
-        kubernetes.apps.v1.Deployment(
+        # it reads both when it starts
+        digest = pulumi.Output.unsecret(pulumi.Output.all(config, cloud_token)).apply(
+            lambda texts: hashlib.sha256("".join(texts).encode()).hexdigest()
+        )
+        scaler = kubernetes.apps.v1.Deployment(
             name,
             # nobody waits for it: it is not needed for what this program promises
             metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
@@ -221,6 +251,7 @@ class Autoscaler(pulumi.ComponentResource):
                 here, pulumi.ResourceOptions(depends_on=[*groups, secret, *permissions])
             ),
         )
+        self.all: list[pulumi.Resource] = [*groups, secret, *permissions, scaler]
         self.register_outputs({})
 
 

@@ -99,7 +99,7 @@ def _kinds(settings: Settings) -> list[_Kind]:
             (f"{own}.location", pool.location) if pool.location else location,
             (f"{own}.image", pool.image) if pool.image else image,
         )
-        kinds += [kind] if pool.count else []
+        kinds += [kind] if pool.most else []
     return kinds
 
 

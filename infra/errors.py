@@ -6,6 +6,7 @@ InfraError
 ├── UnreachableError        no SSH connection in time
 ├── HostKeyError            another server answers than before
 ├── RemoteCommandError      a command on a server failed
+├── EndpointError           the Kubernetes API does not answer at the load balancer
 ├── NodesError              nodes are not ready in time
 ├── ReadyAgainError         a node does not take Pods again after its server was replaced or upgraded
 ├── VersionError            k3s can't go from the version that is installed to the one that is wanted
@@ -106,6 +107,19 @@ class RemoteCommandError(InfraError):
         self.tail = tail
         output = f"; its last lines:\n{tail}" if tail else "; it wrote nothing"
         super().__init__(f"{what} on {address} {result}{output}")
+
+
+class EndpointError(InfraError):
+    """The Kubernetes API does not answer through the load balancer before the control servers."""
+
+    def __init__(self, address: str, seconds: float, reason: str) -> None:
+        self.address = address
+        self.reason = reason
+        super().__init__(
+            f"the Kubernetes API does not answer at {address} within {seconds:.0f} s: {reason}. Does the "
+            "load balancer find a healthy control server (hcloud load-balancer describe)? Then repeat the "
+            "command"
+        )
 
 
 class NodesError(InfraError):

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
+import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +14,9 @@ import pulumi
 import yaml
 from pulumi.dynamic import CreateResult, Resource
 
+from .api import Patience
 from .dynamic import Provider
+from .errors import EndpointError
 from .inventory import Servers
 from .k3s import API_PORT, KUBECONFIG_PATH
 from .remote import Host, connect_first
@@ -25,7 +31,10 @@ class KubeconfigProvider(Provider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Reads it by SSH."""
         original = asyncio.run(fetch(hosts_of(props)))
-        text = rewritten(original, props["context"], props.get("endpoint") or props["address"])
+        endpoint = props.get("endpoint")
+        if endpoint:
+            wait_for_endpoint(f"https://{endpoint}:{API_PORT}/readyz", Patience())
+        text = rewritten(original, props["context"], endpoint or props["address"])
         return CreateResult(props["server_id"], {**props, "kubeconfig": text})
 
 
@@ -59,9 +68,42 @@ class Kubeconfig(Resource, module="ccm-from-scratch", name="Kubeconfig"):
             "generation": generation,
             "kubeconfig": None,
         }
-        secret = pulumi.ResourceOptions(additional_secret_outputs=["kubeconfig"])
-        super().__init__(KubeconfigProvider(), name, props, pulumi.ResourceOptions.merge(secret, opts))
+        mine = pulumi.ResourceOptions(
+            additional_secret_outputs=["kubeconfig"],
+            depends_on=[servers.endpoint] if servers.endpoint else None,
+        )
+        super().__init__(KubeconfigProvider(), name, props, pulumi.ResourceOptions.merge(mine, opts))
         self.kubeconfig = pulumi.Output.secret(self.kubeconfig)
+
+
+def wait_for_endpoint(url: str, patience: Patience) -> None:
+    """Waits until a load balancer leads to an API server, for which it has to have found one healthy.
+
+    Args:
+        url: Of anything there; a refusal is an answer, too.
+        patience: With it.
+
+    Raises:
+        EndpointError: Nobody answers.
+    """
+    deadline = patience.now() + patience.seconds
+    while reason := _unanswered(url):
+        if patience.now() >= deadline:
+            raise EndpointError(url, patience.seconds, reason)
+        patience.sleep(patience.pause)
+
+
+def _unanswered(url: str) -> str:
+    """Why nobody answers; empty when somebody does, whoever it is: he is told nothing."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with urllib.request.urlopen(url, timeout=5.0, context=context):  # noqa: S310 (https alone)
+            return ""
+    except urllib.error.HTTPError:
+        return ""
+    except (OSError, http.client.HTTPException) as error:
+        return str(getattr(error, "reason", error)) or type(error).__name__
 
 
 async def fetch(hosts: Sequence[Host]) -> str:

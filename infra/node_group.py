@@ -33,12 +33,12 @@ AUTOSCALER = "cluster-autoscaler"
 
 _CONNECT_SECONDS = 30.0
 _AT_ONCE = 30.0
-_ENDING_SECONDS = 60.0
+_ENDING_SECONDS = 90.0
 _GET = f"k3s kubectl -n kube-system get deployment {AUTOSCALER} --ignore-not-found -o json"
-_STOP = f"k3s kubectl -n kube-system scale deployment {AUTOSCALER} --replicas=0"
-_AWAIT_END = (
-    f"k3s kubectl -n kube-system wait --for=delete pod -l app={AUTOSCALER} --timeout={_ENDING_SECONDS:.0f}s"
-)
+# deleted, not scaled down: where the environment stays after all, the next `up` makes it again
+_STOP = f"k3s kubectl -n kube-system delete deployment {AUTOSCALER} --ignore-not-found"
+_PODS = f"k3s kubectl -n kube-system get pods -l app={AUTOSCALER} -o json"
+_PAUSE = 1.0
 
 
 class NodeGroupProvider(Provider):
@@ -117,13 +117,19 @@ class NodeGroup(Resource, module="ccm-from-scratch", name="NodeGroup"):
 def servers_of(cloud: Cloud, group: str, network_id: int) -> list[Mapping[str, Any]]:
     """The servers of a group, as the cloud's API gives them; those in other networks are somebody else's.
 
+    One that is in no network may be on its way into ours: Hetzner attaches a server after it has made it.
+
     Args:
         cloud: Where they are.
         group: Its name.
         network_id: Private network of the cluster.
     """
     found = everything(fetcher(cloud), "servers", f"&label_selector={LABEL}%3D%3D{group}")
-    return [server for server in found if network_id in {at["network"] for at in server["private_net"]}]
+    return [server for server in found if not server["private_net"] or _is_in(server, network_id)]
+
+
+def _is_in(server: Mapping[str, Any], network_id: int) -> bool:
+    return network_id in {at["network"] for at in server["private_net"]}
 
 
 def remove_servers(cloud: Cloud, group: str, network_id: int, patience: Patience | None = None) -> None:
@@ -133,7 +139,7 @@ def remove_servers(cloud: Cloud, group: str, network_id: int, patience: Patience
         cloud: Where they are.
         group: Its name.
         network_id: Private network of the cluster.
-        patience: With servers that are still there.
+        patience: With servers that are still there, or in no network yet.
 
     Raises:
         NodeGroupError: Some are left.
@@ -142,7 +148,8 @@ def remove_servers(cloud: Cloud, group: str, network_id: int, patience: Patience
     patience = patience or Patience()
     deadline = patience.now() + patience.seconds
     while found := servers_of(cloud, group, network_id):
-        failed = [why for server in found if (why := _delete(cloud, server["id"], patience))]
+        ours = [server for server in found if _is_in(server, network_id)]
+        failed = [why for server in ours if (why := _delete(cloud, server["id"], patience))]
         if patience.now() >= deadline:
             names = ", ".join(f"{server['name']} ({server['id']})" for server in found)
             raise NodeGroupError(group, "; ".join([f"servers are left: {names}", *failed]))
@@ -158,45 +165,62 @@ def _delete(cloud: Cloud, server_id: int, patience: Patience) -> str:
     return ""
 
 
-def scales(deployment: Mapping[str, Any], group: str) -> bool:
-    """Whether a cluster-autoscaler is to go on making and removing servers of a group.
+def scales(pod_spec: Mapping[str, Any], group: str) -> bool:
+    """Whether a cluster-autoscaler with this specification makes and removes servers of a group.
+
+    Args:
+        pod_spec: Of a Pod, or of a Deployment's Pods.
+        group: Its name.
+    """
+    words = pod_spec["containers"][0].get("command", [])
+    return any(word.startswith("--nodes=") and word.endswith(f":{group}") for word in words)
+
+
+def is_wanted(deployment: Mapping[str, Any], group: str) -> bool:
+    """Whether a cluster-autoscaler is to go on with a group: nobody has removed the pool, all of it goes.
 
     Args:
         deployment: As the API gives it; empty: there is none.
         group: Its name.
     """
-    if is_going(deployment):
-        return False
-    container = deployment["spec"]["template"]["spec"]["containers"][0]
-    words = [*container.get("command", []), *container.get("args", [])]
-    return any(word.startswith("--nodes=") and word.endswith(f":{group}") for word in words)
-
-
-def is_going(deployment: Mapping[str, Any]) -> bool:
-    """Whether a Deployment is deleted; its Pods may take a moment longer."""
-    return not deployment or bool(deployment["metadata"].get("deletionTimestamp"))
+    going = not deployment or deployment["metadata"].get("deletionTimestamp")
+    return not going and scales(deployment["spec"]["template"]["spec"], group)
 
 
 async def _prepare(cloud: Cloud, props: Mapping[str, Any], seconds: int) -> None:
-    """Stops an autoscaler that would replace the servers; where none would, drains them."""
+    """Waits until no autoscaler makes servers of the group; stops one that would go on, else drains them."""
     group, network_id = props["group"], int(props["network_id"])
+    what = "stopping the cluster-autoscaler"
     try:
         async with connect_first(hosts_of(props), timeout=_CONNECT_SECONDS) as shell:
-            said = await shell.run(_GET, what="looking for the cluster-autoscaler", timeout=_AT_ONCE)
-            deployment = json.loads(said) if said.strip() else {}
-            all_goes, what = scales(deployment, group), "stopping the cluster-autoscaler"
+            said = await shell.run(_GET, what=what, timeout=_AT_ONCE)
+            all_goes = is_wanted(json.loads(said) if said.strip() else {}, group)
             if all_goes:
                 await shell.run(_STOP, what=what, timeout=_AT_ONCE)
-            if all_goes or is_going(deployment):
-                await shell.run(_AWAIT_END, what=what, timeout=_AT_ONCE + _ENDING_SECONDS)
-            if all_goes:
-                return
-            for server in servers_of(cloud, group, network_id):
-                await _drain(shell, cloud, server, seconds)
-    except CloudError:
+            await _await_end(shell, group, what)
+            if not all_goes:
+                for server in servers_of(cloud, group, network_id):
+                    await _drain(shell, cloud, server, seconds)
+    except (CloudError, NodeGroupError):
         raise
     except InfraError as error:
         raise NodeGroupError(group, str(error)) from error
+
+
+async def _await_end(shell: Shell, group: str, what: str) -> None:
+    """Waits until no Pod of the cluster-autoscaler makes servers of a group any more."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _ENDING_SECONDS
+    while True:
+        pods = json.loads(await shell.run(_PODS, what=what, timeout=_AT_ONCE))["items"]
+        at_work = [pod["metadata"]["name"] for pod in pods if scales(pod["spec"], group)]
+        if not at_work:
+            return
+        if loop.time() > deadline:
+            raise NodeGroupError(
+                group, f"after {_ENDING_SECONDS:.0f} s {', '.join(at_work)} still makes some"
+            )
+        await asyncio.sleep(_PAUSE)
 
 
 async def _drain(shell: Shell, cloud: Cloud, server: Mapping[str, Any], seconds: int) -> None:

@@ -23,6 +23,8 @@ MOST_WORKERS = 99
 """A Hetzner network takes 100 servers, and one of them is the control server."""
 LONGEST_NAME = 63
 """Of a host, and of a Node's label with its name."""
+GROUP_SEPARATOR = "--"
+"""Between the names of cluster and pool in a node group's."""
 AUTOSCALER_DIGITS = 16
 """So many hexadecimal digits, at most, end the names that the cluster-autoscaler gives servers."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -136,7 +138,7 @@ def pool_problems(pools: tuple[Pool, ...], cluster_name: str, key: str) -> list[
     """
     problems = []
     for index, pool in enumerate(pools):
-        ending = pool.count if pool.max is None else "0" * AUTOSCALER_DIGITS
+        ending = pool.count if pool.max is None else "0" * (AUTOSCALER_DIGITS + 1)
         longest = f"{cluster_name}-{pool.name}-{ending}"
         if len(longest) > LONGEST_NAME:
             allowed = (
@@ -192,6 +194,9 @@ def _bound_problems(pool: Pool, entry: Mapping[str, Any], key: str) -> list[Prob
         if entry.get(name) is not None:
             allowed = "leave it out where max is given: the cluster-autoscaler makes and removes the servers"
             problems.append(Problem(f"{key}.{name}", entry[name], allowed))
+    if GROUP_SEPARATOR in pool.name:
+        allowed = f"{GROUP_SEPARATOR} stands between the cluster's name and its in the node group's"
+        problems.append(Problem(f"{key}.name", pool.name, allowed))
     return problems
 
 

@@ -13,6 +13,7 @@ import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env
 
 from .api import Cloud, Fetch, cloud_of, fetcher
+from .autoscaler import user_data_problems
 from .catalogue import Catalogue, catalogue_problems, read_catalogue
 from .cost import PriceList, bill_of, outputs, parse_prices, table
 from .endpoint import has_endpoint
@@ -90,7 +91,11 @@ def check_everything(
     wanted = demands(settings, found.catalogue)
     choices, homeless = placed(settings, wanted, found.catalogue, found.environment.servers)
     known = {problem.key for problem in problems}
-    in_cloud: list[Problem] = [*catalogue_problems(settings, found.catalogue), *homeless]
+    in_cloud: list[Problem] = [
+        *catalogue_problems(settings, found.catalogue),
+        *user_data_problems(settings),
+        *homeless,
+    ]
     problems += [problem for problem in in_cloud if problem.key not in known]
     if problems:
         raise ConfigurationError(problems)

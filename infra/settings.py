@@ -259,12 +259,17 @@ def address_problems(settings: Settings) -> list[Problem]:
     network, subnet = settings.network_cidr, settings.subnet_cidr
     pods, services = settings.cluster_cidr, settings.service_cidr
     servers = settings.workers + settings.control_count
+    addresses = servers + (settings.api_endpoint != SERVER_ENDPOINT)
     rules = [
         ("network_cidr", _is_rfc_1918(network), "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
         ("network_cidr", network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
         ("subnet_cidr", subnet.subnet_of(network), f"it must lie inside {key_of('network_cidr')} {network}"),
         # network address, gateway and broadcast address are taken
-        ("subnet_cidr", subnet.num_addresses >= servers + 3, f"it is too small for {servers} servers"),
+        (
+            "subnet_cidr",
+            subnet.num_addresses >= addresses + 3,
+            f"it is too small for {servers} servers" + " and a load balancer" * (addresses - servers),
+        ),
         ("cluster_cidr", pods.subnet_of(network), f"it must lie inside {key_of('network_cidr')} {network}"),
         (
             "cluster_cidr",

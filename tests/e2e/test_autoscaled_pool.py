@@ -17,7 +17,6 @@ from tests.e2e.conftest import TREE, eventually
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 BURST = {"name": "burst", "max": 3, "labels": {"disk": "fast"}, "taints": ["dedicated=burst:NoSchedule"]}
-GROUP = "ccm-from-scratch-burst"
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from infra.__main__ import declare
 from infra.api import Cloud, Patience, call
-from infra.autoscaler import LARGEST_USER_DATA, cluster_config, joining_of
+from infra.autoscaler import LARGEST_USER_DATA, cluster_config, joining_of, user_data_problems
 from infra.autoscaler import arguments as command_line
 from infra.errors import ConfigurationError, NodeGroupError
-from infra.node_group import remove_servers, scales
+from infra.node_group import is_wanted, remove_servers, scales
 from infra.pools import parse_pools
 from pytest_hetzner_cloud.cloud import running
 from tests.infra.infra_settings import read_settings
@@ -51,6 +51,7 @@ def test_a_pool_with_bounds_has_no_servers_of_this_program(defaults):
         ({"maxUnavailable": 2}, "maxUnavailable"),
         ({"max": 0}, "max"),
         ({"max": None, "min": 1}, "max"),
+        ({"name": "eu--burst"}, "name"),
     ],
 )
 def test_what_such_a_pool_cannot_have_is_named(defaults, more, key):
@@ -76,9 +77,9 @@ def test_the_command_line_and_the_file_name_the_same_groups(defaults):
     settings = read_settings(configured(defaults, BURST, {"name": "b", "min": 1, "max": 2}))
     groups = [word.rpartition(":")[2] for word in command_line(settings) if word.startswith("--nodes=")]
     file = json.loads(cluster_config(settings, joining_of(settings, "10.0.0.2", "TOKEN")))
-    assert groups == ["ccm-from-scratch-burst", "ccm-from-scratch-b"]
+    assert groups == ["ccm-from-scratch--burst", "ccm-from-scratch--b"]
     assert set(groups) == set(file["nodeConfigs"])
-    assert "--nodes=0:5:cpx32:fsn1:ccm-from-scratch-burst" in command_line(settings)
+    assert "--nodes=0:5:cpx32:fsn1:ccm-from-scratch--burst" in command_line(settings)
     assert file["nodeConfigs"][groups[0]]["taints"] == [
         {"key": "dedicated", "value": "burst", "effect": "NoSchedule"}
     ]
@@ -88,7 +89,7 @@ def test_the_command_line_and_the_file_name_the_same_groups(defaults):
 def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni):
     settings = read_settings(configured(defaults, BURST, cni=cni))
     file = json.loads(cluster_config(settings, joining_of(settings, "10.0.0.2", "TOK'EN")))
-    script = file["nodeConfigs"]["ccm-from-scratch-burst"]["cloudInit"]
+    script = file["nodeConfigs"]["ccm-from-scratch--burst"]["cloudInit"]
     assert script.startswith("#!/bin/sh\n")
     assert len(script.encode()) < LARGEST_USER_DATA
     subprocess.run([shutil.which("sh") or "sh", "-n"], input=script, text=True, check=True, timeout=30)
@@ -102,11 +103,14 @@ def deployment(*groups):
 
 
 def test_whether_a_group_is_still_scaled():
-    assert scales(deployment("blue-a", "blue-b"), "blue-b")
-    assert not scales(deployment("blue-a"), "blue-b")
-    assert not scales(deployment("not-blue-b"), "blue-b")
-    assert not scales({}, "blue-b")
-    assert not scales({**deployment("blue-b"), "metadata": {"deletionTimestamp": "now"}}, "blue-b")
+    assert is_wanted(deployment("blue--a", "blue--b"), "blue--b")
+    assert not is_wanted(deployment("blue--a"), "blue--b")
+    assert not is_wanted(deployment("not-blue--b"), "blue--b")
+    assert not is_wanted({}, "blue--b")
+    assert not is_wanted({**deployment("blue--b"), "metadata": {"deletionTimestamp": "now"}}, "blue--b")
+    pod = deployment("blue--b")["spec"]["template"]["spec"]
+    assert scales(pod, "blue--b")
+    assert not scales({"containers": [{}]}, "blue--b")
 
 
 @pytest.fixture
@@ -129,7 +133,7 @@ def make_server(api, name, group, network):
         "image": "ubuntu-24.04",
         "location": "fsn1",
         "labels": {"hcloud/node-group": group},
-        "networks": [network],
+        "networks": [network] if network else [],
     }
     return call(api, "POST", "/servers", body)["server"]["id"]
 
@@ -140,15 +144,27 @@ def test_servers_of_the_group_go_and_those_of_others_stay(api):
     made = [make_server(api, f"blue-burst-{number}", "blue-burst", ours) for number in range(2)]
     make_server(api, "another-network", "blue-burst", theirs)
     make_server(api, "another-group", "blue-burst-2", ours)
+    late = make_server(api, "not-yet-attached", "blue-burst", None)
     guarded = f"/servers/{made[0]}/actions/change_protection"
     call(api, "POST", guarded, {"delete": True, "rebuild": True})
     with pytest.raises(NodeGroupError, match=r"servers are left: blue-burst-0 .*protect"):
         remove_servers(api, "blue-burst", ours, Patience(seconds=0))
     call(api, "POST", guarded, {"delete": False, "rebuild": False})
+    with pytest.raises(NodeGroupError, match=r"servers are left: .*not-yet-attached"):
+        remove_servers(api, "blue-burst", ours, Patience(seconds=0))
+    call(api, "POST", f"/servers/{late}/actions/attach_to_network", {"network": ours})
     remove_servers(api, "blue-burst", ours)
     left = {server["name"] for server in call(api, "GET", "/servers")["servers"]}
     assert left == {"another-network", "another-group"}
     remove_servers(api, "blue-burst", ours)
+
+
+def test_labels_that_make_too_much_user_data_are_named(defaults):
+    labels = {f"team.example.com/{number:050}": "x" * 60 for number in range(300)}
+    settings = read_settings(configured(defaults, {"name": "a", "count": 1}, {**BURST, "labels": labels}))
+    (problem,) = user_data_problems(settings)
+    assert problem.key == "ccm-from-scratch:pools[1]"
+    assert str(LARGEST_USER_DATA) in problem.allowed
 
 
 def test_nothing_of_it_is_declared_without_such_a_pool(engine, defaults):
