@@ -18,7 +18,8 @@ from . import k3s
 from .api import Cloud, cloud_of
 from .backups import settings_file
 from .departure import Departure, DrainingProvider, drain_seconds, traffic_to
-from .errors import ConfigurationError, InfraError, UpgradeError
+from .dynamic import is_unknown
+from .errors import AnotherClusterError, ConfigurationError, InfraError, UpgradeError
 from .files import ROOT
 from .identity import ClusterIdentity
 from .inventory import Servers
@@ -26,6 +27,7 @@ from .joining import Start, ask, start_of
 from .keys import SharedSecret
 from .membership import Membership
 from .pod_network import PodNetwork
+from .pools import spelled
 from .ready_again import ReadyAgain
 from .remote import Host, connect
 from .roster import Peer, labels_of, peers_of
@@ -53,8 +55,11 @@ class K3sServerProvider(DrainingProvider):
 
         Raises:
             VersionError: It can't.
+            AnotherClusterError: One of several would leave for another cluster, and the others after it.
         """
         result = super().diff(_id, _olds, _news)
+        if _olds.get("member") and _news.get("member"):
+            refuse_other_ranges(_olds, _news)
         if not result.replaces and release_of(_olds) != release_of(_news):
             known = _olds.get("installed") or release_of(_olds).version
             refuse(known, release_of(_news))
@@ -439,6 +444,21 @@ def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
     return not is_another_cluster(olds, news) and before != after and not has_it
 
 
+def refuse_other_ranges(olds: Mapping[str, Any], news: Mapping[str, Any]) -> None:
+    """Refuses ranges with which no control server can stay, where nobody has looked at a preview before.
+
+    Args:
+        olds: Properties of the K3sServer as they were.
+        news: As they are wanted.
+
+    Raises:
+        AnotherClusterError: With the first such setting.
+    """
+    for name in ("cluster_cidr", "service_cidr"):
+        if not is_unknown(news[name]) and news[name] != olds[name]:
+            raise AnotherClusterError(spelled(name), olds[name], news[name])
+
+
 def server_script(
     props: Mapping[str, Any], start: Start, *, cluster: str | None, had_store: bool = False
 ) -> str:
@@ -470,6 +490,7 @@ def server_script(
         flags,
         tokens,
         cluster=cluster,
+        noted="" if cluster else identity_of(props),
         joins=bool(cluster and start.join),
         encrypted=start.encrypted,
         restores=snapshot_of(props, start) if cluster else "",

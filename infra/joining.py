@@ -23,6 +23,7 @@ CONNECT_SECONDS = 120.0
 _ASK_SECONDS = 30.0
 READY = "ready"
 DOWN = "down"
+OTHER = "other"
 NONE = "none"
 SILENT = "silent"
 
@@ -33,7 +34,8 @@ class Said:
 
     Attributes:
         peer: Which.
-        has: The cluster: ``ready``; ``down`` where its API does not answer; ``none``; or it is ``silent``.
+        has: The cluster: ``ready``; ``down`` where its API does not answer; ``other`` where a datastore is
+            there that can't be told to be the cluster's; ``none``; or it is ``silent``.
         encrypted: Whether its cluster's Secrets are.
         reason: Of its silence.
     """
@@ -58,10 +60,18 @@ class Start:
 
 
 def question(identity: str) -> str:
-    """A script that tells what a server has: whether an installation with that identity has begun to work."""
-    return f"""if [ "$(cat {NOTE} 2>/dev/null)" != {shlex.quote(identity)} ] || [ ! -e {DATASTORE} ]; then
-  echo {NONE}
-elif timeout 10 k3s kubectl get --raw /readyz >/dev/null 2>&1; then echo {READY}; else echo {DOWN}; fi
+    """A script that tells what a server has: whether an installation with that identity has begun to work.
+
+    The identity has the server's private address in it: of one that lost it, nobody knows what it has. One
+    that has left a cluster has no note any more, nor has one of an early version, which may run.
+    """
+    return f"""note=$(cat {NOTE} 2>/dev/null)
+ready=
+if timeout 10 k3s kubectl get --raw /readyz >/dev/null 2>&1; then ready=yes; fi
+if [ ! -e {DATASTORE} ]; then echo {NONE}
+elif [ "$note" = {shlex.quote(identity)} ]; then [ -n "$ready" ] && echo {READY} || echo {DOWN}
+elif [ -n "$note$ready" ]; then echo {OTHER}
+else echo {NONE}; fi
 [ ! -e {ENCRYPTION} ] || echo encrypted"""
 
 
@@ -92,6 +102,8 @@ def _why(said: Said) -> str:
         return said.reason
     if said.has == DOWN:
         return "it has the cluster, and its API server is not ready"
+    if said.has == OTHER:
+        return "it has a cluster, perhaps this one: is it in the private network, at the address that it had?"
     return "it has the cluster, and no address in the private network"
 
 

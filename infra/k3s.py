@@ -163,6 +163,7 @@ def server_script(
     encrypted: bool = True,
     restores: str = "",
     store: str | None = None,
+    noted: str = "",
 ) -> str:
     """Installs or changes the server; ends when it runs and its API is ready, whatever the installer did.
 
@@ -177,6 +178,7 @@ def server_script(
         encrypted: Whether the Secrets of a cluster that it begins or joins are.
         restores: The snapshot that it begins the cluster from: ``SNAPSHOT``, or a name in S3; empty: none.
         store: Content of ``STORE``; empty: no such file. None: it never had one.
+        noted: The identity of what is installed and stays, where an early version may not have noted it.
     """
     environment = {**release.environment(), "K3S_TOKEN": tokens.server, "K3S_AGENT_TOKEN": tokens.agent}
     if joins or restores:
@@ -187,6 +189,7 @@ def server_script(
             _wait_for_address(at.private),
             _fetch_installer(release.install_url),
             begin_cluster(cluster, encrypted=encrypted) if cluster else "",
+            keep_note(noted) if noted else "",
             keep_store(store) if store is not None else "",
             _EXPLAIN,
             f"{_run_installer(environment, ['server', *flags])} || explain",
@@ -273,6 +276,14 @@ def self_joining_script(
             "systemctl restart --no-block k3s-agent",
         ]
     )
+
+
+def keep_note(cluster: str) -> str:
+    """Notes whose the installed server is, unless that is noted."""
+    return f"""[ -e {NOTE} ] || {{
+  install -d -m 755 {FOLDER}
+  echo {cluster} > {NOTE}
+}}"""
 
 
 def begin_cluster(

@@ -19,11 +19,11 @@ from pulumi.runtime import rpc
 
 from infra import k3s
 from infra.backups import Backups, settings_file
-from infra.cluster import K3sServerProvider, is_another_cluster, server_script
+from infra.cluster import K3sServerProvider, identity_of, is_another_cluster, server_script
 from infra.errors import AnotherClusterError, ConfigurationError, QuorumError, UnknownClusterError
 from infra.identity import ClusterIdentityProvider
 from infra.inventory import control_group
-from infra.joining import DOWN, NONE, READY, SILENT, Said, Start, ask, question, read_answer, start_of
+from infra.joining import DOWN, NONE, OTHER, READY, SILENT, Said, Start, ask, question, read_answer, start_of
 from infra.leaving import Look, check_quorum, members_of, survivor_of
 from infra.roster import Peer, labels_of, peers
 from infra.vote import VoteProvider
@@ -89,7 +89,11 @@ def test_the_reason_names_who_could_not_be_asked():
         ({"note": "mine", "db": "", "ready": ""}, (READY, False)),
         ({"note": "mine", "db": "", "encryption": ""}, (DOWN, True)),
         ({"note": "mine", "encryption": ""}, (NONE, True)),
-        ({"note": "another", "db": "", "ready": ""}, (NONE, False)),
+        ({"note": "another", "db": "", "ready": ""}, (OTHER, False)),
+        ({"note": "another", "db": ""}, (OTHER, False)),
+        ({"note": "another"}, (NONE, False)),
+        ({"db": "", "ready": ""}, (OTHER, False)),
+        ({"db": ""}, (NONE, False)),
         ({}, (NONE, False)),
     ],
 )
@@ -105,6 +109,25 @@ def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
     done = subprocess.run(["sh", "-s"], input=question("mine"), env=environment, check=True, **run)
     answer = read_answer(peer(2), done.stdout)
     assert (answer.has, answer.encrypted) == said
+
+
+def test_who_may_have_the_cluster_lets_nobody_begin_one():
+    with pytest.raises(UnknownClusterError, match=r"c-2: it has a cluster, perhaps this one"):
+        start_of("c-1", [Said(peer(2), OTHER), Said(peer(3), NONE)], begins=True)
+    assert start_of("c-1", [Said(peer(2), OTHER), Said(peer(3), READY)], begins=True).join == peer(3).private
+
+
+def test_a_server_without_a_note_gets_one_when_it_is_changed():
+    assert identity_of(SEVERAL) in server_script(SEVERAL, Start(), cluster=None)
+
+
+def test_one_of_several_does_not_leave_for_other_ranges():
+    provider = K3sServerProvider()
+    olds = SEVERAL
+    with pytest.raises(AnotherClusterError, match=r"clusterCidr: '10\.0\.0\.0/9' is not possible"):
+        provider.diff("", olds, {**olds, "cluster_cidr": "10.0.0.0/9"})
+    alone = PROPS
+    assert provider.diff("", alone, {**alone, "cluster_cidr": "10.0.0.0/9"}).replaces == ["cluster_cidr"]
 
 
 async def test_who_is_off_is_not_waited_for():
@@ -140,6 +163,7 @@ def test_the_others_as_the_cloud_has_them():
 # --- flags and scripts
 
 PROPS = {
+    "server_id": "7",
     "address": "203.0.113.7",
     "private_ip": "10.0.0.7",
     "install_url": "https://example.com/i",
