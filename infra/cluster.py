@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -281,7 +281,8 @@ class Cluster(pulumi.ComponentResource):
         for worker in servers.workers:
             agent = self._agent(servers, worker, agent_props)
             network = self._pod_network(servers, worker, agent)
-            self._take_turns(servers, worker, agent, network)
+            gate = self._take_turns(servers, worker, agent, network)
+            self._departure(servers, worker, [agent, *network, gate])
             self.agents.append(agent)
             self.pod_networks += network
         self.register_outputs({})
@@ -324,7 +325,7 @@ class Cluster(pulumi.ComponentResource):
         member = Membership(worker.role, servers, worker, opts=options)
         # k3s wants servers upgraded before agents; a new agent token is known to the servers first
         after = pulumi.ResourceOptions(depends_on=[member, *self.servers])
-        agent = K3sAgent(
+        return K3sAgent(
             worker.role,
             {
                 **props,
@@ -341,12 +342,13 @@ class Cluster(pulumi.ComponentResource):
             },
             opts=pulumi.ResourceOptions.merge(self._on(worker), after),
         )
+
+    def _departure(self, servers: Servers, worker: Server, there: Sequence[pulumi.Resource]) -> None:
         # Not with the control server: one that is replaced spares nobody who goes with it, and it may stay
         # when the cluster goes. The token is never replaced.
-        drained_first = pulumi.ResourceOptions(parent=self, deleted_with=self._token, depends_on=[agent])
+        drained_first = pulumi.ResourceOptions(parent=self, deleted_with=self._token, depends_on=[*there])
         seconds = self._settings.drain_seconds
         Departure(worker.role, servers, worker, drain_seconds=seconds, opts=drained_first)
-        return agent
 
     def _pod_network(
         self, servers: Servers, server: Server, installed: pulumi.Resource
@@ -367,7 +369,7 @@ class Cluster(pulumi.ComponentResource):
 
     def _take_turns(
         self, servers: Servers, worker: Server, agent: K3sAgent, network: list[pulumi.Resource]
-    ) -> None:
+    ) -> ReadyAgain:
         # Never replaced with the worker or a control server: a new one would have nothing to compare with.
         options = pulumi.ResourceOptions(parent=self, deleted_with=self._token, depends_on=[agent, *network])
         gate = ReadyAgain(
@@ -380,6 +382,7 @@ class Cluster(pulumi.ComponentResource):
             opts=options,
         )
         servers.turns.over_with(worker.role, gate)
+        return gate
 
     def _on(self, server: Server) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions(parent=self, deleted_with=server.server)
