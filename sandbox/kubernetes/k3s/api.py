@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -92,24 +92,8 @@ class ApiClient:
         Raises:
             ApiError: An error status, or no answer. What is wrong later is an event of type ``ERROR``.
         """
-        connection = http.client.HTTPSConnection(
-            self._address.hostname or "",
-            self._address.port,
-            timeout=WATCH_SECONDS + TIMEOUT_SECONDS,
-            context=self._context,
-        )
         asked = f"{path}?watch=1&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
-        try:
-            connection.request("GET", asked)
-            answer = connection.getresponse()
-            if answer.status >= 400:
-                raise ApiError(answer.status, f"GET {asked}: {answer.status}")
-            while line := answer.readline():
-                yield json.loads(line)
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            raise ApiError(0, f"GET {asked}: {error}") from error
-        finally:
-            connection.close()
+        return self._lines("GET", asked, None, {}, WATCH_SECONDS + TIMEOUT_SECONDS)
 
     def stream(self, method: str, path: str, body: Any) -> Iterator[Any]:
         """The objects of an answer of one a line, one after the other.
@@ -122,11 +106,18 @@ class ApiClient:
         Raises:
             ApiError: An error status, or no answer.
         """
+        headers = {"Content-Type": "application/json"}
+        return self._lines(method, path, json.dumps(body), headers, STREAM_SECONDS)
+
+    def _lines(
+        self, method: str, path: str, content: str | None, headers: Mapping[str, str], timeout: float
+    ) -> Iterator[Any]:
+        """The objects of an answer of one a line; asks when the first is wanted."""
         connection = http.client.HTTPSConnection(
-            self._address.hostname or "", self._address.port, timeout=STREAM_SECONDS, context=self._context
+            self._address.hostname or "", self._address.port, timeout=timeout, context=self._context
         )
         try:
-            connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+            connection.request(method, path, content, headers)
             answer = connection.getresponse()
             if answer.status >= 400:
                 raise ApiError(answer.status, f"{method} {path}: {answer.status}")
