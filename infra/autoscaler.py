@@ -72,8 +72,8 @@ def user_data_problems(settings: Settings) -> list[Problem]:
     longest = joining_of(settings, "255.255.255.255", "0" * 64)
     problems = []
     for index, pool in enumerate(settings.pools):
-        size = len(user_data(pool, longest).encode())
-        if pool.max is not None and size > LARGEST_USER_DATA:
+        size = 0 if pool.max is None else len(user_data(pool, longest).encode())
+        if size > LARGEST_USER_DATA:
             allowed = (
                 f"its labels and taints make user data of {size} bytes; Hetzner takes {LARGEST_USER_DATA}"
             )

@@ -22,7 +22,7 @@ from .dynamic import Provider
 from .errors import DrainError, InfraError, UndrainedError
 from .inventory import Servers
 from .remote import Host, connect_first
-from .server import Server, hosts_of, others_of
+from .server import Server, control_ids, hosts_of
 
 KEY = "ccm-from-scratch:drainSeconds"
 _CONNECT_SECONDS = 30.0
@@ -134,8 +134,8 @@ def traffic_to(server_id: str, cloud: Cloud) -> Traffic:
 
 
 def _both_run(cloud: Cloud, props: Mapping[str, Any]) -> bool:
-    controls = [props["server_id"], *(at["server_id"] for at in others_of(props).values())]
-    return server_runs(cloud, props["member_id"]) and any(server_runs(cloud, one) for one in controls)
+    member = props["member_id"]
+    return server_runs(cloud, member) and any(server_runs(cloud, one) for one in control_ids(props))
 
 
 def _went_meanwhile(cloud: Cloud, props: Mapping[str, Any]) -> bool:

@@ -224,12 +224,7 @@ def agent_script(
         flags: Further ones of ``k3s agent``.
         anew: What an earlier installation left is removed first, its certificates and network included.
     """
-    environment = {
-        **release.environment(),
-        "INSTALL_K3S_SKIP_START": "true",
-        "K3S_URL": f"https://{server_ip}:{API_PORT}",
-        "K3S_TOKEN": agent_token,
-    }
+    environment = _agent_environment(release, server_ip, agent_token)
     return "\n".join(
         [
             _PREAMBLE,
@@ -260,12 +255,7 @@ def self_joining_script(
         agent_token: What the cluster was installed with for agents.
         flags: Further ones of ``k3s agent``.
     """
-    environment = {
-        **release.environment(),
-        "INSTALL_K3S_SKIP_START": "true",
-        "K3S_URL": f"https://{server_ip}:{API_PORT}",
-        "K3S_TOKEN": agent_token,
-    }
+    environment = _agent_environment(release, server_ip, agent_token)
     return "\n".join(
         [
             _PREAMBLE,
@@ -276,6 +266,16 @@ def self_joining_script(
             "systemctl restart --no-block k3s-agent",
         ]
     )
+
+
+def _agent_environment(release: Release, server_ip: str, agent_token: str) -> dict[str, str]:
+    """The installer's variables for an agent, which is started afterwards without being waited for."""
+    return {
+        **release.environment(),
+        "INSTALL_K3S_SKIP_START": "true",
+        "K3S_URL": f"https://{server_ip}:{API_PORT}",
+        "K3S_TOKEN": agent_token,
+    }
 
 
 def keep_note(cluster: str) -> str:

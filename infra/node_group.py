@@ -11,20 +11,18 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 from .api import Cloud, Patience, change, cloud_of, everything, fetcher, server_runs
-from .departure import KEY, drain_seconds
-from .drain import Traffic, empty, senders_to
-from .dynamic import Provider
+from .departure import DrainingProvider, drain_seconds, traffic_to
+from .drain import empty
 from .errors import CloudError, InfraError, NodeGroupError
 from .inventory import Servers
 from .remote import Shell, connect_first
-from .server import hosts_of, others_of
+from .server import control_ids, hosts_of
 
 LABEL = "hcloud/node-group"
 """Of the servers; by it the cluster-autoscaler knows them again (nodeGroupLabel in its Hetzner provider)."""
@@ -41,18 +39,11 @@ _PODS = f"k3s kubectl -n kube-system get pods -l app={AUTOSCALER} -o json"
 _PAUSE = 1.0
 
 
-class NodeGroupProvider(Provider):
+class NodeGroupProvider(DrainingProvider):
     """Does nothing until it is deleted."""
 
     replaced_by = ("generation", "group", "network_id")
     unheeded = ("private_key", "host_key", "address")
-    _configuration: Mapping[str, Any] = MappingProxyType({})
-
-    def configure(self, req: ConfigureRequest) -> None:
-        """Keeps where the token is; the state must not hold it."""
-        super().configure(req)
-        names = ("hcloud:token", "hcloud:endpoint", KEY)
-        self._configuration = {name: req.config.get(name) for name in names}
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Notes how to reach the cluster."""
@@ -72,10 +63,8 @@ class NodeGroupProvider(Provider):
             ConfigurationError: There is no token.
         """
         cloud = cloud_of(self._configuration, os.environ)
-        controls = [_props["server_id"], *(at["server_id"] for at in others_of(_props).values())]
-        if any(server_runs(cloud, one) for one in controls):
-            seconds = drain_seconds(self._configuration, _props)
-            asyncio.run(_prepare(cloud, _props, seconds))
+        if any(server_runs(cloud, one) for one in control_ids(_props)):
+            asyncio.run(_prepare(cloud, _props, drain_seconds(self._configuration, _props)))
         remove_servers(cloud, _props["group"], int(_props["network_id"]))
 
 
@@ -198,9 +187,9 @@ async def _prepare(cloud: Cloud, props: Mapping[str, Any], seconds: int) -> None
             if all_goes:
                 await shell.run(_STOP, what=what, timeout=_AT_ONCE)
             await _await_end(shell, group, what)
-            if not all_goes:
-                for server in servers_of(cloud, group, network_id):
-                    await _drain(shell, cloud, server, seconds)
+            leaving = servers_of(cloud, group, network_id) if seconds and not all_goes else []
+            for server in leaving:
+                await empty(shell, server["name"], seconds, traffic_to(server["id"], cloud), print)
     except (CloudError, NodeGroupError):
         raise
     except InfraError as error:
@@ -221,11 +210,3 @@ async def _await_end(shell: Shell, group: str, what: str) -> None:
                 group, f"after {_ENDING_SECONDS:.0f} s {', '.join(at_work)} still makes some"
             )
         await asyncio.sleep(_PAUSE)
-
-
-async def _drain(shell: Shell, cloud: Cloud, server: Mapping[str, Any], seconds: int) -> None:
-    if not seconds:
-        return
-    server_id = server["id"]
-    traffic = Traffic(lambda: senders_to(server_id, everything(fetcher(cloud), "load_balancers", "")))
-    await empty(shell, server["name"], seconds, traffic, print)

@@ -60,6 +60,11 @@ def hosts_of(props: Mapping[str, Any]) -> list[Host]:
     return [host_of(props), *others]
 
 
+def control_ids(props: Mapping[str, Any]) -> list[str]:
+    """Ids of the servers that ``hosts_of`` names, in its order."""
+    return [props["server_id"], *(at["server_id"] for at in others_of(props).values())]
+
+
 class BootProvider(Provider):
     """Waits until a new server lets us in and has set itself up."""
 

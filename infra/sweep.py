@@ -23,7 +23,7 @@ from .errors import CloudError, InfraError, SweepError
 from .inventory import Servers
 from .ownership import Fate, Ownership, Verdict
 from .remote import Host, Shell, connect_first
-from .server import hosts_of, others_of
+from .server import control_ids, hosts_of
 
 CONNECT_SECONDS = 10.0
 FINALIZER_SECONDS = 60.0
@@ -96,8 +96,8 @@ class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
 
 
 def _running(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
-    ids = [props["server_id"], *(at["server_id"] for at in others_of(props).values())]
-    return [host for host, one in zip(hosts_of(props), ids, strict=True) if server_runs(cloud, one)]
+    both = zip(hosts_of(props), control_ids(props), strict=True)
+    return [host for host, one in both if server_runs(cloud, one)]
 
 
 async def sweep_services(hosts: Sequence[Host], report: Report) -> list[str]:
