@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from http_server import Json, serving
 from infra_settings import read_settings
 
 from infra.api import Cloud, Patience, check_token, cloud_of, everything, fetcher
@@ -202,44 +202,30 @@ def api():
     """An API with two pages of everything that knows one token, too busy twice for one list."""
     busy = {}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Asked(Json, BaseHTTPRequestHandler):
         def do_GET(self):
             if self.headers["Authorization"] != f"Bearer {TOKEN}":
-                return self._answer(401, {"error": {"code": "unauthorized"}})
+                return self.answer(401, {"error": {"code": "unauthorized"}})
             if self.path.startswith("/v1/broken"):
-                return self._answer(500, {})
+                return self.answer(500, {})
             if self.path.startswith("/v1/busy") and (refusals := busy.get(self.path, 2)):
                 busy[self.path] = refusals - 1
-                return self._answer(*({1: (503, {}), 2: (429, {"error": _BUSY})}[refusals]))
+                return self.answer(*({1: (503, {}), 2: (429, {"error": _BUSY})}[refusals]))
             if self.path.startswith("/v1/pricing"):
                 kinds = {"server_types": [], "load_balancer_types": [], "primary_ips": []}
-                return self._answer(200, {"pricing": {"currency": "EUR", "vat_rate": "19.00", **kinds}})
+                return self.answer(200, {"pricing": {"currency": "EUR", "vat_rate": "19.00", **kinds}})
             if self.path.startswith(("/v1/servers?", "/v1/load_balancers?")):
                 nothing = {"servers": [], "load_balancers": [], "meta": {"pagination": {"next_page": None}}}
-                return self._answer(200, nothing)
+                return self.answer(200, nothing)
             resource, page = self.path.split("/")[2].split("?")[0], "page=2" in self.path
             item = {"id": 1 + page, "name": f"{resource}-{1 + page}", "network_zone": "eu-central"}
             item["architecture"] = "x86" if page else "arm"
             item["locations"] = [{"name": "locations-1", "available": page}]
             paging = {"pagination": {"next_page": None if page else 2}}
-            return self._answer(200, {resource: [item], "meta": paging})
+            return self.answer(200, {resource: [item], "meta": paging})
 
-        def _answer(self, status, content):
-            body = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-        server.shutdown()
-        thread.join()
+    with serving(Asked) as port:
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 def test_all_pages_are_read(api):
@@ -278,19 +264,12 @@ def losing():
     """An API whose first answers are lost, or half of each."""
     answers = [*_LOST, b"HTTP/1.0 200 OK\r\n\r\n{}"]
 
-    class Handler(BaseHTTPRequestHandler):
+    class Asked(Json, BaseHTTPRequestHandler):
         def do_GET(self):
             self.wfile.write(answers.pop(0))
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-        server.shutdown()
-        thread.join()
+    with serving(Asked) as port:
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 def test_an_answer_that_was_lost_is_asked_for_again(losing):

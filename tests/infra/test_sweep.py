@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from http_server import Json, serving
 
 from infra.api import Cloud, Patience
 from infra.errors import SweepError
@@ -95,14 +95,14 @@ def site():
     """A cloud with load balancers."""
     fake = FakeCloud()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Asked(Json, BaseHTTPRequestHandler):
         def do_GET(self):
             if self.path.startswith("/v1/servers/"):
                 status = {"1": "running", "2": "off"}.get(self.path.rpartition("/")[2])
-                return self._answer(200 if status else 404, {"server": {"status": status}})
+                return self.answer(200 if status else 404, {"server": {"status": status}})
             paging = {"pagination": {"next_page": None}}
             status = 500 if "/certificates" in self.path else 200
-            return self._answer(status, {"load_balancers": list(fake.balancers.values()), "meta": paging})
+            return self.answer(status, {"load_balancers": list(fake.balancers.values()), "meta": paging})
 
         def do_PUT(self):
             size = int(self.headers["Content-Length"])
@@ -116,30 +116,16 @@ def site():
             code = fake.refuse(identity)
             if code:
                 status = {"locked": 423, "protected": 423, "not_found": 404}.get(code, 500)
-                return self._answer(status, {"error": {"code": code, "message": f"it is {code}"}})
+                return self.answer(status, {"error": {"code": code, "message": f"it is {code}"}})
             if body is None:
                 del fake.balancers[identity]
-                return self._answer(204, None)
+                return self.answer(204, None)
             fake.balancers[identity] |= body
-            return self._answer(200, {"load_balancer": fake.balancers[identity]})
+            return self.answer(200, {"load_balancer": fake.balancers[identity]})
 
-        def _answer(self, status, content):
-            body = b"" if content is None else json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        fake.port = server.server_port
+    with serving(Asked) as port:
+        fake.port = port
         yield fake
-        server.shutdown()
-        thread.join()
 
 
 class Clock:
