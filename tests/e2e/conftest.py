@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sandbox import host, leftovers
 from sandbox.site import Site, open_site
@@ -92,6 +93,23 @@ class Clone:
         """How often each operation that changes something was called."""
         operations = self._ask(f"http://127.0.0.1:{self.site.port}/_sandbox/requests/counts")["operations"]
         return {name: number for name, number in operations.items() if not name.startswith("GET ")}
+
+    def configure(self, **settings: object) -> None:
+        """Set settings of this program in the stack on machines, which need not be there yet."""
+        path = self.root / "Pulumi.local.yaml"
+        source = path if path.exists() else TREE / "sandbox/stacks/local.yaml"
+        content = yaml.safe_load(source.read_text())
+        content["config"] |= {f"ccm-from-scratch:{name}": value for name, value in settings.items()}
+        path.write_text(yaml.safe_dump(content))
+
+    def servers(self) -> dict[str, dict]:
+        """The cloud's servers by their role in the cluster."""
+        found = self.api("/servers")["servers"]
+        return {server["name"].removeprefix("ccm-from-scratch-"): server for server in found}
+
+    def server_ids(self) -> dict[str, int]:
+        """Their ids."""
+        return {role: server["id"] for role, server in self.servers().items()}
 
     def kubectl(self, *arguments: str) -> dict:
         """Ask the cluster for JSON."""

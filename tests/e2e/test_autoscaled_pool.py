@@ -10,9 +10,8 @@ import base64
 import json
 
 import pytest
-import yaml
 
-from tests.e2e.conftest import TREE, eventually
+from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -32,15 +31,7 @@ POD = {
 
 
 def configure(clone, *pools):
-    path = clone.root / "Pulumi.local.yaml"
-    source = path if path.exists() else TREE / "sandbox/stacks/local.yaml"
-    settings = yaml.safe_load(source.read_text())
-    settings["config"] |= {
-        "ccm-from-scratch:pools": list(pools),
-        "ccm-from-scratch:cloudProviderName": "hcloud",
-        "ccm-from-scratch:drainSeconds": 60,
-    }
-    path.write_text(yaml.safe_dump(settings))
+    clone.configure(pools=list(pools), cloudProviderName="hcloud", drainSeconds=60)
 
 
 def deployed(clone):

@@ -5,32 +5,18 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-import yaml
 
-from tests.e2e.conftest import TREE, eventually
+from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 CHANGES = (" created", " updated", " replaced", " deleted")
 
 
-def configure(clone, **settings):
-    path = clone.root / "Pulumi.local.yaml"
-    source = path if path.exists() else TREE / "sandbox/stacks/local.yaml"
-    content = yaml.safe_load(source.read_text())
-    content["config"] |= {f"ccm-from-scratch:{name}": value for name, value in settings.items()}
-    path.write_text(yaml.safe_dump(content))
-
-
-def servers(clone):
-    found = clone.api("/servers")["servers"]
-    return {server["name"].removeprefix("ccm-from-scratch-"): server["id"] for server in found}
-
-
 def delete(clone, server_id):
     """Delete a server behind the program's back."""
     clone.api(f"/servers/{server_id}", method="DELETE")
-    eventually(lambda: server_id not in servers(clone).values(), 60, f"server {server_id} is gone")
+    eventually(lambda: server_id not in clone.server_ids().values(), 60, f"server {server_id} is gone")
 
 
 def asked(clone, *words):
@@ -60,14 +46,14 @@ def changed(output):
 
 @pytest.fixture(scope="module")
 def three(clone, kubernetes_version):
-    configure(clone, controlCount=3, workerCount=1, apiEndpoint="load-balancer")
+    clone.configure(controlCount=3, workerCount=1, apiEndpoint="load-balancer")
     said = clone.dev("up", "--kubernetes", kubernetes_version).stdout
     assert "The Kubernetes API is open to the Internet at its load balancer" in said
     return clone
 
 
 def test_one_is_lost_and_replaced_and_two_leave(three):
-    before, cluster = servers(three), cluster_of(three)
+    before, cluster = three.server_ids(), cluster_of(three)
     assert set(before) == {"control", "control-2", "control-3", "worker-1"}
     assert members(three) == {"control", "control-2", "control-3"}
     assert not changed(three.dev("up").stdout)
@@ -80,16 +66,16 @@ def test_one_is_lost_and_replaced_and_two_leave(three):
     assert "K3sServer control replaced" in replaced
     assert not [line for line in changed(replaced) if "kubernetes:" in line or "K3sAgent" in line]
     assert cluster_of(three) == cluster
-    after = servers(three)
+    after = three.server_ids()
     assert after["control"] != before["control"]
     assert {name: after[name] for name in before if name != "control"} == {
         name: before[name] for name in before if name != "control"
     }
     assert members(three) == {"control", "control-2", "control-3"}
 
-    configure(three, controlCount=1)
+    three.configure(controlCount=1)
     three.dev("up")
-    assert set(servers(three)) == {"control", "worker-1"}
+    assert set(three.server_ids()) == {"control", "worker-1"}
     assert set(three.nodes()) == {"ccm-from-scratch-control", "ccm-from-scratch-worker-1"}
     assert cluster_of(three) == cluster
     assert not changed(three.dev("up").stdout)

@@ -6,14 +6,11 @@ import json
 import subprocess
 
 import pytest
-import yaml
 
-from tests.e2e.conftest import TREE, eventually
+from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
-POOLS = "ccm-from-scratch:pools"
-DRAIN = "ccm-from-scratch:drainSeconds"
 KEPT = {"name": "a", "count": 1, "labels": {"disk": "fast"}, "taints": ["dedicated=a:NoSchedule"]}
 CHANGED = {"name": "a", "count": 1, "labels": {"tier": "back"}, "taints": ["slow:PreferNoSchedule"]}
 WORKLOAD = """
@@ -53,16 +50,7 @@ spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80}]}
 
 
 def configure(clone, *pools, drain):
-    path = clone.root / "Pulumi.local.yaml"
-    source = path if path.exists() else TREE / "sandbox/stacks/local.yaml"
-    settings = yaml.safe_load(source.read_text())
-    settings["config"] |= {POOLS: list(pools), DRAIN: drain}
-    path.write_text(yaml.safe_dump(settings))
-
-
-def servers(clone):
-    found = clone.api("/servers")["servers"]
-    return {server["name"].removeprefix("ccm-from-scratch-"): server["id"] for server in found}
+    clone.configure(pools=list(pools), drainSeconds=drain)
 
 
 def targets(clone):
@@ -93,7 +81,7 @@ def pooled(clone, kubernetes_version):
 
 
 def test_a_pool_leaves_the_middle_and_no_budget_is_hurt(pooled):
-    before = servers(pooled)
+    before = pooled.server_ids()
     assert set(before) == {"control", "a-1", "b-1", "c-1"}
     assert marks(pooled.nodes()["ccm-from-scratch-a-1"]) == ({"disk": "fast"}, {("dedicated", "NoSchedule")})
 
@@ -102,7 +90,7 @@ def test_a_pool_leaves_the_middle_and_no_budget_is_hurt(pooled):
     assert refused.returncode
     assert "the node ccm-from-scratch-b-1 could not be drained within 5 s" in refused.stdout
     assert "the budget web allows no disruption: 2 healthy, 2 wanted" in refused.stdout
-    assert servers(pooled) == before
+    assert pooled.server_ids() == before
     assert pooled.nodes()["ccm-from-scratch-b-1"]["spec"]["unschedulable"]
     eventually(lambda: before["b-1"] in targets(pooled), 60, "it serves on as long as it stays")
 
@@ -125,7 +113,7 @@ def test_a_pool_leaves_the_middle_and_no_budget_is_hurt(pooled):
     assert available
     assert min(available) >= 1
 
-    after = servers(pooled)
+    after = pooled.server_ids()
     assert after == {name: number for name, number in before.items() if name != "b-1"}
     nodes = pooled.nodes()
     assert sorted(nodes) == [f"ccm-from-scratch-{name}" for name in sorted(after)]

@@ -6,9 +6,8 @@ import base64
 import time
 
 import pytest
-import yaml
 
-from tests.e2e.conftest import TREE, eventually
+from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1200)]
 
@@ -36,19 +35,6 @@ spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 
 """
 
 
-def configure(clone, **values):
-    path = clone.root / "Pulumi.local.yaml"
-    source = path if path.exists() else TREE / "sandbox/stacks/local.yaml"
-    settings = yaml.safe_load(source.read_text())
-    settings["config"] |= {f"ccm-from-scratch:{key}": value for key, value in values.items()}
-    path.write_text(yaml.safe_dump(settings))
-
-
-def servers(clone):
-    found = clone.api("/servers")["servers"]
-    return {server["name"].removeprefix("ccm-from-scratch-"): server["id"] for server in found}
-
-
 def balancer(clone):
     (one,) = clone.api("/load_balancers")["load_balancers"]
     return one
@@ -72,12 +58,12 @@ def provider_ids(clone):
 
 
 def test_all_control_servers_are_lost_and_the_cluster_comes_back(clone, kubernetes_version):
-    configure(clone, controlCount=3, workerCount=1, etcdSnapshots={"schedule": "0 */6 * * *", "retention": 9})
+    clone.configure(controlCount=3, workerCount=1, etcdSnapshots={"schedule": "0 */6 * * *", "retention": 9})
     clone.dev("up", "--kubernetes", kubernetes_version)
     (clone.root / "workload.yaml").write_text(WORKLOAD)
     clone.dev("kubectl", "apply", "-f", "workload.yaml")
     eventually(lambda: address(clone), 120, "an address")
-    before = servers(clone)
+    before = clone.server_ids()
     assert sorted(before) == [*CONTROLS, "worker-1"]
     eventually(lambda: targets(clone) == set(before.values()), 120, "all servers behind the load balancer")
     found = (balancer(clone)["id"], address(clone))
@@ -92,14 +78,14 @@ def test_all_control_servers_are_lost_and_the_cluster_comes_back(clone, kubernet
 
     for role in CONTROLS:
         clone.api(f"/servers/{before[role]}", method="DELETE")
-    eventually(lambda: sorted(servers(clone)) == ["worker-1"], 60, "the control servers are gone")
-    configure(clone, restoreFrom=str(clone.root / "taken"))
+    eventually(lambda: sorted(clone.server_ids()) == ["worker-1"], 60, "the control servers are gone")
+    clone.configure(restoreFrom=str(clone.root / "taken"))
     begun = time.monotonic()
     clone.dev("up")
     seconds = time.monotonic() - begun
     print(f"restored within {seconds:.0f} s")
 
-    after = servers(clone)
+    after = clone.server_ids()
     assert sorted(after) == sorted(before)
     assert after["worker-1"] == before["worker-1"]
     assert not {after[role] for role in CONTROLS} & {*before.values()}

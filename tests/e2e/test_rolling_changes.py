@@ -9,9 +9,8 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import yaml
 
-from tests.e2e.conftest import TREE, eventually
+from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -89,16 +88,7 @@ class Client:
 
 
 def configure(clone, **pool):
-    path = clone.root / "Pulumi.local.yaml"
-    source = path if path.exists() else TREE / "sandbox/stacks/local.yaml"
-    settings = yaml.safe_load(source.read_text())
-    settings["config"]["ccm-from-scratch:pools"] = [{"name": "a", "count": 2, **pool}]
-    path.write_text(yaml.safe_dump(settings))
-
-
-def servers(clone):
-    found = clone.api("/servers")["servers"]
-    return {server["name"].removeprefix("ccm-from-scratch-"): server for server in found}
+    clone.configure(pools=[{"name": "a", "count": 2, **pool}])
 
 
 def kubelets(clone):
@@ -140,11 +130,11 @@ def answers(url):
 
 
 def test_nobody_notices_that_every_worker_is_made_anew(clone, address):
-    before = servers(clone)
+    before = clone.servers()
     configure(clone, serverType="cpx32", image="debian-12")
     with Client(address) as client:
         printed = clone.dev("up").stdout
-    after = servers(clone)
+    after = clone.servers()
     print(f"made anew: {len(client.lost)} of {client.answered + len(client.lost)} requests were lost")
     assert client.lost == []
     assert client.answered > 1000
@@ -165,14 +155,14 @@ def test_nobody_notices_that_every_worker_is_made_anew(clone, address):
 
 def test_nobody_notices_that_k3s_is_upgraded(clone, address):
     assert all(version.startswith(f"v{OLDER}.") for version in kubelets(clone).values())
-    ids = {name: server["id"] for name, server in servers(clone).items()}
+    ids = clone.server_ids()
     with Client(address) as client:
         printed = clone.dev("up", "--kubernetes", NEWER).stdout
     print(f"upgraded: {len(client.lost)} of {client.answered + len(client.lost)} requests were lost")
     assert client.lost == []
     assert client.answered > 1000
     assert all(version.startswith(f"v{NEWER}.") for version in kubelets(clone).values())
-    assert {name: server["id"] for name, server in servers(clone).items()} == ids
+    assert clone.server_ids() == ids
     places = order(
         printed,
         "K3sServer control updated",
