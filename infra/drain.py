@@ -64,12 +64,9 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
         RemoteCommandError: The cluster could not be asked.
     """
     name, what = shlex.quote(node), f"draining the node {node}"
-    found = await shell.run(
-        f"k3s kubectl get node {name} --ignore-not-found -o json", what=what, timeout=_AT_ONCE
-    )
-    if not found.strip():
+    there = await read_node(shell, node, what=what)
+    if there is None:
         return
-    there = json.loads(found)
     if is_silent(there):
         report(f"the node {node} is not drained: its kubelet is silent, so no Pod runs there")
         return
@@ -82,6 +79,25 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
     except InfraError as error:
         left = await _left(shell, node, what, serve_on, report)
         raise DrainError(node, seconds, left or [str(error)]) from error
+
+
+async def read_node(
+    shell: Shell, node: str, *, what: str, timeout: float = _AT_ONCE
+) -> Mapping[str, Any] | None:
+    """A Node as the API gives it; None where there is none.
+
+    Args:
+        shell: Of a control server.
+        node: Its name.
+        what: For what it is read, for errors.
+        timeout: Seconds.
+
+    Raises:
+        RemoteCommandError: The cluster could not be asked.
+    """
+    command = f"k3s kubectl get node {shlex.quote(node)} --ignore-not-found -o json"
+    found = await shell.run(command, what=what, timeout=timeout)
+    return json.loads(found) if found.strip() else None
 
 
 def _label_scripts(name: str, before: str | None) -> tuple[list[str], list[str]]:

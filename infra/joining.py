@@ -128,9 +128,8 @@ async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer]
 
 
 async def _ask(peer: Peer, private_key: str, identity: str) -> Said:
-    if not peer.runs or not peer.public:
-        why = "it has no public address" if peer.runs else "it is off"
-        return Said(peer, SILENT, reason=why)
+    if peer.unreachable:
+        return Said(peer, SILENT, reason=peer.unreachable)
     try:
         async with connect(Host(peer.public, private_key), timeout=CONNECT_SECONDS) as shell:
             what = f"asking {peer.name} for the cluster"

@@ -159,8 +159,8 @@ def _on(peer: Peer, private_key: str) -> Any:
 
 
 async def _look(peer: Peer, private_key: str) -> Look:
-    if not peer.runs or not peer.public:
-        return Look(peer, {}, "it has no public address" if peer.runs else "it is off")
+    if peer.unreachable:
+        return Look(peer, {}, peer.unreachable)
     try:
         async with _on(peer, private_key) as shell:
             said = await shell.run(_LIST, what="listing the control servers", timeout=_ASK_SECONDS)

@@ -18,6 +18,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
+from .drain import read_node
 from .dynamic import Provider
 from .errors import InfraError, RemoteCommandError
 from .inventory import Servers
@@ -174,9 +175,8 @@ async def _mark(hosts: Sequence[Host], node: str, before: Marks, after: Marks) -
     what, name = f"changing labels and taints of the node {node}", shlex.quote(node)
     async with connect_first(hosts, timeout=_CONNECT_SECONDS) as shell:
         for attempt in range(1, _PATCH_ATTEMPTS + 1):
-            read = f"k3s kubectl get node {name} --ignore-not-found -o json"
-            found = await shell.run(read, what=what, timeout=_SECONDS)
-            patch = marks_patch(json.loads(found), before, after) if found.strip() else {}
+            found = await read_node(shell, node, what=what, timeout=_SECONDS)
+            patch = marks_patch(found, before, after) if found else {}
             if not patch:
                 return
             command = f"k3s kubectl patch node {name} --type=merge -p {shlex.quote(json.dumps(patch))}"

@@ -38,6 +38,13 @@ class Peer:
     private: str
     runs: bool
 
+    @property
+    def unreachable(self) -> str:
+        """Why it is not worth trying to ask it; empty when it is."""
+        if not self.runs:
+            return "it is off"
+        return "" if self.public else "it has no public address"
+
 
 def peers_of(
     cloud: Cloud, server_id: str, private_ip: str, labels: Mapping[str, str] | None = None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import k3s
-from .drain import UPGRADING, Traffic, empty
+from .drain import UPGRADING, Traffic, empty, read_node
 from .errors import InfraError, Problem, UpgradeError, VersionError
 from .remote import Host, Shell, connect_first
 from .versions import why_not, why_not_after
@@ -87,7 +86,6 @@ async def drain_for_upgrade(controls: Sequence[Host], node: str, seconds: int, t
 async def _mark(shell: Shell, node: str) -> None:
     """Notes that the Node is to take Pods again, unless it took none before."""
     what, name = f"draining the node {node}", shlex.quote(node)
-    read = f"k3s kubectl get node {name} --ignore-not-found -o json"
-    found = await shell.run(read, what=what, timeout=_AT_ONCE)
-    if found.strip() and not json.loads(found)["spec"].get("unschedulable"):
+    found = await read_node(shell, node, what=what)
+    if found and not found["spec"].get("unschedulable"):
         await shell.run(f"k3s kubectl annotate node {name} {UPGRADING}=", what=what, timeout=_AT_ONCE)
