@@ -24,7 +24,7 @@ InfraError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 LONGEST_VALUE = 200
@@ -53,7 +53,7 @@ class ConfigurationError(InfraError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        lines = "\n".join(f"  - {problem}" for problem in self.problems)
+        lines = _listed(self.problems)
         super().__init__(
             f"the configuration has {_count(len(self.problems))}; nothing was created\n{lines}\n"
             "Change a value with: pulumi config set KEY VALUE"
@@ -146,7 +146,7 @@ class DrainError(InfraError):
         self.node = node
         self.seconds = seconds
         self.blockers = tuple(blockers)
-        lines = "\n".join(f"  - {blocker}" for blocker in blockers)
+        lines = _listed(blockers)
         super().__init__(
             f"the node {node} could not be drained within {seconds} s, so its server stays; left on it:\n"
             f"{lines}\n"
@@ -178,7 +178,7 @@ class UnknownClusterError(InfraError):
     def __init__(self, node: str, reasons: Sequence[str]) -> None:
         self.node = node
         self.reasons = tuple(reasons)
-        lines = "\n".join(f"  - {reason}" for reason in reasons)
+        lines = _listed(reasons)
         super().__init__(
             f"{node} has joined no cluster, and begins none: there may be one that it can't join.\n{lines}\n"
             "Mend that, or delete servers that are lost for good (hcloud server delete NAME). Then repeat "
@@ -205,7 +205,7 @@ class QuorumError(InfraError):
     def __init__(self, node: str, states: Sequence[str]) -> None:
         self.node = node
         self.states = tuple(states)
-        lines = "\n".join(f"  - {state}" for state in states)
+        lines = _listed(states)
         super().__init__(
             f"the control server {node} stays: without it the others would have no majority.\n{lines}\n"
             "Mend those that don't answer; one that is lost for good is replaced once it is deleted (hcloud "
@@ -220,7 +220,7 @@ class UpgradeError(InfraError):
         self.node = node
         self.reason = reason
         left = isinstance(reason, DrainError)
-        why = "\n".join(f"  - {blocker}" for blocker in reason.blockers) if left else f"  - {reason}"
+        why = _listed(reason.blockers) if left else f"  - {reason}"
         said = f"it could not be drained within {reason.seconds} s; left on it" if left else "the reason"
         super().__init__(
             f"k3s on the node {node} was not upgraded, nor on those whose turn comes after it; {said}:\n"
@@ -274,6 +274,10 @@ class ProtectedError(InfraError):
             f"{what} is protected against deletion; nothing of it was deleted. "
             f"To let it go: {switch}; then, without any other change: pulumi up; then repeat the command"
         )
+
+
+def _listed(items: Iterable[object]) -> str:
+    return "\n".join(f"  - {item}" for item in items)
 
 
 def _shortened(text: str) -> str:
