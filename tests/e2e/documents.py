@@ -88,6 +88,7 @@ _VARIES: Sequence[tuple[str, str]] = (
     (r"\b(?=[0-9a-f]*\d)[0-9a-f]{8,64}\b", "NUMBER"),
     (r"\b(\d+d)?(\d+h)?(\d+m)?\d+(\.\d+)?\s?(ms|s|m|h|d)\b(\sago)?", "SPAN"),
     (r"-[a-z0-9]{5}\b", "-RANDOM"),
+    (r"(?<=\bprocess )\d+\b", "NUMBER"),
     (r"\b\d{4,}\b", "NUMBER"),
     (r"\d+(\.\d+)? MiB", "SIZE"),
     (r"[-=]{3,}", "---"),

@@ -59,6 +59,7 @@ PRINTED = """NAME     TYPE           EXTERNAL-IP                     AGE
 whoami   LoadBalancer   203.0.113.9,2001:db8:2::1,10.0.0.5   2m3s
 pod/whoami-84c86f4d94-x2x4k   ccm-from-scratch://4000001
 controller_off     controller=node time=2026-11-22T11:00:00Z
+  Sandbox cloud: process 644
 """
 
 
@@ -73,6 +74,7 @@ controller_off     controller=node time=2026-11-22T11:00:00Z
             ["controller_off controller=route time=2030-01-01T00:00:00Z"],
             "controller_off controller=route time=",
         ),
+        (["  Sandbox cloud: process 13122"], ""),
         (["whoami   ClusterIP   …"], "whoami   ClusterIP   …"),
         (["pod/whoami-84c86f4d94-x2x4k   hcloud://4000001"], "pod/whoami"),
         (["whoami   LoadBalancer   …", "NAME TYPE EXTERNAL-IP AGE"], "NAME"),
