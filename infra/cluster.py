@@ -33,7 +33,8 @@ from .remote import Host, connect
 from .roster import Peer, labels_of, peers_of
 from .server import Server, host_of
 from .settings import Settings
-from .upgrade import drain_for_upgrade, installed_in, refuse, refuse_after, release_of
+from .upgrade import drain_for_upgrade, installed_in, oldest_on, refuse, refuse_after, release_of
+from .versions import follows, pinned
 from .vote import Vote, give_up
 
 _INSTALLING_SERVER = "installing the k3s server"
@@ -138,8 +139,13 @@ class K3sAgentProvider(DrainingProvider):
     unheeded = (*_HOW_TO_REACH, "several", "controls", "node", "drain_seconds")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ends when the agent was started; it joins within seconds."""
-        installed = asyncio.run(run_on(host_of(props), agent_script(props, anew=True), _INSTALLING_AGENT))
+        """Ends when the agent was started; it joins within seconds.
+
+        Raises:
+            InfraError: With a channel alone, also: no control server could be asked for its k3s.
+        """
+        script = agent_script(props, anew=True, beside=_beside(props))
+        installed = asyncio.run(run_on(host_of(props), script, _INSTALLING_AGENT))
         return CreateResult(props["server_id"], {**props, **_brought(props, installed)})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
@@ -150,16 +156,13 @@ class K3sAgentProvider(DrainingProvider):
         Raises:
             UpgradeError: The Node stays cordoned.
         """
-        anew = is_another_cluster(_olds, _news)
+        script = agent_script(_news, anew=is_another_cluster(_olds, _news), beside=_beside(_news))
         seconds = drain_seconds(self._configuration, _news) if is_upgrade(_olds, _news) else 0
         if seconds:
             traffic = traffic_to(_news["server_id"], cloud_of(self._configuration, os.environ))
-            controls = [
-                Host(at["address"], _news["private_key"], at["host_key"]) for at in _news["controls"].values()
-            ]
-            asyncio.run(drain_for_upgrade(controls, _news["node"], seconds, traffic))
+            asyncio.run(drain_for_upgrade(_controls(_news), _news["node"], seconds, traffic))
         try:
-            installed = asyncio.run(run_on(host_of(_news), agent_script(_news, anew=anew), _INSTALLING_AGENT))
+            installed = asyncio.run(run_on(host_of(_news), script, _INSTALLING_AGENT))
         except InfraError as error:
             raise (UpgradeError(_news["node"], error) if seconds else error) from error
         return UpdateResult({**_news, **_brought(_news, installed)})
@@ -487,8 +490,10 @@ def server_script(
     if props.get("member") or (cluster and start.join):
         flags += k3s.member_flags(start.join)
     tokens = k3s.Tokens(props["token"], props["agent_token"])
+    release = release_of(props)
     return k3s.server_script(
-        release_of(props),
+        # where a channel was changed, one that is made anew begins with it
+        pinned(release, start.version) if follows(release, start.version) else release,
         at,
         flags,
         tokens,
@@ -513,9 +518,15 @@ def snapshot_of(props: Mapping[str, Any], start: Start) -> str:
     return k3s.SNAPSHOT if (ROOT / given).is_file() else str(given)
 
 
-def agent_script(props: Mapping[str, Any], *, anew: bool) -> str:
-    """The script for the properties of a K3sAgent."""
-    release, at = release_of(props), addresses_of(props)
+def agent_script(props: Mapping[str, Any], *, anew: bool, beside: str = "") -> str:
+    """The script for the properties of a K3sAgent.
+
+    Args:
+        props: Its properties.
+        anew: As ``k3s.agent_script`` has it.
+        beside: The version of k3s that its control servers have.
+    """
+    release, at = pinned(release_of(props), beside), addresses_of(props)
     # state of earlier versions has neither
     flags = k3s.pool_flags(props.get("node_labels") or {}, props.get("node_taints") or [])
     return k3s.agent_script(release, at, props["server_ip"], props["token"], flags=flags, anew=anew)
@@ -533,6 +544,15 @@ async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = No
 def _brought(props: Mapping[str, Any], installed: str) -> dict[str, str]:
     """What an installation adds to the properties of a K3sAgent."""
     return {"installed": installed, "release": json.dumps(dataclasses.astuple(release_of(props)))}
+
+
+def _beside(props: Mapping[str, Any]) -> str:
+    """The k3s of a K3sAgent's control servers, where the settings name none."""
+    return "" if release_of(props).version else asyncio.run(oldest_on(_controls(props)))
+
+
+def _controls(props: Mapping[str, Any]) -> list[Host]:
+    return [Host(at["address"], props["private_key"], at["host_key"]) for at in props["controls"].values()]
 
 
 def _node_inputs(server: Server) -> dict[str, Any]:

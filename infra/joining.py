@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .errors import InfraError, UnknownClusterError
-from .k3s import DATASTORE, ENCRYPTION, NOTE
+from .k3s import DATASTORE, ENCRYPTION, NOTE, tell_version
 from .remote import Host, connect
 from .roster import Peer
+from .upgrade import installed_in
 
 CONNECT_SECONDS = 120.0
 _ASK_SECONDS = 30.0
@@ -38,12 +39,14 @@ class Said:
             there that can't be told to be the cluster's; ``none``; or it is ``silent``.
         encrypted: Whether its cluster's Secrets are.
         reason: Of its silence.
+        version: Of k3s on it, if it has one.
     """
 
     peer: Peer
     has: str
     encrypted: bool = False
     reason: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,12 @@ class Start:
     Attributes:
         join: Private address of the one that it joins; empty: it begins a cluster.
         encrypted: Whether the cluster's Secrets are.
+        version: Of k3s on the one that it joins.
     """
 
     join: str = ""
     encrypted: bool = True
+    version: str = ""
 
 
 def question(identity: str) -> str:
@@ -72,7 +77,8 @@ if [ ! -e {DATASTORE} ]; then echo {NONE}
 elif [ "$note" = {shlex.quote(identity)} ]; then [ -n "$ready" ] && echo {READY} || echo {DOWN}
 elif [ -n "$note$ready" ]; then echo {OTHER}
 else echo {NONE}; fi
-[ ! -e {ENCRYPTION} ] || echo encrypted"""
+[ ! -e {ENCRYPTION} ] || echo encrypted
+{tell_version()}"""
 
 
 def start_of(node: str, answers: Sequence[Said], *, begins: bool) -> Start:
@@ -88,7 +94,7 @@ def start_of(node: str, answers: Sequence[Said], *, begins: bool) -> Start:
     """
     for said in answers:
         if said.has == READY and said.peer.private:
-            return Start(said.peer.private, said.encrypted)
+            return Start(said.peer.private, said.encrypted, said.version)
     reasons = [f"{said.peer.name}: {_why(said)}" for said in answers if said.has != NONE]
     if reasons:
         raise UnknownClusterError(node, reasons)
@@ -141,4 +147,5 @@ async def _ask(peer: Peer, private_key: str, identity: str) -> Said:
 def read_answer(peer: Peer, answer: str) -> Said:
     """What ``question`` printed."""
     has, *more = answer.split() or [SILENT]
-    return Said(peer, has, "encrypted" in more, "" if has != SILENT else "it said nothing")
+    reason = "" if has != SILENT else "it said nothing"
+    return Said(peer, has, "encrypted" in more, reason, installed_in(answer))

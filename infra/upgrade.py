@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -10,8 +11,8 @@ from typing import Any
 from . import k3s
 from .drain import UPGRADING, Traffic, empty, read_node
 from .errors import InfraError, Problem, UpgradeError, VersionError
-from .remote import Host, Shell, connect_first
-from .versions import why_not, why_not_after
+from .remote import Host, Shell, connect, connect_first
+from .versions import oldest, why_not, why_not_after
 
 _AT_ONCE = 30.0
 _CONNECT_SECONDS = 30.0
@@ -27,6 +28,30 @@ def installed_in(output: str) -> str:
     """The version that an installation script told; empty when it told none."""
     told = _INSTALLED.findall(output)
     return told[-1] if told else ""
+
+
+async def oldest_on(controls: Sequence[Host]) -> str:
+    """The oldest k3s of the control servers that can be asked; empty where none of these has one.
+
+    Args:
+        controls: All of them.
+
+    Raises:
+        InfraError: None can be asked; why the last one can't.
+    """
+    answers = await asyncio.gather(*(_version_on(host) for host in controls), return_exceptions=True)
+    told = [answer for answer in answers if isinstance(answer, str)]
+    failed = [answer for answer in answers if isinstance(answer, BaseException)]
+    unexpected = [error for error in failed if not isinstance(error, InfraError)]
+    if unexpected or not told:
+        raise (unexpected or failed)[-1]
+    return oldest(version for version in told if version)
+
+
+async def _version_on(host: Host) -> str:
+    async with connect(host, timeout=_CONNECT_SECONDS) as shell:
+        said = await shell.run(k3s.tell_version(), what="asking for the version of k3s", timeout=_AT_ONCE)
+        return installed_in(said)
 
 
 def refuse(installed: str, release: k3s.Release) -> None:

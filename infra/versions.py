@@ -1,8 +1,13 @@
-"""Which way k3s may go from the version that is installed: up, and not over a minor version. Pure."""
+"""Which way k3s may go from the version that is installed: up, and not over a minor version. Pure.
+
+And which version a server gets that joins others: where the settings name a channel alone, theirs.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Iterable
 
 from .k3s import Release
 
@@ -53,6 +58,38 @@ def why_not(installed: str, release: Release) -> str:
 def why_not_after(before: str, after: str) -> str:
     """Why an installation that is done should not have been; empty when all is well."""
     return _why_not(before, parts(after))
+
+
+def follows(release: Release, version: str) -> bool:
+    """Whether a release may have led to a version, as far as it tells; nobody knows where ``stable`` leads.
+
+    Args:
+        release: From the settings.
+        version: That is installed somewhere.
+    """
+    wanted, has = wanted_parts(release), parts(version)
+    return wanted is None or has is None or has[: len(wanted)] == wanted
+
+
+def pinned(release: Release, version: str) -> Release:
+    """The release for a server that must not get another k3s than those that it joins.
+
+    A channel moves on by itself, and a kubelet must not be newer than an API server
+    (https://kubernetes.io/releases/version-skew-policy/). An exact version in the settings stays.
+
+    Args:
+        release: From the settings.
+        version: What those that are joined have; where it is no release's, it can't be asked for, and the
+            channel stays.
+    """
+    if release.version or parts(version) is None:
+        return release
+    return dataclasses.replace(release, version=version)
+
+
+def oldest(versions: Iterable[str]) -> str:
+    """The oldest of some versions; one that is no release's counts as newer. Empty: there is none."""
+    return min(versions, key=lambda version: parts(version) or (_FINAL,), default="")
 
 
 def _why_not(installed: str, wanted: tuple[int, ...] | None) -> str:

@@ -102,13 +102,15 @@ def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
         monkeypatch.setattr(f"infra.joining.{name}", tmp_path / path)
     for path, content in has.items():
         (tmp_path / path).write_text(content)
-    (tmp_path / "k3s").write_text(f"#!/bin/sh\n[ -e {tmp_path}/ready ]\n")
+    tells = '[ "$1" = --version ] && echo "k3s version v1.36.3+k3s1 (abc)"'
+    (tmp_path / "k3s").write_text(f"#!/bin/sh\n{tells} || [ -e {tmp_path}/ready ]\n")
     (tmp_path / "k3s").chmod(0o755)
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     run = {"text": True, "capture_output": True, "timeout": 60}
     done = subprocess.run(["sh", "-s"], input=question("mine"), env=environment, check=True, **run)
     answer = read_answer(peer(2), done.stdout)
     assert (answer.has, answer.encrypted) == said
+    assert answer.version == "v1.36.3+k3s1"
 
 
 def test_who_may_have_the_cluster_lets_nobody_begin_one():
@@ -201,6 +203,22 @@ def test_what_each_of_several_is_told():
 def test_who_joins_encrypts_what_the_others_do(encrypted):
     script = server_script(SEVERAL, Start("10.0.0.8", encrypted), cluster="c")
     assert ("secrets-encryption: true" in script) is encrypted
+
+
+def test_who_joins_gets_the_k3s_of_the_others_unless_the_settings_name_another():
+    def asks_for(**release):
+        start = start_of("c-1", [Said(peer(2), READY, version="v1.36.2+k3s1")], begins=False)
+        script = server_script({**SEVERAL, **release}, start, cluster="c")
+        return [line for line in script.splitlines() if "INSTALL_K3S_" in line and "SKIP" not in line]
+
+    assert asks_for(channel="stable") == ["export INSTALL_K3S_VERSION=v1.36.2+k3s1"]
+    assert asks_for(channel="v1.36") == ["export INSTALL_K3S_VERSION=v1.36.2+k3s1"]
+    # it is the first of those that the change of the channel makes new
+    assert asks_for(channel="v1.37") == ["export INSTALL_K3S_CHANNEL=v1.37"]
+    assert asks_for(version="v1.36.3+k3s1") == ["export INSTALL_K3S_VERSION=v1.36.3+k3s1"]
+    # one that begins, and one that is changed, has nobody to go by
+    begun = server_script({**SEVERAL, "channel": "stable"}, Start(), cluster="c")
+    assert "export INSTALL_K3S_CHANNEL=stable" in begun
 
 
 def test_the_only_control_server_leaves_nobody():

@@ -75,7 +75,7 @@ async def worker(tmp_path: Path, server, pair, monkeypatch):
         "k3s": K3S.format(there=there, version=RUNS, excluded=EXCLUDED, by_us=BY_US),
         "ip": "#!/bin/sh\necho ' 10.0.0.2/32'\n",
         "systemctl": "#!/bin/sh\n",
-        "install.sh": "#!/bin/sh\n",
+        "install.sh": f"#!/bin/sh\nenv | grep ^INSTALL_K3S_ > {there}/wishes\n",
     }
     for name, text in programs.items():
         (there / name).write_text(text)
@@ -107,8 +107,34 @@ async def worker(tmp_path: Path, server, pair, monkeypatch):
     return run
 
 
+def wishes(there: Path) -> set[str]:
+    """What the installer was asked for."""
+    asked = (there / "wishes").read_text().split()
+    return {line for line in asked if line.startswith(("INSTALL_K3S_VERSION", "INSTALL_K3S_CHANNEL"))}
+
+
 def left(there: Path) -> list[str]:
     return [name for name in ("cordoned", "marked", "excluded") if (there / name).exists()]
+
+
+@pytest.mark.parametrize("channel", ["stable", "v1.36", "v1.37"])
+async def test_no_worker_gets_a_newer_k3s_than_its_control_servers(worker, channel: str) -> None:
+    await worker(CHANNEL=channel)
+    assert wishes(worker.there) == {f"INSTALL_K3S_VERSION={RUNS}"}
+    await worker(CHANNEL="", VERSION="v1.36.4+k3s1")
+    assert wishes(worker.there) == {"INSTALL_K3S_VERSION=v1.36.4+k3s1"}
+    # they have a newer one
+    k3s = worker.there / "k3s"
+    k3s.write_text(k3s.read_text().replace(RUNS, "v1.36.9+k3s1"))
+    await worker(CHANNEL="latest")
+    assert wishes(worker.there) == {"INSTALL_K3S_VERSION=v1.36.9+k3s1"}
+
+
+async def test_a_control_server_that_has_no_k3s_to_name_leaves_the_channel(worker) -> None:
+    k3s = worker.there / "k3s"
+    k3s.write_text(k3s.read_text().replace(RUNS, "v1.36.3+k3s-4c4b0e6"))
+    await worker(CHANNEL="stable")
+    assert wishes(worker.there) == {"INSTALL_K3S_CHANNEL=stable"}
 
 
 async def test_the_version_that_runs_is_nothing_new(worker) -> None:

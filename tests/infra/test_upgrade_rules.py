@@ -19,7 +19,7 @@ from infra.k3s import Release, tell_version
 from infra.nodes import view
 from infra.ready_again import ReadyAgainProvider, peers_of, readmission, senders_past, still_lacks
 from infra.upgrade import drain_for_upgrade, installed_in, refuse_after
-from infra.versions import parts, why_not
+from infra.versions import follows, oldest, parts, pinned, why_not
 
 numbers = st.integers(0, 40)
 versions = st.builds("v1.{}.{}+k3s{}".format, numbers, numbers, st.integers(1, 3))
@@ -52,6 +52,31 @@ def test_a_channel_of_a_minor_version_is_known_by_its_name(installed, minor):
 @given(installed=st.text(max_size=20) | versions, name=st.sampled_from(["stable", "latest", "testing", ""]))
 def test_where_other_channels_lead_is_known_afterwards(installed, name):
     assert why_not(installed, channel(name)) == ""
+
+
+@given(there=versions, name=st.sampled_from(["stable", "latest", "v1.36", ""]), wanted=versions)
+def test_who_joins_by_a_channel_gets_what_is_there_and_an_exact_version_stays(there, name, wanted):
+    assert pinned(channel(name), there).environment() == {"INSTALL_K3S_VERSION": there}
+    assert pinned(exact(wanted), there) == exact(wanted)
+    for unknown in ("", "v1.36.3+k3s-4c4b0e6"):
+        assert pinned(channel(name), unknown) == channel(name)
+
+
+@given(there=versions, minor=numbers)
+def test_a_channel_tells_whether_it_led_to_what_is_there(there, minor):
+    here = parts(there)
+    assert here
+    assert follows(channel(f"v1.{minor}"), there) is (here[1] == minor)
+    assert follows(channel("stable"), there)
+    assert follows(channel(f"v1.{minor}"), "")
+
+
+@given(there=st.lists(versions, min_size=1, max_size=5))
+def test_the_oldest_is_newer_than_none(there):
+    found = oldest([*there, "v1.36.3+k3s-4c4b0e6"])
+    assert found in there
+    assert all((parts(found) or ()) <= (parts(one) or ()) for one in there)
+    assert oldest([]) == ""
 
 
 @pytest.mark.parametrize(
