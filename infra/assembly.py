@@ -139,7 +139,7 @@ def managed(place: Place, arguments: ControllerManagerArgs, running: RunningClus
             settings,
             running.servers,
             network_id=arguments.network_id,
-            generation=cluster.generation,
+            cluster=cluster,
             agent_token=running.agent_token,
             cloud_token=arguments.token,
             in_cluster=running.in_cluster,

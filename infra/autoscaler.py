@@ -16,12 +16,14 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from . import k3s
+from .cluster import Cluster
 from .errors import Problem
 from .inventory import Servers
 from .node_group import AUTOSCALER, NodeGroup
 from .pod_network import script as pod_network_script
 from .pools import GROUP_SEPARATOR, Pool, taint_parts
 from .settings import Settings, key_of
+from .versions import oldest, pinned
 
 NAMESPACE = "kube-system"
 LARGEST_USER_DATA = 32768
@@ -39,13 +41,13 @@ class Joining:
 
     Attributes:
         release: Which k3s.
-        server_ip: Private address at which the cluster is joined.
+        servers: Private addresses of the control servers, of which one is joined.
         agent_token: Lets an agent join.
         cluster_cidr: Range of all Pods, where a node has to give its own their network; else empty.
     """
 
     release: k3s.Release
-    server_ip: str
+    servers: Sequence[str]
     agent_token: str
     cluster_cidr: str
 
@@ -62,14 +64,14 @@ def group_name(settings: Settings, pool: Pool) -> str:
 def user_data(pool: Pool, joining: Joining) -> str:
     """What a new server of a pool runs when it boots for the first time."""
     flags = k3s.pool_flags(pool.labels, pool.taints)
-    join = k3s.self_joining_script(joining.release, joining.server_ip, joining.agent_token, flags=flags)
+    join = k3s.self_joining_script(joining.release, joining.servers, joining.agent_token, flags=flags)
     network = _pod_network(joining.cluster_cidr) if joining.cluster_cidr else ""
     return f"#!/bin/sh\n{join}\n{network}"
 
 
 def user_data_problems(settings: Settings) -> list[Problem]:
     """Pools whose servers would begin with more than Hetzner takes, by labels and taints."""
-    longest = joining_of(settings, "255.255.255.255", "0" * 64)
+    longest = joining_of(settings, ["255.255.255.255"] * settings.control_count, "0" * 64, [])
     problems = []
     for index, pool in enumerate(settings.pools):
         size = 0 if pool.max is None else len(user_data(pool, longest).encode())
@@ -172,6 +174,24 @@ def deployment(
     }
 
 
+def variables(
+    settings: Settings, servers: Servers, network_id: pulumi.Input[str]
+) -> dict[str, pulumi.Input[str]]:
+    """Variables of its environment, besides the token and the file: what it gives the servers that it makes.
+
+    Args:
+        settings: Where the cloud's API is.
+        servers: Share key and firewall with those.
+        network_id: Private network of all.
+    """
+    return {
+        "HCLOUD_NETWORK": network_id,
+        "HCLOUD_FIREWALL": servers.firewall.id,
+        "HCLOUD_SSH_KEY": servers.ssh_key.id,
+        **({"HCLOUD_ENDPOINT": settings.hcloud_endpoint} if settings.hcloud_endpoint else {}),
+    }
+
+
 class Autoscaler(pulumi.ComponentResource):
     """The cluster-autoscaler in a cluster, and what removes its servers.
 
@@ -186,7 +206,7 @@ class Autoscaler(pulumi.ComponentResource):
         servers: Servers,
         *,
         network_id: pulumi.Input[str],
-        generation: pulumi.Input[str],
+        cluster: Cluster,
         agent_token: pulumi.Input[str],
         cloud_token: pulumi.Input[str],
         in_cluster: pulumi.ResourceOptions,
@@ -200,7 +220,7 @@ class Autoscaler(pulumi.ComponentResource):
             settings: Which pools, with which k3s.
             servers: Share key and firewall with those that it makes.
             network_id: Private network of its servers.
-            generation: Of the cluster.
+            cluster: Which they join.
             agent_token: Lets an agent join.
             cloud_token: Of Hetzner's API, which it reads from the cloud-controller-manager's Secret.
             in_cluster: Options of every object in the cluster.
@@ -209,63 +229,87 @@ class Autoscaler(pulumi.ComponentResource):
         """
         super().__init__("ccm-from-scratch:index:Autoscaler", name, None, opts)
         mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
-        groups = [
-            NodeGroup(
-                f"{name}-{pool.name}",
-                group_name(settings, pool),
-                servers,
-                network_id,
-                generation=generation,
-                drain_seconds=settings.drain_seconds,
-                opts=mine,
-            )
-            for pool in settings.autoscaled_pools
-        ]
+        groups = _groups(name, settings, servers, network_id, cluster, mine)
         here = pulumi.ResourceOptions.merge(in_cluster, mine)
-        config = pulumi.Output.secret(
-            pulumi.Output.all(servers.control.private_ip, agent_token).apply(
-                lambda known: cluster_config(settings, joining_of(settings, *known))
-            )
-        )
+        config = _config(settings, servers, cluster, agent_token)
         secret = kubernetes.core.v1.Secret(
             f"{name}-config", metadata=_metadata(), string_data={_FILE: config}, opts=here
         )
         permissions = _permissions(name, here)
-        variables = {
-            "HCLOUD_NETWORK": network_id,
-            "HCLOUD_FIREWALL": servers.firewall.id,
-            "HCLOUD_SSH_KEY": servers.ssh_key.id,
-            **({"HCLOUD_ENDPOINT": settings.hcloud_endpoint} if settings.hcloud_endpoint else {}),
-        }
-        # it reads both when it starts
-        digest = pulumi.Output.unsecret(pulumi.Output.all(config, cloud_token)).apply(
-            lambda texts: hashlib.sha256("".join(texts).encode()).hexdigest()
-        )
+        # it goes before its groups do, which else would take it for one that goes on
+        needed: list[pulumi.Resource] = [*groups, secret, *permissions]
+        given = variables(settings, servers, network_id)
         scaler = kubernetes.apps.v1.Deployment(
             name,
             # nobody waits for it: it is not needed for what this program promises
             metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
-            spec=deployment(settings, variables, digest),
-            # it goes before its groups do, which else would take it for one that goes on
-            opts=pulumi.ResourceOptions.merge(
-                here, pulumi.ResourceOptions(depends_on=[*groups, secret, *permissions])
-            ),
+            spec=deployment(settings, given, _digest(config, cloud_token)),
+            opts=pulumi.ResourceOptions.merge(here, pulumi.ResourceOptions(depends_on=needed)),
         )
-        self.all: list[pulumi.Resource] = [*groups, secret, *permissions, scaler]
+        self.all: list[pulumi.Resource] = [*needed, scaler]
         self.register_outputs({})
 
 
-def joining_of(settings: Settings, server_ip: str, agent_token: str) -> Joining:
+def _groups(
+    name: str,
+    settings: Settings,
+    servers: Servers,
+    network_id: pulumi.Input[str],
+    cluster: Cluster,
+    options: pulumi.ResourceOptions,
+) -> list[NodeGroup]:
+    """What removes the servers of each pool."""
+    return [
+        NodeGroup(
+            f"{name}-{pool.name}",
+            group_name(settings, pool),
+            servers,
+            network_id,
+            generation=cluster.generation,
+            drain_seconds=settings.drain_seconds,
+            opts=options,
+        )
+        for pool in settings.autoscaled_pools
+    ]
+
+
+def _digest(config: pulumi.Input[str], cloud_token: pulumi.Input[str]) -> pulumi.Output[str]:
+    """Another one when the file or the token is, both of which the cluster-autoscaler reads when it starts."""
+    return pulumi.Output.unsecret(pulumi.Output.all(config, cloud_token)).apply(
+        lambda texts: hashlib.sha256("".join(texts).encode()).hexdigest()
+    )
+
+
+def joining_of(
+    settings: Settings, servers: Sequence[str], agent_token: str, installed: Sequence[str | None]
+) -> Joining:
     """How servers of these settings join.
 
     Args:
         settings: Which k3s, and which network for Pods.
-        server_ip: Private address at which the cluster is joined.
+        servers: Private addresses of the control servers.
         agent_token: Lets an agent join.
+        installed: The k3s of those of which it is known; it counts where the settings name a channel alone.
     """
     release = k3s.Release(settings.k3s_install_url, settings.k3s_channel, settings.k3s_version)
+    beside = oldest(version for version in installed if version)
     ours = str(settings.cluster_cidr) if settings.cni == "native" else ""
-    return Joining(release, server_ip, agent_token, ours)
+    return Joining(pinned(release, beside), servers, agent_token, ours)
+
+
+def _config(
+    settings: Settings, servers: Servers, cluster: Cluster, agent_token: pulumi.Input[str]
+) -> pulumi.Output[str]:
+    """The file with the servers' user data; secret, and another one when the control servers are upgraded."""
+    installed = [] if settings.k3s_version else [control.installed for control in cluster.servers]
+    known = pulumi.Output.all(
+        pulumi.Output.all(*(control.private_ip for control in servers.controls)),
+        agent_token,
+        pulumi.Output.all(*installed),
+    )
+    return pulumi.Output.secret(
+        known.apply(lambda facts: cluster_config(settings, joining_of(settings, *facts)))
+    )
 
 
 def _metadata() -> dict[str, Any]:

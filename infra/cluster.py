@@ -169,14 +169,20 @@ class K3sAgentProvider(DrainingProvider):
 
 
 class K3sServer(Resource, module="ccm-from-scratch", name="K3sServer"):
-    """``k3s server`` on a server."""
+    """``k3s server`` on a server.
+
+    Attributes:
+        server_id: Of the server.
+        installed: The version of k3s; nothing until it is installed by this version of the program.
+    """
 
     server_id: pulumi.Output[str]
+    installed: pulumi.Output[str]
 
     def __init__(
         self, name: str, props: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__(K3sServerProvider(), name, dict(props), opts)
+        super().__init__(K3sServerProvider(), name, {**props, "installed": None}, opts)
 
 
 class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):

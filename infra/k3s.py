@@ -224,7 +224,7 @@ def agent_script(
         flags: Further ones of ``k3s agent``.
         anew: What an earlier installation left is removed first, its certificates and network included.
     """
-    environment = _agent_environment(release, server_ip, agent_token)
+    environment = _agent_environment(release, _url_of(server_ip), agent_token)
     return "\n".join(
         [
             _PREAMBLE,
@@ -240,27 +240,31 @@ def agent_script(
 
 def self_joining_script(
     release: Release,
-    server_ip: str,
+    servers: Sequence[str],
     agent_token: str,
     *,
     flags: Sequence[str] = (),
 ) -> str:
     """Installs an agent from the server's own user data, which nobody knows the addresses for.
 
-    It takes them from the metadata service, and starts the agent as ``agent_script`` does.
+    It takes them from the metadata service, and starts the agent as ``agent_script`` does. An agent that has
+    joined by one server knows the others (https://docs.k3s.io/architecture), so it is enough that one is
+    ready when it comes.
 
     Args:
         release: Which k3s.
-        server_ip: Private address at which the cluster is joined.
+        servers: Private addresses of the control servers, of which the first that is ready is joined.
         agent_token: What the cluster was installed with for agents.
         flags: Further ones of ``k3s agent``.
     """
-    environment = _agent_environment(release, server_ip, agent_token)
+    several = len(servers) > 1
+    environment = _agent_environment(release, "" if several else _url_of(servers[0]), agent_token)
     return "\n".join(
         [
             _PREAMBLE,
             _LEARN_ADDRESSES,
             _wait_for_address('"$private"'),
+            *([choose_server(servers)] if several else []),
             _fetch_installer(release.install_url),
             _run_installer(environment, ["agent", *flags], _node_flags_of_variables()),
             "systemctl restart --no-block k3s-agent",
@@ -268,12 +272,44 @@ def self_joining_script(
     )
 
 
-def _agent_environment(release: Release, server_ip: str, agent_token: str) -> dict[str, str]:
-    """The installer's variables for an agent, which is started afterwards without being waited for."""
+def choose_server(servers: Sequence[str], rounds: int = 60) -> str:
+    """Sets ``K3S_URL`` to the first control server whose API is ready; after some time to the first at all.
+
+    Until its API server is ready k3s answers 503, then 401 to those whom it does not know.
+
+    Args:
+        servers: Private addresses.
+        rounds: So often each of them is asked.
+    """
+    return f"""n=0
+ready=
+until [ -n "$ready" ] || [ "$n" -ge {rounds} ]; do
+  n=$((n + 1))
+  for server in {" ".join(servers)}; do
+    said=$(curl -sk --max-time 5 -o /dev/null -w '%{{http_code}}' "https://$server:{API_PORT}/readyz") || true
+    case $said in 2??|401) ready=$server; break ;; esac
+  done
+  [ -n "$ready" ] || sleep 1
+done
+export K3S_URL=https://${{ready:-{servers[0]}}}:{API_PORT}"""
+
+
+def _url_of(server_ip: str) -> str:
+    return f"https://{server_ip}:{API_PORT}"
+
+
+def _agent_environment(release: Release, url: str, agent_token: str) -> dict[str, str]:
+    """The installer's variables for an agent, which is started afterwards without being waited for.
+
+    Args:
+        release: Which k3s.
+        url: Of the server that it joins; empty: the script has found one.
+        agent_token: What the cluster was installed with for agents.
+    """
     return {
         **release.environment(),
         "INSTALL_K3S_SKIP_START": "true",
-        "K3S_URL": f"https://{server_ip}:{API_PORT}",
+        **({"K3S_URL": url} if url else {}),
         "K3S_TOKEN": agent_token,
     }
 

@@ -13,6 +13,7 @@ from infra.api import Cloud, Patience, call
 from infra.autoscaler import LARGEST_USER_DATA, cluster_config, joining_of, user_data_problems
 from infra.autoscaler import arguments as command_line
 from infra.errors import ConfigurationError, NodeGroupError
+from infra.k3s import choose_server
 from infra.node_group import is_wanted, remove_servers, scales
 from infra.pools import parse_pools
 from pytest_hetzner_cloud.cloud import running
@@ -76,7 +77,7 @@ def test_bounds_are_read_or_refused(bounds):
 def test_the_command_line_and_the_file_name_the_same_groups(defaults):
     settings = read_settings(configured(defaults, BURST, {"name": "b", "min": 1, "max": 2}))
     groups = [word.rpartition(":")[2] for word in command_line(settings) if word.startswith("--nodes=")]
-    file = json.loads(cluster_config(settings, joining_of(settings, "10.0.0.2", "TOKEN")))
+    file = json.loads(cluster_config(settings, joining_of(settings, ["10.0.0.2"], "TOKEN", [])))
     assert groups == ["ccm-from-scratch--burst", "ccm-from-scratch--b"]
     assert set(groups) == set(file["nodeConfigs"])
     assert "--nodes=0:5:cpx32:fsn1:ccm-from-scratch--burst" in command_line(settings)
@@ -85,16 +86,65 @@ def test_the_command_line_and_the_file_name_the_same_groups(defaults):
     ]
 
 
+@pytest.mark.parametrize("addresses", [["10.0.0.2"], ["10.0.0.2", "10.0.0.3", "10.0.0.4"]])
 @pytest.mark.parametrize("cni", ["native", "cilium"])
-def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni):
+def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni, addresses):
     settings = read_settings(configured(defaults, BURST, cni=cni))
-    file = json.loads(cluster_config(settings, joining_of(settings, "10.0.0.2", "TOK'EN")))
+    file = json.loads(cluster_config(settings, joining_of(settings, addresses, "TOK'EN", [])))
     script = file["nodeConfigs"]["ccm-from-scratch--burst"]["cloudInit"]
     assert script.startswith("#!/bin/sh\n")
     assert len(script.encode()) < LARGEST_USER_DATA
     subprocess.run([shutil.which("sh") or "sh", "-n"], input=script, text=True, check=True, timeout=30)
     assert ("pod-network" in script) is (cni == "native")
     assert "K3S_TOKEN='TOK'\"'\"'EN'" in script
+
+
+@pytest.mark.parametrize(
+    ("installed", "asked"),
+    [
+        (["v1.36.2+k3s1"], "INSTALL_K3S_VERSION=v1.36.2+k3s1"),
+        (["v1.36.3+k3s1", "v1.36.2+k3s1", None], "INSTALL_K3S_VERSION=v1.36.2+k3s1"),
+        ([None], "INSTALL_K3S_CHANNEL=stable"),
+    ],
+)
+def test_no_server_gets_a_newer_k3s_than_the_control_servers(defaults, installed, asked):
+    settings = read_settings(configured(defaults, BURST, k3sChannel="stable", k3sVersion=""))
+    assert asked in cluster_config(settings, joining_of(settings, ["10.0.0.2"], "TOKEN", installed))
+
+
+def test_the_program_lets_servers_join_by_any_control_server(engine, defaults):
+    settings = read_settings(configured(defaults, BURST, controlCount="3"))
+    registered = engine(lambda: declare(settings, "T" * 64))
+    (config,) = [item for item in registered if item.name == "autoscaler-config"]
+    script = json.loads(config.inputs["stringData"]["cluster-config.json"])["nodeConfigs"][
+        "ccm-from-scratch--burst"
+    ]["cloudInit"]
+    addresses = [item.inputs["private_ip"] for item in registered if item.type == f"{DYNAMIC}K3sServer"]
+    assert len(addresses) == 3
+    assert f"for server in {' '.join(addresses)}; do" in script
+
+
+# What each control server answers, by its address; who is not named does not.
+@pytest.mark.parametrize(
+    ("said", "chosen"),
+    [
+        ({"10.0.0.2": "401"}, "10.0.0.2"),
+        ({"10.0.0.2": "503", "10.0.0.3": "200"}, "10.0.0.3"),
+        ({"10.0.0.4": "401"}, "10.0.0.4"),
+        ({"10.0.0.3": "503"}, "10.0.0.2"),
+    ],
+)
+def test_a_server_joins_by_one_that_is_ready(tmp_path, said, chosen):
+    answers = "".join(f"*/{address}:6443/*) printf {code} ;; " for address, code in said.items())
+    (tmp_path / "curl").write_text(f'#!/bin/sh\ncase "$*" in {answers}*) printf 000; exit 7 ;; esac\n')
+    (tmp_path / "sleep").write_text("#!/bin/sh\n")
+    for name in ("curl", "sleep"):
+        (tmp_path / name).chmod(0o755)
+    script = f"set -eu\n{choose_server(['10.0.0.2', '10.0.0.3', '10.0.0.4'])}\nprintenv K3S_URL"
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    run = {"text": True, "capture_output": True, "timeout": 60}
+    done = subprocess.run(["sh"], input=script, env=path, check=True, **run)
+    assert done.stdout.strip() == f"https://{chosen}:6443"
 
 
 def deployment(*groups):
