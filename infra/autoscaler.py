@@ -274,7 +274,7 @@ def _groups(
 
 
 def _digest(config: pulumi.Input[str], cloud_token: pulumi.Input[str]) -> pulumi.Output[str]:
-    """Another one when the file or the token is, both of which the cluster-autoscaler reads when it starts."""
+    """Another one when the file or the token is: the cluster-autoscaler reads both when it starts."""
     return pulumi.Output.unsecret(pulumi.Output.all(config, cloud_token)).apply(
         lambda texts: hashlib.sha256("".join(texts).encode()).hexdigest()
     )
