@@ -229,7 +229,7 @@ class Autoscaler(pulumi.ComponentResource):
         """
         super().__init__("ccm-from-scratch:index:Autoscaler", name, None, opts)
         mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
-        groups = _groups(name, settings, servers, network_id, cluster, mine)
+        groups = _groups(name, settings, servers, network_id, cluster=cluster, options=mine)
         here = pulumi.ResourceOptions.merge(in_cluster, mine)
         config = _config(settings, servers, cluster, agent_token)
         secret = kubernetes.core.v1.Secret(
@@ -255,6 +255,7 @@ def _groups(
     settings: Settings,
     servers: Servers,
     network_id: pulumi.Input[str],
+    *,
     cluster: Cluster,
     options: pulumi.ResourceOptions,
 ) -> list[NodeGroup]:
