@@ -227,7 +227,7 @@ class UpgradeError(InfraError):
             f"{why}\n"
             "The node stays cordoned. When that is mended (more replicas, another budget, another server), "
             "repeat the command, which goes on with it. For longer, or without a drain with 0: pulumi config "
-            "set ccm-from-scratch:drainSeconds SECONDS. To stop here, set the k3s back in the settings, and: "
+            "set ccm-from-scratch:drainSeconds SECONDS. To let it take Pods again until then: "
             f"kubectl uncordon {node}; kubectl annotate node {node} ccm-from-scratch/upgrading-; kubectl "
             f"label node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
         )

@@ -1,4 +1,7 @@
-"""Waits until every server is a Node that is ready and that the cloud-controller-manager has initialised."""
+"""Waits until every server is a Node that is ready and that the cloud-controller-manager has initialised.
+
+And gives back those that an upgrade has left cordoned: it was ended, or is not wanted any more.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult, ReadResult, Resource
 
+from .drain import UPGRADING
 from .dynamic import Provider
 from .errors import InfraError, NodesError
 from .inventory import Servers
+from .readmission import readmit
 from .remote import Host, Shell, connect_first, tail
 from .server import hosts_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
+_LOOK_CONNECT_SECONDS = 4.0
 
 _LIST = "k3s kubectl get nodes -o json"
 _LOGS = "k3s kubectl -n kube-system logs deployment/ccm-from-scratch --tail=8 2>&1 || true"
@@ -43,6 +49,7 @@ class NodeView:
         has_route: Whether its Pods can be reached through the cloud's network, as its condition says.
         is_control: Whether it is a control server's.
         version: Of its kubelet.
+        upgrading: Whether it was cordoned for an upgrade.
     """
 
     name: str
@@ -55,6 +62,7 @@ class NodeView:
     has_route: bool
     is_control: bool
     version: str
+    upgrading: bool
 
     @property
     def lacks(self) -> str:
@@ -81,6 +89,7 @@ def view(node: Mapping[str, Any]) -> NodeView:
         has_route=conditions.get("NetworkUnavailable", {}).get("status") == "False",
         is_control=_CONTROL in node["metadata"].get("labels", {}),
         version=status.get("nodeInfo", {}).get("kubeletVersion", ""),
+        upgrading=UPGRADING in node["metadata"].get("annotations", {}),
     )
 
 
@@ -127,11 +136,24 @@ class ReadyNodesProvider(Provider):
     unheeded = ("private_key", "host_key", "address", "others")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ends when nothing is lacking."""
+        """Ends when nothing is lacking, and no Node waits for the end of an upgrade.
+
+        All agents come before, so whoever still waits is not to be upgraded, or has been.
+        """
         servers = {name: at["id"] for name, at in props["nodes"].items()}
         addresses = {name: at["address"] for name, at in props["nodes"].items()}
         asyncio.run(_wait(hosts_of(props), servers, addresses))
         return CreateResult(props["server_id"], dict(props))
+
+    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
+        """Looks for Nodes that an upgrade has left cordoned: then the next run has them to give back."""
+        try:
+            nodes = asyncio.run(_look(hosts_of(props)))
+        except InfraError as error:
+            print(f"whether an upgrade has left nodes cordoned is unknown: {error}")
+            return ReadResult(id_, dict(props))
+        left = any(node.upgrading for node in nodes.values())
+        return ReadResult(id_, {**props, **({"revision": ""} if left else {})})
 
 
 class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
@@ -159,10 +181,18 @@ class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
 async def _wait(controls: Sequence[Host], servers: Mapping[str, str], addresses: Mapping[str, str]) -> None:
     async with connect_first(controls) as shell:
         deadline = time.monotonic() + WAIT_SECONDS
-        while missing := lacking(servers, await read_nodes(shell)):
+        while missing := lacking(servers, nodes := await read_nodes(shell)):
             if time.monotonic() > deadline:
                 raise NodesError(await _report(shell, controls[0].user, missing, addresses))
             await asyncio.sleep(POLL_SECONDS)
+        for node in nodes.values():
+            if node.upgrading:
+                await readmit(shell, node.name)
+
+
+async def _look(controls: Sequence[Host]) -> dict[str, NodeView]:
+    async with connect_first(controls, timeout=_LOOK_CONNECT_SECONDS) as shell:
+        return await read_nodes(shell)
 
 
 async def _report(shell: Shell, user: str, missing: Mapping[str, str], addresses: Mapping[str, str]) -> str:

@@ -7,10 +7,8 @@ comes after it.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
-import shlex
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -20,16 +18,16 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from .api import cloud_of, everything, fetcher
 from .departure import DrainingProvider
-from .drain import BY_US, EXCLUDED, UPGRADING, Traffic, healthy_targets
+from .drain import Traffic, healthy_targets
 from .dynamic import is_unknown
 from .errors import InfraError, ReadyAgainError
 from .inventory import Servers
 from .nodes import POLL_SECONDS, NodeView, lacking, read_nodes
-from .remote import Shell, connect_first
+from .readmission import readmit
+from .remote import connect_first
 from .server import Server, hosts_of
 
 WAIT_SECONDS = 180.0
-_AT_ONCE = 30.0
 _TRAFFIC_POLLS = 30
 _TOLD = ("installed", "release")
 """Inputs that the agent tells."""
@@ -137,22 +135,6 @@ def still_lacks(
     return ""
 
 
-def readmission(node: str, labels: dict[str, str], marks: Collection[str]) -> list[str]:
-    """Commands that let a Node take Pods and traffic again after its upgrade; what its owner did stays. Pure.
-
-    Args:
-        node: Its name.
-        labels: Its labels.
-        marks: Keys of its annotations.
-    """
-    name = shlex.quote(node)
-    commands = [f"k3s kubectl uncordon {name}"] if UPGRADING in marks else []
-    if labels.get(EXCLUDED) == BY_US:
-        commands.append(f"k3s kubectl label node {name} {EXCLUDED}-")
-    # last: who comes after an interruption in between knows by it that there is something to do
-    return [*commands, *([f"k3s kubectl annotate node {name} {UPGRADING}-"] if UPGRADING in marks else [])]
-
-
 def senders_past(server_id: str, peers: Collection[str], balancers: Sequence[Mapping[str, Any]]) -> list[str]:
     """Names of load balancers that send to peers of a server, and do not find it healthy. Pure.
 
@@ -193,20 +175,8 @@ async def _await(
             if time.monotonic() > deadline:
                 raise ReadyAgainError(name, WAIT_SECONDS, lacks)
             await asyncio.sleep(POLL_SECONDS)
-        if node and await _readmit(shell, name):
+        if node and await readmit(shell, name):
             await _await_traffic(name, traffic(peers_of(name, nodes)))
-
-
-async def _readmit(shell: Shell, node: str) -> bool:
-    """Returns whether load balancers may send to it."""
-    what, name = f"letting the node {node} take Pods again", shlex.quote(node)
-    found = await shell.run(f"k3s kubectl get node {name} -o json", what=what, timeout=_AT_ONCE)
-    metadata = json.loads(found)["metadata"]
-    labels = metadata.get("labels", {})
-    commands: Sequence[str] = readmission(node, labels, metadata.get("annotations", {}))
-    if commands:
-        await shell.run(" && ".join(commands), what=what, timeout=_AT_ONCE)
-    return labels.get(EXCLUDED) in (None, BY_US)
 
 
 async def _await_traffic(node: str, traffic: Traffic) -> None:

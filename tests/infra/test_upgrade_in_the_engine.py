@@ -23,6 +23,7 @@ asyncssh.connect = lambda address, **options: real(address, int(os.environ["SSH_
 PROGRAM = """
 from types import SimpleNamespace
 from infra.cluster import K3sAgent
+from infra.nodes import ReadyNodes
 from infra.ready_again import ReadyAgain
 
 E = os.environ
@@ -32,12 +33,18 @@ agent = K3sAgent("worker-1", {
     "install_url": E["INSTALLER"], "channel": E["CHANNEL"], "version": E["VERSION"],
     "node_labels": {}, "node_taints": [], "node": "w-1", "controls": {"control": at}, "drain_seconds": 30,
 })
-servers = SimpleNamespace(control_inputs=lambda: {**at, "server_id": "1", "others": {}})
-worker = SimpleNamespace(name="w-1", server=SimpleNamespace(id="7"))
+worker = SimpleNamespace(
+    name="w-1", server=SimpleNamespace(id="7"), public_ip=at["address"],
+    access=SimpleNamespace(host_key=at["host_key"]),
+)
+servers = SimpleNamespace(
+    control_inputs=lambda: {**at, "server_id": "1", "others": {}}, controls=[], workers=[worker]
+)
 ReadyAgain(
     "worker-1", servers, worker, installed=agent.installed, release=agent.release, existed=False,
     opts=O(depends_on=[agent]),
 )
+ReadyNodes("nodes", servers, "revision", opts=O(depends_on=[agent]))
 """
 # A Node that is cordoned, marked and excluded from load balancers or not, as `kubectl` says.
 K3S = """#!/bin/sh
@@ -151,6 +158,36 @@ async def test_who_was_drained_takes_pods_again_also_with_the_k3s_that_it_had(wo
     _, steps = await worker(CHANNEL="latest")
     assert steps == ["cordon", "drain", "uncordon"]
     assert left(worker.there) == []
+
+
+async def test_a_node_that_an_upgrade_has_left_is_given_back_although_nothing_else_is_to_do(worker) -> None:
+    await worker()
+    for mark in ("cordoned", "marked", "excluded"):
+        (worker.there / mark).touch()
+    planned, _ = await worker("preview", "--refresh")
+    assert "ReadyNodes nodes" in planned
+    assert left(worker.there) == ["cordoned", "marked", "excluded"]
+    _, steps = await worker("up", "--yes", "--refresh")
+    assert steps == ["uncordon"]
+    assert left(worker.there) == []
+    out, _ = await worker("up", "--yes", "--refresh")
+    assert "updated" not in out
+
+
+async def test_a_node_that_its_owner_has_cordoned_stays_so(worker) -> None:
+    await worker()
+    (worker.there / "cordoned").touch()
+    out, steps = await worker("up", "--yes", "--refresh")
+    assert "updated" not in out
+    assert steps == []
+
+
+async def test_a_cluster_that_cannot_be_asked_changes_nothing(worker) -> None:
+    await worker()
+    (worker.there / "marked").touch()
+    out, _ = await worker("up", "--yes", "--refresh", SSH_PORT="1")
+    assert "whether an upgrade has left nodes cordoned is unknown" in out
+    assert "updated" not in out
 
 
 async def test_what_an_earlier_version_did_not_note_changes_nothing(worker) -> None:

@@ -17,7 +17,8 @@ from infra.drain import BY_US, EXCLUDED, UPGRADING, Traffic
 from infra.errors import DrainError, RemoteCommandError, UpgradeError, VersionError
 from infra.k3s import Release, tell_version
 from infra.nodes import view
-from infra.ready_again import ReadyAgainProvider, peers_of, readmission, senders_past, still_lacks
+from infra.readmission import readmission
+from infra.ready_again import ReadyAgainProvider, peers_of, senders_past, still_lacks
 from infra.upgrade import drain_for_upgrade, installed_in, refuse_after
 from infra.versions import follows, oldest, parts, pinned, why_not
 
