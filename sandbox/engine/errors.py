@@ -14,6 +14,7 @@ EngineError                      a person sees it as one message, without a stac
 │   └── ProtectedError           a protected resource would have to be deleted
 ├── ProviderError                a provider refused or failed an operation
 │   ├── PartialError             something was made or changed, but not as it should be
+│   ├── UnclearError             nobody knows whether something was made
 │   ├── ClusterUnreachableError  a Kubernetes API server does not answer
 │   └── ResourceNotFoundError    the resource that the state knows is no longer there
 ├── StoppedError                 the run is ending; no new operation is started
@@ -132,6 +133,13 @@ class PartialError(ProviderError):
         super().__init__(reason)
         self.id = identity
         self.outputs = outputs
+
+
+class UnclearError(ProviderError):
+    """A creation failed after something of it may have been done.
+
+    It stays in the state as one that is going on, and the next run looks what came of it.
+    """
 
 
 class ClusterUnreachableError(ProviderError):

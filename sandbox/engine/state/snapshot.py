@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.engine.errors import UnsupportedError
+from sandbox.engine.errors import UnclearError, UnsupportedError
 from sandbox.engine.properties.clock import timestamp
 from sandbox.engine.state import graph
 from sandbox.engine.state.resource import Resource, from_json, to_json
@@ -88,6 +88,7 @@ class Snapshot:
         self.news: dict[str, Resource] = {}
         self._gone: set[int] = set()
         self._running: list[Pending] = []
+        self._unclear: list[Pending] = []
         self._lock = threading.RLock()
         self._write_lock = threading.Lock()
         self._changes = 0
@@ -175,7 +176,7 @@ class Snapshot:
 
     @contextlib.contextmanager
     def pending(self, kind: str, resource: Resource) -> Iterator[None]:
-        """Keep an operation in the written state while it runs."""
+        """Keep an operation in the written state while it runs, and afterwards where it ended unclear."""
         operation = Pending(kind, resource)
         with self._lock:
             self._running.append(operation)
@@ -183,6 +184,12 @@ class Snapshot:
         self.save()
         try:
             yield
+        except UnclearError:
+            with self._lock:
+                self._running.remove(operation)
+                self._unclear.append(operation)
+                self._changes += 1
+            raise
         finally:
             with self._lock:
                 if operation in self._running:
@@ -202,7 +209,7 @@ class Snapshot:
     def deployment(self) -> dict[str, Any]:
         """The stack as Pulumi's deployment, format 3, secrets encrypted."""
         with self._lock:
-            running = [*self.interrupted, *self._running]
+            running = [*self.interrupted, *self._unclear, *self._running]
             data: dict[str, Any] = {
                 "manifest": {
                     "time": timestamp(),

@@ -34,9 +34,15 @@ class EmulatedCloud:
 
     def pace(self, actions: str) -> None:
         """Let actions that begin from now on take as long as ``actions`` says."""
-        url = self.endpoint.removesuffix("/v1") + "/_sandbox/settings"
+        self.admin("PUT", "/settings", {"actions": actions})
+
+    def admin(self, method: str, path: str, body: Any = None) -> Any:
+        """Make an admin call."""
+        url = self.endpoint.removesuffix("/v1") + "/_sandbox" + path
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        requests.put(url, headers=headers, json={"actions": actions}, timeout=60).raise_for_status()
+        answer = requests.request(method, url, headers=headers, json=body, timeout=60)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
         headers = {"Authorization": f"Bearer {TOKEN}"}

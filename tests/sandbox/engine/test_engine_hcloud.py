@@ -222,6 +222,8 @@ def test_an_api_that_does_not_answer_is_one_clear_message(tmp_path: Path) -> Non
     assert "the Hetzner Cloud API at http://127.0.0.1:9/v1 can't be reached" in out
     assert out.count("error:") <= 5
     assert "Traceback" not in out
+    # who was never reached has made nothing
+    assert "pending_operations" not in lab.state()
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
@@ -255,6 +257,36 @@ def test_a_killed_run_is_picked_up(tmp_path: Path, slow_cloud: EmulatedCloud, ki
     assert "pending_operations" not in lab.state()
     assert lab.run("destroy", "--yes").status == 0
     assert everything(slow_cloud) == {}
+
+
+NETWORK = """
+import pulumi_hcloud as hcloud
+network = hcloud.Network("n", name="n", ip_range="10.0.0.0/8", labels={"of": "lab"})
+"""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"method": "POST", "drop": "after"},
+        {"method": "POST", "code": "server_error", "after": True},
+        {"method": "GET", "path": "/networks/{id}", "code": "server_error"},
+    ],
+    ids=["no answer", "an error after the effect", "no second look"],
+)
+def test_what_was_made_without_an_answer_is_taken_over(hetzner: Lab, cloud: EmulatedCloud, fault) -> None:
+    cloud.admin("POST", "/faults", {"path": "/networks", "times": 1, **fault})
+    hetzner.up(NETWORK, status=1)
+    (made,) = cloud.get("/networks")["networks"]
+    assert "it was found and taken over" in hetzner.up()
+    assert hetzner.resources()["n"]["id"] == str(made["id"])
+
+
+def test_what_the_cloud_refused_is_not_looked_for(hetzner: Lab, cloud: EmulatedCloud) -> None:
+    cloud.send("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8", "labels": {"of": "lab"}})
+    for _ in range(2):
+        assert "network name is already used" in hetzner.up(NETWORK, status=1)
+        assert "pending_operations" not in hetzner.state()
 
 
 def test_what_is_still_on_its_way_is_waited_for(tmp_path: Path, slow_cloud: EmulatedCloud) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,15 +18,21 @@ Result = TypeVar("Result")
 _DEFAULT_TIMEOUT = 1200.0  # what terraform gives an operation
 _REQUEST_TIMEOUT = 60.0
 _LONGEST_WAIT = 60.0
+_UNCLEAR = frozenset({"server_error", "service_error", "unavailable", "timeout", "bad_gateway"})
 
 
 class ApiError(ProviderError):
-    """The API refused a call."""
+    """The API refused a call, or failed at it."""
 
     def __init__(self, code: str, message: str, what: str) -> None:
         super().__init__(f"{what}: {message} ({code})")
         self.code = code
         self.message = message
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether nothing was done for sure; where the API itself failed, or a proxy, nobody knows."""
+        return self.code not in _UNCLEAR and not re.fullmatch("5[0-9]{2}", self.code)
 
 
 class GoneError(ApiError, ResourceNotFoundError):
@@ -71,6 +79,17 @@ def settings_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> 
     except UsageError as error:
         raise ProviderError(f"hcloud:pollInterval: {error}") from error
     return Settings(token, str(endpoint).rstrip("/"), pause, function != "constant")
+
+
+@dataclass
+class Writing:
+    """What calls of one thread have done.
+
+    Attributes:
+        done: Whether one of them has changed something, as far as anybody knows.
+    """
+
+    done: bool = False
 
 
 class Api:
@@ -136,6 +155,15 @@ class Api:
             attempt += 1
             actions = self._poll(running)
 
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """Watches what this thread's calls do within the block."""
+        self._clients.writing = writing = Writing()
+        try:
+            yield writing
+        finally:
+            self._clients.writing = Writing()
+
     def settle(self, path: str, timeout: float = _DEFAULT_TIMEOUT) -> None:
         """Wait until no action of a resource runs, whoever began it: what comes of one shows only at its end.
 
@@ -197,16 +225,37 @@ class Api:
             )
         what = f"{method} {path}"
         try:
-            return client.request(method, path, **arguments)
+            answer = client.request(method, path, **arguments)
         except APIException as error:
             kind = GoneError if error.code in ("not_found", 404) else ApiError
-            raise kind(str(error.code), _message(error), what) from error
+            told = kind(str(error.code), _message(error), what)
+            if not told.is_refusal:
+                self._note(method)
+            raise told from error
         except requests.RequestException as error:
+            if _was_sent(error):
+                self._note(method)
             raise ProviderError(
                 f"the Hetzner Cloud API at {self._settings.endpoint} can't be reached "
                 f"({type(error).__name__}). "
                 "Is the sandbox running, is HCLOUD_ENDPOINT right?"
             ) from error
+        self._note(method)
+        return answer
+
+    def _note(self, method: str) -> None:
+        """A call that was not refused."""
+        writing = getattr(self._clients, "writing", None)
+        if writing is not None and method != "GET":
+            writing.done = True
+
+
+def _was_sent(error: Exception) -> bool:
+    """Whether a request without an answer may have reached anybody: not where there was no connection."""
+    from urllib3.exceptions import ConnectTimeoutError, NewConnectionError  # noqa: PLC0415  with requests
+
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    return not isinstance(reason, ConnectTimeoutError | NewConnectionError)
 
 
 def _actions(answer: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import hashlib
 
-from sandbox.engine.errors import ProviderError, ResourceNotFoundError, UnsupportedError
+from sandbox.engine.errors import (
+    PartialError,
+    ProviderError,
+    ResourceNotFoundError,
+    UnclearError,
+    UnsupportedError,
+)
 from sandbox.engine.properties.values import UNKNOWN, Properties, plain
 from sandbox.engine.providers.base import ConfiguredProvider, Created, Diff, Read, Request
 from sandbox.engine.providers.hcloud.api import Api, settings_from
@@ -102,7 +108,15 @@ class HcloudProvider(ConfiguredProvider):
     def create(self, request: Request) -> Created:
         """Create."""
         kind = _kind(request.type)
-        return _created(kind.create(self._api, _given(request.inputs)))
+        with self._api.writing() as writing:
+            try:
+                return _created(kind.create(self._api, _given(request.inputs)))
+            except PartialError:
+                raise
+            except ProviderError as error:
+                if writing.done:
+                    raise UnclearError(str(error)) from error
+                raise
 
     def adopt(self, request: Request) -> Created | None:
         """Look for what a killed run has left."""
