@@ -14,7 +14,7 @@ from infra.errors import InfraError
 from infra.files import ROOT, PrivateFile, key_file, kubeconfig_file
 from infra.image import CcmImage, ImportedImage
 from infra.ingress import Traefik
-from infra.inventory import Servers
+from infra.inventory import Servers, is_control
 from infra.keys import KeyPair
 from infra.labels import cluster_labels
 from infra.network import Network
@@ -37,7 +37,7 @@ def main() -> None:
     pulumi.log.info(checked.report)
     if checked.settings.restore_from and checked.existing & checked.settings.control_members.keys():
         pulumi.log.info("restoreFrom is not heeded: there is a control server; take it out of the settings")
-    declare(checked.settings, checked.cloud.token, checked.choices, checked.existing)
+    declare(checked.settings, checked.cloud.token, checked.choices, checked.existing, checked.attached)
     pulumi.export("cost", checked.cost)
 
 
@@ -46,6 +46,7 @@ def declare(
     cloud_token: str,
     choices: Mapping[str, Choice] | None = None,
     existing: Collection[str] = (),
+    attached: Collection[str] = (),
 ) -> None:
     """Declares the environment's resources and outputs.
 
@@ -54,11 +55,14 @@ def declare(
         cloud_token: For the cluster.
         choices: Where servers stand, by role; the others stand where the settings want them.
         existing: Roles of servers that are there before the run: changes of these roll one after the other.
+        attached: Those of them that are in a private network.
     """
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
     written = PrivateFile("key-file", key_file(stack_label()), key.private_key, formerly=".dev-env.ssh")
     network = Network("network", settings, labels)
+    if sum(map(is_control, attached)) > 1:
+        network.keep_subnet()
     servers = Servers(
         "servers", settings, labels, network=network, key=key, choices=choices, existing=existing
     )

@@ -19,7 +19,13 @@ from .api import Cloud, cloud_of
 from .backups import settings_file
 from .departure import Departure, DrainingProvider, drain_seconds, traffic_to
 from .dynamic import is_unknown
-from .errors import AnotherClusterError, ConfigurationError, InfraError, UpgradeError
+from .errors import (
+    AnotherClusterError,
+    AnotherTokenError,
+    ConfigurationError,
+    InfraError,
+    UpgradeError,
+)
 from .files import ROOT
 from .identity import ClusterIdentity
 from .inventory import Servers
@@ -57,10 +63,14 @@ class K3sServerProvider(DrainingProvider):
         Raises:
             VersionError: It can't.
             AnotherClusterError: One of several would leave for another cluster, and the others after it.
+            AnotherTokenError: Likewise, because somebody has the token made anew.
         """
         result = super().diff(_id, _olds, _news)
         if _olds.get("member") and _news.get("member"):
             refuse_other_ranges(_olds, _news)
+            # a token that is made anew is unknown in a preview, and no other one is
+            if _news["token"] != _olds.get("token"):
+                raise AnotherTokenError
         if not result.replaces and release_of(_olds) != release_of(_news):
             known = _olds.get("installed") or release_of(_olds).version
             refuse(known, release_of(_news))

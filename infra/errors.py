@@ -14,6 +14,8 @@ InfraError
 ├── UndrainedError          the cluster that should drain a node could not be asked
 ├── UnknownClusterError     whether a control server begins a cluster or joins one can't be told
 ├── AnotherClusterError     several control servers have the cluster, which would be another one
+├── AnotherTokenError       several control servers have the cluster, and its token would be another one
+├── AnotherSubnetError      several control servers have the cluster, and its subnet would be made anew
 ├── QuorumError             the cluster would not outlive a control server's leaving
 ├── UpgradeError            k3s on a node could not be upgraded
 ├── NodeGroupError          servers of the cluster-autoscaler are left
@@ -196,6 +198,31 @@ class AnotherClusterError(InfraError):
             f"cluster; it was made with {before!r}. Set that again; or go back to one control server first "
             "(pulumi config set ccm-from-scratch:controlCount 1; pulumi up), with which "
             f"another {key} makes a new, empty cluster; or use another stack"
+        )
+
+
+class AnotherTokenError(InfraError):
+    """The token of k3s servers would be another one, though several control servers have the cluster."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the token of k3s servers is not made anew while several control servers have the cluster: one "
+            "after the other would leave it, and none could join again. Nothing of the cluster was changed. "
+            "Leave the token out of --replace and --target-replace. Where the state has another one already, "
+            "because there was no preview: put back the copy of the state from before (pulumi stack import)"
+        )
+
+
+class AnotherSubnetError(InfraError):
+    """The subnet would be made anew, though several control servers are in it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the subnet is not made anew while several control servers are in it: one after the other would "
+            "be detached from it, and leave the cluster for that. Nothing was changed. Leave it out of "
+            "--replace and --target-replace, and set back ccm-from-scratch:networkZone if you have changed "
+            "it; or go back to one control server first (pulumi config set ccm-from-scratch:controlCount 1; "
+            "pulumi up), with which another subnet makes a new, empty cluster"
         )
 
 

@@ -115,7 +115,7 @@ class Servers(pulumi.ComponentResource):
     def others_remain(self) -> bool:
         """Whether control servers are there that are wanted no more, and may be in the cluster."""
         unwanted = set(self._existing) - self._settings.control_members.keys()
-        return any(_CONTROL.fullmatch(role) for role in unwanted)
+        return any(map(is_control, unwanted))
 
     def control_inputs(self) -> dict[str, pulumi.Input[Any]]:
         """How a dynamic resource reaches the cluster: by the first control server, or any other."""
@@ -196,6 +196,11 @@ class Servers(pulumi.ComponentResource):
             protected=protected,
         )
         return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
+
+
+def is_control(role: str) -> bool:
+    """Whether a server with that role is a control server."""
+    return bool(_CONTROL.fullmatch(role))
 
 
 def _made_anew_by(settings: Settings, kind: Pool, existing: Collection[str]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pulumi
 import pulumi_hcloud as hcloud
 
+from .errors import AnotherSubnetError
 from .settings import Settings
 
 
@@ -48,3 +49,19 @@ class Network(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, deleted_with=self.network, delete_before_replace=True),
         )
         self.register_outputs({"id": self.id})
+
+    def keep_subnet(self) -> None:
+        """Ends a preview in which the subnet would be made anew, before anything is changed.
+
+        No resource could refuse it: the engine would detach one control server after the other from it,
+        and each would leave the cluster for that. Only a preview sees it beforehand.
+
+        Raises:
+            pulumi.RunError: Later, with an AnotherSubnetError's text.
+        """
+        pulumi.Output.from_input(_known(self.subnet.id))
+
+
+async def _known(subnet_id: pulumi.Output[str]) -> None:
+    if not await subnet_id.is_known():
+        raise pulumi.RunError(str(AnotherSubnetError()))

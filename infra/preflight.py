@@ -35,6 +35,7 @@ class Checked:
         cloud: Where.
         choices: Where each server stands, by role.
         existing: Roles of the servers that are there before the run.
+        attached: Those of them that are in a private network.
         cost: For the stack's outputs: of what the settings ask for, so another one only after a change.
         report: For a person: cost, with what the cluster made by itself, and the difference to now.
     """
@@ -43,6 +44,7 @@ class Checked:
     cloud: Cloud
     choices: Mapping[str, Choice] = field(default_factory=dict)
     existing: frozenset[str] = frozenset()
+    attached: frozenset[str] = frozenset()
     cost: Mapping[str, Any] = field(default_factory=dict)
     report: str = ""
 
@@ -101,7 +103,9 @@ def check_everything(
         raise ConfigurationError(problems)
     pools = {demand.role: demand.pool for demand in wanted}
     cost, report = costs(settings, pools, choices, found)
-    return Checked(settings, cloud, choices, frozenset(found.environment.servers), cost, report)
+    there = found.environment.servers
+    attached = frozenset(role for role, server in there.items() if server.attached)
+    return Checked(settings, cloud, choices, frozenset(there), attached, cost, report)
 
 
 def ask(fetch: Fetch, cluster_name: str, stack: str, now: datetime) -> Found:
