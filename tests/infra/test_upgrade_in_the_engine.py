@@ -68,6 +68,7 @@ case "$*" in
   *" annotate "*-) rm marked ;;
   *" label "*=*) touch excluded ;;
   *" label "*-) rm excluded ;;
+  *" drain "*) touch draining; while [ -e held ]; do sleep 0.05; done ;;
 esac
 """
 
@@ -157,6 +158,40 @@ async def test_who_was_drained_takes_pods_again_also_with_the_k3s_that_it_had(wo
     await worker()
     _, steps = await worker(CHANNEL="latest")
     assert steps == ["cordon", "drain", "uncordon"]
+    assert left(worker.there) == []
+
+
+async def test_an_upgrade_that_was_killed_while_it_drained_is_gone_on_with(worker) -> None:
+    await worker()
+    (worker.there / "held").touch()
+    with worker.lab.start("up", "--yes", CHANNEL="latest") as process:
+        while not (worker.there / "draining").exists():
+            assert process.poll() is None
+            await asyncio.sleep(0.05)
+        process.kill()
+        await asyncio.to_thread(process.communicate)
+    (worker.there / "held").unlink()
+    assert left(worker.there) == ["cordoned", "marked", "excluded"]
+    await asyncio.to_thread(worker.lab.run, "cancel", "--yes")
+    _, steps = await worker(CHANNEL="latest")
+    assert steps == ["cordon", "drain", "uncordon"]
+    assert left(worker.there) == []
+    out, _ = await worker(CHANNEL="latest")
+    assert "updated" not in out
+
+
+async def test_an_upgrade_whose_k3s_did_not_install_is_gone_on_with(worker) -> None:
+    await worker()
+    installer = worker.there / "install.sh"
+    good = installer.read_text()
+    installer.write_text("#!/bin/sh\necho no room left >&2\nexit 1\n")
+    failed = await asyncio.to_thread(worker.lab.run, "up", "--yes", CHANNEL="latest")
+    assert failed.status != 0
+    assert "no room left" in failed.out
+    assert left(worker.there) == ["cordoned", "marked", "excluded"]
+    installer.write_text(good)
+    _, steps = await worker(CHANNEL="latest")
+    assert steps[-1] == "uncordon"
     assert left(worker.there) == []
 
 
