@@ -73,8 +73,7 @@ class Servers(pulumi.ComponentResource):
         self._prefix = prefix
         self._choices = choices or {}
         self._existing = existing
-        # in a cluster that is there already nobody sees whether a server is back
-        self.turns = Turns({} if settings.kubeconfig_path else _turns_of(settings, existing))
+        self.turns = Turns(turns_of(settings, existing))
         self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
         comment = f"{settings.cluster_name} dev env"
         of_our_own = pulumi.ResourceOptions(parent=self)
@@ -215,7 +214,16 @@ def _made_anew_by(settings: Settings, kind: Pool, existing: Collection[str]) -> 
     ]
 
 
-def _turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:
+def turns_of(settings: Settings, existing: Collection[str]) -> dict[str, list[str]]:
+    """Whom each server that is there before the run waits for, by role. Pure.
+
+    Args:
+        settings: Which servers, and how many of a pool may be away.
+        existing: Roles of those that are there.
+    """
+    if settings.kubeconfig_path:
+        # in a cluster that is there already nobody sees whether a server is back
+        return {}
     controls = [*settings.control_members]
     # as k3s is installed on them: one that is new may come in between
     of_controls = {member: [before] for before, member in itertools.pairwise(controls) if member in existing}

@@ -1,8 +1,8 @@
 """Whose turn it is in a change that rolls server by server: new servers first, then those that exist.
 
-A server's change waits for earlier ones to be ready again. That is in the dependencies alone, which no
-engine takes for a change: ``preview`` shows the order, a failure stops what comes after it, and the next
-``up`` goes on.
+A server's change waits for earlier ones to be ready again: the engine is told of it only once they are, and
+never of one that comes after a failure. So ``preview`` shows the order, and the next ``up`` goes on. The
+state knows nothing of it: a dependency there would have ``destroy`` delete the servers one after the other.
 """
 
 from __future__ import annotations
@@ -52,12 +52,15 @@ class Turns:
         return role in self._waits
 
     def options(self, role: str) -> pulumi.ResourceOptions:
-        """What a server depends on until it is its turn."""
+        """With these the engine is told of a server when it is its turn."""
         if role not in self._waits:
             return pulumi.ResourceOptions()
-        return pulumi.ResourceOptions(depends_on=pulumi.Output.from_input(self._before(role)))
+        return pulumi.ResourceOptions(depends_on=pulumi.Output.from_input(self._nothing_after(role)))
 
-    async def _before(self, role: str) -> list[pulumi.Resource]:
+    async def _nothing_after(self, role: str) -> list[pulumi.Resource]:
         # Begins when the program has declared everything: a server is declared before what tells that the
-        # turn of the one before it is over, for that is in the cluster on the servers.
-        return [resource for other in self._waits[role] for resource in self._over[other]]
+        # turn of the one before it is over, for that is in the cluster on the servers. The engine gives a
+        # resource its URN when it is done with it, in a preview, too.
+        for resource in [resource for other in self._waits[role] for resource in self._over[other]]:
+            await resource.urn.future()
+        return []

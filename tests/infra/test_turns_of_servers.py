@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
 
+from infra.inventory import turns_of
 from infra.turns import turns
 
 CONTROL = "control"
 SERVER = "hcloud:index/server:Server"
+DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 
 pools = st.integers(1, 12).flatmap(
     lambda count: st.tuples(
@@ -60,25 +62,33 @@ def test_those_that_may_be_away_together_begin_together():
 
 
 @pytest.fixture
-def servers(engine, defaults):
-    """What each server depends on, by its resource's name: only what somebody else's turn is."""
+def servers(defaults):
+    """Whom each server waits for, by role."""
 
-    def declare(existing, **changes):
+    def wait(existing, **changes):
         configuration = {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
         settings = read_settings(configuration)
-        program = importlib.import_module("infra.__main__")
-        registered = engine(lambda: program.declare(settings, "T" * 64, existing=existing))
-        return {
-            item.name: {
-                urn.rpartition(":")[2]
-                for urn in item.options.dependencies
-                if "dynamic/ccm-from-scratch" in urn
-            }
-            for item in registered
-            if item.type == SERVER
-        }
+        found = turns_of(settings, existing)
+        roles = [
+            *settings.control_members,
+            *(name for pool in settings.worker_pools for name in pool.members),
+        ]
+        return {role: set(found.get(role, ())) for role in roles}
 
-    return declare
+    return wait
+
+
+def test_the_engine_is_told_of_a_server_when_it_is_its_turn_and_of_no_dependency(engine, defaults):
+    settings = read_settings({**defaults, "ccm-from-scratch:controlCount": "3"})
+    existing = {*settings.control_members, "worker-1", "worker-2"}
+    program = importlib.import_module("infra.__main__")
+    told = engine(lambda: program.declare(settings, "T" * 64, existing=existing))
+    order = [(item.type, item.name) for item in told]
+    for role, others in turns_of(settings, existing).items():
+        over = DYNAMIC + ("ReadyAgain" if role == "worker-2" else "K3sServer")
+        assert all(order.index((over, other)) < order.index((SERVER, role)) for other in others)
+    servers = [item for item in told if item.type == SERVER]
+    assert not [urn for item in servers for urn in item.options.dependencies if "dynamic/" in urn]
 
 
 EXISTING = frozenset({"control", "worker-1", "worker-2", "worker-3"})

@@ -11,6 +11,7 @@ from engine_lab import Lab
 
 pytestmark = pytest.mark.slow
 
+SERVER = "hcloud:index/server:Server"
 ROLES = ("a-1", "a-2", "a-3")
 # Servers are there with their control server; what waits for a machine is a resource that looks at nothing.
 GATES = """
@@ -75,6 +76,7 @@ def rolling(tmp_path: Path, cloud: EmulatedCloud):
         done = lab.run(*([command, "--yes"] if command != "preview" else [command]), **wanted, **more)
         return done, [line for line in lab.journal() if line != "create control"]
 
+    run.lab = lab
     return run
 
 
@@ -107,6 +109,19 @@ def test_one_after_the_other_and_nothing_the_second_time(rolling, cloud: Emulate
     assert done.status == 0, done.out + done.err
     assert gates == ["update a-1", "update a-2", "update a-3"]
     assert images(cloud) == dict.fromkeys(ROLES, "debian-12")
+
+
+def test_what_takes_turns_goes_side_by_side(rolling, cloud: EmulatedCloud) -> None:
+    rolling("ubuntu-24.04")
+    rolling("debian-12")
+    servers = [item for item in rolling.lab.state()["resources"] if item["type"] == SERVER]
+    assert len(servers) == len(ROLES)
+    # what is in the state is what a destroy goes by
+    assert not any(item.get("dependencies") for item in servers)
+    assert not any(item.get("propertyDependencies", {}).get("name") for item in servers)
+    done, _ = rolling("debian-12", command="destroy")
+    assert done.status == 0, done.out + done.err
+    assert cloud.names("servers") == []
 
 
 def test_a_server_that_does_not_come_back_stops_the_others_and_the_next_run_goes_on(
