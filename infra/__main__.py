@@ -116,7 +116,8 @@ def declare_in_existing_cluster(
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
     manager = ControllerManager("ccm", arguments, pulumi.ResourceOptions(provider=provider))
     options = pulumi.ResourceOptions(depends_on=manager.deployments)
-    sweep = Sweep("sweep", settings.cluster_name, network.id, opts=options)
+    stays = bool(settings.import_network)
+    sweep = Sweep("sweep", settings.cluster_name, network.id, network_stays=stays, opts=options)
     return kubeconfig, [manager, sweep]
 
 

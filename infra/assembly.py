@@ -152,6 +152,7 @@ def managed(place: Place, arguments: ControllerManagerArgs, running: RunningClus
         arguments.network_id,
         servers=running.servers,
         generation=cluster.generation,
+        network_stays=bool(settings.import_network),
         # it may refuse to go: then nothing of all that goes after it is touched
         opts=place.options(pulumi.ResourceOptions(depends_on=[*after, *scaled])),
     )

@@ -8,11 +8,12 @@ import pulumi
 import pulumi_hcloud as hcloud
 
 from .errors import AnotherSubnetError
+from .existing_network import network_options, subnet_options
 from .settings import Settings
 
 
 class Network(pulumi.ComponentResource):
-    """A network with one subnet of type cloud.
+    """A network with one subnet of type cloud; both may be there already.
 
     Attributes:
         id: The network's id as a text, as the Secret ``hcloud`` wants it.
@@ -35,7 +36,9 @@ class Network(pulumi.ComponentResource):
             labels=dict(labels),
             # None, as ever, and not False: nothing is to change in the stacks that are there
             delete_protection=settings.protect or None,
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+            opts=pulumi.ResourceOptions.merge(
+                pulumi.ResourceOptions(parent=self, delete_before_replace=True), network_options(settings)
+            ),
         )
         self.id: pulumi.Output[str] = self.network.id
         self.subnet = hcloud.NetworkSubnet(
@@ -46,7 +49,10 @@ class Network(pulumi.ComponentResource):
             ip_range=str(settings.subnet_cidr),
             # Deleting a network detaches and deletes what is in it; deleting the subnet first would wait for
             # a load balancer that somebody else left attached, for up to twenty minutes.
-            opts=pulumi.ResourceOptions(parent=self, deleted_with=self.network, delete_before_replace=True),
+            opts=pulumi.ResourceOptions.merge(
+                pulumi.ResourceOptions(parent=self, deleted_with=self.network, delete_before_replace=True),
+                subnet_options(settings),
+            ),
         )
         self.register_outputs({"id": self.id})
 

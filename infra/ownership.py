@@ -63,11 +63,13 @@ class Ownership:
         cluster: Its name, which its cloud-controller-manager has as CCM_CLUSTER_ID.
         network_id: Its private network.
         service_uids: Of its Services with load balancers; empty when it could not be asked.
+        network_stays: Whether the network was somebody's before, and so have others load balancers in it.
     """
 
     cluster: str
     network_id: int
     service_uids: frozenset[str]
+    network_stays: bool = False
 
     def verdict(self, balancer: Mapping[str, Any]) -> Verdict:
         """Decides on one load balancer as the API gives it.
@@ -88,7 +90,7 @@ class Ownership:
             fate, why = _of_ours(balancer, ports, users - own)
             keep = f"remove-label {balancer['id']} {SERVICE_UID}"
             return Verdict(fate, why, released_labels(labels, own), frozenset(own), keep)
-        if self.network_id in networks:
+        if self.network_id in networks and not self.network_stays:
             # its own cluster goes on knowing it; the network it loses either way
             keep = f"detach-from-network --network {self.network_id} {balancer['id']}"
             why = "it is in this environment's network, and not marked as its cluster's"

@@ -73,13 +73,13 @@ class Present:
         placement: What and where.
         labels: Its labels in the cloud.
         has_ipv4: Whether it has a public IPv4 address.
-        attached: Whether it is in a private network.
+        networks: Ids of the private networks that it is in.
     """
 
     placement: Placement
     labels: Mapping[str, str] = field(default_factory=dict)
     has_ipv4: bool = True
-    attached: bool = False
+    networks: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from .catalogue import Catalogue, catalogue_problems, read_catalogue
 from .cost import PriceList, bill_of, outputs, parse_prices, table
 from .endpoint import has_endpoint
 from .errors import CloudError, ConfigurationError, Problem
+from .existing_network import network_problems
 from .ingress import balancer_name
 from .ownership import DEFAULT_TYPE
 from .placement import Choice
@@ -56,6 +57,7 @@ class Found:
     catalogue: Catalogue
     prices: PriceList
     environment: Environment
+    network: Mapping[str, Any] | None = None
 
 
 def all_configuration() -> Mapping[str, Any]:
@@ -83,7 +85,7 @@ def check_everything(
     settings, problems = parse_settings(configuration)
     try:
         cloud = cloud_of(configuration, environment)
-        found = ask(fetcher(cloud), settings.cluster_name, stack, now or datetime.now(UTC))
+        found = ask(fetcher(cloud), settings, stack, now or datetime.now(UTC))
     except ConfigurationError as error:
         raise ConfigurationError([*problems, *error.problems]) from None
     except CloudError:
@@ -97,6 +99,7 @@ def check_everything(
         *catalogue_problems(settings, found.catalogue),
         *user_data_problems(settings),
         *homeless,
+        *_network_problems(settings, found),
     ]
     problems += [problem for problem in in_cloud if problem.key not in known]
     if problems:
@@ -104,17 +107,42 @@ def check_everything(
     pools = {demand.role: demand.pool for demand in wanted}
     cost, report = costs(settings, pools, choices, found)
     there = found.environment.servers
-    attached = frozenset(role for role, server in there.items() if server.attached)
+    attached = frozenset(role for role, server in there.items() if server.networks)
     return Checked(settings, cloud, choices, frozenset(there), attached, cost, report)
 
 
-def ask(fetch: Fetch, cluster_name: str, stack: str, now: datetime) -> Found:
-    """All questions at the same time: six calls, where a list has no more than 50 entries."""
+def _network_problems(settings: Settings, found: Found) -> list[Problem]:
+    if not settings.import_network:
+        return []
+    there = [server.networks for server in found.environment.servers.values()]
+    return network_problems(settings, found.network, frozenset().union(*there))
+
+
+def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
+    """All questions at the same time: six calls, where a list has no more than 50 entries.
+
+    One more where a network of somebody's is to be imported.
+    """
     with ThreadPoolExecutor(max_workers=3) as pool:
         catalogue = pool.submit(read_catalogue, fetch, now)
         prices = pool.submit(fetch, "/pricing")
-        environment = pool.submit(read_environment, fetch, cluster_name, stack)
-        return Found(catalogue.result(), parse_prices(prices.result()), environment.result())
+        environment = pool.submit(read_environment, fetch, settings.cluster_name, stack)
+        network = pool.submit(_network, fetch, settings.import_network)
+        return Found(
+            catalogue.result(), parse_prices(prices.result()), environment.result(), network.result()
+        )
+
+
+def _network(fetch: Fetch, identity: str) -> Mapping[str, Any] | None:
+    """The network to import, as the API gives it; None where none is, or there is none."""
+    if not identity:
+        return None
+    try:
+        return fetch(f"/networks/{identity}")["network"]
+    except CloudError as error:
+        if error.status == 404:
+            return None
+        raise
 
 
 def costs(

@@ -78,5 +78,5 @@ def _server(server: Mapping[str, Any]) -> Present:
         Placement(server["server_type"]["name"], server["location"]["name"]),
         server["labels"],
         server["public_net"]["ipv4"] is not None,
-        bool(server["private_net"]),
+        frozenset(at["network"] for at in server["private_net"]),
     )

@@ -108,7 +108,9 @@ def stand_in_front(
         return
     switch = _OF_OUR_STACK if place.parent is None else _OF_ANOTHER_PROGRAM
     options = place.options(pulumi.ResourceOptions(depends_on=[network, servers, *after]))
-    Protection(place.named("network"), "network", network.id, switch=switch, opts=options)
+    if not settings.import_network:
+        # one that was imported stays
+        Protection(place.named("network"), "network", network.id, switch=switch, opts=options)
     for control in servers.controls:
         Protection(control.role, "server", control.server.id, switch=switch, opts=options)
     if servers.endpoint:

@@ -77,6 +77,7 @@ class Settings:
     labels: Mapping[str, str]
     network_cidr: ipaddress.IPv4Network
     subnet_cidr: ipaddress.IPv4Network
+    import_network: str
     cluster_cidr: ipaddress.IPv4Network
     service_cidr: ipaddress.IPv4Network
     k3s_channel: str
@@ -172,6 +173,9 @@ def _read(reader: _Reader) -> Settings:
         labels=reader.labels("labels"),
         network_cidr=reader.cidr("network_cidr"),
         subnet_cidr=reader.cidr("subnet_cidr"),
+        import_network=reader.matching(
+            "import_network", r"([1-9][0-9]{0,18})?", "give the ID of a Hetzner network, or nothing"
+        ),
         cluster_cidr=reader.cidr("cluster_cidr"),
         service_cidr=reader.cidr("service_cidr"),
         k3s_channel=reader.matching(

@@ -60,7 +60,8 @@ class SweepProvider(Provider):
         uids = []
         if "address" in _props and (hosts := _running(cloud, _props)):
             uids = asyncio.run(sweep_services(hosts, print))
-        whose = Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids))
+        stays = bool(_props.get("network_stays"))
+        whose = Ownership(_props["cluster"], int(_props["network_id"]), frozenset(uids), stays)
         after = sweep_cloud(cloud, whose, print)
         sweep_certificates(cloud, whose, after, print)
         for line in released_meanwhile(whose, before, after):
@@ -78,6 +79,7 @@ class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
         *,
         servers: Servers | None = None,
         generation: pulumi.Input[str] = "",
+        network_stays: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Declares it.
@@ -88,10 +90,12 @@ class Sweep(Resource, module="ccm-from-scratch", name="Sweep"):
             network_id: The private network.
             servers: Where the cluster can be asked over SSH; without it only the cloud is looked at.
             generation: Changes when the cluster is another one; the old one's load balancers go then.
+            network_stays: Whether the network was somebody's before.
             opts: As for every resource.
         """
         access = servers.control_inputs() if servers else {"server_id": cluster}
         props = {**access, "cluster": cluster, "network_id": network_id, "generation": generation}
+        props["network_stays"] = network_stays or None
         super().__init__(SweepProvider(), name, props, opts)
 
 

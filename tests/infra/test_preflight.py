@@ -254,3 +254,42 @@ def test_a_preview_tells_the_cost_and_all_that_is_wrong(project, cloud):
     assert "fallbacks[0].location: 'hell' is not possible: did you mean hel1?" in said
     assert said.count("fsn1 has no room for it now") == 2
     assert not [request for request in cloud.requests if request.method != "GET"]
+
+
+def problems(check, **changes):
+    with pytest.raises(ConfigurationError) as caught:
+        check(**changes)
+    return {
+        problem.key.removeprefix("ccm-from-scratch:"): problem.allowed for problem in caught.value.problems
+    }
+
+
+def test_a_network_that_is_as_the_settings_say_is_imported(check, network):
+    assert check(importNetwork=str(network)).settings.import_network == str(network)
+
+
+def test_all_that_keeps_a_network_from_being_imported_is_named(check, make, network):
+    said = problems(check, importNetwork=str(network), networkCidr="10.0.0.0/9", networkZone="us-east")
+    assert said["networkCidr"] == f"the network {network} has the range 10.0.0.0/8; give that"
+    assert said["networkZone"] == "the subnet 10.0.0.0/24 lies in eu-central; give that"
+    said = problems(check, importNetwork=str(network), subnetCidr="10.0.9.0/24")
+    assert "it has: 10.0.0.0/24" in said["subnetCidr"]
+    assert f"hcloud network add-subnet {network} --type cloud" in said["subnetCidr"]
+    assert "no such network" in problems(check, importNetwork="424242")["importNetwork"]
+    assert "the ID of a Hetzner network" in problems(check, importNetwork="mine")["importNetwork"]
+    server(make, network, "control")
+    other = make("/networks", name="o", ip_range="10.0.0.0/8")["network"]["id"]
+    said = problems(check, importNetwork=str(other))
+    assert f"the servers of this stack are in the network {network}" in said["importNetwork"]
+
+
+def test_which_servers_have_been_in_a_private_network(check, make, network):
+    server(make, network, "control")
+    make(
+        "/servers",
+        name="ccm-from-scratch-control-2",
+        labels=LABELS,
+        server_type="cpx22",
+        image="ubuntu-24.04",
+    )
+    assert check().attached == {"control"}

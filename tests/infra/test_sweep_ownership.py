@@ -60,6 +60,20 @@ def test_whose_it_is(load_balancer, uids, expected):
     assert fate(load_balancer, *uids) is expected
 
 
+@pytest.mark.parametrize(
+    ("load_balancer", "expected"),
+    [
+        (balancer(uid="u9", networks=[7]), Fate.LEAVE),
+        (balancer(uid="u9", networks=[7], adopted="true"), Fate.LEAVE),
+        (balancer(uid="u9", cluster="blue", networks=[7]), Fate.DELETE),
+        (balancer(uid="u1", networks=[7]), Fate.DELETE),
+    ],
+)
+def test_in_a_network_that_stays_others_keep_theirs(load_balancer, expected):
+    whose = Ownership("blue", 7, frozenset({"u1"}), network_stays=True)
+    assert whose.verdict(load_balancer).fate is expected
+
+
 @pytest.mark.parametrize("uids", [[], ["u1"]], ids=["silent", "asked"])
 @pytest.mark.parametrize(
     ("more", "expected"),

@@ -152,11 +152,12 @@ class Changer:
         self._snapshot.complete(state, old, keep_old=keep_old)
 
     def import_(self, goal: Goal, provider: Provider, inputs: Properties) -> Registered:
-        """Take over an existing resource."""
+        """Take over an existing resource; of what ``ignore_changes`` names, as it is."""
         draft = steps.new_state(goal, inputs, inputs, goal.import_id)
         with self._run.operation(Op.IMPORT, draft):
             found = provider.read(draft)
             made = Created(found.id, found.outputs)
+            inputs = steps.merge_ignored(goal, found.inputs, inputs)
             state = self.settled(goal, provider, inputs, made, "")
             differing = changed_keys(found.inputs, inputs)
             if differing:

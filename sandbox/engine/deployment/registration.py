@@ -133,7 +133,7 @@ class Registrar:
 
     def _custom(self, goal: Goal, old: Resource | None) -> Registered:
         provider = self._registry.get(goal.provider)
-        wanted = steps.merge_ignored(goal, old)
+        wanted = steps.merge_ignored(goal, old.inputs if old else None, goal.inputs)
         seed = os.urandom(32)
         olds = old.inputs if old else {}
         checked = _checked(provider, goal, olds, wanted, seed)

@@ -64,13 +64,18 @@ class Decision:
     replaces: tuple[str, ...] = ()
 
 
-def merge_ignored(goal: Goal, old: Resource | None) -> Properties:
-    """The program's inputs, with old values where ``ignore_changes`` says so."""
-    inputs = goal.inputs
+def merge_ignored(goal: Goal, old: Properties | None, news: Properties) -> Properties:
+    """Inputs with old values where ``ignore_changes`` says so.
+
+    Args:
+        goal: What the program wants.
+        old: Inputs of what is there; None: nothing is.
+        news: Inputs that are wanted.
+    """
     if old is not None:
         for path in goal.ignore_changes:
-            inputs = paths.ignore(old.inputs, inputs, paths.parse(path))
-    return inputs
+            news = paths.ignore(old, news, paths.parse(path))
+    return news
 
 
 def forced_replacements(

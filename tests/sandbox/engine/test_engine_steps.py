@@ -91,5 +91,5 @@ def test_replacements_can_be_forced_by_options() -> None:
 
 def test_ignored_changes_keep_what_is() -> None:
     goal = replace(GOAL, inputs={"x": 2, "y": 3}, ignore_changes=("x",))
-    assert steps.merge_ignored(goal, existing()) == {"x": 1, "y": 3}
-    assert steps.merge_ignored(goal, None) == {"x": 2, "y": 3}
+    assert steps.merge_ignored(goal, existing().inputs, goal.inputs) == {"x": 1, "y": 3}
+    assert steps.merge_ignored(goal, None, goal.inputs) == {"x": 2, "y": 3}

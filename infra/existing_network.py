@@ -1,0 +1,79 @@
+"""A network that is there already and becomes the stack's: imported once, never changed and never deleted.
+
+Servers are not imported: Hetzner does not tell which SSH keys and user data one was made with, and so every
+engine makes it anew (https://github.com/hetznercloud/terraform-provider-hcloud/issues/1135).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pulumi
+
+from .errors import Problem
+from .settings import Settings, key_of
+
+_SUBNET_TYPE = "cloud"
+# somebody named and labelled it, and it is protected or not as they want it
+_THEIRS = ["name", "labels", "delete_protection"]
+
+
+def network_options(settings: Settings) -> pulumi.ResourceOptions:
+    """Further options of the network."""
+    return _imported(settings.import_network, _THEIRS)
+
+
+def subnet_options(settings: Settings) -> pulumi.ResourceOptions:
+    """Further options of the subnet."""
+    identity = f"{settings.import_network}-{settings.subnet_cidr}"
+    return _imported(identity if settings.import_network else "", [])
+
+
+def _imported(identity: str, ignored: Sequence[str]) -> pulumi.ResourceOptions:
+    if not identity:
+        return pulumi.ResourceOptions()
+    return pulumi.ResourceOptions(import_=identity, retain_on_delete=True, ignore_changes=[*ignored])
+
+
+def network_problems(
+    settings: Settings, network: Mapping[str, Any] | None, networks: Collection[int]
+) -> list[Problem]:
+    """Why the network can't be imported: an engine imports only what is as the settings say. Pure.
+
+    Args:
+        settings: Which network, and which ranges.
+        network: As the API gives it; None: there is none.
+        networks: In which the servers of the stack are.
+    """
+    given = settings.import_network
+    if network is None:
+        allowed = "there is no such network in the project of this token; hcloud network list shows all"
+        return [Problem(key_of("import_network"), given, allowed)]
+    problems = []
+    if others := sorted(set(networks) - {network["id"]}):
+        allowed = f"the servers of this stack are in the network {others[0]}, and can't move to another one"
+        problems.append(Problem(key_of("import_network"), given, allowed))
+    if network["ip_range"] != str(settings.network_cidr):
+        allowed = f"the network {given} has the range {network['ip_range']}; give that"
+        problems.append(Problem(key_of("network_cidr"), str(settings.network_cidr), allowed))
+    return [*problems, *_subnet_problems(settings, network["subnets"])]
+
+
+def _subnet_problems(settings: Settings, subnets: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    given, wanted = settings.import_network, str(settings.subnet_cidr)
+    found = next((subnet for subnet in subnets if subnet["ip_range"] == wanted), None)
+    if found is None:
+        has = ", ".join(subnet["ip_range"] for subnet in subnets) or "none"
+        add = f"hcloud network add-subnet {given} --type {_SUBNET_TYPE}"
+        add += f" --network-zone {settings.network_zone} --ip-range {wanted}"
+        allowed = f"the network {given} has no such subnet, it has: {has}; give one of these, or type: {add}"
+        return [Problem(key_of("subnet_cidr"), wanted, allowed)]
+    problems = []
+    if found["type"] != _SUBNET_TYPE:
+        allowed = f"that subnet is of the type {found['type']}; it has to be of the type {_SUBNET_TYPE}"
+        problems.append(Problem(key_of("subnet_cidr"), wanted, allowed))
+    if found["network_zone"] != settings.network_zone:
+        allowed = f"the subnet {wanted} lies in {found['network_zone']}; give that"
+        problems.append(Problem(key_of("network_zone"), settings.network_zone, allowed))
+    return problems
