@@ -32,7 +32,11 @@ class ApiError(Exception):
 class ApiClient:
     """Requests with a client certificate; a new connection for each, so it may be used from any thread."""
 
-    def __init__(self, url: str, authority: Path, certificate: Path, key: Path) -> None:
+    def __init__(
+        self, url: str, authority: Path, certificate: Path, key: Path, seconds: float = TIMEOUT_SECONDS
+    ) -> None:
+        """Nothing happens before the first request, which may take so many seconds."""
+        self._seconds = seconds
         self._address = urlsplit(url)
         self._context = ssl.create_default_context(cafile=str(authority))
         self._context.load_cert_chain(certificate, key)
@@ -51,7 +55,7 @@ class ApiClient:
         Raises:
             ApiError: An error status, or no answer.
         """
-        status, content = self._send(method, path, body, content_type, TIMEOUT_SECONDS)
+        status, content = self._send(method, path, body, content_type, self._seconds)
         if status >= 400:
             raise ApiError(status, f"{method} {path}: {status} {content[:300].decode(errors='replace')}")
         return json.loads(content)

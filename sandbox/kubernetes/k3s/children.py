@@ -78,27 +78,43 @@ class Children:
         if name := self.ended():
             raise ChildEndedError(name, self._processes[name].returncode, self.tail(name))
 
+    async def restart(self, command: Sequence[str]) -> None:
+        """End a component that runs, and start it again.
+
+        Args:
+            command: As for ``start``.
+        """
+        await _end({command[0]: self._processes.pop(command[0])})
+        await self.start(command)
+
     async def stop(self) -> None:
         """End all of them; returns when none is left.
 
         Who can't wait, and cancels this, waits only for their end without notice.
         """
-        for name, process in self._processes.items():
-            _signal(process, signal.SIGKILL if name in _STATELESS else signal.SIGTERM)
         try:
-            async with asyncio.timeout(STOP_SECONDS):
-                await self._all_ended()
-        except TimeoutError:
-            pass  # those that are left get no more time
+            await _end(self._processes)
         finally:
-            for process in self._processes.values():
-                _signal(process, signal.SIGKILL)
-            await self._all_ended()
             self._processes.clear()
 
-    async def _all_ended(self) -> None:
-        for process in self._processes.values():
-            await process.wait()
+
+async def _end(processes: Mapping[str, asyncio.subprocess.Process]) -> None:
+    for name, process in processes.items():
+        _signal(process, signal.SIGKILL if name in _STATELESS else signal.SIGTERM)
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await _all_ended(processes)
+    except TimeoutError:
+        pass  # those that are left get no more time
+    finally:
+        for process in processes.values():
+            _signal(process, signal.SIGKILL)
+        await _all_ended(processes)
+
+
+async def _all_ended(processes: Mapping[str, asyncio.subprocess.Process]) -> None:
+    for process in processes.values():
+        await process.wait()
 
 
 def child_environment(ours: Mapping[str, str]) -> dict[str, str]:

@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandbox.kubernetes.k3s import bootstrap, log, paths, pki
-from sandbox.kubernetes.k3s.api import ApiClient, ApiError
+from sandbox.kubernetes.k3s.api import TIMEOUT_SECONDS, ApiClient, ApiError
 from sandbox.kubernetes.k3s.certificates import write_secret
 from sandbox.kubernetes.k3s.control_plane import ControlPlane, EtcdMember
 from sandbox.kubernetes.k3s.errors import K3sError
-from sandbox.kubernetes.k3s.etcd import Etcd, Member, host, is_member, plan_join, read_member
+from sandbox.kubernetes.k3s.etcd import Etcd, Member, answers, host, is_member, plan_join, read_member
 from sandbox.kubernetes.k3s.supervisor import Supervisor
 
+PROBE_SECONDS = 1.0
+"""How long a question whether etcd serves clients may take: it accepts their connections long before."""
 REMOVED = "the member has been permanently removed from the cluster"
 """What etcd logs before it ends."""
 
@@ -103,14 +105,20 @@ class Datastore:
         self.folder.rename(self.folder.with_name(f"etcd-old-{int(time.time())}"))
 
 
-def client(wanted: ControlPlane, url: str = "") -> Etcd:
-    """A client of a member; of this server's own, unless a URL is given."""
+def client(wanted: ControlPlane, url: str = "", seconds: float = TIMEOUT_SECONDS) -> Etcd:
+    """A client of a member.
+
+    Args:
+        wanted: This server.
+        url: Of the member; empty: this server's own.
+        seconds: That a request may take.
+    """
     access = (
         wanted.pki.etcd_authority.certificate,
         wanted.pki.certificate(pki.ETCD_CLIENT),
         wanted.pki.key(pki.ETCD_CLIENT),
     )
-    return Etcd(ApiClient(url or wanted.etcd_url, *access))
+    return Etcd(ApiClient(url or wanted.etcd_url, *access, seconds))
 
 
 def join(wanted: ControlPlane, member: EtcdMember, supervisor: Supervisor) -> ControlPlane:
@@ -158,12 +166,22 @@ def client_urls(members: Sequence[Member], address: str) -> list[str]:
     ]
 
 
+def serves_clients(wanted: ControlPlane) -> bool:
+    """Whether this server's etcd does: it begins when it knows that the others have heard its name.
+
+    One that begins from a snapshot, as all do since etcd 3.6 whose cluster has taken a hundred writes, may
+    never learn that: it drops its connections at that moment, or finds its name in the snapshot. By itself it
+    asks again after 5 seconds and twice the election timeout, which are 15 with k3s's; started anew, at once.
+    """
+    return answers(client(wanted, seconds=PROBE_SECONDS))
+
+
 def votes(wanted: ControlPlane, member: EtcdMember) -> bool:
     """Whether this server's member has its vote and is known at its address.
 
     One that was alone and only listened on loopback is moved to where others reach it.
     """
-    etcd = client(wanted)
+    etcd = client(wanted, seconds=PROBE_SECONDS)
     if is_member(etcd, member.name, wanted.peer_url):
         return True
     try:

@@ -42,6 +42,8 @@ from sandbox.kubernetes.k3s.token import Token, full_token, parse_token
 _START_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 LEARNER_SECONDS = 1.0
+UNHEARD_SECONDS = 2.0
+"""After which etcd that joins and serves no client is started again; then after twice that."""
 _JITTER_SECONDS = 5.0
 _ENOUGH = "/livez/poststarthook/rbac/bootstrap-roles"
 """What the others need of the API server: their own rights. The rest of its start takes a second longer."""
@@ -269,14 +271,20 @@ async def start_etcd(children: Children, wanted: ControlPlane) -> None:
     Raises:
         K3sError: It does not get it.
     """
-    member = wanted.member
+    member, command = wanted.member, control_plane.commands(wanted)["etcd"]
     log.info("Running etcd")
-    await children.start(control_plane.commands(wanted)["etcd"])
-    end = time.monotonic() + _START_SECONDS
+    await children.start(command)
+    begun, patience = time.monotonic(), UNHEARD_SECONDS
+    end = begun + _START_SECONDS
     while member and not await asyncio.to_thread(datastore.votes, wanted, member):
         children.check()
         if time.monotonic() > end:
             raise K3sError(f"etcd has no vote in its cluster:\n{children.tail('etcd')}")
+        impatient = member.cluster and time.monotonic() > begun + patience
+        if impatient and not await asyncio.to_thread(datastore.serves_clients, wanted):
+            log.info("etcd has joined the others and serves no client: running it again")
+            await children.restart(command)
+            begun, patience = time.monotonic(), 2 * patience
         await asyncio.sleep(_POLL_SECONDS)
 
 

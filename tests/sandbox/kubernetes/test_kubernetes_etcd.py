@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 from contextlib import AsyncExitStack
@@ -20,9 +21,10 @@ from sandbox.kubernetes.k3s.children import Children
 from sandbox.kubernetes.k3s.control_plane import ControlPlane, EtcdMember, Ports
 from sandbox.kubernetes.k3s.datastore import REMOVED
 from sandbox.kubernetes.k3s.errors import K3sError
-from sandbox.kubernetes.k3s.etcd import Learners, is_member, plan_join, remove_node
+from sandbox.kubernetes.k3s.etcd import Learners, plan_join, remove_node
 from sandbox.kubernetes.k3s.pki import Pki
 from sandbox.kubernetes.k3s.reset import restore
+from sandbox.kubernetes.k3s.server import start_etcd
 from sandbox.kubernetes.k3s.snapshots import SnapshotOptions, Snapshots, decompressed, table
 from sandbox.site import cache_directory
 
@@ -66,8 +68,14 @@ class Servers:
         plane = self.plane(number, cluster)
         children = Children(self.toolchain.bin, plane.data / "logs")
         self.stack.push_async_callback(children.stop)
+        others = [Learners(self.etcd(one)) for one in self.children]
         self.children[number] = children
-        await children.start(control_plane.commands(plane)["etcd"])
+        looking = asyncio.create_task(self._look(others))
+        try:
+            await start_etcd(children, plane)
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
 
     async def enlist(self, number, by=1):
         plane = self.plane(number)
@@ -75,16 +83,13 @@ class Servers:
         if plan.add:
             await when_healthy(self.etcd(by).add_learner, plane.peer_url)
         await self.start(number, plan.cluster)
-        await self.until_voting(number, [Learners(self.etcd(one)) for one in self.children if one != number])
 
-    async def until_voting(self, number, learners=()):
-        plane, etcd = self.planes[number], self.etcd(number)
-        async with asyncio.timeout(60):
-            while not await asyncio.to_thread(is_member, etcd, plane.member.name, plane.peer_url):
-                self.children[number].check()
-                for one in learners:
+    async def _look(self, learners):
+        while True:
+            for one in learners:
+                with contextlib.suppress(ApiError):
                     await asyncio.to_thread(one.look)
-                await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)
 
     async def voters(self, by):
         async with asyncio.timeout(60):
@@ -104,7 +109,6 @@ async def servers(kubernetes, tmp_path):
 
 async def test_three_join_one_after_the_other_and_two_go_on_without_the_third(servers):
     await servers.start(1)
-    await servers.until_voting(1)
     await servers.enlist(2)
     await servers.enlist(3, by=2)
     assert await servers.voters(by=3) == ["m1", "m2", "m3"]
@@ -117,9 +121,19 @@ async def test_three_join_one_after_the_other_and_two_go_on_without_the_third(se
     assert await servers.voters(by=3) == ["m2", "m3"]
 
 
+async def test_who_joins_by_a_snapshot_waits_for_no_timeout(servers):
+    await servers.start(1)
+    for number in range(200):  # etcd keeps no log for newcomers beyond a hundred
+        await asyncio.to_thread(servers.etcd(1).put, f"/{number}", b"")
+
+    await servers.enlist(2)
+
+    assert {one.name for one in servers.etcd(1).members()} == {"m1-00000001", "m2-00000002"}
+    assert "failed to publish" not in servers.children[2].log("etcd").read_text()
+
+
 async def test_a_member_that_was_removed_says_so_at_its_end(servers):
     await servers.start(1)
-    await servers.until_voting(1)
     await servers.enlist(2)
     leaving = servers.planes[2].member
 
@@ -144,10 +158,6 @@ async def test_the_datastore_of_one_server_becomes_one_that_others_join(servers)
     await children.stop()
 
     await servers.start(1)
-    async with asyncio.timeout(60):
-        while not await asyncio.to_thread(datastore.votes, plane, plane.member):
-            servers.children[1].check()
-            await asyncio.sleep(0.1)
     await servers.enlist(2)
     assert await servers.voters(by=2) == ["m1", "m2"]
 
@@ -160,7 +170,6 @@ async def etcdutl():
 
 async def test_a_snapshot_brings_back_what_was_there_and_forgets_the_others(servers, tmp_path):
     await servers.start(1)
-    await servers.until_voting(1)
     await servers.enlist(2)
     etcd, plane = servers.etcd(1), servers.planes[1]
     await asyncio.to_thread(bootstrap.keep, plane, etcd, "the-token")
@@ -189,8 +198,7 @@ async def test_a_snapshot_brings_back_what_was_there_and_forgets_the_others(serv
     children = Children(servers.toolchain.bin, plane.data / "logs")
     servers.stack.push_async_callback(children.stop)
     servers.children[1] = children
-    await children.start(control_plane.commands(restored)["etcd"])
-    await servers.until_voting(1)
+    await start_etcd(children, restored)
 
     assert await asyncio.to_thread(etcd.below, "/word") == {"/word": b"before"}
     assert await servers.voters(by=1) == ["m1"]
@@ -205,7 +213,6 @@ async def test_a_snapshot_brings_back_what_was_there_and_forgets_the_others(serv
 
 async def test_no_more_snapshots_are_kept_than_wanted(servers, tmp_path):
     await servers.start(1)
-    await servers.until_voting(1)
     times = iter(range(1_700_000_000, 1_700_000_100))
     options = SnapshotOptions(tmp_path, retention=2)
     taken = Snapshots(servers.etcd(1), "m1", options, now=lambda: next(times))
