@@ -39,6 +39,7 @@ from .remote import Host, connect
 from .roster import Peer, labels_of, peers_of
 from .server import Server, host_of
 from .settings import Settings
+from .turns import leaves_before
 from .upgrade import drain_for_upgrade, installed_in, oldest_on, refuse, refuse_after, release_of
 from .versions import follows, pinned
 from .vote import Vote, give_up
@@ -297,6 +298,12 @@ class Cluster(pulumi.ComponentResource):
             servers.turns.over_with(server.role, installed)
             self.pod_networks += self._pod_network(servers, server, installed)
         self.agents: list[K3sAgent] = []
+        self._departures: dict[str, Departure] = {}
+        self._leaves_before = {
+            member: other
+            for pool in settings.worker_pools
+            for member, other in leaves_before(pool.members, pool.max_unavailable or 1).items()
+        }
         for worker in servers.workers:
             agent = self._agent(servers, worker, agent_props)
             network = self._pod_network(servers, worker, agent)
@@ -365,9 +372,13 @@ class Cluster(pulumi.ComponentResource):
     def _departure(self, servers: Servers, worker: Server, there: Sequence[pulumi.Resource]) -> None:
         # Not with the control server: one that is replaced spares nobody who goes with it, and it may stay
         # when the cluster goes. The token is never replaced.
-        drained_first = pulumi.ResourceOptions(parent=self, deleted_with=self._token, depends_on=[*there])
+        followed = self._departures.get(self._leaves_before.get(worker.role, ""))
+        drained_first = pulumi.ResourceOptions(
+            parent=self, deleted_with=self._token, depends_on=[*there, *([followed] if followed else [])]
+        )
         seconds = self._settings.drain_seconds
-        Departure(worker.role, servers, worker, drain_seconds=seconds, opts=drained_first)
+        departure = Departure(worker.role, servers, worker, drain_seconds=seconds, opts=drained_first)
+        self._departures[worker.role] = departure
 
     def _pod_network(
         self, servers: Servers, server: Server, installed: pulumi.Resource

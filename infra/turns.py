@@ -31,6 +31,16 @@ def turns(
     return {member: [there[index - most]] if index >= most else first for index, member in enumerate(there)}
 
 
+def leaves_before(members: Sequence[str], most: int) -> dict[str, str]:
+    """Whom each server of a pool has to be gone before, if all of them leave: the last ones go first. Pure.
+
+    Args:
+        members: Roles of the pool's servers.
+        most: So many servers of the pool may be away at the same time.
+    """
+    return {member: members[index - most] for index, member in enumerate(members) if index >= most}
+
+
 class Turns:
     """The turns of all servers, and what tells that each of them is over."""
 

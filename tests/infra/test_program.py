@@ -303,6 +303,24 @@ def test_a_worker_is_drained_before_anything_of_it_goes(declared):
     assert departure.inputs["drain_seconds"] == 7
 
 
+@pytest.mark.parametrize(
+    ("most", "order"),
+    [
+        ("1", {"worker-1": set(), "worker-2": {"worker-1"}, "worker-3": {"worker-2"}}),
+        ("2", {"worker-1": set(), "worker-2": set(), "worker-3": {"worker-1"}}),
+    ],
+)
+def test_workers_that_leave_together_are_drained_one_after_the_other_the_last_one_first(
+    declared, most, order
+):
+    """What is depended on is deleted later, in the very first run, too: nobody waits for a turn in that."""
+    departures = declared(workerCount="3", maxUnavailable=most).of(f"{DYNAMIC}Departure")
+    assert order == {
+        item.name: {urn.rpartition("::")[2] for urn in item.options.dependencies if "Departure::" in urn}
+        for item in departures
+    }
+
+
 def firewall_of(program):
     rules = program.one("hcloud:index/firewall:Firewall").inputs["rules"]
     return {(rule["protocol"], rule.get("port")): rule["sourceIps"] for rule in rules}
