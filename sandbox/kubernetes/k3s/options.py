@@ -295,28 +295,13 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
     Raises:
         UsageError: A value is wrong, or one that joins has no token; the text names the flag.
     """
-    server, token = text_of(values, "server").rstrip("/"), _token(values, "token")
-    if text_of(values, "cluster-reset-restore-path") and not values.get("cluster-reset"):
-        raise UsageError("invalid flag use; --cluster-reset required with --cluster-reset-restore-path")
-    if server and values.get("cluster-reset"):
-        raise UsageError(
-            "cannot perform cluster-reset while server URL is set - remove server from configuration before "
-            "resetting"
-        )
-    if server and token is None:
-        raise UsageError("--token is required (or K3S_TOKEN) to join a cluster")
+    server, token = _joining(values)
     node = node_options(values, hostname)
-    service_cidr = _ranges(values, "service-cidr", "10.43.0.0/16")
-    cluster_cidr = _ranges(values, "cluster-cidr", "10.42.0.0/16")
-    check_families(cluster_cidr, "service-cidr", service_cidr, dual=is_dual(service_cidr))
-    components = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
-    extra = {name: parse_flags(_texts(values, f"{name}-arg")) for name in components}
-    if ports := text_of(values, "service-node-port-range"):
-        extra["kube-apiserver"] = {"service-node-port-range": ports, **extra["kube-apiserver"]}
+    cluster_cidr, service_cidr = _pods_and_services(values)
     return ServerOptions(
         node=node,
         address=next(iter(node.node_ips), address),
-        server=server and _checked_url(server),
+        server=server,
         cluster_init=bool(values.get("cluster-init")),
         token=token,
         agent_token=_token(values, "agent-token"),
@@ -327,13 +312,11 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         tls_sans=_texts(values, "tls-san"),
         cluster_cidr=cluster_cidr,
         service_cidr=service_cidr,
-        cluster_dns=",".join(
-            _addresses(values, "cluster-dns") or (nth_address(one, 10) for one in service_cidr.split(","))
-        ),
+        cluster_dns=_cluster_dns(values, service_cidr),
         cluster_domain=text_of(values, "cluster-domain", "cluster.local"),
         kubeconfig=Path(text_of(values, "write-kubeconfig") or "/etc/rancher/k3s/k3s.yaml"),
         kubeconfig_mode=number_of(values, "write-kubeconfig-mode", "600", base=8),
-        extra=extra,
+        extra=_extra(values),
         disabled=frozenset(_texts(values, "disable")),
         agent_enabled=not values.get("disable-agent"),
         scheduler_enabled=not values.get("disable-scheduler"),
@@ -347,6 +330,44 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         reset=bool(values.get("cluster-reset")),
         restore=text_of(values, "cluster-reset-restore-path"),
     )
+
+
+def _joining(values: Mapping[str, Value]) -> tuple[str, Token | None]:
+    """URL of the server that is joined, empty where none is, and the token of servers."""
+    server, token = text_of(values, "server").rstrip("/"), _token(values, "token")
+    if text_of(values, "cluster-reset-restore-path") and not values.get("cluster-reset"):
+        raise UsageError("invalid flag use; --cluster-reset required with --cluster-reset-restore-path")
+    if server and values.get("cluster-reset"):
+        raise UsageError(
+            "cannot perform cluster-reset while server URL is set - remove server from configuration before "
+            "resetting"
+        )
+    if server and token is None:
+        raise UsageError("--token is required (or K3S_TOKEN) to join a cluster")
+    return server and _checked_url(server), token
+
+
+def _pods_and_services(values: Mapping[str, Value]) -> tuple[str, str]:
+    """The ranges of both, which have the same families."""
+    service_cidr = _ranges(values, "service-cidr", "10.43.0.0/16")
+    cluster_cidr = _ranges(values, "cluster-cidr", "10.42.0.0/16")
+    check_families(cluster_cidr, "service-cidr", service_cidr, dual=is_dual(service_cidr))
+    return cluster_cidr, service_cidr
+
+
+def _cluster_dns(values: Mapping[str, Value], service_cidr: str) -> str:
+    """Addresses of CoreDNS: the tenth of each range of Services unless some are given."""
+    given = _addresses(values, "cluster-dns")
+    return ",".join(given or (nth_address(one, 10) for one in service_cidr.split(",")))
+
+
+def _extra(values: Mapping[str, Value]) -> dict[str, dict[str, str]]:
+    """Further flags of the control plane's programs, by program."""
+    components = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
+    extra = {name: parse_flags(_texts(values, f"{name}-arg")) for name in components}
+    if ports := text_of(values, "service-node-port-range"):
+        extra["kube-apiserver"] = {"service-node-port-range": ports, **extra["kube-apiserver"]}
+    return extra
 
 
 def _snapshots(values: Mapping[str, Value]) -> SnapshotOptions:
