@@ -8,13 +8,13 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from infra.assembly import Place, managed, ready_nodes, running_cluster
-from infra.cluster import Cluster
 from infra.controller_manager import ControllerManager, ControllerManagerArgs
 from infra.errors import InfraError
 from infra.files import ROOT, PrivateFile, key_file, kubeconfig_file
 from infra.image import CcmImage, ImportedImage
 from infra.ingress import Traefik
 from infra.inventory import Servers, is_control
+from infra.k3s_cluster import Cluster
 from infra.keys import KeyPair
 from infra.labels import cluster_labels
 from infra.network import Network

@@ -10,9 +10,9 @@ import pulumi_kubernetes as kubernetes
 
 from .autoscaler import Autoscaler
 from .cilium import Cilium
-from .cluster import Cluster
 from .controller_manager import ControllerManager, ControllerManagerArgs
 from .inventory import Servers
+from .k3s_cluster import Cluster
 from .keys import SharedSecret
 from .kubeconfig import Kubeconfig
 from .nodes import ReadyNodes

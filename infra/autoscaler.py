@@ -16,9 +16,9 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from . import k3s
-from .cluster import Cluster
 from .errors import Problem
 from .inventory import Servers
+from .k3s_cluster import Cluster
 from .node_group import AUTOSCALER, NodeGroup
 from .pod_network import script as pod_network_script
 from .pools import GROUP_SEPARATOR, Pool, taint_parts

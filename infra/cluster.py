@@ -1,4 +1,4 @@
-"""k3s on the servers: control servers one by one, then any number of agents at once; upgrades, too."""
+"""k3s on one server, a control server or an agent: installed, changed, and taken out of its cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
@@ -17,7 +17,7 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 from . import k3s
 from .api import Cloud, cloud_of
 from .backups import settings_file
-from .departure import Departure, DrainingProvider, drain_seconds, traffic_to
+from .departure import DrainingProvider, drain_seconds, traffic_to
 from .dynamic import is_unknown
 from .errors import (
     AnotherClusterError,
@@ -27,22 +27,14 @@ from .errors import (
     UpgradeError,
 )
 from .files import ROOT
-from .identity import ClusterIdentity
-from .inventory import Servers
 from .joining import Start, ask, start_of
-from .keys import SharedSecret
-from .membership import Membership
-from .pod_network import PodNetwork
 from .pools import spelled
-from .ready_again import ReadyAgain
 from .remote import Host, connect
-from .roster import Peer, labels_of, peers_of
-from .server import Server, host_of
-from .settings import Settings
-from .turns import leaves_before
+from .roster import Peer, peers_of
+from .server import host_of
 from .upgrade import drain_for_upgrade, installed_in, oldest_on, refuse, refuse_after, release_of
 from .versions import follows, pinned
-from .vote import Vote, give_up
+from .vote import give_up
 
 _INSTALLING_SERVER = "installing the k3s server"
 _INSTALLING_AGENT = "installing the k3s agent"
@@ -215,209 +207,6 @@ class K3sAgent(Resource, module="ccm-from-scratch", name="K3sAgent"):
         super().__init__(K3sAgentProvider(), name, {**props, "installed": None, "release": None}, opts)
 
 
-class Cluster(pulumi.ComponentResource):
-    """k3s on control servers and workers.
-
-    Attributes:
-        servers: The installed k3s servers; the Kubernetes API answers once the first is there.
-        agents: The started agents.
-        pod_networks: The native network on each server; none with another one.
-        generation: Known once the API is ready; another one when the cluster is another one.
-        gone_with: With this resource all goes that is in the cluster.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        settings: Settings,
-        servers: Servers,
-        *,
-        token: SharedSecret,
-        agent_token: SharedSecret,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the component.
-            settings: Which k3s, and how long a worker is drained.
-            servers: On which it is installed.
-            token: Of k3s servers. It is there as long as the cluster is wanted: with it, nobody is drained.
-            agent_token: Of k3s agents.
-            opts: Of the component.
-        """
-        super().__init__("ccm-from-scratch:index:Cluster", name, None, opts)
-        release = {
-            "install_url": settings.k3s_install_url,
-            "channel": settings.k3s_channel,
-            "version": settings.k3s_version,
-        }
-        ranges = {"cluster_cidr": str(settings.cluster_cidr), "service_cidr": str(settings.service_cidr)}
-        # Cilium enforces network policies itself.
-        parts = {"disable": list(settings.k3s_disable), "network_policy": settings.cni != "cilium"}
-        names = {"names": servers.endpoint.addresses} if servers.endpoint else {}
-        tokens = {"token": token.value, "agent_token": agent_token.value}
-        control = servers.control
-        self._settings = settings
-        backups = settings.etcd_snapshots
-        self._backups = {
-            "snapshots": dict(backups.flags) or None,
-            "store": pulumi.Output.secret(dict(backups.s3)) if backups.s3 else None,
-            "restore_from": settings.restore_from or None,
-        }
-        self._token = token
-        several = len(servers.controls) > 1 or servers.others_remain
-        # one of several that is replaced takes nothing with it
-        self.gone_with: pulumi.Resource = token if several else control.server
-        self.servers: list[K3sServer] = []
-        for server in servers.controls:
-            self.servers.append(
-                self._server(servers, server, {**release, **ranges, **parts, **tokens, **names})
-            )
-        # resources in the cluster hang on the servers being there, and begin anew with another cluster
-        first = self.servers[0].server_id
-        text = pulumi.Output.unsecret(
-            pulumi.Output.all(first, *ranges.values(), control.private_ip, token.value).apply(
-                lambda facts: generation_of(*facts)
-            )
-        )
-        made_with = {
-            "clusterName": settings.cluster_name,
-            "clusterCidr": str(settings.cluster_cidr),
-            "serviceCidr": str(settings.service_cidr),
-            "subnetCidr": str(settings.subnet_cidr),
-        }
-        identity = ClusterIdentity(
-            name, text, self.servers, settings=made_with, opts=pulumi.ResourceOptions(parent=self)
-        )
-        self.generation = identity.generation
-        join = {"server_ip": control.private_ip, "cluster": self.generation, "token": agent_token.value}
-        agent_props = {**release, **join, "several": several or None}
-        self.pod_networks: list[pulumi.Resource] = []
-        for server, installed in zip(servers.controls, self.servers, strict=True):
-            servers.turns.over_with(server.role, installed)
-            self.pod_networks += self._pod_network(servers, server, installed)
-        self.agents: list[K3sAgent] = []
-        self._departures: dict[str, Departure] = {}
-        self._leaves_before = {
-            member: other
-            for pool in settings.worker_pools
-            for member, other in leaves_before(pool.members, pool.max_unavailable or 1).items()
-        }
-        for worker in servers.workers:
-            agent = self._agent(servers, worker, agent_props)
-            network = self._pod_network(servers, worker, agent)
-            gate = self._take_turns(servers, worker, agent, network)
-            self._departure(servers, worker, [agent, *network, gate])
-            self.agents.append(agent)
-            self.pod_networks += network
-        self.register_outputs({})
-
-    def _server(self, servers: Servers, server: Server, props: Mapping[str, Any]) -> K3sServer:
-        """One of the control servers, after those before it: etcd changes its members one by one."""
-        options = self._on(server)
-        member = {
-            "node": server.name,
-            "first": not self.servers,
-            "labels": labels_of(servers.labels),
-        }
-        if len(servers.controls) == 1 and servers.others_remain:
-            # the others leave at the end of the run, and until then they need its vote
-            remaining = {"leaver": member, "drain_seconds": self._settings.drain_seconds}
-            options = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(deleted_with=self._token))
-            return K3sServer(server.role, {**props, **_node_inputs(server), **remaining}, opts=options)
-        if len(servers.controls) == 1:
-            return K3sServer(server.role, {**props, **_node_inputs(server)}, opts=options)
-        of_several = {"member": member, "drain_seconds": self._settings.drain_seconds, **self._backups}
-        # it leaves before its server goes, unless all of the cluster goes
-        last = pulumi.ResourceOptions(deleted_with=self._token, depends_on=self.servers[-1:])
-        if self.servers:
-            # not the first: it stays as long as the cluster, of which it may be the only one again
-            noted = Vote(
-                server,
-                member,
-                drain_seconds=self._settings.drain_seconds,
-                opts=pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=self), last),
-            )
-            last = pulumi.ResourceOptions.merge(last, pulumi.ResourceOptions(depends_on=[noted]))
-        return K3sServer(
-            server.role,
-            {**props, **_node_inputs(server), **of_several},
-            opts=pulumi.ResourceOptions.merge(options, last),
-        )
-
-    def _agent(self, servers: Servers, worker: Server, props: Mapping[str, Any]) -> K3sAgent:
-        options = pulumi.ResourceOptions(parent=self, deleted_with=self.gone_with)
-        member = Membership(worker.role, servers, worker, opts=options)
-        # k3s wants servers upgraded before agents; a new agent token is known to the servers first
-        after = pulumi.ResourceOptions(depends_on=[member, *self.servers])
-        return K3sAgent(
-            worker.role,
-            {
-                **props,
-                **_node_inputs(worker),
-                "node_labels": worker.node_labels,
-                "node_taints": worker.node_taints,
-                "node": worker.name,
-                "controls": {
-                    server.role: {"address": server.public_ip, "host_key": server.access.host_key}
-                    for server in servers.controls
-                },
-                # where nobody takes turns, all would be drained at the same time
-                "drain_seconds": self._settings.drain_seconds if servers.turns.existed(worker.role) else 0,
-            },
-            opts=pulumi.ResourceOptions.merge(self._on(worker), after),
-        )
-
-    def _departure(self, servers: Servers, worker: Server, there: Sequence[pulumi.Resource]) -> None:
-        # Not with the control server: one that is replaced spares nobody who goes with it, and it may stay
-        # when the cluster goes. The token is never replaced.
-        followed = self._departures.get(self._leaves_before.get(worker.role, ""))
-        drained_first = pulumi.ResourceOptions(
-            parent=self, deleted_with=self._token, depends_on=[*there, *([followed] if followed else [])]
-        )
-        seconds = self._settings.drain_seconds
-        departure = Departure(worker.role, servers, worker, drain_seconds=seconds, opts=drained_first)
-        self._departures[worker.role] = departure
-
-    def _pod_network(
-        self, servers: Servers, server: Server, installed: pulumi.Resource
-    ) -> list[pulumi.Resource]:
-        """The native network on a server, if that is the one."""
-        if self._settings.cni != "native":
-            return []
-        after = pulumi.ResourceOptions(depends_on=[installed])
-        network = PodNetwork(
-            server.role,
-            servers,
-            server,
-            cluster_cidr=str(self._settings.cluster_cidr),
-            generation=self.generation,
-            opts=pulumi.ResourceOptions.merge(self._on(server), after),
-        )
-        return [network]
-
-    def _take_turns(
-        self, servers: Servers, worker: Server, agent: K3sAgent, network: list[pulumi.Resource]
-    ) -> ReadyAgain:
-        # Never replaced with the worker or a control server: a new one would have nothing to compare with.
-        options = pulumi.ResourceOptions(parent=self, deleted_with=self._token, depends_on=[agent, *network])
-        gate = ReadyAgain(
-            worker.role,
-            servers,
-            worker,
-            installed=agent.installed,
-            release=agent.release,
-            existed=servers.turns.existed(worker.role),
-            opts=options,
-        )
-        servers.turns.over_with(worker.role, gate)
-        return gate
-
-    def _on(self, server: Server) -> pulumi.ResourceOptions:
-        return pulumi.ResourceOptions(parent=self, deleted_with=server.server)
-
-
 def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_ip: str, token: str) -> str:
     """A text without secrets that is another one when the cluster of a single control server is another one.
 
@@ -580,7 +369,3 @@ def _beside(props: Mapping[str, Any]) -> str:
 
 def _controls(props: Mapping[str, Any]) -> list[Host]:
     return [Host(at["address"], props["private_key"], at["host_key"]) for at in props["controls"].values()]
-
-
-def _node_inputs(server: Server) -> dict[str, Any]:
-    return {**server.access.inputs(), "private_ip": server.private_ip}

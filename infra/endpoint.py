@@ -53,8 +53,27 @@ class ApiEndpoint(pulumi.ComponentResource):
         """
         super().__init__("ccm-from-scratch:index:ApiEndpoint", name, None, opts)
         public = settings.api_endpoint != PRIVATE_BALANCER
-        self.balancer = balancer = hcloud.LoadBalancer(
+        self._name = name
+        self.balancer = self._balancer(settings, labels)
+        part = pulumi.ResourceOptions(parent=self, deleted_with=self.balancer, delete_before_replace=True)
+        place = hcloud.LoadBalancerNetwork(
             name,
+            load_balancer_id=self.balancer.id.apply(int),
+            subnet_id=network.subnet.id,
+            enable_public_interface=public,
+            opts=part,
+        )
+        # private addresses can't be targets before it is in the network
+        in_network = pulumi.ResourceOptions.merge(part, pulumi.ResourceOptions(depends_on=[place]))
+        self._targets(labels, in_network)
+        self._service(in_network)
+        self.public_ip: pulumi.Output[str] | None = self.balancer.ipv4 if public else None
+        self.addresses: list[pulumi.Output[str]] = [place.ip, *([self.public_ip] if self.public_ip else [])]
+        self.register_outputs({})
+
+    def _balancer(self, settings: Settings, labels: Mapping[str, str]) -> hcloud.LoadBalancer:
+        return hcloud.LoadBalancer(
+            self._name,
             name=balancer_name(settings),
             load_balancer_type=DEFAULT_TYPE,
             location=settings.location,
@@ -62,27 +81,23 @@ class ApiEndpoint(pulumi.ComponentResource):
             delete_protection=settings.protect or None,
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
-        part = pulumi.ResourceOptions(parent=self, deleted_with=balancer, delete_before_replace=True)
-        place = hcloud.LoadBalancerNetwork(
-            name,
-            load_balancer_id=balancer.id.apply(int),
-            subnet_id=network.subnet.id,
-            enable_public_interface=public,
-            opts=part,
-        )
-        # private addresses can't be targets before it is in the network
-        in_network = pulumi.ResourceOptions.merge(part, pulumi.ResourceOptions(depends_on=[place]))
+
+    def _targets(self, labels: Mapping[str, str], options: pulumi.ResourceOptions) -> None:
+        """All control servers, at their private addresses."""
         hcloud.LoadBalancerTarget(
-            name,
-            load_balancer_id=balancer.id.apply(int),
+            self._name,
+            load_balancer_id=self.balancer.id.apply(int),
             type="label_selector",
             label_selector=control_selector(labels),
             use_private_ip=True,
-            opts=in_network,
+            opts=options,
         )
+
+    def _service(self, options: pulumi.ResourceOptions) -> None:
+        """The port of the Kubernetes API, for whichever server says that it is ready."""
         hcloud.LoadBalancerService(
-            name,
-            load_balancer_id=balancer.id,
+            self._name,
+            load_balancer_id=self.balancer.id,
             protocol="tcp",
             listen_port=API_PORT,
             destination_port=API_PORT,
@@ -96,11 +111,8 @@ class ApiEndpoint(pulumi.ComponentResource):
                     path="/readyz", tls=True, status_codes=list(READY)
                 ),
             ),
-            opts=in_network,
+            opts=options,
         )
-        self.public_ip: pulumi.Output[str] | None = balancer.ipv4 if public else None
-        self.addresses: list[pulumi.Output[str]] = [place.ip, *([balancer.ipv4] if public else [])]
-        self.register_outputs({})
 
 
 def balancer_name(settings: Settings) -> str:

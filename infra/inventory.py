@@ -75,28 +75,12 @@ class Servers(pulumi.ComponentResource):
         self._existing = existing
         self.turns = Turns(turns_of(settings, existing))
         self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
-        comment = f"{settings.cluster_name} dev env"
         of_our_own = pulumi.ResourceOptions(parent=self)
-        self._key = key or KeyPair(f"{prefix}key", comment, opts=of_our_own)
-        self.ssh_key = hcloud.SshKey(
-            name,
-            name=comment,
-            public_key=self._key.public_key,
-            labels=dict(labels),
-            opts=self._mine,
-        )
+        self._key = key or KeyPair(f"{prefix}key", _key_name(settings), opts=of_our_own)
+        self.ssh_key = self._ssh_key(name)
         self._groups: dict[str, hcloud.PlacementGroup] = {}
         self.firewall = self._firewall(name)
-        self.controls = [
-            self._server(
-                member,
-                Pool(member, 1, settings.control_server_type, location, settings.image),
-                CONTROL_ROLE,
-                self._group(name, control_group(index)),
-                protected=settings.protect,
-            )
-            for index, (member, location) in enumerate(settings.control_members.items())
-        ]
+        self.controls = self._control_servers(name)
         self.endpoint = (
             ApiEndpoint(f"{prefix}api", settings, self.labels, network, of_our_own)
             if has_endpoint(settings)
@@ -128,6 +112,19 @@ class Servers(pulumi.ComponentResource):
         }
         return {**self.control.access.inputs(), "others": others}
 
+    def _control_servers(self, name: str) -> list[Server]:
+        settings = self._settings
+        return [
+            self._server(
+                member,
+                Pool(member, 1, settings.control_server_type, location, settings.image),
+                CONTROL_ROLE,
+                self._group(name, control_group(index)),
+                protected=settings.protect,
+            )
+            for index, (member, location) in enumerate(settings.control_members.items())
+        ]
+
     def _pool(self, name: str, pool: Pool) -> list[Server]:
         # servers of stacks from before there were pools stay as they are
         labels = {"role": "worker", **({} if pool.name == SHORT_FORM else {"pool": pool.name})}
@@ -152,6 +149,15 @@ class Servers(pulumi.ComponentResource):
             name + suffix,
             name=self._settings.cluster_name + suffix,
             type="spread",
+            labels=dict(self.labels),
+            opts=self._mine,
+        )
+
+    def _ssh_key(self, name: str) -> hcloud.SshKey:
+        return hcloud.SshKey(
+            name,
+            name=_key_name(self._settings),
+            public_key=self._key.public_key,
             labels=dict(self.labels),
             opts=self._mine,
         )
@@ -195,6 +201,10 @@ class Servers(pulumi.ComponentResource):
             protected=protected,
         )
         return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
+
+
+def _key_name(settings: Settings) -> str:
+    return f"{settings.cluster_name} dev env"
 
 
 def is_control(role: str) -> bool:
