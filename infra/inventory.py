@@ -11,6 +11,7 @@ import pulumi
 import pulumi_hcloud as hcloud
 
 from .endpoint import ApiEndpoint, has_endpoint
+from .firewall import EVERYBODY, Rule
 from .k3s import API_PORT
 from .keys import KeyPair
 from .network import Network
@@ -18,7 +19,7 @@ from .placement import Choice, Placement
 from .pools import SHORT_FORM, Pool
 from .roster import CONTROL_ROLE
 from .server import Server, ServerArgs
-from .settings import EVERYBODY, Settings
+from .settings import Settings
 from .turns import Turns, turns
 
 _CONTROL = re.compile(r"control(-[0-9]+)?")
@@ -36,7 +37,7 @@ class Servers(pulumi.ComponentResource):
         endpoint: The load balancer before the control servers; None: there is none.
         workers: The others, pool by pool.
         ssh_key: The public key in the cloud that all of them accept.
-        firewall: Of all of them.
+        firewall: Of all of them; a pool may have another one beside it.
         turns: Whom each worker waits for in changes that roll; the cluster says when a turn is over.
     """
 
@@ -79,7 +80,7 @@ class Servers(pulumi.ComponentResource):
         self._key = key or KeyPair(f"{prefix}key", _key_name(settings), opts=of_our_own)
         self.ssh_key = self._ssh_key(name)
         self._groups: dict[str, hcloud.PlacementGroup] = {}
-        self.firewall = self._firewall(name)
+        self.firewall = self._firewall(name, settings.cluster_name, firewall_rules(settings))
         self.controls = self._control_servers(name)
         self.endpoint = (
             ApiEndpoint(f"{prefix}api", settings, self.labels, network, of_our_own)
@@ -120,6 +121,7 @@ class Servers(pulumi.ComponentResource):
                 Pool(member, 1, settings.control_server_type, location, settings.image),
                 CONTROL_ROLE,
                 self._group(name, control_group(index)),
+                [self.firewall.id.apply(int)],
                 protected=settings.protect,
             )
             for index, (member, location) in enumerate(settings.control_members.items())
@@ -128,12 +130,14 @@ class Servers(pulumi.ComponentResource):
     def _pool(self, name: str, pool: Pool) -> list[Server]:
         # servers of stacks from before there were pools stay as they are
         labels = {"role": "worker", **({} if pool.name == SHORT_FORM else {"pool": pool.name})}
+        firewalls = self._firewalls(name, pool)
         return [
             self._server(
                 member,
                 pool,
                 labels,
                 self._group(name, group_of(pool.name, number)) if pool.placement_group else None,
+                firewalls,
             )
             for number, member in enumerate(pool.members, start=1)
         ]
@@ -162,14 +166,21 @@ class Servers(pulumi.ComponentResource):
             opts=self._mine,
         )
 
-    def _firewall(self, name: str) -> hcloud.Firewall:
+    def _firewall(
+        self, name: str, name_in_cloud: str, rules: list[hcloud.FirewallRuleArgs]
+    ) -> hcloud.Firewall:
         return hcloud.Firewall(
-            name,
-            name=self._settings.cluster_name,
-            labels=dict(self.labels),
-            rules=firewall_rules(self._settings),
-            opts=self._mine,
+            name, name=name_in_cloud, labels=dict(self.labels), rules=rules, opts=self._mine
         )
+
+    def _firewalls(self, name: str, pool: Pool) -> list[pulumi.Input[int]]:
+        """That of all servers, and where the pool names more that may come in, one of its own."""
+        firewalls = [self.firewall]
+        if pool.firewall:
+            name_in_cloud = f"{self._settings.cluster_name}-{pool.name}"
+            rules = [_inbound(rule) for rule in pool.firewall]
+            firewalls.append(self._firewall(f"{name}-{pool.name}", name_in_cloud, rules))
+        return [firewall.id.apply(int) for firewall in firewalls]
 
     def _server(
         self,
@@ -177,6 +188,7 @@ class Servers(pulumi.ComponentResource):
         kind: Pool,
         labels: Mapping[str, str],
         group: hcloud.PlacementGroup | None,
+        firewalls: list[pulumi.Input[int]],
         *,
         protected: bool = False,
     ) -> Server:
@@ -195,7 +207,7 @@ class Servers(pulumi.ComponentResource):
             placement_group=group,
             node_labels=kind.labels,
             node_taints=kind.taints,
-            firewalls=[self.firewall.id.apply(int)],
+            firewalls=firewalls,
             made_anew_by=_made_anew_by(settings, kind, self._existing),
             turn=self.turns.options(role),
             protected=protected,
@@ -284,3 +296,9 @@ def firewall_rules(settings: Settings) -> list[hcloud.FirewallRuleArgs]:
         hcloud.FirewallRuleArgs(direction="in", protocol=protocol, port=port, source_ips=list(sources))
         for protocol, port, sources in rules
     ]
+
+
+def _inbound(rule: Rule) -> hcloud.FirewallRuleArgs:
+    return hcloud.FirewallRuleArgs(
+        direction="in", protocol=rule.protocol, port=rule.port, source_ips=list(rule.sources)
+    )

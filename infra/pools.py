@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from .errors import Problem
+from .firewall import Rule, parse_rules
 from .labels import is_label
 from .placement import Fallback, parse_fallbacks
 
@@ -53,6 +54,7 @@ class Pool:
         labels: Of its Nodes.
         taints: Of its Nodes, as kubectl writes them: ``key=value:Effect`` or ``key:Effect``.
         placement_group: Whether its servers are kept on different hosts.
+        firewall: What may reach its servers, beside what may reach all.
         fallbacks: Where new servers go when there is no room; None in the settings: those of the stack.
         max_unavailable: So many of its servers may be away while a change rolls over them; None in the
             settings: as in the stack.
@@ -72,6 +74,7 @@ class Pool:
     max_unavailable: int | None = None
     min: int = 0
     max: int | None = None
+    firewall: tuple[Rule, ...] = ()
 
     def completed(self, server_type: str, location: str, image: str, max_unavailable: int) -> Pool:
         """The pool with these in place of what it leaves open."""
@@ -314,6 +317,7 @@ def taint_parts(text: Any) -> tuple[str, str, str]:
 
 _LABELS = "give texts with the syntax of Kubernetes labels, such as {disk: fast}"
 _TAINTS = f"give key=value:Effect or key:Effect, such as dedicated=db:NoSchedule, with {', '.join(EFFECTS)}"
+_RULES = '[{"protocol": "tcp", "port": "443", "sources": "any"}]'
 _SERVER_WORD = "give a name of at most 63 letters, digits, dots and hyphens"
 _PARSERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "name": (_name, "give lower-case letters, digits and hyphens; a letter first, no hyphen last"),
@@ -325,10 +329,11 @@ _PARSERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "taints": (_taints, f"give a list: {_TAINTS}"),
     "placementGroup": (_switch, "give true or false"),
     "fallbacks": (_fallbacks, ""),
+    "firewall": (parse_rules, f"give a list of rules, such as {_RULES}"),
     "min": (_count, f"give a whole number from 0 to {MOST_WORKERS}"),
     "max": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
     "maxUnavailable": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
 }
 _REQUIRED = ("name", "count")
 _REQUIRED_WITH_BOUNDS = ("name", "max")
-_NOT_WITH_BOUNDS = ("count", "fallbacks", "placementGroup", "maxUnavailable")
+_NOT_WITH_BOUNDS = ("count", "fallbacks", "placementGroup", "maxUnavailable", "firewall")

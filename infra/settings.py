@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from .backups import ALLOWED, Backups, read_backups
 from .errors import Problem
 from .files import ROOT
+from .firewall import MOST_SOURCES, parse_sources
 from .k3s import COMPONENTS
 from .labels import OURS, is_label
 from .placement import Fallback, parse_fallbacks
@@ -36,7 +37,6 @@ SERVER_ENDPOINT, PUBLIC_BALANCER, PRIVATE_BALANCER = API_ENDPOINTS = (
     "private-load-balancer",
 )
 _NAME = re.compile(r"[\w.-]{1,63}", re.ASCII)
-EVERYBODY = ("0.0.0.0/0", "::/0")
 _ADDRESS_FIELDS = (
     "network_cidr",
     "subnet_cidr",
@@ -46,8 +46,6 @@ _ADDRESS_FIELDS = (
     "pools",
     "control_count",
 )
-MOST_SOURCES = 100
-"""A rule of a Hetzner firewall takes no more ranges."""
 WHO_MAY_REACH_IT = """say who may reach SSH and the Kubernetes API of the servers, which stand on the Internet
       pulumi config set sshAllowedCidrs 198.51.100.7    with your address for this one, or a range
       pulumi config set sshAllowedCidrs any             for everybody"""
@@ -477,23 +475,7 @@ def _range(value: Any) -> ipaddress.IPv4Network:
 
 def _sources(value: Any) -> tuple[str, ...]:
     one = isinstance(value, str) and not value.startswith("[")
-    ranges = [part for item in ([value] if one else _json(value, list)) for part in _source(item)]
-    if len(ranges) > MOST_SOURCES:
-        raise ValueError
-    return tuple(dict.fromkeys(ranges))
-
-
-def _source(item: Any) -> tuple[str, ...]:
-    """A range with its length: the hcloud plugin crashes on an address without."""
-    if item == "any":
-        return EVERYBODY
-    if not isinstance(item, str):
-        raise TypeError
-    network = ipaddress.ip_network(item)
-    # 0.0.0.0 alone is no address that anybody has, and an interface's name means nothing elsewhere
-    if "%" in item or ("/" not in item and network.network_address.is_unspecified):
-        raise ValueError
-    return (str(network),)
+    return parse_sources([value] if one else _json(value, list))
 
 
 def _sized(value: Any) -> str:

@@ -50,6 +50,7 @@ def test_a_pool_with_bounds_has_no_servers_of_this_program(defaults):
         ({"fallbacks": [{"location": "nbg1"}]}, "fallbacks"),
         ({"placementGroup": False}, "placementGroup"),
         ({"maxUnavailable": 2}, "maxUnavailable"),
+        ({"firewall": [{"protocol": "tcp", "port": 1, "sources": "any"}]}, "firewall"),
         ({"max": 0}, "max"),
         ({"max": None, "min": 1}, "max"),
         ({"name": "eu--burst"}, "name"),

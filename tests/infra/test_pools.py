@@ -12,6 +12,7 @@ from infra_settings import read_settings
 
 from infra.catalogue import Catalogue, catalogue_problems
 from infra.errors import ConfigurationError
+from infra.firewall import EVERYBODY, MOST_RULES, MOST_SOURCES, Rule
 from infra.inventory import GROUP_SIZE, group_of
 from infra.labels import is_label
 from infra.pools import EFFECTS, KEYS, LONGEST_NAME, Pool, parse_pools, taint_parts
@@ -19,6 +20,8 @@ from infra.room import demands, placed
 
 KEY = "ccm-from-scratch:pools"
 SERVER = "hcloud:index/server:Server"
+FIREWALL = "hcloud:index/firewall:Firewall"
+HTTPS = {"protocol": "tcp", "port": 443, "sources": "any"}
 DB = {"name": "db", "count": 2, "serverType": "cpx32", "location": "nbg1", "image": "debian-12"}
 
 
@@ -54,6 +57,53 @@ def test_what_a_pool_does_not_say_is_as_for_the_stack(defaults):
     assert db == Pool("db", 2, "cpx32", "nbg1", "debian-12", labels, tuple(taints), False, max_unavailable=4)
     assert web == Pool("web", 1, "cpx22", "fsn1", "ubuntu-24.04", max_unavailable=1)
     assert settings.workers == 3
+
+
+def test_a_pools_rules_are_read(defaults):
+    several = {"protocol": "udp", "port": "8000-8100", "sources": ["198.51.100.7", "2001:db8::/48"]}
+    (pool,) = read_settings(configured(defaults, [{**DB, "firewall": [HTTPS, several]}])).worker_pools
+    assert pool.firewall == (
+        Rule("tcp", "443", EVERYBODY),
+        Rule("udp", "8000-8100", ("198.51.100.7/32", "2001:db8::/48")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        ("any", "give a list of rules, such as"),
+        (["tcp"], "[0]: 'tcp': give a rule, such as"),
+        ([HTTPS, {**HTTPS, "protocol": "icmp"}], "[1]: protocol 'icmp': choose one of tcp, udp"),
+        ([{**HTTPS, "ports": "1"}], "[0]: there is no key ports; a rule has protocol, port, sources"),
+        ([{**HTTPS, "port": 0}], "port 0: give one from 1 to 65535"),
+        ([{**HTTPS, "port": True}], "port True"),
+        ([{**HTTPS, "port": "9-8"}], "port '9-8'"),
+        ([{**HTTPS, "port": "1-65536"}], "port '1-65536'"),
+        ([{"protocol": "tcp", "port": "1"}], "sources None: give an address"),
+        ([{**HTTPS, "sources": []}], "sources []"),
+        ([{**HTTPS, "sources": "10.0.0.1/8"}], "sources '10.0.0.1/8'"),
+        ([HTTPS] * (MOST_RULES + 1), "at most 50 rules"),
+        (
+            [{**HTTPS, "sources": [f"10.0.0.{at}" for at in range(MOST_SOURCES)]}] * 5 + [HTTPS],
+            "at most 500 ranges together",
+        ),
+    ],
+)
+def test_a_wrong_rule_is_told(defaults, rules, told):
+    assert told in problems_of(defaults, [{**DB, "firewall": rules}])["[0].firewall"]
+
+
+def test_only_the_pool_that_names_rules_has_a_second_firewall(engine, defaults):
+    settings = read_settings(configured(defaults, [{**DB, "firewall": [HTTPS]}, {"name": "web", "count": 1}]))
+    program = importlib.import_module("infra.__main__")
+    registered = engine(lambda: program.declare(settings, "T" * 64))
+    of_all, of_pool = sorted((i for i in registered if i.type == FIREWALL), key=lambda item: item.name)
+    assert (of_all.inputs["name"], of_pool.inputs["name"]) == ("ccm-from-scratch", "ccm-from-scratch-db")
+    (rule,) = of_pool.inputs["rules"]
+    opened = (rule["direction"], rule["protocol"], rule["port"], rule["sourceIps"])
+    assert opened == ("in", "tcp", "443", ["0.0.0.0/0", "::/0"])
+    numbers = {item.name: len(item.inputs["firewallIds"]) for item in registered if item.type == SERVER}
+    assert numbers == {"control": 1, "db-1": 2, "db-2": 2, "web-1": 1}
 
 
 def test_all_that_is_wrong_is_named_at_once(defaults):

@@ -122,3 +122,29 @@ def test_a_pool_has_as_many_placement_groups_as_it_needs(pooled: Lab, cloud: Emu
     assert [groups[f"ccm-from-scratch-a-{number}"][-3:] for number in (1, 10, 11)] == ["a-1", "a-1", "a-2"]
     assert pooled.run("destroy", "--yes", WANTED="{}").status == 0
     assert cloud.names("placement_groups") == []
+
+
+def test_rules_of_a_pool_come_and_go_with_its_servers_in_place(pooled: Lab, cloud: EmulatedCloud) -> None:
+    def opened() -> dict[str, set[int]]:
+        return {
+            firewall["name"].removeprefix("ccm-from-scratch"): {
+                target["server"]["id"] for target in firewall["applied_to"]
+            }
+            for firewall in cloud.get("/firewalls")["firewalls"]
+        }
+
+    def with_port(*ports: int) -> str:
+        rules = [{"protocol": "tcp", "port": port, "sources": "any"} for port in ports]
+        return of(pool("a", 2, firewall=rules), pool("b", 1))
+
+    pooled.up(WANTED=with_port())
+    before = ids(cloud)
+    assert opened() == {"": set(before.values())}
+    for ports in ((443,), (80, 443)):
+        pooled.up(WANTED=with_port(*ports))
+        assert opened() == {"": set(before.values()), "-a": {before["a-1"], before["a-2"]}}
+        (of_pool,) = cloud.get("/firewalls", name="ccm-from-scratch-a")["firewalls"]
+        assert [rule["port"] for rule in of_pool["rules"]] == [str(port) for port in ports]
+    pooled.up(WANTED=with_port())
+    assert opened() == {"": set(before.values())}
+    assert ids(cloud) == before

@@ -1,0 +1,125 @@
+"""Rules of firewalls, as the settings name them. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+EVERYBODY = ("0.0.0.0/0", "::/0")
+MOST_SOURCES = 100
+"""A rule of a Hetzner firewall takes no more ranges."""
+MOST_RULES = 50
+"""A Hetzner firewall takes no more rules: https://docs.hetzner.cloud/reference/cloud#firewalls"""
+MOST_RANGES = 500
+"""Nor more ranges in all of its rules: https://docs.hetzner.com/cloud/firewalls/overview#limits"""
+PROTOCOLS = ("tcp", "udp")
+LAST_PORT = 65535
+
+_PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
+_KEYS = ("protocol", "port", "sources")
+_RULE = 'give a rule, such as {"protocol": "tcp", "port": "443", "sources": "any"}'
+_SAID = "give an address, a range, a list of them, or any"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What may come in.
+
+    Attributes:
+        protocol: ``tcp`` or ``udp``.
+        port: One, or the first and the last of several, as in ``8000-8100``.
+        sources: Ranges that it may come from.
+    """
+
+    protocol: str
+    port: str
+    sources: tuple[str, ...]
+
+
+def parse_rules(entries: Any) -> tuple[Rule, ...]:
+    """Reads a list of rules.
+
+    Raises:
+        TypeError: It is no list.
+        ValueError: There are too many, or some are wrong; says which and what is allowed.
+    """
+    if not isinstance(entries, list):
+        raise TypeError
+    rules, wrong = [], []
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            wrong.append(f"[{index}]: {entry!r}: {_RULE}")
+            continue
+        try:
+            rules.append(_rule(entry))
+        except ValueError as error:
+            wrong.append(f"[{index}]: {error}")
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    if len(rules) > MOST_RULES:
+        raise ValueError(f"a firewall at Hetzner has at most {MOST_RULES} rules")
+    if sum(len(rule.sources) for rule in rules) > MOST_RANGES:
+        raise ValueError(f"the rules of a firewall at Hetzner have at most {MOST_RANGES} ranges together")
+    return tuple(rules)
+
+
+def parse_sources(items: Iterable[Any]) -> tuple[str, ...]:
+    """Reads addresses, ranges and ``any`` as ranges, each of them once.
+
+    Raises:
+        ValueError: One of them is none of that, or they are too many.
+        TypeError: Likewise.
+    """
+    ranges = [part for item in items for part in _source(item)]
+    if len(ranges) > MOST_SOURCES:
+        raise ValueError
+    return tuple(dict.fromkeys(ranges))
+
+
+def _rule(entry: Mapping[Any, Any]) -> Rule:
+    wrong = [f"there is no key {name}; a rule has {', '.join(_KEYS)}" for name in entry if name not in _KEYS]
+    protocol, port, sources = (entry.get(name) for name in _KEYS)
+    if protocol not in PROTOCOLS:
+        wrong.append(f"protocol {protocol!r}: choose one of {', '.join(PROTOCOLS)}")
+    if not _is_port(port):
+        wrong.append(f"port {port!r}: give one from 1 to {LAST_PORT}, or a range such as 8000-8100")
+    ranges = _sources(sources)
+    if not ranges:
+        wrong.append(f"sources {sources!r}: {_SAID}; at most {MOST_SOURCES}")
+    if wrong:
+        raise ValueError(", ".join(wrong))
+    return Rule(protocol, str(port), ranges)
+
+
+def _is_port(value: Any) -> bool:
+    # pulumi config set --path makes a number of a single port
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return False
+    match = _PORTS.fullmatch(str(value))
+    if match is None:
+        return False
+    first, last = int(match[1]), int(match[2] or match[1])
+    return 1 <= first <= last <= LAST_PORT
+
+
+def _sources(given: Any) -> tuple[str, ...]:
+    try:
+        return parse_sources(given if isinstance(given, list) else [given])
+    except (ValueError, TypeError):
+        return ()
+
+
+def _source(item: Any) -> tuple[str, ...]:
+    """A range with its length: the hcloud plugin crashes on an address without."""
+    if item == "any":
+        return EVERYBODY
+    if not isinstance(item, str):
+        raise TypeError
+    network = ipaddress.ip_network(item)
+    # 0.0.0.0 alone is no address that anybody has, and an interface's name means nothing elsewhere
+    if "%" in item or ("/" not in item and network.network_address.is_unspecified):
+        raise ValueError
+    return (str(network),)
