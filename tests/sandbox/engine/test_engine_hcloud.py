@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import ipaddress
 import signal
 import time
 from collections.abc import Callable
@@ -97,6 +98,54 @@ def test_a_network_with_servers_comes_changes_and_goes(hetzner: Lab, cloud: Emul
     assert cloud.get(f"/firewalls/{state['f']['id']}")["firewall"]["rules"][0]["port"] == "80"
     assert cloud.get(f"/networks/{state['n']['id']}")["network"]["labels"] == {"a": "c"}
 
+    assert hetzner.run("destroy", "--yes").status == 0
+    assert everything(cloud) == {}
+
+
+PRIVATE = """
+import pulumi_hcloud as h
+E = os.environ.get
+n = h.Network("n", name="net", ip_range="10.0.0.0/16")
+N = n.id.apply(int)
+s = h.NetworkSubnet("s", network_id=N, type="cloud", network_zone="eu-central", ip_range="10.0.1.0/24")
+kind = dict(server_type="cpx22", image="ubuntu-24.04", location="fsn1")
+g = h.Server("g", name="g", **kind)
+p = h.ServerNetwork("p", server_id=g.id.apply(int), subnet_id=s.id)
+r = h.NetworkRoute("r", network_id=N, destination=E("TO", "0.0.0.0/0"), gateway=p.ip, opts=O(deleted_with=n))
+w = h.Server("w", name="w", public_nets=[{"ipv4_enabled": False, "ipv6_enabled": False}],
+    networks=[{"subnet_id": s.id}], opts=O(depends_on=[r], ignore_changes=["networks"]), **kind)
+q = h.ServerNetwork("q", server_id=w.id.apply(int), subnet_id=s.id, opts=O(deleted_with=w))
+"""
+
+
+def test_a_server_without_public_addresses_starts_in_its_network(hetzner: Lab, cloud: EmulatedCloud) -> None:
+    hetzner.up(PRIVATE)
+    state = hetzner.resources()
+    server = cloud.get(f"/servers/{state['w']['id']}")["server"]
+    assert server["public_net"]["ipv4"] is server["public_net"]["ipv6"] is None
+    assert server["status"] == "running"
+    (place,) = server["private_net"]
+    assert place["ip"] == state["q"]["outputs"]["ip"]
+    assert ipaddress.ip_address(place["ip"]) in ipaddress.ip_network("10.0.1.0/24")
+    assert state["w"]["outputs"]["ipv4Address"] == ""
+    assert len(cloud.names("primary_ips")) == 2  # of the other one
+
+    def routes() -> list[dict[str, str]]:
+        return cloud.get(f"/networks/{state['n']['id']}")["network"]["routes"]
+
+    gateway = state["p"]["outputs"]["ip"]
+    assert routes() == [{"destination": "0.0.0.0/0", "gateway": gateway}]
+    assert state["r"]["id"] == f"{state['n']['id']}-0.0.0.0/0"
+    assert "8 unchanged" in hetzner.up()
+    assert "8 unchanged" in hetzner.run("preview", "--refresh").out
+
+    hetzner.up(TO="172.16.0.0/24")
+    assert routes() == [{"destination": "172.16.0.0/24", "gateway": gateway}]
+    path = f"/networks/{state['n']['id']}/actions/delete_route"
+    cloud.send("POST", path, {"destination": "172.16.0.0/24", "gateway": gateway})
+    hetzner.run("refresh", "--yes")
+    hetzner.up(TO="172.16.0.0/24")
+    assert routes() == [{"destination": "172.16.0.0/24", "gateway": gateway}]
     assert hetzner.run("destroy", "--yes").status == 0
     assert everything(cloud) == {}
 

@@ -1,4 +1,4 @@
-"""hcloud.NetworkSubnet and ServerNetwork: what is in a network, known by two ids put together."""
+"""What is in a network, known by two ids put together: hcloud.NetworkSubnet, NetworkRoute, ServerNetwork."""
 
 from __future__ import annotations
 
@@ -86,6 +86,54 @@ class NetworkSubnet(_Part):
                 raise
 
 
+class NetworkRoute(_Part):
+    """A route of a network."""
+
+    type = "hcloud:index/networkRoute:NetworkRoute"
+    inputs = frozenset({"networkId", "destination", "gateway"})
+    required = ("networkId", "destination", "gateway")
+    replaces = inputs
+
+    def owner(self, inputs: Properties) -> str:
+        """Its network."""
+        return f"/networks/{int(inputs['networkId'])}"
+
+    def identity(self, inputs: Properties) -> str:
+        """Network and destination."""
+        return f"{int(inputs['networkId'])}-{inputs['destination']}"
+
+    def create(self, api: Api, inputs: Properties) -> Properties:
+        """Add it, read the network."""
+        body = {"destination": inputs["destination"], "gateway": inputs["gateway"]}
+        api.retry(lambda: api.act(f"{self.owner(inputs)}/actions/add_route", body), ("conflict",), 5)
+        return self.read(api, self.identity(inputs), inputs)
+
+    def read(self, api: Api, identity: str, inputs: Properties) -> Properties:  # noqa: ARG002
+        """Read the network and look into it."""
+        owner, destination = identity.split("-", 1)
+        network = api.get(f"/networks/{owner}")["network"]
+        route = next((item for item in network["routes"] if item["destination"] == destination), None)
+        if route is None:
+            raise ResourceNotFoundError(f"{identity} is not in the network any more")
+        return {
+            "destination": destination,
+            "gateway": route["gateway"],
+            "id": identity,
+            "networkId": network["id"],
+        }
+
+    def delete(self, api: Api, identity: str) -> None:
+        """Take it out of the network, which may be gone."""
+        network, destination = identity.split("-", 1)
+        path = f"/networks/{network}/actions/delete_route"
+        try:
+            found = self.read(api, identity, {})
+            body = {"destination": destination, "gateway": found["gateway"]}
+            api.retry(lambda: api.act(path, body), ("conflict",), 5)
+        except ResourceNotFoundError:
+            return
+
+
 class ServerNetwork(_Part):
     """A server's place in a network."""
 
@@ -101,18 +149,12 @@ class ServerNetwork(_Part):
 
     def identity(self, inputs: Properties) -> str:
         """Server and network."""
-        network = inputs.get("networkId") or str(inputs["subnetId"]).split("-", 1)[0]
-        return f"{int(inputs['serverId'])}-{int(network)}"
+        return f"{int(inputs['serverId'])}-{attachment(inputs)['network']}"
 
     def create(self, api: Api, inputs: Properties) -> Properties:
         """Attach and read the server."""
         identity = self.identity(inputs)
-        subnet = inputs.get("subnetId")
-        body = present(
-            network=int(identity.split("-", 1)[1]),
-            ip=inputs.get("ip"),
-            ip_range=str(subnet).split("-", 1)[1] if subnet else None,
-        )
+        body = attachment(inputs)
         path = f"{self.owner(inputs)}/actions/attach_to_network"
         try:
             api.retry(lambda: api.act(path, body), (*BUSY, "no_subnet_available"), 5)
@@ -150,6 +192,22 @@ class ServerNetwork(_Part):
                 raise
             if _place(api, server, network) is not None:
                 raise
+
+
+def attachment(place: Properties) -> Properties:
+    """What the API is told to plug a server into a network.
+
+    Args:
+        place: ``networkId`` or ``subnetId``, which begins with the network's; if given, ``ip``, ``aliasIps``.
+    """
+    subnet = str(place.get("subnetId") or "")
+    network, _, ip_range = subnet.partition("-")
+    return present(
+        network=int(place.get("networkId") or network),
+        ip=place.get("ip"),
+        alias_ips=place.get("aliasIps"),
+        ip_range=ip_range or None,
+    )
 
 
 def _place(api: Api, server: str, network: str) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from sandbox.engine.providers.hcloud.balancers import (
 )
 from sandbox.engine.providers.hcloud.kind import Kind
 from sandbox.engine.providers.hcloud.named import Firewall, Network, PlacementGroup, SshKey
-from sandbox.engine.providers.hcloud.network_parts import NetworkSubnet, ServerNetwork
+from sandbox.engine.providers.hcloud.network_parts import NetworkRoute, NetworkSubnet, ServerNetwork
 from sandbox.engine.providers.hcloud.server import Server
 from sandbox.engine.providers.surroundings import Surroundings
 from sandbox.engine.state.graph import name_of
@@ -34,6 +34,7 @@ _KINDS: tuple[Kind, ...] = (
     Firewall(),
     Network(),
     NetworkSubnet(),
+    NetworkRoute(),
     ServerNetwork(),
     Server(),
     LoadBalancer(),

@@ -10,7 +10,8 @@ from typing import Any
 from sandbox.engine.errors import UnsupportedError
 from sandbox.engine.properties.values import Properties
 from sandbox.engine.providers.hcloud.api import Api, ApiError
-from sandbox.engine.providers.hcloud.kind import NamedKind
+from sandbox.engine.providers.hcloud.kind import BUSY, NamedKind, present
+from sandbox.engine.providers.hcloud.network_parts import attachment
 
 _META = (
     '{"e2bfb730-ecaa-11e6-8f88-34363bc7c4c0":{"create":5400000000000}}'  # the plugin's 90 minutes to create
@@ -21,17 +22,21 @@ _NOT_APPLIED = ("not_found", "firewall_resource_not_found")
 
 
 class Server(NamedKind):
-    """A server. Its places in networks are resources of their own."""
+    """A server. Its places in networks are resources of their own, or named with it.
+
+    Where it has no public address it is started once it is in its networks, as the genuine plugin does
+    (``onServerCreateWithoutPublicNet`` in terraform-provider-hcloud's internal/server/resource.go).
+    """
 
     type = "hcloud:index/server:Server"
     inputs = frozenset({
         "name", "serverType", "image", "location", "sshKeys", "userData", "labels", "firewallIds",
-        "placementGroupId", "deleteProtection", "rebuildProtection",
+        "placementGroupId", "deleteProtection", "rebuildProtection", "publicNets", "networks",
     })  # fmt: skip
     required = ("serverType", "image")
     replaces = frozenset({"image", "location", "sshKeys", "userData"})
     sets = frozenset({"firewallIds"})
-    unread = frozenset({"sshKeys", "userData", "image"})
+    unread = frozenset({"sshKeys", "userData", "image", "publicNets", "networks"})
     collection = "servers"
     single = "server"
     reread = True
@@ -55,7 +60,30 @@ class Server(NamedKind):
             "user_data": inputs.get("userData"),
             "firewalls": [{"firewall": item} for item in _firewalls(inputs)] or None,
             "placement_group": int(group) if group else None,
+            "public_net": _public_net(inputs),
+            "start_after_create": False if _starts_later(inputs) else None,
         }
+
+    def finish(self, api: Api, identity: str, inputs: Properties) -> None:
+        """Plug it into the networks that are named with it."""
+        self._connect(api, identity, inputs)
+        super().finish(api, identity, inputs)
+
+    def repair(self, api: Api, identity: str, inputs: Properties) -> None:
+        """Likewise, as far as it was left undone."""
+        super().repair(api, identity, inputs)
+        self._connect(api, identity, inputs)
+
+    def _connect(self, api: Api, identity: str, inputs: Properties) -> None:
+        places = inputs.get("networks") or ()
+        there = {item["network"] for item in self.get(api, identity)["private_net"]} if places else set()
+        path = f"/servers/{identity}/actions"
+        for place in places:
+            body = attachment(place)
+            if body["network"] not in there:
+                api.retry(lambda body=body: api.act(f"{path}/attach_to_network", body), BUSY, 5)
+        if _starts_later(inputs) and self.get(api, identity)["status"] == "off":
+            api.act(f"{path}/poweron")
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
         """The server as the genuine plugin shows it."""
@@ -83,10 +111,10 @@ class Server(NamedKind):
             "labels": found.get("labels") or None,
             "location": location.get("name") or inputs.get("location"),
             "name": found["name"],
-            "networks": [],
+            "networks": [_shown(place) for place in found["private_net"]] if inputs.get("networks") else [],
             "placementGroupId": (found.get("placement_group") or {}).get("id") or 0,
             "primaryDiskSize": found["primary_disk_size"],
-            "publicNets": [],
+            "publicNets": list(inputs.get("publicNets") or ()),
             "rebuildProtection": found["protection"]["rebuild"],
             "rescue": None,
             "serverType": found["server_type"]["name"],
@@ -132,6 +160,35 @@ def _change_firewalls(api: Api, server: int, old: set[int], new: set[int]) -> No
         except ApiError as error:
             if error.code not in _NOT_APPLIED:
                 raise
+
+
+def _public_net(inputs: Properties) -> Properties | None:
+    """Which public addresses it gets; None where no input says so: both."""
+    given = inputs.get("publicNets")
+    if not given:
+        return None
+    wanted = given[0]
+    return present(
+        enable_ipv4=wanted.get("ipv4Enabled", True),
+        enable_ipv6=wanted.get("ipv6Enabled", True),
+        ipv4=wanted.get("ipv4"),
+        ipv6=wanted.get("ipv6"),
+    )
+
+
+def _starts_later(inputs: Properties) -> bool:
+    public = _public_net(inputs)
+    nowhere = public is not None and not public["enable_ipv4"] and not public["enable_ipv6"]
+    return nowhere and bool(inputs.get("networks"))
+
+
+def _shown(place: Mapping[str, Any]) -> Properties:
+    return {
+        "aliasIps": list(place.get("alias_ips") or ()),
+        "ip": place["ip"],
+        "macAddress": place["mac_address"],
+        "networkId": place["network"],
+    }
 
 
 def _firewalls(inputs: Properties) -> list[int]:
