@@ -28,6 +28,7 @@ from .errors import (
 )
 from .files import ROOT
 from .joining import Start, ask, start_of
+from .leaving import make_room
 from .pools import spelled
 from .remote import Host, connect
 from .roster import Peer, peers_of
@@ -78,6 +79,7 @@ class K3sServerProvider(DrainingProvider):
 
         Raises:
             UnknownClusterError: There may be a cluster, and it can't be joined.
+            QuorumError: One of its name is in the cluster, and the others need that.
             CloudError: The other control servers are not known.
         """
         start = self._start(props)
@@ -123,7 +125,12 @@ class K3sServerProvider(DrainingProvider):
             return identity_of({**props, "server_id": peer.server_id, "private_ip": peer.private})
 
         answers = asyncio.run(ask(peers, props["private_key"], identity))
-        return start_of(member.get("node", "it"), answers, begins=member.get("first", True))
+        start = start_of(member.get("node", "it"), answers, begins=member.get("first", True))
+        named = member or props.get("leaver")
+        if start.join and named:
+            joined = next(peer for peer in peers if peer.private == start.join)
+            make_room(named["node"], host_of(props), identity_of(props), joined)
+        return start
 
     def _cloud(self, *, several: bool) -> Cloud | None:
         try:

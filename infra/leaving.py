@@ -1,7 +1,8 @@
 """How a control server leaves the others: its Pods go elsewhere, then its Node, and with that its vote.
 
 k3s takes a server out of etcd when its Node is deleted. etcd decides by majority, so nobody leaves whose
-leaving would end that of the others. Who is dead is taken out by the others in the same way.
+leaving would end that of the others. Who is dead is taken out by the others in the same way; and so is one of
+whom no state knew, before another one joins under its name: k3s refuses that ("duplicate node name found").
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .api import Cloud, everything, fetcher, server_runs
 from .drain import Report, Traffic, empty, senders_to
 from .endpoint import ROLE as BALANCER_ROLE
 from .errors import InfraError, QuorumError, RemoteCommandError
-from .k3s import API_PORT, NOTE
+from .k3s import API_PORT, DATASTORE, NOTE
 from .membership import leave_script
 from .remote import Host, Shell, connect
 from .roster import Peer
@@ -96,9 +97,7 @@ async def _leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Re
     if survivor is None:
         return
     async with _on(survivor.peer, leaver.host.private_key) as shell:
-        others = {name: address for name, address in survivor.members.items() if name != leaver.node}
-        states = {name: await _is_ready(shell, address) for name, address in others.items()}
-        check_quorum(leaver.node, states)
+        await _spare(shell, leaver.node, survivor.members)
         runs = await asyncio.to_thread(server_runs, cloud, leaver.server_id)
         if runs and leaver.drain_seconds:
             await empty(shell, leaver.node, leaver.drain_seconds, _traffic(cloud, leaver), report)
@@ -107,6 +106,48 @@ async def _leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Re
         if runs and await _told(leaver, _END, report):
             # until it ended it may have come back
             await _remove(shell, leaver.node)
+
+
+def make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
+    """Takes a predecessor out of the cluster that a control server joins under its name, if there is one.
+
+    Whoever has etcd's data of this installation has begun to join before: the name is its own.
+
+    Args:
+        node: The name.
+        newcomer: The control server that joins.
+        identity: Of its installation.
+        joined: The one that it joins.
+
+    Raises:
+        QuorumError: The others would have no majority; nothing was changed.
+        InfraError: One of both could not be asked.
+    """
+    asyncio.run(_make_room(node, newcomer, identity, joined))
+
+
+async def _make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
+    async with connect(newcomer) as shell:
+        said = await shell.run(has_begun(identity), what="looking for etcd's data", timeout=_ASK_SECONDS)
+    if said.strip():
+        return
+    async with _on(joined, newcomer.private_key) as shell:
+        members = await _members(shell)
+        if node in members:
+            await _spare(shell, node, members)
+        await _remove(shell, node)
+
+
+def has_begun(identity: str) -> str:
+    """A script that says something on a server on which that installation has begun to work with etcd."""
+    noted = f'[ "$(cat {NOTE} 2>/dev/null)" = {shlex.quote(identity)} ]'
+    return f"if [ -e {DATASTORE}/etcd ] && {noted}; then echo begun; fi"
+
+
+async def _spare(shell: Shell, node: str, members: Mapping[str, str]) -> None:
+    """Raises QuorumError where the other members need this one."""
+    others = {name: address for name, address in members.items() if name != node}
+    check_quorum(node, {name: await _is_ready(shell, address) for name, address in others.items()})
 
 
 def survivor_of(node: str, looks: Sequence[Look]) -> Look | None:
@@ -163,10 +204,14 @@ async def _look(peer: Peer, private_key: str) -> Look:
         return Look(peer, {}, peer.unreachable)
     try:
         async with _on(peer, private_key) as shell:
-            said = await shell.run(_LIST, what="listing the control servers", timeout=_ASK_SECONDS)
+            return Look(peer, await _members(shell))
     except InfraError as error:
         return Look(peer, {}, str(error))
-    return Look(peer, {} if said.strip() == _NONE else members_of(json.loads(said)))
+
+
+async def _members(shell: Shell) -> dict[str, str]:
+    said = await shell.run(_LIST, what="listing the control servers", timeout=_ASK_SECONDS)
+    return {} if said.strip() == _NONE else members_of(json.loads(said))
 
 
 async def _is_ready(shell: Shell, address: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import itertools
 import json
@@ -24,7 +25,7 @@ from infra.errors import AnotherClusterError, ConfigurationError, QuorumError, U
 from infra.identity import ClusterIdentityProvider
 from infra.inventory import control_group, turns_of
 from infra.joining import DOWN, NONE, OTHER, READY, SILENT, Said, Start, ask, question, read_answer, start_of
-from infra.leaving import Look, check_quorum, members_of, survivor_of
+from infra.leaving import Look, check_quorum, make_room, members_of, survivor_of
 from infra.roster import Peer, labels_of, peers
 from infra.vote import VoteProvider
 
@@ -262,6 +263,70 @@ def test_who_is_asked_about_a_leaver():
         survivor_of("c-1", [stranger, silent])
     # who is in the cluster knows that it has left, or never joined
     assert survivor_of("c-9", [silent, knows]) is None
+
+
+# Knows c-1 of a lost server, c-2 and c-3, of which those answer that are named in a file.
+CLUSTER = """#!/bin/sh
+cd {there}
+echo "$*" >> log
+at() {{
+  printf '%s{{"metadata":{{"name":"%s"}},"status":{{"addresses":[' "$1" "$2"
+  printf '{{"type":"InternalIP","address":"%s"}}]}}}}' "$3"
+}}
+case "$*" in
+  *"get nodes"*)
+    echo '{{"items":['
+    [ ! -e c-1 ] || at "" c-1 10.0.0.1
+    [ ! -e c-1 ] || printf ,
+    at "" c-2 10.0.0.2; at , c-3 10.0.0.3
+    echo ']}}' ;;
+  *"--server=https://"*) case "$(cat ready)" in *"$2"*) ;; *) exit 1 ;; esac ;;
+  *"delete node"*) rm -f c-1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def named(tmp_path, host, monkeypatch):
+    """Makes room for c-1 on a host that is the newcomer and the one that it joins; what was deleted."""
+    there = tmp_path / "machine"
+    there.mkdir()
+    (there / "k3s").write_text(CLUSTER.format(there=there))
+    (there / "k3s").chmod(0o755)
+    (there / "c-1").touch()
+    (there / "ready").write_text("--server=https://10.0.0.2:6443 --server=https://10.0.0.3:6443")
+    monkeypatch.setenv("PATH", f"{there}:/usr/bin:/bin")
+    monkeypatch.setattr("infra.leaving.DATASTORE", there / "db")
+    monkeypatch.setattr("infra.leaving.NOTE", there / "note")
+
+    async def make() -> list[str]:
+        (there / "log").write_text("")
+        await asyncio.to_thread(make_room, "c-1", host, "mine", peer(2, public=host.address))
+        calls = (there / "log").read_text().splitlines()
+        return [call.split()[-1] for call in calls if " delete " in f" {call} "]
+
+    make.there = there
+    return make
+
+
+async def test_a_predecessor_of_whom_no_state_knows_is_taken_out(named):
+    assert await named() == ["c-1", "c-1.node-password.k3s"]
+    # its password may outlive its Node
+    assert await named() == ["c-1", "c-1.node-password.k3s"]
+
+
+async def test_a_predecessor_whom_the_others_need_stays(named):
+    (named.there / "ready").write_text("--server=https://10.0.0.2:6443")
+    with pytest.raises(QuorumError, match="c-3: does not answer"):
+        await named()
+    assert (named.there / "c-1").exists()
+
+
+@pytest.mark.parametrize(("note", "own"), [("mine", True), ("another", False)])
+async def test_who_has_begun_to_join_keeps_its_name(named, note, own):
+    (named.there / "db" / "etcd").mkdir(parents=True)
+    (named.there / "note").write_text(note)
+    assert bool(await named()) is not own
 
 
 def test_addresses_of_members():
