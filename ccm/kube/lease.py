@@ -155,7 +155,9 @@ class LeaderElector:
         while True:
             started = self._clock()
             try:
-                async with asyncio.timeout(self._times.renew_deadline):
+                # As client-go bounds each request (NewFromKubeconfig in its resourcelock): one that is on its
+                # way to an API server that died with the leader must not take the time of those that follow.
+                async with asyncio.timeout(self._times.renew_deadline / 2):
                     if await self._try():
                         self._renewed_at = started
                         return
