@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Collection, Mapping
 
 import pulumi
@@ -37,6 +38,10 @@ def main() -> None:
     pulumi.log.info(checked.report)
     if checked.settings.restore_from and checked.existing & checked.settings.control_members.keys():
         pulumi.log.info("restoreFrom is not heeded: there is a control server; take it out of the settings")
+    window = checked.settings.os_upgrades
+    if window and window.is_open(dt.datetime.now(dt.UTC)):
+        until = f"{window.end} ({window.time_zone})"
+        pulumi.log.warn(f"by osUpgrades servers may reboot until {until}, also one that this run works on")
     declare(checked.settings, checked.cloud.token, checked.choices, checked.existing, checked.attached)
     pulumi.export("cost", checked.cost)
 

@@ -15,7 +15,9 @@ from .inventory import Servers
 from .k3s_cluster import Cluster
 from .keys import SharedSecret
 from .kubeconfig import Kubeconfig
+from .kured import Kured
 from .nodes import ReadyNodes
+from .security_updates import SecurityUpdates
 from .settings import Settings
 from .sweep import Sweep
 
@@ -156,7 +158,35 @@ def managed(place: Place, arguments: ControllerManagerArgs, running: RunningClus
         # it may refuse to go: then nothing of all that goes after it is touched
         opts=place.options(pulumi.ResourceOptions(depends_on=[*after, *scaled])),
     )
+    upgrade_systems(place, settings, running, after)
     return Managed(after, sweep)
+
+
+def upgrade_systems(
+    place: Place, settings: Settings, running: RunningCluster, after: Sequence[pulumi.Resource]
+) -> None:
+    """Upgrades of the servers' operating systems, where they are asked for: updates, and reboots.
+
+    Args:
+        place: Where both are declared.
+        settings: When servers may reboot.
+        running: The cluster.
+        after: What nodes are initialised after.
+    """
+    if settings.os_upgrades is None:
+        return
+    for server in [*running.servers.controls, *running.servers.workers]:
+        on_it = pulumi.ResourceOptions(deleted_with=server.server, depends_on=[*after])
+        SecurityUpdates(server.role, server, opts=place.options(on_it))
+    Kured(
+        place.named("kured"),
+        settings.kured_image,
+        settings.os_upgrades,
+        drain_seconds=settings.drain_seconds,
+        in_cluster=running.in_cluster,
+        after=after,
+        opts=place.options(),
+    )
 
 
 def ready_nodes(

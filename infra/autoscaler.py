@@ -22,6 +22,7 @@ from .k3s_cluster import Cluster
 from .node_group import AUTOSCALER, NodeGroup
 from .pod_network import script as pod_network_script
 from .pools import GROUP_SEPARATOR, Pool, taint_parts
+from .security_updates import script as security_updates_script
 from .settings import Settings, key_of
 from .versions import oldest, pinned
 
@@ -44,12 +45,14 @@ class Joining:
         servers: Private addresses of the control servers, of which one is joined.
         agent_token: Lets an agent join.
         cluster_cidr: Range of all Pods, where a node has to give its own their network; else empty.
+        security_updates: Whether it installs those of its operating system by itself.
     """
 
     release: k3s.Release
     servers: Sequence[str]
     agent_token: str
     cluster_cidr: str
+    security_updates: bool
 
 
 def group_name(settings: Settings, pool: Pool) -> str:
@@ -66,7 +69,8 @@ def user_data(pool: Pool, joining: Joining) -> str:
     flags = k3s.pool_flags(pool.labels, pool.taints)
     join = k3s.self_joining_script(joining.release, joining.servers, joining.agent_token, flags=flags)
     network = _pod_network(joining.cluster_cidr) if joining.cluster_cidr else ""
-    return f"#!/bin/sh\n{join}\n{network}"
+    updates = security_updates_script() if joining.security_updates else ""
+    return f"#!/bin/sh\n{join}\n{network}{updates}"
 
 
 def user_data_problems(settings: Settings) -> list[Problem]:
@@ -295,7 +299,8 @@ def joining_of(
     release = k3s.Release(settings.k3s_install_url, settings.k3s_channel, settings.k3s_version)
     beside = oldest(version for version in installed if version)
     ours = str(settings.cluster_cidr) if settings.cni == "native" else ""
-    return Joining(pinned(release, beside), servers, agent_token, ours)
+    updates = settings.os_upgrades is not None
+    return Joining(pinned(release, beside), servers, agent_token, ours, updates)
 
 
 def _config(

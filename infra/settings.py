@@ -18,6 +18,7 @@ from .k3s import COMPONENTS
 from .labels import OURS, is_label
 from .placement import Fallback, parse_fallbacks
 from .pools import MOST_WORKERS, SHORT_FORM, Pool, parse_pools, pool_problems, spelled
+from .reboot_window import RebootWindow, parse_window
 
 NAMESPACE = "ccm-from-scratch"
 CNIS = ("native", "cilium")
@@ -93,6 +94,8 @@ class Settings:
     protect: bool
     etcd_snapshots: Backups
     restore_from: str
+    os_upgrades: RebootWindow | None
+    kured_image: str
 
     @property
     def worker_pools(self) -> tuple[Pool, ...]:
@@ -141,6 +144,7 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     problems = [*reader.problems, *_unknown_keys(raw), *release_problems(settings), *etcd_problems(settings)]
     problems += pool_problems(settings.pools, settings.cluster_name, key_of("pools"))
     problems += autoscaler_problems(settings)
+    problems += os_upgrade_problems(settings)
     unread = {problem.key.partition("[")[0] for problem in problems}
     if not unread & set(map(key_of, _ADDRESS_FIELDS)):
         problems += address_problems(settings)
@@ -206,6 +210,8 @@ def _read(reader: _Reader) -> Settings:
         protect=reader.flag("protect"),
         etcd_snapshots=(backups := reader.backups("etcd_snapshots")),
         restore_from=reader.snapshot("restore_from", backups),
+        os_upgrades=reader.window("os_upgrades"),
+        kured_image=reader.matching("kured_image", _IMAGE, _IMAGE_ALLOWED),
     )
 
 
@@ -240,6 +246,18 @@ def autoscaler_problems(settings: Settings) -> list[Problem]:
     if len(images) > 1:
         allowed = "the cluster-autoscaler has one image for all pools with max"
         problems.append(Problem(key_of("pools"), ", ".join(images), allowed))
+    return problems
+
+
+def os_upgrade_problems(settings: Settings) -> list[Problem]:
+    """What reboots of servers need of the other settings."""
+    problems = []
+    if settings.os_upgrades and not settings.drain_seconds:
+        allowed = f"a server is drained before it reboots, and {key_of('os_upgrades')} is set: "
+        problems.append(Problem(key_of("drain_seconds"), 0, f"{allowed}give at least 1"))
+    if settings.os_upgrades and settings.kubeconfig_path:
+        other = f"{key_of('os_upgrades')} is for a cluster of this program"
+        problems.append(Problem(key_of("kubeconfig_path"), settings.kubeconfig_path, other))
     return problems
 
 
@@ -401,6 +419,11 @@ class _Reader:
         fallbacks, problems = parse_fallbacks(self._raw.get(key_of(field)), key_of(field))
         self.problems += problems
         return fallbacks
+
+    def window(self, field: str) -> RebootWindow | None:
+        window, problems = parse_window(self._raw.get(key_of(field)), key_of(field))
+        self.problems += problems
+        return window
 
     def backups(self, field: str) -> Backups:
         return self._take(

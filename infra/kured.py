@@ -1,0 +1,176 @@
+"""kured, which reboots servers that need it: one after the other, drained, and within a window.
+
+Its flags are those of https://github.com/kubereboot/kured/blob/main/cmd/kured/main.go, and they are all named
+here, also where kured has the value by itself: its defaults are not the same in all versions. What it may do,
+and how it looks for the file that says that a reboot is needed, is as in its own kured-rbac.yaml and
+kured-ds.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from .drain import EXCLUDED
+from .reboot_window import RebootWindow
+
+KURED = "kured"
+NAMESPACE = "kube-system"
+LOCK = "weave.works/kured-node-lock"
+"""Annotation of the DaemonSet: who has it may reboot."""
+
+_SENTINEL = "/sentinel"
+
+
+def arguments(window: RebootWindow, drain_seconds: int) -> list[str]:
+    """The command line.
+
+    Args:
+        window: When servers may reboot.
+        drain_seconds: In which the Pods of one have to be elsewhere, at least 1: for kured 0 is forever.
+    """
+    return [
+        "/usr/bin/kured",
+        f"--reboot-sentinel={_SENTINEL}/reboot-required",
+        f"--reboot-days={','.join(window.days)}",
+        f"--start-time={window.start}",
+        f"--end-time={window.end}",
+        f"--time-zone={window.time_zone}",
+        "--period=5m",
+        f"--drain-timeout={drain_seconds}s",
+        # time for load balancers to send nothing more, and to find it again before the next one goes
+        "--reboot-delay=30s",
+        "--lock-release-delay=2m",
+        # a label can't be taken away; the cloud-controller-manager takes a false one for none
+        f"--pre-reboot-node-labels={EXCLUDED}=rebooting",
+        f"--post-reboot-node-labels={EXCLUDED}=false",
+        f"--ds-namespace={NAMESPACE}",
+        f"--ds-name={KURED}",
+        f"--lock-annotation={LOCK}",
+        "--concurrency=1",
+        # it does not expire: who is not back keeps the others from rebooting
+        "--lock-ttl=0",
+    ]
+
+
+def daemon_set(image: str, window: RebootWindow, drain_seconds: int) -> dict[str, Any]:
+    """Spec of the DaemonSet.
+
+    Args:
+        image: Of kured.
+        window: As for ``arguments``.
+        drain_seconds: Likewise.
+    """
+    labels = {"app": KURED}
+    node = {"name": "KURED_NODE_ID", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    container = {
+        "name": KURED,
+        "image": image,
+        "command": arguments(window, drain_seconds),
+        "env": [node],
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
+        # it enters the server's own namespaces to reboot it
+        "securityContext": {"privileged": True, "readOnlyRootFilesystem": True},
+        "volumeMounts": [{"name": "sentinel", "mountPath": _SENTINEL, "readOnly": True}],
+    }
+    return {
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {
+                "serviceAccountName": KURED,
+                # control servers and workers of pools with taints need upgrades, too
+                "tolerations": [{"operator": "Exists"}],
+                "hostPID": True,
+                "containers": [container],
+                "volumes": [{"name": "sentinel", "hostPath": {"path": "/var/run", "type": "Directory"}}],
+            },
+        },
+    }
+
+
+class Kured(pulumi.ComponentResource):
+    """kured in a cluster."""
+
+    def __init__(
+        self,
+        name: str,
+        image: str,
+        window: RebootWindow,
+        *,
+        drain_seconds: int,
+        in_cluster: pulumi.ResourceOptions,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declares it.
+
+        Args:
+            name: Of the component; begins the names of its resources.
+            image: Of kured.
+            window: When servers may reboot.
+            drain_seconds: In which the Pods of one have to be elsewhere, at least 1.
+            in_cluster: Options of every object in the cluster.
+            after: What initialises nodes.
+            opts: Of the component.
+        """
+        super().__init__("ccm-from-scratch:index:Kured", name, None, opts)
+        mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
+        here = pulumi.ResourceOptions.merge(in_cluster, mine)
+        permissions = _permissions(name, here)
+        kubernetes.apps.v1.DaemonSet(
+            name,
+            # nobody waits for it: it is not needed for what this program promises
+            metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
+            spec=daemon_set(image, window, drain_seconds),
+            opts=pulumi.ResourceOptions.merge(here, pulumi.ResourceOptions(depends_on=permissions)),
+        )
+        self.register_outputs({})
+
+
+def _metadata() -> dict[str, Any]:
+    return {"name": KURED, "namespace": NAMESPACE}
+
+
+def _permissions(name: str, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """Its account, and what that may do."""
+    subjects = [{"kind": "ServiceAccount", **_metadata()}]
+    group = "rbac.authorization.k8s.io"
+    return [
+        kubernetes.core.v1.ServiceAccount(name, metadata=_metadata(), opts=options),
+        kubernetes.rbac.v1.ClusterRole(name, metadata={"name": KURED}, rules=_RULES, opts=options),
+        kubernetes.rbac.v1.ClusterRoleBinding(
+            name,
+            metadata={"name": KURED},
+            role_ref={"apiGroup": group, "kind": "ClusterRole", "name": KURED},
+            subjects=subjects,
+            opts=options,
+        ),
+        kubernetes.rbac.v1.Role(name, metadata=_metadata(), rules=_RULES_AT_HOME, opts=options),
+        kubernetes.rbac.v1.RoleBinding(
+            name,
+            metadata=_metadata(),
+            role_ref={"apiGroup": group, "kind": "Role", "name": KURED},
+            subjects=subjects,
+            opts=options,
+        ),
+    ]
+
+
+_RULES = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "delete"]},
+    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["get"]},
+]
+_RULES_AT_HOME = [
+    {
+        "apiGroups": ["apps"],
+        "resources": ["daemonsets"],
+        "resourceNames": [KURED],
+        "verbs": ["update", "patch"],
+    }
+]

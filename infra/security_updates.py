@@ -1,0 +1,69 @@
+"""Security updates of a server's operating system: unattended-upgrades of Debian and Ubuntu installs them.
+
+It never reboots a server: kured does, when and how the settings say (infra/kured.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, Resource
+
+from .dynamic import Provider
+from .remote import Host, connect
+from .server import Server, host_of
+
+_SECONDS = 300.0  # with a package to install
+_FILE = "/etc/apt/apt.conf.d/99-ccm-from-scratch"
+"""The later one by its name counts (apt.conf(5)); those of the distribution begin with 20 and 50."""
+
+
+def script() -> str:
+    """For ``sh``: switches the updates on; which those are the distribution says. It may run again."""
+    return f"""set -eu
+command -v apt-get >/dev/null || {{
+  echo 'osUpgrades is for Debian and Ubuntu: there is no apt-get' >&2
+  exit 1
+}}
+[ -e /usr/bin/unattended-upgrade ] || {{
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get -qq -o DPkg::Lock::Timeout=120 update
+  apt-get -qq -o DPkg::Lock::Timeout=120 install -y unattended-upgrades
+}} >&2
+cat > {_FILE}.new <<'END'
+APT::Periodic::Update-Package-Lists "1";
+APT::Periodic::Unattended-Upgrade "1";
+Unattended-Upgrade::Automatic-Reboot "false";
+END
+mv {_FILE}.new {_FILE}
+"""
+
+
+class SecurityUpdatesProvider(Provider):
+    """Switches a server's security updates on. Deleting it is nothing: they go on, and nothing reboots."""
+
+    replaced_by = ("server_id",)
+    unheeded = ("private_key", "host_key", "address")
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Ends when they are on.
+
+        Raises:
+            InfraError: The server could not be reached, or has no such updates.
+        """
+        asyncio.run(_switch_on(host_of(props)))
+        return CreateResult(props["server_id"], dict(props))
+
+
+class SecurityUpdates(Resource, module="ccm-from-scratch", name="SecurityUpdates"):
+    """Security updates on a server."""
+
+    def __init__(self, name: str, server: Server, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(SecurityUpdatesProvider(), name, server.access.inputs(), opts)
+
+
+async def _switch_on(host: Host) -> None:
+    async with connect(host) as shell:
+        await shell.run(script(), what="switching security updates on", timeout=_SECONDS)

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+import subprocess
+import zoneinfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra import security_updates
+from infra.__main__ import declare
+from infra.autoscaler import cluster_config, joining_of
+from infra.drain import EXCLUDED
+from infra.errors import ConfigurationError
+from infra.kured import daemon_set
+from infra.reboot_window import DAYS, RebootWindow, parse_window
+from tests.infra.infra_settings import read_settings
+
+WINDOW = {"days": ["sun", "sat"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}
+SCRIPT = security_updates.script()
+
+
+def configured(defaults, window=WINDOW, **more):
+    return {
+        **defaults,
+        "ccm-from-scratch:osUpgrades": json.dumps(window),
+        **{f"ccm-from-scratch:{key}": value for key, value in more.items()},
+    }
+
+
+def problems_of(defaults, window=WINDOW, **more):
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(configured(defaults, window, **more))
+    return {
+        problem.key.removeprefix("ccm-from-scratch:"): problem.allowed for problem in caught.value.problems
+    }
+
+
+def test_the_window_is_read(defaults):
+    window = RebootWindow(("sat", "sun"), "02:00", "05:00", "Europe/Berlin")
+    assert read_settings(configured(defaults)).os_upgrades == window
+    assert read_settings(defaults).os_upgrades is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "keys"),
+    [
+        ({"days": []}, {"days"}),
+        ({"days": "sat"}, {"days"}),
+        ({"days": ["sat", "saturday"]}, {"days"}),
+        ({"days": [["sat"]]}, {"days"}),
+        ({"start": "2:00"}, {"start"}),
+        ({"start": "24:00"}, {"start"}),
+        ({"end": 1320}, {"end"}),
+        ({"start": "05:00"}, {"end"}),
+        ({"start": "22:00", "end": "04:00"}, {"end"}),
+        ({"timeZone": "Berlin"}, {"timeZone"}),
+        ({"timeZone": "../etc/passwd"}, {"timeZone"}),
+        ({"timeZone": ["UTC"]}, {"timeZone"}),
+        ({"days": ["x"], "start": "", "end": None, "timeZone": 1}, {"days", "start", "end", "timeZone"}),
+    ],
+)
+def test_each_wrong_part_is_named(defaults, wrong, keys):
+    assert set(problems_of(defaults, {**WINDOW, **wrong})) == {f"osUpgrades.{key}" for key in keys}
+
+
+def test_a_part_that_there_is_not_is_named(defaults):
+    with pytest.raises(ConfigurationError, match=r"osUpgrades: .*there is no 'timezone' in it; .*timeZone"):
+        read_settings(configured(defaults, {**WINDOW, "timezone": "UTC"}))
+
+
+def test_what_is_missing_is_named(defaults):
+    assert set(problems_of(defaults, {"days": ["sat"]})) == {
+        f"osUpgrades.{key}" for key in ("start", "end", "timeZone")
+    }
+    assert set(problems_of(defaults, ["sat"])) == {"osUpgrades"}
+
+
+def test_what_it_needs_of_the_stack_is_named(defaults):
+    said = problems_of(defaults, drainSeconds="0", kubeconfigPath="Pulumi.yaml")
+    assert set(said) == {"drainSeconds", "kubeconfigPath"}
+
+
+@pytest.mark.parametrize(
+    ("now", "is_open"),
+    [
+        ("2026-11-21T01:00:00+00:00", True),  # a Saturday; in Berlin it is an hour later
+        ("2026-11-21T00:59:59+00:00", False),
+        ("2026-11-21T03:59:59+00:00", True),
+        ("2026-11-21T04:00:00+00:00", False),
+        ("2026-11-20T02:00:00+00:00", False),
+        ("2026-07-05T00:30:00+00:00", True),  # a Sunday in summer
+    ],
+)
+def test_when_the_window_is_open(now, is_open):
+    window = RebootWindow(("sat", "sun"), "02:00", "05:00", "Europe/Berlin")
+    assert window.is_open(dt.datetime.fromisoformat(now)) is is_open
+
+
+times = st.times().map(lambda time: time.strftime("%H:%M"))
+
+
+@given(
+    days=st.lists(st.sampled_from(DAYS), min_size=1),
+    bounds=st.tuples(times, times),
+    zone=st.sampled_from(sorted(zoneinfo.available_timezones() - {"localtime"})),
+)
+def test_a_window_is_read_or_refused(days, bounds, zone):
+    start, end = bounds
+    window, problems = parse_window({"days": days, "start": start, "end": end, "timeZone": zone}, "k")
+    if start < end:
+        assert window is not None
+        assert set(window.days) == set(days)
+        assert list(window.days) == sorted(window.days, key=DAYS.index)
+        assert not problems
+    else:
+        assert window is None
+        assert [problem.key for problem in problems] == ["k.end"]
+
+
+def resources_of(engine, settings):
+    return engine(lambda: declare(settings, "T" * 64))
+
+
+def test_without_the_setting_there_is_nothing_of_it(engine, defaults):
+    registered = resources_of(engine, read_settings(defaults))
+    assert not [item for item in registered if "kured" in item.name or "SecurityUpdates" in item.type]
+
+
+def test_with_it_nothing_else_changes(engine, defaults):
+    def others(settings):
+        return {
+            (item.type, item.name): {*item.inputs}
+            for item in resources_of(engine, settings)
+            if not item.name.startswith("kured") and "SecurityUpdates" not in item.type
+        }
+
+    assert others(read_settings(configured(defaults))) == others(read_settings(defaults))
+
+
+def flags(command):
+    return dict(word.split("=", 1) for word in command[1:])
+
+
+def test_kured_reboots_one_server_at_a_time_within_the_window(engine, defaults):
+    registered = resources_of(engine, read_settings(configured(defaults, drainSeconds="90")))
+    (daemons,) = [item for item in registered if item.type == "kubernetes:apps/v1:DaemonSet"]
+    assert daemons.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
+    (container,) = daemons.inputs["spec"]["template"]["spec"]["containers"]
+    said = flags(container["command"])
+    assert said["--reboot-days"] == "sat,sun"
+    assert (said["--start-time"], said["--end-time"]) == ("02:00", "05:00")
+    assert said["--time-zone"] == "Europe/Berlin"
+    assert said["--drain-timeout"] == "90s"
+    assert (said["--concurrency"], said["--lock-ttl"]) == ("1", "0")
+    metadata = daemons.inputs["metadata"]
+    assert (said["--ds-namespace"], said["--ds-name"]) == (metadata["namespace"], metadata["name"])
+
+
+def test_a_server_that_reboots_leaves_its_load_balancers_and_comes_back():
+    spec = daemon_set("kured:1", RebootWindow(("sat",), "02:00", "05:00", "UTC"), 300)["template"]["spec"]
+    said = flags(spec["containers"][0]["command"])
+    before, after = (said[f"--{when}-reboot-node-labels"].split("=") for when in ("pre", "post"))
+    assert before[0] == after[0] == EXCLUDED
+    assert after[1] == "false"
+    assert before[1] != "false"
+
+
+def test_it_sees_that_a_server_needs_a_reboot():
+    spec = daemon_set("kured:1", RebootWindow(("sat",), "02:00", "05:00", "UTC"), 300)["template"]["spec"]
+    (container,), (volume,) = spec["containers"], spec["volumes"]
+    (mount,) = container["volumeMounts"]
+    assert mount["name"] == volume["name"]
+    inside = flags(container["command"])["--reboot-sentinel"]
+    assert inside.replace(mount["mountPath"], volume["hostPath"]["path"]) == "/var/run/reboot-required"
+    assert spec["tolerations"] == [{"operator": "Exists"}]  # control servers, and pools with taints
+
+
+def test_all_servers_install_security_updates(engine, defaults):
+    settings = read_settings(configured(defaults, controlCount="3", workerCount="2"))
+    registered = resources_of(engine, settings)
+    names = {item.name for item in registered if item.type.endswith(":SecurityUpdates")}
+    assert names == {"control", "control-2", "control-3", "worker-1", "worker-2"}
+
+
+def test_servers_of_the_autoscaler_install_them_by_themselves(defaults):
+    pools = {"pools": json.dumps([{"name": "a", "max": 2}]), "cloudProviderName": "hcloud"}
+
+    def begins(raw):
+        settings = read_settings(raw)
+        file = json.loads(cluster_config(settings, joining_of(settings, ["10.0.0.2"], "TOKEN", [])))
+        return file["nodeConfigs"]["ccm-from-scratch--a"]["cloudInit"]
+
+    without = begins({**defaults, **{f"ccm-from-scratch:{key}": value for key, value in pools.items()}})
+    assert begins(configured(defaults, **pools)) == without + SCRIPT
+    subprocess.run(["sh", "-n"], input=without + SCRIPT, text=True, check=True, timeout=60)
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A root file system in which the script runs; its apt-get notes what it is told."""
+    (tmp_path / "etc/apt/apt.conf.d").mkdir(parents=True)
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    apt = tmp_path / "bin/apt-get"
+    apt.write_text(f'#!/bin/sh\necho "$DEBIAN_FRONTEND $*" >> {tmp_path}/told\n')
+    apt.chmod(0o755)
+    return tmp_path
+
+
+def run(server):
+    there = SCRIPT.replace("/etc/apt", f"{server}/etc/apt").replace("/usr/bin/", f"{server}/usr/bin/")
+    path = {"PATH": f"{server}/bin:/bin:/usr/bin"}
+    return subprocess.run(
+        ["sh"], check=False, input=there, env=path, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_the_package_is_installed_only_where_it_is_missing(server):
+    assert run(server).returncode == 0
+    told = (server / "told").read_text()
+    assert "install -y unattended-upgrades" in told
+    assert all(line.startswith("noninteractive ") for line in told.splitlines())
+    (server / "usr/bin/unattended-upgrade").touch()
+    (server / "told").unlink()
+    assert run(server).returncode == 0
+    assert not (server / "told").exists()
+    (file,) = (server / "etc/apt/apt.conf.d").iterdir()
+    assert 'APT::Periodic::Unattended-Upgrade "1";' in file.read_text()
+    assert 'Unattended-Upgrade::Automatic-Reboot "false";' in file.read_text()
