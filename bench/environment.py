@@ -8,36 +8,21 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import tempfile
-import time
-from collections.abc import Callable
-from pathlib import Path
 
-from bench.lab.report import BenchError, Row, main
+from bench.lab.clones import temporary_clone
+from bench.lab.report import Row, main
+from bench.lab.stopwatch import timed
 from sandbox import leftovers
-from tests.e2e.conftest import Clone, copy_tree
+from tests.e2e.conftest import Clone
 
 WORKERS = 2
 CCM_MEMORY = "awk '/^Rss:/{print $2}' /proc/$(pgrep -f \"[-]m ccm\" | head -1)/smaps_rollup"
 
 
-def timed(run: Callable[[], object]) -> float:
-    """Seconds that a call takes."""
-    started = time.monotonic()
-    run()
-    return time.monotonic() - started
-
-
 async def measure(_arguments: argparse.Namespace) -> list[Row]:
     """All rows."""
-    with tempfile.TemporaryDirectory() as folder:
-        clone = copy_tree(Path(folder))
-        try:
-            return rows(clone)
-        except AssertionError as error:  # a command failed; the text has what it printed
-            raise BenchError(str(error)) from error
-        finally:
-            clone.dev("down", "--force", check=False)
+    with temporary_clone() as clone:
+        return rows(clone)
 
 
 def rows(clone: Clone) -> list[Row]:

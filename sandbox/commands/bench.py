@@ -22,9 +22,10 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - i
         print("\n".join(f"{name:<{width}}  {headline(path.read_text())}" for name, path in known.items()))
         print("\n./dev bench NAME runs one; ./dev bench NAME --help says how it is measured")
         return 0
-    name, *rest = arguments.arguments
+    asked, *rest = arguments.arguments
+    name = asked.replace("-", "_")
     if name not in known:
-        raise SandboxError(f"there is no comparison {name!r}; there are: {', '.join(known)}")
+        raise SandboxError(f"there is no comparison {asked!r}; there are: {', '.join(known)}")
     os.chdir(clone.root)
     # In our place, not below us: Ctrl-C is then the comparison's alone, which ends what it started.
     os.execv(sys.executable, [sys.executable, str(known[name]), *rest])  # noqa: S606 - no shell is wanted

@@ -19,6 +19,8 @@ from sandbox.site import Site, open_site
 
 TREE = Path(__file__).resolve().parents[2]
 POLL_SECONDS = 0.2
+PULUMI = ("bash", "-c", 'eval "$(./dev env)" && exec pulumi "$@"', "pulumi")
+"""``pulumi`` with what ``./dev env`` exports; its arguments are put behind it."""
 
 
 @dataclass
@@ -49,9 +51,8 @@ class Clone:
         self, *arguments: str, seconds: float = 300, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run ``pulumi …`` with what ``./dev env`` exports."""
-        script = 'eval "$(./dev env)" && exec pulumi "$@"'
         done = subprocess.run(
-            ["bash", "-c", script, "pulumi", *arguments],
+            [*PULUMI, *arguments],
             cwd=self.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -89,9 +90,13 @@ class Clone:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.loads(answer.read() or b"{}")
 
+    def admin(self, path: str, body: object = None, method: str | None = None) -> dict:
+        """Make an admin call of the clone's sandbox."""
+        return self._ask(f"http://127.0.0.1:{self.site.port}/_sandbox{path}", body, method)
+
     def writes(self) -> dict[str, int]:
         """How often each operation that changes something was called."""
-        operations = self._ask(f"http://127.0.0.1:{self.site.port}/_sandbox/requests/counts")["operations"]
+        operations = self.admin("/requests/counts")["operations"]
         return {name: number for name, number in operations.items() if not name.startswith("GET ")}
 
     def configure(self, **settings: object) -> None:

@@ -1,0 +1,286 @@
+"""What a cluster that one keeps does, each figure measured once: ``./dev bench cluster [PART ...]``.
+
+Three control servers behind a load balancer and three workers in two pools, in a clone of its own in a
+temporary folder, beside whatever runs here. Its parts, in their order: ``up``; ``again`` without a change;
+``lost``, the control server with the cloud-controller-manager's lease loses its power; ``replaced``, every
+worker is made anew while clients ask a Service; ``upgrade`` of Kubernetes by a minor version, the smallest
+step that the sandbox has; ``restore`` of all control servers from a snapshot; ``destroy`` of it all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bench.cluster_lab import calls, losses, views, workload
+from bench.cluster_lab.clients import Api, ApiClient, ServiceClient
+from bench.lab.clones import temporary_clone
+from bench.lab.report import Row, main, say
+from bench.lab.stopwatch import timed
+from sandbox.cluster import node_state
+from sandbox.kubernetes import releases
+from tests.e2e.conftest import Clone, eventually
+
+CONTROLS = ("control", "control-2", "control-3")
+POOLS = ({"name": "a", "count": 2}, {"name": "b", "count": 1})
+OTHER_TYPE = "cpx32"
+OBSERVED_SECONDS = 60.0
+"""After the loss of a control server: longer than anything that is wanted then."""
+PATIENCE = 300.0
+UP_SECONDS = 1800.0
+OLDER, NEWER = releases.ascending()[-2:]
+
+
+@dataclass
+class Ground:
+    """Where it is measured.
+
+    Attributes:
+        clone: With the environment.
+        seconds: That its ``up`` took.
+        url: Of the Service; empty until it runs.
+    """
+
+    clone: Clone
+    seconds: float = 0.0
+    url: str = ""
+
+    def service(self) -> str:
+        """The URL of a Service with two replicas."""
+        self.url = self.url or workload.deploy(self.clone)
+        return self.url
+
+    def api(self) -> Api:
+        """The Kubernetes API at its address."""
+        return Api(self.clone.site.kubeconfig)
+
+    def up(self) -> str:
+        """Run ``pulumi up``; what it printed."""
+        return self.clone.pulumi(*views.UP, seconds=UP_SECONDS).stdout
+
+    def until_ready(self) -> None:
+        """Wait until every server is a Node of its own that is ready and initialised."""
+        eventually(lambda: ready(self.clone), PATIENCE, "every server is a ready Node")
+
+
+def ready(clone: Clone) -> bool:
+    """Whether every server is a Node of its own that is ready and initialised."""
+    said = views.asked(clone, "get", "namespaces")
+    if said is None:
+        return False
+    nodes = clone.nodes()
+    states = [node_state(node) for node in nodes.values()]
+    known = views.provider_ids(nodes) == clone.server_ids()
+    return known and all(state.ready and state.initialized for state in states)
+
+
+def begin(clone: Clone, kubernetes: str) -> Ground:
+    """Bring the environment up."""
+    clone.dev("doctor", check=False)  # the first command of a clone makes its Python environment
+    clone.configure(controlCount=len(CONTROLS), apiEndpoint="load-balancer", pools=[*POOLS])
+    return Ground(clone, timed(lambda: clone.dev("up", "--kubernetes", kubernetes, seconds=UP_SECONDS)))
+
+
+def up(ground: Ground) -> list[Row]:
+    """From nothing to Nodes that are ready and initialised; the sandbox is started, too."""
+    return [
+        Row("up, 3 control servers + 3 workers in two pools, Ready and initialised", ground.seconds, 75, "s")
+    ]
+
+
+def again(ground: Ground) -> list[Row]:
+    """A second time without a change."""
+    said: list[str] = []
+    seconds = timed(lambda: said.append(ground.up()))
+    return [
+        Row("up again", seconds, 8, "s"),
+        Row("up again: changes", len(views.changed(said[0])), 0, ""),
+    ]
+
+
+def lost(ground: Ground) -> list[Row]:
+    """The control server that leads loses its power."""
+    clone, url, api = ground.clone, ground.service(), ground.api()
+    before = eventually(api.lease_holder, PATIENCE, "somebody has the lease")
+    role = views.role_of(before.partition("_")[0])
+    with ServiceClient(url) as service, ApiClient(api) as asking:
+        began = time.monotonic()
+        losses.power(clone, role, "poweroff")
+        eventually(lambda: api.lease_holder() not in ("", before), PATIENCE, "somebody else has the lease")
+        moved = time.monotonic() - began
+        while time.monotonic() < began + OBSERVED_SECONDS:
+            time.sleep(1)
+    losses.power(clone, role, "poweron")
+    # its Node may still be taken for ready: nobody has missed it yet
+    eventually(lambda: views.etcd_healthy(clone, role), PATIENCE, f"{role} is a member of etcd again")
+    ground.until_ready()
+    answering = calls.answers_again(asking.calls, began)
+    return [
+        Row(
+            f"{role} loses its power: until the API answers each call at its address",
+            OBSERVED_SECONDS if answering is None else answering,
+            10,
+            "s",
+            note=f"{failures(asking.calls)} meanwhile",
+        ),
+        Row(f"{role} loses its power: until the CCM's lease moved", moved, 20, "s"),
+        Row(
+            "the longest time in which no request to a Service was answered",
+            calls.longest_failure(service.calls),
+            unit="s",
+            note=f"{failures(service.calls)} meanwhile",
+        ),
+    ]
+
+
+def failures(made: list[calls.Call]) -> str:
+    """How many calls failed, in words."""
+    return f"{sum(not call.answered for call in made)} of {len(made)} were lost"
+
+
+def replaced(ground: Ground) -> list[Row]:
+    """Every worker is made anew, one after the other in each pool."""
+    clone, url = ground.clone, ground.service()
+    before = clone.server_ids()
+    clone.configure(pools=[{**pool, "serverType": OTHER_TYPE} for pool in POOLS])
+    with ServiceClient(url) as service:
+        seconds = timed(ground.up)
+    after = clone.server_ids()
+    kept = [role for role in before if role not in CONTROLS and after.get(role) == before[role]]
+    return [
+        Row(
+            "every worker made anew: requests lost",
+            len(service.lost),
+            0,
+            "",
+            note=f"of {len(service.calls)}, in {seconds:.0f} s; first: {service.lost[:1]}",
+        ),
+        Row("every worker made anew: workers that were not", len(kept), 0, ""),
+    ]
+
+
+def upgrade(ground: Ground) -> list[Row]:
+    """All servers get another Kubernetes."""
+    clone = ground.clone
+    clone.configure(k3sVersion=releases.k3s_name(NEWER))
+    url = ground.service()
+    with ApiClient(ground.api()) as asking, ServiceClient(url) as service:
+        seconds = timed(ground.up)
+    versions = {node["status"]["nodeInfo"]["kubeletVersion"] for node in clone.nodes().values()}
+    return [
+        Row(
+            f"upgrade of 3 + 3 from {OLDER} to {NEWER}",
+            seconds / 60,
+            4,
+            "min",
+            note=f"kubelets: {', '.join(sorted(versions))}",
+        ),
+        Row(
+            "upgrade: the longest time without an answer of the API",
+            calls.longest_failure(asking.calls),
+            5,
+            "s",
+            note=failures(asking.calls),
+        ),
+        Row(
+            "upgrade: requests to a Service lost", len(service.lost), unit="", note=f"of {len(service.calls)}"
+        ),
+    ]
+
+
+def restore(ground: Ground) -> list[Row]:
+    """All control servers are lost, and the cluster begins again from a snapshot."""
+    clone = ground.clone
+    ground.service()
+    before, taken = cloud_of(clone), clone.root / "taken"
+    losses.take_snapshot(clone, taken)
+    losses.lose(clone, CONTROLS)
+    clone.configure(restoreFrom=str(taken))
+    began = time.monotonic()
+    ground.up()
+    ground.until_ready()
+    seconds = time.monotonic() - began
+    eventually(lambda: workload.answers(ground.url), PATIENCE, "the Service answers")
+    difference = differing(before, cloud_of(clone))
+    return [
+        Row("restore after the loss of all control servers", seconds, 120, "s"),
+        Row("restore: cloud objects doubled or lost", len(difference), 0, "", note="; ".join(difference)),
+    ]
+
+
+def cloud_of(clone: Clone) -> Counter[tuple[str, str, str]]:
+    """Everything in the cloud, as what it stays when control servers are made anew."""
+    return Counter(
+        (item.kind, item.name, "" if views.role_of(item.name) in CONTROLS else str(item.id))
+        for item in views.in_cloud(clone)
+    )
+
+
+def differing(before: Counter[tuple[str, str, str]], after: Counter[tuple[str, str, str]]) -> list[str]:
+    """What is there too often, and what is not there any more, in words."""
+    doubled = [f"{kind} {name} too many" for kind, name, _ in (after - before).elements()]
+    return doubled + [f"{kind} {name} lost" for kind, name, _ in (before - after).elements()]
+
+
+def destroy(ground: Ground) -> list[Row]:
+    """All of it, with two Services that a user made."""
+    clone = ground.clone
+    ground.service()
+    clone.dev("kubectl", "expose", "deployment", "web", "--name=shop", "--type=LoadBalancer", "--port=80")
+    eventually(lambda: workload.address_of(clone, "shop"), PATIENCE, "an address of the second Service")
+    seconds = timed(lambda: clone.pulumi(*views.DESTROY, seconds=UP_SECONDS))
+    left = [str(item) for item in views.in_cloud(clone)]
+    return [
+        Row("destroy, with two Services of a user's", seconds, 30, "s"),
+        Row("destroy: left in the cloud", len(left), 0, "", note=", ".join(left)),
+    ]
+
+
+PARTS: Mapping[str, Callable[[Ground], list[Row]]] = {
+    part.__name__: part for part in (up, again, lost, replaced, upgrade, restore, destroy)
+}
+
+
+def chosen(asked: list[str]) -> list[str]:
+    """The parts that are measured, in their order; all where none was asked for."""
+    return [name for name in PARTS if not asked or name in asked]
+
+
+async def measure(arguments: argparse.Namespace) -> list[Row]:
+    """All rows."""
+    names, rows = chosen(arguments.parts), []
+    with temporary_clone() as clone:
+        say("up")
+        ground = begin(clone, OLDER if "upgrade" in names else NEWER)
+        for name in names:
+            say(name)
+            for row in PARTS[name](ground):
+                say(f"  {row.what}: {row.ours:.1f} {row.unit} {row.note}")
+                rows.append(row)
+    return rows
+
+
+def options(parser: argparse.ArgumentParser) -> Any:
+    """Which parts."""
+    # choices of "*" would have to hold its default, too
+    parser.add_argument("parts", nargs="*", metavar="PART", type=part, help=f"of {', '.join(PARTS)}")
+
+
+def part(text: str) -> str:
+    """The name of a part.
+
+    Raises:
+        argparse.ArgumentTypeError: There is none of that name.
+    """
+    if text not in PARTS:
+        raise argparse.ArgumentTypeError(f"there is no part {text!r}; there are: {', '.join(PARTS)}")
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main("A cluster that one keeps", __doc__, measure, options, peer=False))

@@ -1,0 +1,163 @@
+"""Clients that ask all the time while something changes: one of a Service, one of the Kubernetes API."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import tempfile
+import threading
+import time
+import urllib.request
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import yaml
+
+from bench.cluster_lab.calls import Call
+
+CLIENTS = 4
+PACE_SECONDS = 0.02
+PATIENCE_SECONDS = 30.0
+API_PACE_SECONDS = 0.1
+API_PATIENCE_SECONDS = 1.0
+OBJECT = "/api/v1/namespaces/default"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
+
+
+class ServiceClient:
+    """Asks all the time, each time over a connection of its own, and notes what went wrong.
+
+    Attributes:
+        calls: All of them, by the time at which they began; complete after the block.
+        lost: Those that failed: when, on the steady clock, and why.
+
+    Args:
+        url: Of the Service.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._stopped = threading.Event()
+        self._pool = ThreadPoolExecutor(CLIENTS)
+        self._asking: list[Future[list[Call]]] = []
+        self.calls: list[Call] = []
+        self.lost: list[tuple[float, str]] = []
+
+    @property
+    def answered(self) -> int:
+        """How many requests were answered."""
+        return len(self.calls) - len(self.lost)
+
+    def __enter__(self) -> Self:
+        self._asking = [self._pool.submit(self._ask) for _ in range(CLIENTS)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._pool.shutdown()
+        calls = [call for asking in self._asking for call in asking.result()]
+        self.calls = sorted(calls, key=lambda call: call.began)
+
+    def _ask(self) -> list[Call]:
+        calls: list[Call] = []
+        while not self._stopped.wait(PACE_SECONDS):
+            began, problem = time.monotonic(), ""
+            try:
+                with urllib.request.urlopen(self._url, timeout=PATIENCE_SECONDS) as answer:
+                    answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                problem = str(error) or type(error).__name__
+            now = time.monotonic()
+            calls.append(Call(began, now, not problem))
+            if problem:
+                self.lost.append((now, problem))
+        return calls
+
+
+class Api:
+    """The Kubernetes API at its address, each time over a connection of its own.
+
+    Args:
+        kubeconfig: With a client certificate.
+    """
+
+    def __init__(self, kubeconfig: Path) -> None:
+        content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+        self._address = urlsplit(content["clusters"][0]["cluster"]["server"])
+        self._context = context_of(content)
+
+    def get(self, path: str) -> Any:
+        """An object; None where it is not answered in time, or not as it should be."""
+        connection = http.client.HTTPSConnection(
+            self._address.hostname or "",
+            self._address.port,
+            timeout=API_PATIENCE_SECONDS,
+            context=self._context,
+        )
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            text = answer.read()
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+        return json.loads(text) if answer.status == http.HTTPStatus.OK else None
+
+    def lease_holder(self) -> str:
+        """Who has the cloud-controller-manager's lease; empty where that can't be told."""
+        return (self.get(LEASE) or {}).get("spec", {}).get("holderIdentity") or ""
+
+
+class ApiClient:
+    """Asks the Kubernetes API for one object all the time.
+
+    Attributes:
+        calls: All of them, by the time at which they began; complete after the block.
+
+    Args:
+        api: Which.
+    """
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._ask)
+        self.calls: list[Call] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _ask(self) -> None:
+        while not self._stopped.wait(API_PACE_SECONDS):
+            began = time.monotonic()
+            answered = self._api.get(OBJECT) is not None
+            self.calls.append(Call(began, time.monotonic(), answered))
+
+
+def context_of(kubeconfig: dict[str, Any]) -> ssl.SSLContext:
+    """How the API server of a kubeconfig is believed, and the client shows itself.
+
+    Args:
+        kubeconfig: Its content, with certificates as data.
+    """
+    cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    context = ssl.create_default_context(cadata=authority)
+    # ssl reads certificates of clients from files alone
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(base64.b64decode(user["client-certificate-data"]))
+        file.write(b"\n")
+        file.write(base64.b64decode(user["client-key-data"]))
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context

@@ -1,0 +1,39 @@
+"""Servers that are lost, and a snapshot of etcd that outlives them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection
+from pathlib import Path
+
+from tests.e2e.conftest import Clone, eventually
+
+FOLDER = "/var/lib/rancher/k3s/server/db/snapshots"
+SECONDS = 60.0
+
+
+def take_snapshot(clone: Clone, file: Path, role: str = "control") -> None:
+    """Save etcd on a control server, and bring the snapshot here.
+
+    Args:
+        clone: With a cluster.
+        file: Where it is put.
+        role: Of the control server.
+    """
+    saved = clone.dev("ssh", role, "k3s etcd-snapshot save --name before").stdout
+    name = saved.partition("Snapshot ")[2].partition(" saved")[0]
+    taken = clone.dev("ssh", role, f"base64 -w0 {FOLDER}/{name}").stdout
+    file.write_bytes(base64.b64decode(taken.strip().splitlines()[-1]))
+
+
+def lose(clone: Clone, roles: Collection[str]) -> None:
+    """Delete servers behind the program's back; returns when they are gone."""
+    ids = clone.server_ids()
+    for role in roles:
+        clone.api(f"/servers/{ids[role]}", method="DELETE")
+    eventually(lambda: not {*roles} & {*clone.server_ids()}, SECONDS, f"{', '.join(roles)} are gone")
+
+
+def power(clone: Clone, role: str, action: str) -> None:
+    """Switch a server ``poweron``, or ``poweroff`` without a warning."""
+    clone.api(f"/servers/{clone.server_ids()[role]}/actions/{action}", body={}, method="POST")

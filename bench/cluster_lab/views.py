@@ -1,0 +1,86 @@
+"""What an environment has, as its cloud, its cluster and its Pulumi state say it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from sandbox import leftovers
+from sandbox.leftovers import CloudObject
+from sandbox.remote import ssh
+from tests.e2e.conftest import Clone
+
+PREFIX = "ccm-from-scratch-"
+STACK = "local"
+UP = ("up", "--stack", STACK, "--yes", "--skip-preview")
+DESTROY = ("destroy", "--stack", STACK, "--yes", "--skip-preview")
+_CHANGES = re.compile(r" (?:created|updated|replaced|deleted)\b")
+_TLS = "/var/lib/rancher/k3s/server/tls"
+_ASK_ETCD = (
+    f"curl -sS --max-time 10 --cacert {_TLS}/etcd-ca.crt --cert {_TLS}/etcd-client.crt "
+    f"--key {_TLS}/etcd-client.key https://127.0.0.1:2379"
+)
+"""As the stand-in for k3s keeps them; genuine k3s has a folder for etcd's."""
+
+
+def role_of(name: str) -> str:
+    """The role of a server or Node by its name."""
+    return name.removeprefix(PREFIX)
+
+
+def changed(output: str) -> list[str]:
+    """The lines of a run that tell of a change which was made."""
+    return [line for line in output.splitlines() if line.startswith(" ") and _CHANGES.search(line)]
+
+
+def asked(clone: Clone, *words: str) -> str | None:
+    """What kubectl says; None where nobody answers."""
+    try:
+        done = clone.dev("kubectl", "--request-timeout=3s", *words, check=False, seconds=60)
+    except subprocess.TimeoutExpired:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def provider_ids(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """The server that each Node says it is, by role; without Nodes that say none."""
+    return {
+        role_of(name): int(node["spec"]["providerID"].rpartition("/")[2])
+        for name, node in nodes.items()
+        if "providerID" in node["spec"]
+    }
+
+
+def in_cloud(clone: Clone) -> list[CloudObject]:
+    """Everything in the clone's cloud that does not go with something else."""
+    return leftovers.in_cloud(clone.site)
+
+
+def address_of(clone: Clone, role: str) -> str:
+    """The public IPv4 address of a server; empty where there is none."""
+    server = clone.servers().get(role, {})
+    return ((server.get("public_net") or {}).get("ipv4") or {}).get("ip") or ""
+
+
+def shell(clone: Clone, role: str, command: str, seconds: float = 60.0) -> str | None:
+    """Run a command on a server as root, and return what it printed; None where that failed."""
+    address = address_of(clone, role)
+    if not address:
+        return None
+    words = [*ssh(clone.site, address), command]
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def etcd_healthy(clone: Clone, role: str) -> bool:
+    """Whether a control server's etcd says that it is healthy."""
+    said = shell(clone, role, f"{_ASK_ETCD}/health")
+    return bool(said) and json.loads(said or "{}").get("health") == "true"

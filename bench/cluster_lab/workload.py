@@ -1,0 +1,74 @@
+"""What a user runs in the cluster: two replicas with a budget behind a load balancer."""
+
+from __future__ import annotations
+
+import urllib.request
+
+from tests.e2e.conftest import Clone, eventually
+
+SECONDS = 120.0
+MANIFEST = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      affinity:
+        nodeAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            nodeSelectorTerms:
+              - matchExpressions: [{key: node-role.kubernetes.io/control-plane, operator: DoesNotExist}]
+        podAntiAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+            - weight: 100
+              podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}
+      containers:
+        - name: web
+          image: docker.io/traefik/whoami:v1.11.0
+          imagePullPolicy: IfNotPresent
+          env: [{name: WHOAMI_PORT_NUMBER, value: "8080"}]
+          readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+          # it is still asked while everybody hears that it goes
+          lifecycle: {preStop: {sleep: {seconds: 5}}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, annotations: {load-balancer.hetzner.cloud/location: fsn1}}
+spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+"""
+
+
+def deploy(clone: Clone) -> str:
+    """Have it run; its URL, at which it answers through its load balancer."""
+    (clone.root / "workload.yaml").write_text(MANIFEST)
+    clone.dev("kubectl", "apply", "-f", "workload.yaml")
+    clone.dev("kubectl", "rollout", "status", "deployment/web", f"--timeout={SECONDS:.0f}s")
+    address = eventually(lambda: address_of(clone), SECONDS, "an address")
+    url = f"http://{address}/"
+    eventually(lambda: answers(url), SECONDS, "an answer through the load balancer")
+    return url
+
+
+def address_of(clone: Clone, service: str = "web") -> str | None:
+    """The IPv4 address of its load balancer; None while there is none."""
+    status = clone.kubectl("get", "service", service)["status"]["loadBalancer"]
+    found = [item["ip"] for item in status.get("ingress") or [] if "." in item.get("ip", "")]
+    return found[0] if found else None
+
+
+def answers(url: str) -> bool:
+    """Whether it answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status == 200
+    except OSError:
+        return False

@@ -1,0 +1,106 @@
+"""The figures of a cluster that one keeps: what is measured of calls, and what of the cloud differs."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench import cluster
+from bench.cluster_lab.calls import Call, answers_again, longest_failure
+from bench.cluster_lab.views import changed, provider_ids
+
+TREE = Path(__file__).parents[3]
+
+
+def made(*answered: bool) -> list[Call]:
+    """Calls that take a second each, one after the other."""
+    return [Call(number, number + 1, good) for number, good in enumerate(answered)]
+
+
+def test_a_failure_lasts_from_its_first_call_to_the_next_answer() -> None:
+    assert longest_failure(made(True, False, False, True, False, True)) == 3
+    assert longest_failure(made(True, True)) == 0
+    assert longest_failure([]) == 0
+
+
+def test_a_failure_that_nobody_ended_counts() -> None:
+    assert longest_failure(made(True, False, False)) == 2
+
+
+def test_it_answers_again_when_no_call_fails_any_more() -> None:
+    # one that was answered in between does not end it
+    assert answers_again(made(True, False, True, False, True, True), since=1) == 4
+    assert answers_again(made(True, True), since=0) == 0
+    assert answers_again(made(True, False), since=0) is None
+
+
+def test_what_failed_before_does_not_count() -> None:
+    assert answers_again(made(False, True, True), since=1.5) == 0
+
+
+@given(st.lists(st.booleans()), st.integers(0, 20))
+def test_no_failure_is_longer_than_all_calls(answered: list[bool], since: int) -> None:
+    calls = made(*answered)
+    assert 0 <= longest_failure(calls) <= len(calls)
+    assert (longest_failure(calls) == 0) == all(answered)
+    again = answers_again(calls, since)
+    assert again is None or again <= max(len(calls) - since, 0)
+
+
+def test_what_is_doubled_and_what_is_lost_is_told_by_name() -> None:
+    before = Counter({("servers", "a", "1"): 1, ("networks", "n", "2"): 1})
+    after = Counter({("servers", "a", "1"): 2, ("networks", "n", "3"): 1})
+    assert sorted(cluster.differing(before, after)) == [
+        "networks n lost",
+        "networks n too many",
+        "servers a too many",
+    ]
+    assert cluster.differing(before, before) == []
+
+
+def test_parts_are_measured_in_their_order_whatever_was_typed() -> None:
+    assert cluster.chosen(["destroy", "up"]) == ["up", "destroy"]
+    assert cluster.chosen([]) == list(cluster.PARTS)
+    with pytest.raises(argparse.ArgumentTypeError, match="there is no part 'x'; there are: up, again"):
+        cluster.part("x")
+
+
+def test_every_part_is_told_in_the_help() -> None:
+    assert cluster.__doc__ is not None
+    assert [name for name in cluster.PARTS if f"``{name}``" not in cluster.__doc__] == []
+
+
+def test_only_changes_that_were_made_are_changes() -> None:
+    printed = (
+        "Updating (local)\n"
+        " +  hcloud:index:Server worker-1 creating (0s)\n"
+        " +  hcloud:index:Server worker-1 created (5s)\n"
+        " -- hcloud:index:Server worker-2 deleted original (0.36s)\n"
+        "    hcloud:index:Network network **creating failed**\n"
+        "    42 unchanged\n"
+    )
+    assert [line.split()[2] for line in changed(printed)] == ["worker-1", "worker-2"]
+
+
+def test_nodes_are_told_by_their_roles() -> None:
+    nodes = {
+        "ccm-from-scratch-control": {"spec": {"providerID": "ccm-from-scratch://7"}},
+        "ccm-from-scratch-worker-1": {"spec": {}},
+    }
+    assert provider_ids(nodes) == {"control": 7}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["load-balancers", "load_balancers"])
+def test_a_comparison_is_found_by_both_spellings(name: str) -> None:
+    command = [sys.executable, "-m", "sandbox", "bench", name, "--help"]
+    done = subprocess.run(command, cwd=TREE, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: ./dev bench load_balancers")
