@@ -57,6 +57,7 @@ class Fabric:
             await self.delete_link(router, "uplink")
             await self._ip(None, topology.host_lines(link, router, self._range))
         await self._ip(router, topology.router_lines(self._range))
+        await self._ip(router, topology.metadata_rule_lines(await self._show(router, "rule show")))
         await self._ensure_ipv6()
 
     async def _user_of(self, public_range: IPv4Network | IPv6Network) -> str | None:
@@ -209,7 +210,9 @@ class Fabric:
             namespace, topology.private_end_lines(device, interface.ip, network, metadata=metadata)
         )
         if metadata:
-            await self._ip(self._names.router, [f"route replace {interface.ip}/32 dev n{network.id}"])
+            await self._ip(
+                self._names.router, [f"route replace {topology.metadata_route(interface.ip, network.id)}"]
+            )
         await self._ip(inside, [f"link set dev {port} alias {topology.PLUGGED}"])
 
     async def plugged(self, port: str, network_id: int) -> bool:
@@ -229,7 +232,8 @@ class Fabric:
         if namespaces.exists(network):
             await self._try(network, topology.forget_lines(interface))
         if not topology.has_public(machine):
-            await self._try(self._names.router, [f"route del {interface.ip}/32 dev n{interface.network_id}"])
+            route = topology.metadata_route(interface.ip, interface.network_id)
+            await self._try(self._names.router, [f"route del {route}"])
 
     async def delete_server(self, server_id: int) -> None:
         """Remove a machine's namespace and its ports in the router and in all networks."""

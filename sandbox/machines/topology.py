@@ -20,6 +20,8 @@ from typing import Any
 from sandbox.cloud.backend import MachineSpec, NetworkSpec, PrivateInterface
 
 METADATA = "169.254.169.254"
+METADATA_TABLE = "100"
+"""The router's routes to private addresses, for its own answers alone: nothing from outside is led there."""
 GATEWAY = "172.31.1.1"
 GATEWAY_V6 = "fe80::1"
 PRIVATE_MTU = 1450
@@ -107,6 +109,22 @@ def router_lines(public_range: IPv4Network) -> list[str]:
         f"addr replace {uplink.router}/{uplink.prefix} dev uplink",
         "link set uplink up",
     ]
+
+
+def metadata_rule_lines(rules: Sequence[Mapping[str, Any]]) -> list[str]:
+    """In the router's namespace: what it sends itself, and only that, goes by the table for metadata.
+
+    Args:
+        rules: What ``ip -json rule show`` says.
+    """
+    if any(rule.get("table") == METADATA_TABLE for rule in rules):
+        return []
+    return [f"rule add iif lo lookup {METADATA_TABLE} pref {METADATA_TABLE}"]
+
+
+def metadata_route(ip: str, network_id: int) -> str:
+    """In the router's namespace: how it answers a machine without a public address; what follows a verb."""
+    return f"{ip}/32 dev n{network_id} table {METADATA_TABLE}"
 
 
 def way_out_lines(public_range: IPv4Network) -> list[str]:

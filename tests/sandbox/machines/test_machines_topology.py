@@ -222,3 +222,17 @@ def test_a_machine_with_ipv6_alone_has_a_public_interface():
     assert topology.has_public(machine(None, "2001:db8::/64"))
     assert topology.has_public(machine("203.0.113.9", None))
     assert not topology.has_public(machine(None, None))
+
+
+def test_the_table_for_metadata_is_for_the_routers_own_answers_and_set_up_once():
+    # as iproute2 writes them
+    rules = [
+        {"priority": 0, "src": "all", "table": "local"},
+        {"priority": 32766, "src": "all", "table": "main"},
+    ]
+    (line,) = topology.metadata_rule_lines(rules)
+    assert line == "rule add iif lo lookup 100 pref 100"
+    assert (
+        topology.metadata_rule_lines([*rules, {"priority": 100, "src": "all", "iif": "lo", "table": "100"}])
+        == []
+    )

@@ -1,0 +1,46 @@
+"""A machine without a public address: reached through another one, and out through it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import asyncssh
+import pytest
+
+from sandbox.cloud.backend import Route
+
+pytestmark = pytest.mark.machines
+
+MASQUERADE = "iptables -t nat -A POSTROUTING -s 10.0.0.0/8 ! -d 10.0.0.0/8 -j MASQUERADE"
+
+
+async def test_a_private_machine_goes_out_through_the_gateway_of_its_networks_route(world, backend):
+    await backend.put_network(world.network)
+    for spec in (world.machine(1), world.machine(2, public=False), world.machine(3, private=False)):
+        await backend.create_machine(spec)
+        await backend.power_on(spec.id)
+    somewhere = str(world.range[13])
+    await world.ssh(1, "for i in $(seq 100); do ssh-keyscan -T1 10.0.0.3 && break; sleep 0.1; done")
+    login = {"username": "root", "client_keys": [world.key], "known_hosts": None, "config": None}
+    login |= {"agent_path": None, "connect_timeout": 60}
+    async with (
+        asyncssh.connect(str(world.range[11]), **login) as jump,
+        asyncssh.connect("10.0.0.3", tunnel=jump, **login) as inside,
+    ):
+
+        async def reaches() -> bool:
+            done = await inside.run(f"ping -c1 -W1 {somewhere}", timeout=60)
+            return " 1 received" in done.stdout
+
+        assert "default" not in (await inside.run("ip route", timeout=60)).stdout
+        await inside.run("ip route add default via 10.0.0.1", timeout=60, check=True)
+        assert not await reaches(), "the network has no route yet"
+        out = replace(world.network, routes=(Route("0.0.0.0/0", "10.0.0.2"),))
+        await backend.put_network(out)
+        assert not await reaches(), "nobody answers a private address from outside"
+        await jump.run(MASQUERADE, timeout=60, check=True)
+        assert await reaches()
+        # neighbours are still neighbours
+        assert " 1 received" in (await inside.run("ping -c1 -W2 10.0.0.2", timeout=60)).stdout
+        await backend.put_network(world.network)
+        assert not await reaches()
