@@ -62,6 +62,9 @@ def test_a_load_balancer_comes_changes_and_goes(hetzner: Lab, cloud: EmulatedClo
     assert "7 unchanged" in hetzner.up()
     assert "7 unchanged" in hetzner.run("preview", "--refresh").out
 
+    # another change of the load balancer is going on
+    switch = "/load_balancers/{id}/actions/disable_public_interface"
+    cloud.admin("POST", "/faults", {"path": switch, "times": 1, "code": "locked"})
     out = hetzner.up(TYPE="lb21", LABEL="c", PUBLIC="no", RETRIES="4")
     assert "~ 3 updated" in out
     found = balancer(cloud)

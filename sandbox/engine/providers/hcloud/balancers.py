@@ -157,7 +157,8 @@ class LoadBalancerNetwork(_Part):
     def _switch(self, api: Api, balancer: str, *, public: bool) -> None:
         if _balancer(api, int(balancer))["public_net"]["enabled"] != public:
             action = "enable" if public else "disable"
-            api.act(f"/load_balancers/{balancer}/actions/{action}_public_interface")
+            path = f"/load_balancers/{balancer}/actions/{action}_public_interface"
+            _patiently(api, lambda: api.act(path))
 
 
 class LoadBalancerTarget(_Part):
