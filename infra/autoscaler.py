@@ -20,6 +20,7 @@ from .errors import Problem
 from .inventory import Servers
 from .k3s_cluster import Cluster
 from .node_group import AUTOSCALER, NodeGroup
+from .permissions import account_with_rights
 from .pod_network import script as pod_network_script
 from .pools import GROUP_SEPARATOR, Pool, taint_parts
 from .security_updates import script as security_updates_script
@@ -239,7 +240,7 @@ class Autoscaler(pulumi.ComponentResource):
         secret = kubernetes.core.v1.Secret(
             f"{name}-config", metadata=_metadata(), string_data={_FILE: config}, opts=here
         )
-        permissions = _permissions(name, here)
+        permissions = account_with_rights(name, _metadata(), _RULES, _RULES_AT_HOME, here)
         # it goes before its groups do, which else would take it for one that goes on
         needed: list[pulumi.Resource] = [*groups, secret, *permissions]
         given = variables(settings, servers, network_id)
@@ -320,32 +321,6 @@ def _config(
 
 def _metadata() -> dict[str, Any]:
     return {"name": AUTOSCALER, "namespace": NAMESPACE}
-
-
-def _permissions(name: str, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-    """Its account, and what that may do."""
-    account = kubernetes.core.v1.ServiceAccount(name, metadata=_metadata(), opts=options)
-    subjects = [{"kind": "ServiceAccount", **_metadata()}]
-    group = "rbac.authorization.k8s.io"
-    return [
-        account,
-        kubernetes.rbac.v1.ClusterRole(name, metadata={"name": AUTOSCALER}, rules=_RULES, opts=options),
-        kubernetes.rbac.v1.ClusterRoleBinding(
-            name,
-            metadata={"name": AUTOSCALER},
-            role_ref={"apiGroup": group, "kind": "ClusterRole", "name": AUTOSCALER},
-            subjects=subjects,
-            opts=options,
-        ),
-        kubernetes.rbac.v1.Role(name, metadata=_metadata(), rules=_RULES_AT_HOME, opts=options),
-        kubernetes.rbac.v1.RoleBinding(
-            name,
-            metadata=_metadata(),
-            role_ref={"apiGroup": group, "kind": "Role", "name": AUTOSCALER},
-            subjects=subjects,
-            opts=options,
-        ),
-    ]
 
 
 def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], *names: str) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pulumi
 import pulumi_hcloud as hcloud
 
 from .endpoint import ApiEndpoint, has_endpoint
-from .firewall import EVERYBODY, Rule
+from .firewall import EVERYBODY
 from .k3s import API_PORT
 from .keys import KeyPair
 from .network import Network
@@ -178,7 +178,7 @@ class Servers(pulumi.ComponentResource):
         firewalls = [self.firewall]
         if pool.firewall:
             name_in_cloud = f"{self._settings.cluster_name}-{pool.name}"
-            rules = [_inbound(rule) for rule in pool.firewall]
+            rules = [_inbound(rule.protocol, rule.port, rule.sources) for rule in pool.firewall]
             firewalls.append(self._firewall(f"{name}-{pool.name}", name_in_cloud, rules))
         return [firewall.id.apply(int) for firewall in firewalls]
 
@@ -292,13 +292,8 @@ def firewall_rules(settings: Settings) -> list[hcloud.FirewallRuleArgs]:
     if settings.node_port_allowed_cidrs:
         rules += [(protocol, NODE_PORTS, settings.node_port_allowed_cidrs) for protocol in ("tcp", "udp")]
     rules.append(("icmp", None, EVERYBODY))
-    return [
-        hcloud.FirewallRuleArgs(direction="in", protocol=protocol, port=port, source_ips=list(sources))
-        for protocol, port, sources in rules
-    ]
+    return [_inbound(*rule) for rule in rules]
 
 
-def _inbound(rule: Rule) -> hcloud.FirewallRuleArgs:
-    return hcloud.FirewallRuleArgs(
-        direction="in", protocol=rule.protocol, port=rule.port, source_ips=list(rule.sources)
-    )
+def _inbound(protocol: str, port: str | None, sources: Sequence[str]) -> hcloud.FirewallRuleArgs:
+    return hcloud.FirewallRuleArgs(direction="in", protocol=protocol, port=port, source_ips=list(sources))

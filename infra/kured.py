@@ -15,6 +15,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from .drain import EXCLUDED
+from .permissions import account_with_rights
 from .reboot_window import RebootWindow
 
 KURED = "kured"
@@ -120,7 +121,7 @@ class Kured(pulumi.ComponentResource):
         super().__init__("ccm-from-scratch:index:Kured", name, None, opts)
         mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
         here = pulumi.ResourceOptions.merge(in_cluster, mine)
-        permissions = _permissions(name, here)
+        permissions = account_with_rights(name, _metadata(), _RULES, _RULES_AT_HOME, here)
         kubernetes.apps.v1.DaemonSet(
             name,
             # nobody waits for it: it is not needed for what this program promises
@@ -133,31 +134,6 @@ class Kured(pulumi.ComponentResource):
 
 def _metadata() -> dict[str, Any]:
     return {"name": KURED, "namespace": NAMESPACE}
-
-
-def _permissions(name: str, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-    """Its account, and what that may do."""
-    subjects = [{"kind": "ServiceAccount", **_metadata()}]
-    group = "rbac.authorization.k8s.io"
-    return [
-        kubernetes.core.v1.ServiceAccount(name, metadata=_metadata(), opts=options),
-        kubernetes.rbac.v1.ClusterRole(name, metadata={"name": KURED}, rules=_RULES, opts=options),
-        kubernetes.rbac.v1.ClusterRoleBinding(
-            name,
-            metadata={"name": KURED},
-            role_ref={"apiGroup": group, "kind": "ClusterRole", "name": KURED},
-            subjects=subjects,
-            opts=options,
-        ),
-        kubernetes.rbac.v1.Role(name, metadata=_metadata(), rules=_RULES_AT_HOME, opts=options),
-        kubernetes.rbac.v1.RoleBinding(
-            name,
-            metadata=_metadata(),
-            role_ref={"apiGroup": group, "kind": "Role", "name": KURED},
-            subjects=subjects,
-            opts=options,
-        ),
-    ]
 
 
 _RULES = [

@@ -10,50 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from bench.cluster_lab.workload import MANIFEST
 from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 CLIENTS = 4
 OLDER, NEWER = "1.35", "1.36"
-WORKLOAD = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      affinity:
-        nodeAffinity:
-          requiredDuringSchedulingIgnoredDuringExecution:
-            nodeSelectorTerms:
-              - matchExpressions: [{key: node-role.kubernetes.io/control-plane, operator: DoesNotExist}]
-        podAntiAffinity:
-          preferredDuringSchedulingIgnoredDuringExecution:
-            - weight: 100
-              podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}
-      containers:
-        - name: web
-          image: docker.io/traefik/whoami:v1.11.0
-          imagePullPolicy: IfNotPresent
-          env: [{name: WHOAMI_PORT_NUMBER, value: "8080"}]
-          readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
-          # it is still asked while everybody hears that it goes
-          lifecycle: {preStop: {sleep: {seconds: 5}}}
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: web}
-spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web, annotations: {load-balancer.hetzner.cloud/location: fsn1}}
-spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
-"""
 
 
 class Client:
@@ -106,7 +69,7 @@ def order(printed, *steps):
 def address(clone):
     configure(clone)
     clone.dev("up", "--kubernetes", OLDER)
-    (clone.root / "workload.yaml").write_text(WORKLOAD)
+    (clone.root / "workload.yaml").write_text(MANIFEST)
     clone.dev("kubectl", "apply", "-f", "workload.yaml")
     clone.dev("kubectl", "rollout", "status", "deployment/web", "--timeout=120s")
     given = clone.kubectl("get", "service", "web")["status"]["loadBalancer"].get("ingress")

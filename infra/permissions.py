@@ -1,0 +1,50 @@
+"""An account in the cluster for something that this program deploys there, and what it may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+_GROUP = "rbac.authorization.k8s.io"
+
+
+def account_with_rights(
+    name: str,
+    metadata: Mapping[str, str],
+    rules: Sequence[Mapping[str, Any]],
+    rules_at_home: Sequence[Mapping[str, Any]],
+    options: pulumi.ResourceOptions,
+) -> list[pulumi.Resource]:
+    """Declares a ServiceAccount, its roles, and what binds them.
+
+    Args:
+        name: Of these resources.
+        metadata: Name and namespace of the account; all else has the same name.
+        rules: What it may do everywhere.
+        rules_at_home: What it may do in its namespace, besides.
+        options: Of these resources.
+    """
+    called, at_home = {"name": metadata["name"]}, dict(metadata)
+    subjects = [{"kind": "ServiceAccount", **metadata}]
+    return [
+        kubernetes.core.v1.ServiceAccount(name, metadata=at_home, opts=options),
+        kubernetes.rbac.v1.ClusterRole(name, metadata=called, rules=[*rules], opts=options),
+        kubernetes.rbac.v1.ClusterRoleBinding(
+            name,
+            metadata=called,
+            role_ref={"apiGroup": _GROUP, "kind": "ClusterRole", **called},
+            subjects=subjects,
+            opts=options,
+        ),
+        kubernetes.rbac.v1.Role(name, metadata=at_home, rules=[*rules_at_home], opts=options),
+        kubernetes.rbac.v1.RoleBinding(
+            name,
+            metadata=at_home,
+            role_ref={"apiGroup": _GROUP, "kind": "Role", **called},
+            subjects=subjects,
+            opts=options,
+        ),
+    ]
