@@ -163,7 +163,13 @@ class LeaderElector:
                         return
             except (KubernetesError, TimeoutError) as error:
                 log.warning("lease_not_read", lease=self._path, error=_text(error))
-            await asyncio.sleep(self._times.retry_period * (1 + _JITTER * self._random()))
+            await asyncio.sleep(self._pause())
+
+    def _pause(self) -> float:
+        """Seconds until a candidate looks again: as client-go's, but no longer than until the Lease may be taken."""
+        usual = self._times.retry_period * (1 + _JITTER * self._random())
+        left = self._expires_at() - self._clock()
+        return min(usual, left) if left > 0 else usual
 
     async def _renew_until_lost(self) -> None:
         while True:
@@ -212,7 +218,7 @@ class LeaderElector:
         if self.is_leader:
             # Whoever took it from us may be gone again, but our work was unprotected meanwhile.
             return self.holder == self.identity
-        return self.holder in ("", self.identity) or self._expired()
+        return self.holder in ("", self.identity) or self._clock() >= self._expires_at()
 
     async def _create(self) -> bool:
         body: Object = {
@@ -256,9 +262,9 @@ class LeaderElector:
             self.holder = spec.holder_identity
             log.info("leader_changed", lease=self._path, leader=self.holder)
 
-    def _expired(self) -> bool:
-        assert self._observed is not None
-        return self._clock() >= self._observed_at + self._observed.lease_duration_seconds
+    def _expires_at(self) -> float:
+        """On our clock, the moment from which the Lease may be taken if nobody writes it until then."""
+        return self._observed_at + (self._observed.lease_duration_seconds if self._observed else 0)
 
     async def _release(self) -> None:
         """Let another replica take over at once. Whatever fails here only costs it the waiting time."""
