@@ -208,11 +208,11 @@ class Changer:
         for dependent in doomed:
             if dependent.protect:
                 raise ProtectedError(dependent.urn, "replaced")
-        going = {old.urn, *(dependent.urn for dependent in doomed)}
-        # what goes with another is only gone once that is; should that fail, it must not look gone
-        riding = [dependent for dependent in doomed if dependent.deleted_with in going]
-        first = [dependent for dependent in reversed(doomed) if dependent not in riding]
-        for dependent in [*first, old, *reversed(riding)]:
+        # Each is deleted on its own, also what goes with ``old``: the genuine engine takes nothing for gone
+        # with a resource that is replaced, only with what goes because of it (``isDeletedWith`` in its deploy
+        # package; https://github.com/pulumi/pulumi/issues/19924).
+        going = {dependent.urn for dependent in doomed}
+        for dependent in [*reversed(doomed), old]:
             self._ledger.delete_for_replacement(dependent.urn)
             delete_one(self._run, dependent, self._provider_for, going=going, op=Op.DELETE_REPLACED)
         return self.create(goal, provider, inputs, Op.REPLACE, keys=decision.keys)
@@ -221,7 +221,11 @@ class Changer:
         return self._registry.get(resource.provider)
 
     def _doomed_dependents(self, old: Resource) -> list[Resource]:
-        """Old resources that can't live without ``old``, in the order of their dependencies."""
+        """Old resources that can't live without ``old``, in the order of their dependencies.
+
+        What goes with it is among them, as since https://github.com/pulumi/pulumi/pull/23818; engines before
+        that spare what would not be replaced for another reason.
+        """
         doomed: list[Resource] = []
         hit = {old.urn}
         remaining = [item for item in self._snapshot.remaining() if item is not old and not item.delete]

@@ -197,13 +197,22 @@ def test_retained_resources_leave_only_the_state(lab: Lab) -> None:
 
 
 def test_what_goes_with_another_is_not_deleted_itself(lab: Lab) -> None:
-    body = 'a = Thing("a", host=os.environ.get("H", "h"), first=True); Thing("b", opts=O(deleted_with=a))'
-    lab.up(body)
+    lab.up('a = Thing("a"); Thing("b", opts=O(deleted_with=a))')
     lab.journal()
-    lab.up(H="g")
-    assert lab.journal() == ["delete a", "create a", "create b"]
     lab.run("destroy", "--yes")
     assert lab.journal() == ["delete a"]
+
+
+def test_what_goes_with_another_is_deleted_before_that_is_made_anew(lab: Lab) -> None:
+    lab.up("""
+a = Thing("a", host=os.environ.get("H", "h"), first=True)
+b = Thing("b", opts=O(deleted_with=a))
+Thing("c", opts=O(deleted_with=b))
+""")
+    lab.journal()
+    lab.up(H="g")
+    # c goes with b, which is gone for good at that moment
+    assert lab.journal() == ["delete b", "delete a", "create a", "create b", "create c"]
 
 
 def test_ignored_changes_are_ignored_and_forced_replacements_forced(lab: Lab) -> None:
