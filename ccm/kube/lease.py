@@ -166,7 +166,7 @@ class LeaderElector:
             await asyncio.sleep(self._pause())
 
     def _pause(self) -> float:
-        """Seconds until a candidate looks again: as client-go's, but no longer than until the Lease may be taken."""
+        """Seconds until a candidate looks again: as client-go's, or less if the Lease may be taken before."""
         usual = self._times.retry_period * (1 + _JITTER * self._random())
         left = self._expires_at() - self._clock()
         return min(usual, left) if left > 0 else usual
