@@ -56,13 +56,14 @@ class Cluster(pulumi.ComponentResource):
         super().__init__("ccm-from-scratch:index:Cluster", name, None, opts)
         self._settings, self._servers, self._token = settings, servers, token
         several = len(servers.controls) > 1 or servers.others_remain
-        # one of several that is replaced takes nothing with it
-        self.gone_with: pulumi.Resource = token if several else servers.control.server
         release = release_inputs(settings)
         tokens = {"token": token.value, "agent_token": agent_token.value}
         self.servers: list[K3sServer] = []
         for server in servers.controls:
             self.servers.append(self._server(server, {**release, **self._shared(), **tokens}))
+        # One of several that is replaced takes nothing with it. Of the only one not the server: the engine
+        # deletes what goes with a resource that is replaced, and spares what goes with one that goes with that.
+        self.gone_with: pulumi.Resource = token if several else self.servers[0]
         self.generation = self._identity(name).generation
         self.pod_networks: list[pulumi.Resource] = []
         for server, installed in zip(servers.controls, self.servers, strict=True):
