@@ -61,8 +61,8 @@ class Cluster(pulumi.ComponentResource):
         self.servers: list[K3sServer] = []
         for server in servers.controls:
             self.servers.append(self._server(server, {**release, **self._shared(), **tokens}))
-        # One of several that is replaced takes nothing with it. Of the only one not the server: the engine
-        # deletes what goes with a resource that is replaced, and spares what goes with one that goes with that.
+        # One of several that is replaced takes nothing with it. Of the only one not the server: an engine
+        # deletes what goes with a resource that is replaced, and spares what goes with one deleted for that.
         self.gone_with: pulumi.Resource = token if several else self.servers[0]
         self.generation = self._identity(name).generation
         self.pod_networks: list[pulumi.Resource] = []
