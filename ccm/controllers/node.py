@@ -19,6 +19,7 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry, Histogram
 
+from ccm.clock import loop_time
 from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, Notice, NotOurs
 from ccm.controllers.addresses import ProvidedNodeIpInvalid, wanted_addresses
 from ccm.controllers.labels import copied_labels, followed, labels_for, promoted_labels
@@ -152,9 +153,9 @@ class NodeController:
         if not self._nodes.synced.is_set():
             return "the list of nodes is not complete yet"
         since = self._status_failing_since
-        if since is None or _clock() - since < 2 * self._options.status_update_frequency:
+        if since is None or loop_time() - since < 2 * self._options.status_update_frequency:
             return None
-        return f"machines could not be listed for {_clock() - since:.0f} s"
+        return f"machines could not be listed for {loop_time() - since:.0f} s"
 
     async def reconcile(self, name: str) -> None:
         """Make one Node right.
@@ -208,7 +209,7 @@ class NodeController:
         one list serves all that come together. After a failure, only a new answer helps. Where a Node of that
         name went, its machine may be another one by now, and an earlier answer tells of the former.
         """
-        waited = _clock() - self._first_seen.get(name, _clock())
+        waited = loop_time() - self._first_seen.get(name, loop_time())
         earlier = 0.0 if name in self._gone else self._options.accepted_age
         return max(earlier, 0.0 if self.queue.failures(name) else waited)
 
@@ -277,14 +278,14 @@ class NodeController:
     async def refresh_all(self) -> None:
         """Refresh every initialised Node once, with one look at the cloud."""
         nodes = [node for node in self._nodes.items() if self._is_ours_to_refresh(node)]
-        started = _clock()
+        started = loop_time()
         for some in evenly(nodes, AT_ONCE):
             # The first look serves all: what is newer than this run is new enough.
-            age = accepted_age(len(nodes), self._options.status_update_frequency) + _clock() - started
+            age = accepted_age(len(nodes), self._options.status_update_frequency) + loop_time() - started
             try:
                 answers = await self._instances.list([view_of(node) for node in some], accepted_age=age)
             except CloudError as error:
-                self._status_failing_since = self._status_failing_since or _clock()
+                self._status_failing_since = self._status_failing_since or loop_time()
                 log.error("nodes_not_refreshed", error=str(error))  # noqa: TRY400 - foreseen, no stack needed
                 return
             await self._refresh_some(some, answers)
@@ -363,11 +364,11 @@ class NodeController:
             self._first_seen.pop(old.metadata.name, None)
             self._written.pop(old.metadata.name, None)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            now = _clock()
+            now = loop_time()
             recent = {name: at for name, at in self._gone.items() if now - at < _REMEMBERED_SECONDS}
             self._gone = {**recent, old.metadata.name: now}
         if is_new and new is not None:
-            self._first_seen.setdefault(new.metadata.name, _clock())
+            self._first_seen.setdefault(new.metadata.name, loop_time())
 
 
 def accepted_age(nodes: int, frequency: float) -> float:
@@ -405,7 +406,3 @@ def _relevant(node: Node) -> tuple[object, ...]:
     """What the controller looks at; heartbeats change none of it."""
     metadata = node.metadata
     return metadata.uid, metadata.labels, metadata.annotations, node.spec.provider_id, node.spec.taints
-
-
-def _clock() -> float:
-    return asyncio.get_running_loop().time()

@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from ccm.clock import loop_time
 from ccm.cloud import CloudError, Instance, InstanceNotFound, Instances, NotOurs
 from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
 from ccm.controllers.mass_deletion_breaker import MassDeletionBreaker, Verdict
@@ -154,15 +155,14 @@ class NodeLifecycleController:
             return (
                 "no node's machine exists in this project: deletion of nodes is paused; is the token right?"
             )
-        if self._failing_since is None or _clock() - self._failing_since < _PATIENCE:
+        silence = 0.0 if self._failing_since is None else loop_time() - self._failing_since
+        if silence < _PATIENCE:
             return None
-        return (
-            f"the machines of nodes that are not ready are unknown for {_clock() - self._failing_since:.0f} s"
-        )
+        return f"the machines of nodes that are not ready are unknown for {silence:.0f} s"
 
     async def monitor(self) -> None:
         """Look once at every Node."""
-        started = _clock()
+        started = loop_time()
         due: list[Node] = []
         names: set[str] = set()
         for node in self._nodes.items():
@@ -177,8 +177,8 @@ class NodeLifecycleController:
         if absent:
             await self._remove(absent)
         elif not any(suspect.absent for suspect in self._suspects.values()):
-            self._set_verdict(self._breaker.judge(total=0, absent=0, now=_clock()))
-        self._metrics.duration.observe(_clock() - started)
+            self._set_verdict(self._breaker.judge(total=0, absent=0, now=loop_time()))
+        self._metrics.duration.observe(loop_time() - started)
 
     def _is_foreign(self, node: Node) -> bool:
         return bool(node.spec.provider_id) and not self._instances.owns(node.spec.provider_id)
@@ -189,9 +189,9 @@ class NodeLifecycleController:
             return False
         suspect = self._suspects.get(name)
         if suspect is None or suspect.uid != uid:
-            self._suspects[name] = _Suspect(uid, _clock(), self._options.monitor_period)
+            self._suspects[name] = _Suspect(uid, loop_time(), self._options.monitor_period)
             return True
-        return suspect.due <= _clock()
+        return suspect.due <= loop_time()
 
     async def _examine(self, nodes: Sequence[Node]) -> list[Node]:
         """Look at Nodes that are not Ready, and return those whose machines seem to be gone."""
@@ -230,11 +230,11 @@ class NodeLifecycleController:
         return bool(node.spec.provider_id) or self._options.delete_without_provider_id
 
     def _look_later(self, suspect: _Suspect) -> None:
-        suspect.due = _clock() + suspect.interval
+        suspect.due = loop_time() + suspect.interval
         suspect.interval = min(suspect.interval * 2, self._options.longest_interval)
 
     def _look_soon(self, suspect: _Suspect) -> None:
-        suspect.due = _clock() + self._options.monitor_period
+        suspect.due = loop_time() + self._options.monitor_period
         suspect.interval = self._options.monitor_period
 
     async def _ask(self, nodes: Sequence[Node]) -> dict[str, Instance | CloudError]:
@@ -246,7 +246,7 @@ class NodeLifecycleController:
             answers = dict(await self._instances.list(views, accepted_age=self._options.monitor_period))
         except CloudError as error:
             answers = dict.fromkeys((view.name for view in views), error)
-            self._failing_since = self._failing_since or _clock()
+            self._failing_since = self._failing_since or loop_time()
         else:
             self._failing_since = None
         references = {node.metadata.name: reference_to(node) for node in nodes}
@@ -336,7 +336,7 @@ class NodeLifecycleController:
             log.error("census_failed", why=str(error))  # noqa: TRY400 - foreseen, no stack needed
             return Verdict.WAIT
         absent = sum(isinstance(answer, InstanceNotFound) for answer in answers.values())
-        return self._breaker.judge(total=len(ours), absent=absent, now=_clock())
+        return self._breaker.judge(total=len(ours), absent=absent, now=loop_time())
 
     def _set_verdict(self, verdict: Verdict) -> None:
         self._metrics.paused.set(0 if verdict is Verdict.DELETE else 1)
@@ -380,7 +380,3 @@ def _result(answer: Instance | CloudError) -> str:
     if isinstance(answer, Instance):
         return "success"
     return "instance_not_found" if isinstance(answer, InstanceNotFound) else "error"
-
-
-def _clock() -> float:
-    return asyncio.get_running_loop().time()

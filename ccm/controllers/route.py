@@ -10,7 +10,6 @@ again with growing pauses.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from datetime import UTC, datetime
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from ccm.clock import loop_time
 from ccm.cloud import INTERNAL_IP, CloudError, Machine, Route, Routes, RouteTable
 from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
 from ccm.controllers.nodes import identity, node_path, report
@@ -133,12 +133,12 @@ class RouteController:
         """What is wrong, or None."""
         if self._held_back:
             return f"{self._held_back} routes are not deleted: {_NOT_SEEN}"
-        if self._failing_since is None or _clock() - self._failing_since < 600:
+        if self._failing_since is None or loop_time() - self._failing_since < 600:
             return None
-        return f"routes could not be reconciled for {_clock() - self._failing_since:.0f} s"
+        return f"routes could not be reconciled for {loop_time() - self._failing_since:.0f} s"
 
     async def _reconcile_and_return(self, _: str) -> Result:
-        started = _clock()
+        started = loop_time()
         self._due = 0.0  # what changes from now on needs another run, whatever this one was due for
         try:
             await self.reconcile()
@@ -152,7 +152,7 @@ class RouteController:
         self._failing_since = None
         options = self._options
         period = options.resync_period if options.watch_based else options.reconciliation_period
-        return Result(requeue_after=max(0.1, period - (_clock() - started)))
+        return Result(requeue_after=max(0.1, period - (loop_time() - started)))
 
     async def reconcile(self) -> RoutePlan:
         """Make routes and conditions right, once.
@@ -207,12 +207,12 @@ class RouteController:
 
     async def _plan(self, nodes: Sequence[RouteNode]) -> tuple[RoutePlan, RouteTable]:
         """Plan from a recent picture; only if that asks for changes, from one of this run."""
-        started = _clock()
+        started = loop_time()
         try:
             table = await self._routes.list(accepted_age=self._options.accepted_age)
             plan = self._compare(nodes, table)
             if plan.changes or plan.problems:
-                table = await self._routes.list(accepted_age=_clock() - started)
+                table = await self._routes.list(accepted_age=loop_time() - started)
                 plan = self._compare(nodes, table)
         except CloudError as error:
             report(self._recorder, self._about, error.notices)
@@ -223,7 +223,7 @@ class RouteController:
         return plan, table
 
     def _compare(self, nodes: Sequence[RouteNode], table: RouteTable) -> RoutePlan:
-        options, now = self._options, _clock()
+        options, now = self._options, loop_time()
         self._disputed = {route: at for route, at in self._disputed.items() if now - at < DISPUTE}
         return plan_routes(
             nodes,
@@ -241,7 +241,7 @@ class RouteController:
                 await self._routes.delete(route)
                 log.info("route_deleted", destination=route.destination, gateway=route.gateway)
                 if self._strangers(route, table) is not None:
-                    self._disputed[route] = _clock()
+                    self._disputed[route] = loop_time()
             except CloudError as error:
                 outcome.others.append(f"route {route.destination} via {route.gateway} not deleted: {error}")
         for wish in plan.creations:
@@ -250,13 +250,13 @@ class RouteController:
         return outcome
 
     async def _create(self, wish: Wish, route: Route, outcome: _Outcome) -> None:
-        started = _clock()
+        started = loop_time()
         try:
             await self._routes.create(route)
             log.info("route_created", node=wish.node, destination=route.destination, gateway=route.gateway)
         except CloudError as error:
             outcome.failed[wish.node] = str(error)
-            self._tell_failure(wish, _clock() - started, str(error))
+            self._tell_failure(wish, loop_time() - started, str(error))
 
     def _tell_failure(self, wish: Wish, seconds: float, why: str) -> None:
         node = self._nodes.get(wish.node)
@@ -354,7 +354,7 @@ class RouteController:
             self._former.add(old.spec.provider_id)
             self._explained.discard(old.metadata.uid)
         self._nodes_changed = True
-        now = _clock()
+        now = loop_time()
         if now < self._due:
             return  # the run that is due will see this change, too
         self._due = now + min(10.0, max(TOGETHER, self._pace.reserve(now)))
@@ -391,7 +391,3 @@ def _relevant(node: Node) -> tuple[object, ...]:
         node.spec.pod_cidrs,
         node.status.addresses,
     )
-
-
-def _clock() -> float:
-    return asyncio.get_running_loop().time()

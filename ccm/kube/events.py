@@ -15,6 +15,7 @@ from typing import Protocol
 
 import structlog
 
+from ccm.clock import loop_time
 from ccm.kube.correlation import Correlator, EventType, Note, remember
 from ccm.kube.errors import (
     AlreadyExists,
@@ -158,7 +159,7 @@ class Outbox:
         return True
 
     async def _send(self, note: Note) -> None:
-        judged = self._correlator.judge(note, asyncio.get_running_loop().time())
+        judged = self._correlator.judge(note, loop_time())
         if judged is None:
             log.debug("event_muted", reason=note.reason, object=note.reference.name)
             return

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import aiohttp
 import msgspec
 
+from ccm.clock import loop_time
 from ccm.kube.errors import AnswerTooLarge, ConnectionFailed, KubernetesError, Unauthorized
 from ccm.kube.objects import decode
 from ccm.kube.protocol import MERGE_PATCH, Body, Page, PatchType, WatchEvent
@@ -234,17 +235,16 @@ class HttpTransport:
             raise ConnectionFailed(message=text) from error
 
     async def _attempt(self, request: Request, *, retry: bool = False) -> aiohttp.ClientResponse:
-        loop = asyncio.get_running_loop()
-        waited = 0.0 if self._limiter is None else self._limiter.reserve(loop.time())
+        waited = 0.0 if self._limiter is None else self._limiter.reserve(loop_time())
         if waited:
             await asyncio.sleep(waited)
-        started = loop.time()
+        started = loop_time()
         status = "<error>"
         try:
             response = await self._connection.send(request)
             status = str(response.status)
         finally:
-            seconds = loop.time() - started
+            seconds = loop_time() - started
             self._observe(Call(self._host, request.verb, status, seconds, waited, retry))
             span = current.get()
             if span is not None and request.verb != "GET":

@@ -24,6 +24,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from ccm.clock import loop_time
 from ccm.kube.errors import AnswerTooLarge, Gone, KubernetesError
 from ccm.kube.objects import HasMetadata, ObjectMeta
 from ccm.kube.protocol import Transport, WatchEvent
@@ -132,7 +133,7 @@ class Informer(Generic[T]):
     def statistics(self) -> InformerStatistics:
         """What happened so far; for health checks, metrics and debugging."""
         self._statistics.objects = len(self._objects)
-        now = asyncio.get_running_loop().time()
+        now = loop_time()
         if self._watching_since is not None and now - self._watching_since > _WORKING_AFTER:
             self._well()
         return self._statistics
@@ -202,8 +203,7 @@ class Informer(Generic[T]):
 
     async def _watch(self) -> None:
         """One watch, from the last version that we saw until it ends."""
-        loop = asyncio.get_running_loop()
-        started, events = loop.time(), 0
+        started, events = loop_time(), 0
         self._statistics.watches += 1
         # Random, so that not all watches of all replicas end at once.
         timeout = _WATCH_AT_LEAST * (1 + self._random())
@@ -217,7 +217,7 @@ class Informer(Generic[T]):
                     self._apply(change)
         finally:
             self._watching_since = None
-        if not events and loop.time() - started < _QUICK:
+        if not events and loop_time() - started < _QUICK:
             # A server that ends every watch at once would have us spin.
             raise KubernetesError(message="the watch ended at once without any event")
 
@@ -251,7 +251,7 @@ class Informer(Generic[T]):
         self._statistics.failing_since = None
 
     async def _pause(self, error: KubernetesError, *, relist: bool = False) -> None:
-        now = asyncio.get_running_loop().time()
+        now = loop_time()
         statistics = self._statistics
         statistics.failures += 1
         statistics.last_error = str(error)

@@ -22,6 +22,7 @@ from typing import Any, Protocol, cast
 
 import structlog
 
+from ccm.clock import loop_time
 from ccm.kube.errors import AlreadyExists, Conflict, KubernetesError, LeaseLost, NotFound
 from ccm.kube.events import Recorder
 from ccm.kube.objects import LeaseSpec, ObjectReference, decode_object
@@ -105,7 +106,7 @@ class LeaderElector:
         self._times = times or LeaseTimes()
         self._recorder = recorder
         self._observer = observer
-        self._clock = clock or (lambda: asyncio.get_running_loop().time())
+        self._clock = clock or loop_time
         self._now = now
         self._random = random
         self._lease: Object | None = None

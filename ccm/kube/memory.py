@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
+from ccm.clock import loop_time
 from ccm.kube import patching
 from ccm.kube.errors import (
     AlreadyExists,
@@ -228,7 +229,7 @@ class MemoryTransport:
             if change.version > since and watcher.resource.contains(change.resource):
                 watcher.changes.put_nowait(change)
         self._watchers.append(watcher)
-        ends = asyncio.get_running_loop().time() + timeout
+        ends = loop_time() + timeout
         try:
             while change := await self._next_change(watcher, ends):
                 if isinstance(change, KubernetesError):

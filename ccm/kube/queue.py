@@ -19,6 +19,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
+from ccm.clock import loop_time
 from ccm.kube.ratelimit import RetryLimiter
 from ccm.tracing import Tracer
 
@@ -103,7 +104,7 @@ class WorkQueue:
         """Have this key processed, once, soon."""
         if key in self._dirty:
             return
-        self._dirty[key] = _now()
+        self._dirty[key] = loop_time()
         if self._observer:
             self._observer.added()
         if key not in self._processing:
@@ -127,7 +128,7 @@ class WorkQueue:
         """Have this key processed again after a failure, the later the more failures it had."""
         if self._observer:
             self._observer.retried()
-        self.add_after(key, self._limiter.delay(key, _now()))
+        self.add_after(key, self._limiter.delay(key, loop_time()))
 
     def forget(self, key: str) -> None:
         """This key succeeded: its next failure is its first."""
@@ -157,7 +158,7 @@ class WorkQueue:
                 if getter in self._getters:
                     self._getters.remove(getter)
         key = self._waiting.popleft()
-        now = _now()
+        now = loop_time()
         waited = now - self._dirty.pop(key)
         self._processing[key] = now
         if self._observer:
@@ -171,13 +172,13 @@ class WorkQueue:
         if started is None:
             return
         if self._observer:
-            self._observer.finished(_now() - started)
+            self._observer.finished(loop_time() - started)
         if key in self._dirty:
             self._offer(key)
 
     def statistics(self) -> QueueStatistics:
         """A snapshot for health checks, metrics and debugging."""
-        now = _now()
+        now = loop_time()
         ages = [now - started for started in self._processing.values()]
         return QueueStatistics(
             waiting=len(self._waiting),
@@ -204,7 +205,3 @@ class WorkQueue:
             if not getter.done():
                 getter.set_result(None)
                 return
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

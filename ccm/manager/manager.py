@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import structlog
 
+from ccm.clock import loop_time
 from ccm.cloud import Cloud, CloudError, ShowsEnvironment
 from ccm.errors import ConfigurationError
 from ccm.kube.events import EventRecorder
@@ -153,7 +154,7 @@ class Manager:
                 await self._cloud.start()
             except CloudError as error:
                 waiting = f"the cloud can't be used: {error}"
-                pause = backoff.next(asyncio.get_running_loop().time(), random.random())  # noqa: S311 - jitter
+                pause = backoff.next(loop_time(), random.random())  # noqa: S311 - jitter
                 log.warning(
                     "cloud_not_started", cloud=self._cloud.name, error=str(error), pause=round(pause, 1)
                 )
@@ -196,7 +197,7 @@ def _informer_check(informer: Informer[Any]) -> Callable[[], str | None]:
         if not informer.synced.is_set():
             return f"the list of {informer.path} is not complete yet: {statistics.last_error or 'wait'}"
         since = statistics.failing_since
-        silence = 0.0 if since is None else asyncio.get_running_loop().time() - since
+        silence = 0.0 if since is None else loop_time() - since
         if silence < _STALE:
             return None
         return f"{informer.path} could not be watched for {silence:.0f} s: {statistics.last_error}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 import structlog
 
+from ccm.clock import loop_time
 from ccm.cloud import CloudError, ImplementedElsewhere, LoadBalancerResult, LoadBalancers
 from ccm.controllers.nodes import view_of as node_view
 from ccm.controllers.service.announcer import Announcer, ServiceNotSynced, saying
@@ -67,8 +67,7 @@ class Balancing:
         Raises:
             ServiceNotSynced: The load balancer is not as wanted.
         """
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+        started = loop_time()
         self.metrics.host_syncs.inc()
         text = (
             f"Error updating load balancer with new hosts [{names_for_people(nodes)}] "
@@ -83,8 +82,8 @@ class Balancing:
             self.metrics.node_sync_errors.inc()
             raise
         finally:
-            self.metrics.host_latency.observe(loop.time() - started)
-            self.metrics.node_sync_latency.observe(loop.time() - (known.due or started))
+            self.metrics.host_latency.observe(loop_time() - started)
+            self.metrics.node_sync_latency.observe(loop_time() - (known.due or started))
         if not nodes:
             self.announcer.warn(known.service, "UnAvailableLoadBalancer", NO_NODES)
         elif result is not None and result.steps:

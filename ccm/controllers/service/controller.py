@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import structlog
 from prometheus_client import CollectorRegistry
 
+from ccm.clock import loop_time
 from ccm.cloud import CloudError, LoadBalancers
 from ccm.controllers.service.announcer import Announcer, ServiceNotSynced
 from ccm.controllers.service.balancing import Balancing
@@ -152,7 +153,7 @@ class ServiceController:
             # What we know of goes even if somebody took our finalizer away.
             async with self._turns:
                 await self._cleanup.release(service)
-            self._pace.spend(key, UNTOLD, _now())
+            self._pace.spend(key, UNTOLD, loop_time())
             self._known.pop(key, None)
 
     async def reconcile_node(self, _key: str) -> None:
@@ -162,7 +163,7 @@ class ServiceController:
         traffic to a Node that is gone concerns all. Only a deletion has no use for other Nodes.
         """
         hosts = self._hosts.all
-        now = _now()
+        now = loop_time()
         for key, known in self._known.items():
             service = self._services.get(key)
             going = service is None or not wants_load_balancer(service)
@@ -203,7 +204,7 @@ class ServiceController:
         changed = known is None or relevant(known.service) != relevant(service)
         first = not has_finalizer(service)
         by_owner = changed or (first and known is None)
-        if by_owner and (seconds := self._pace.rest(key, _now())) > 0:
+        if by_owner and (seconds := self._pace.rest(key, loop_time())) > 0:
             log.warning("service_changes_too_often", service=key, next_change_in=round(seconds))
             self.queue.add_after(key, seconds)
             if known is None or known.hosts in (None, hosts):
@@ -223,7 +224,7 @@ class ServiceController:
                     steps = 1 + await self._balancing.sync(known, nodes, announced=first or changed)
                 finally:
                     if by_owner:
-                        self._pace.spend(key, steps, _now())
+                        self._pace.spend(key, steps, loop_time())
         known.hosts = hosts
         known.due = None
 
@@ -276,10 +277,6 @@ class ServiceController:
         if node is not None and self._hosts.see(node.metadata.name, new):
             # One key for all: each look is at all Nodes, and thousands may change at once.
             self.node_queue.add(ALL_NODES)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def new_queue(name: str, observer: QueueObserver | None = None) -> WorkQueue:

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
+from ccm.clock import loop_time
 from ccm.kube.errors import ConnectionFailed, KubernetesError, ServerError, TooManyRequests
 from ccm.kube.objects import Part
 from ccm.kube.protocol import Transport
@@ -78,10 +79,10 @@ class _Memory(Generic[V]):
 
     def get(self, key: object) -> V | None:
         until, answer = self._answers.get(key, (0.0, None))
-        return answer if _now() < until else None
+        return answer if loop_time() < until else None
 
     def put(self, key: object, answer: V, seconds: float) -> V:
-        self._answers[key] = (_now() + seconds, answer)
+        self._answers[key] = (loop_time() + seconds, answer)
         self._answers.move_to_end(key)
         if len(self._answers) > _REMEMBERED:
             self._answers.popitem(last=False)
@@ -193,7 +194,3 @@ async def _ask(transport: Transport, path: str, body: Mapping[str, Any], kind: t
             return await transport.create(path, body, kind)
     except TimeoutError as error:
         raise KubernetesError(message=f"no answer from {path} within {_TIMEOUT:.0f} s") from error
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

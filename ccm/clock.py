@@ -1,0 +1,10 @@
+"""The clock by which controllers wait and tell ages: the event loop's, so tests run on a virtual one."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+def loop_time() -> float:
+    """Seconds of the running event loop's clock, which never goes back and tells no time of day."""
+    return asyncio.get_running_loop().time()
