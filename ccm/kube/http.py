@@ -168,8 +168,7 @@ class HttpTransport:
         silence = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=timeout + self._grace)
         splitter = LineSplitter(LARGEST_OBJECT)
         async with self._open(Request("GET", path, query, None, JSON, silence)) as response:
-            chunks = response.content.iter_any()
-            while chunk := await _next_chunk(chunks):
+            async for chunk in response.content.iter_any():
                 for line in splitter.feed(chunk):
                     event = decode_event(line, kind)
                     if event is not None:
@@ -280,18 +279,10 @@ def _object(data: bytes, kind: type[T]) -> T:
 async def _all(chunks: AsyncIterator[bytes], most: int, what: str) -> bytes:
     parts: list[bytes] = []
     size = 0
-    while chunk := await _next_chunk(chunks):
+    async for chunk in chunks:
         size += len(chunk)
         if size > most:
             # What is left unread is dropped with the connection.
             raise AnswerTooLarge(message=f"{what}: the answer is larger than {most} bytes")
         parts.append(chunk)
     return b"".join(parts)
-
-
-async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes:
-    """The next bytes; none at the end."""
-    try:
-        return await anext(chunks)
-    except StopAsyncIteration:
-        return b""
