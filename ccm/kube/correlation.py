@@ -93,10 +93,10 @@ class Correlator:
         return Judged(folded, (subject, None))
 
 
-def remember(memory: OrderedDict[Hashable, V], key: Hashable, value: V) -> V:
+def remember(memory: OrderedDict[Hashable, V], key: Hashable, value: V, *, most: int = _REMEMBERED) -> V:
     """Store a value and forget the oldest when there are too many; return the value."""
     memory[key] = value
     memory.move_to_end(key)
-    if len(memory) > _REMEMBERED:
+    if len(memory) > most:
         memory.popitem(last=False)
     return value

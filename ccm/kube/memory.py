@@ -32,6 +32,7 @@ from ccm.kube.errors import (
     KubernetesError,
     NotFound,
 )
+from ccm.kube.events import timestamp
 from ccm.kube.objects import to_wire
 from ccm.kube.protocol import MERGE_PATCH, Body, EventType, Page, PatchType, WatchEvent
 from ccm.kube.resource import Resource, parse
@@ -322,7 +323,7 @@ class MemoryTransport:
 
     def _insert(self, resource: Resource, item: Object) -> Object:
         metadata: Object = {"uid": self._new_uid(), **item.get("metadata", {})}
-        metadata["creationTimestamp"] = metadata.get("creationTimestamp") or _stamp(self._now())
+        metadata["creationTimestamp"] = metadata.get("creationTimestamp") or timestamp(self._now())
         if resource.namespace:
             metadata["namespace"] = resource.namespace
         item["metadata"] = metadata
@@ -347,7 +348,7 @@ class MemoryTransport:
         if not item["metadata"].get("finalizers"):
             self._vanish(resource.main, item)
         elif "deletionTimestamp" not in item["metadata"]:
-            metadata = {**item["metadata"], "deletionTimestamp": _stamp(self._now())}
+            metadata = {**item["metadata"], "deletionTimestamp": timestamp(self._now())}
             self._store(resource.main, {**item, "metadata": metadata})
 
     def _store(self, resource: Resource, item: Object) -> Object:
@@ -388,10 +389,6 @@ class MemoryTransport:
                 "the object has been modified; please apply your changes to the latest version and try again"
             )
             raise Conflict(409, "Conflict", text)
-
-
-def _stamp(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _check_identity(old: Object, patch: Object) -> None:

@@ -14,10 +14,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from ccm.kube.objects import ObjectMeta
 
 T = TypeVar("T")
-PatchType = Literal[
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-]
+PatchType = Literal["application/merge-patch+json", "application/strategic-merge-patch+json"]
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 Body = Mapping[str, Any] | Sequence[Any]
 
@@ -101,12 +98,7 @@ class Transport(Protocol):
         ...
 
     async def patch(
-        self,
-        path: str,
-        body: Body,
-        kind: type[T],
-        *,
-        content_type: PatchType = "application/merge-patch+json",
+        self, path: str, body: Body, kind: type[T], *, content_type: PatchType = MERGE_PATCH
     ) -> T:
         """Change an object and return it. With metadata.resourceVersion in the body it may raise Conflict."""
         ...

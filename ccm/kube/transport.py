@@ -22,7 +22,6 @@ import structlog
 
 from ccm.errors import ConfigurationError
 from ccm.kube.http import HttpTransport, Observer, Request
-from ccm.kube.protocol import Page, Transport, WatchEvent
 from ccm.kube.ratelimit import TokenBucket
 from ccm.startup import run_init_later
 
@@ -36,8 +35,6 @@ from kubernetes.aio.config.incluster_config import (
     SERVICE_TOKEN_FILENAME,
     InClusterConfigLoader,
 )
-
-__all__ = ["KubernetesTransport", "Page", "Transport", "WatchEvent"]
 
 _TOKEN_AGE = 60.0
 _TOKEN = "BearerToken"  # noqa: S105 - the name of the scheme

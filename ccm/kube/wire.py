@@ -6,7 +6,7 @@ Objects are decoded one by one: one that is odd must not cost the rest of its li
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 import structlog
@@ -16,12 +16,7 @@ from ccm.kube.objects import ObjectMeta, PartialObject, decode, wire_name
 from ccm.kube.protocol import EventType, Page, WatchEvent
 
 T = TypeVar("T")
-_EVENT_TYPES: dict[str, EventType] = {
-    "ADDED": "ADDED",
-    "MODIFIED": "MODIFIED",
-    "DELETED": "DELETED",
-    "BOOKMARK": "BOOKMARK",
-}
+_EVENT_TYPES: dict[str, EventType] = {name: name for name in get_args(EventType)}
 
 log = structlog.stdlib.get_logger(__name__)
 

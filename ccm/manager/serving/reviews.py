@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import structlog
 
 from ccm.clock import loop_time
+from ccm.kube.correlation import remember
 from ccm.kube.errors import ConnectionFailed, KubernetesError, ServerError, TooManyRequests
 from ccm.kube.objects import Part
 from ccm.kube.protocol import Transport
@@ -33,17 +34,17 @@ log = structlog.stdlib.get_logger(__name__)
 V = TypeVar("V")
 
 
-class ReviewedUser(Part, frozen=True):
-    """The user in a TokenReview's status."""
+class User(Part, frozen=True):
+    """Who asks, as a TokenReview's status names them."""
 
     username: str = ""
-    uid: str = ""
     groups: tuple[str, ...] = ()
+    uid: str = ""
 
 
 class _TokenStatus(Part, frozen=True):
     authenticated: bool = False
-    user: ReviewedUser = ReviewedUser()
+    user: User = User()
 
 
 class _TokenReview(Part, frozen=True):
@@ -59,15 +60,6 @@ class _AccessReview(Part, frozen=True):
     status: _AccessStatus = _AccessStatus()
 
 
-@dataclass(frozen=True, slots=True)
-class User:
-    """Who asks."""
-
-    name: str
-    groups: tuple[str, ...] = ()
-    uid: str = ""
-
-
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
@@ -75,18 +67,14 @@ class _Memory(Generic[V]):
     """Answers that are believed for a while, the oldest forgotten first."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[object, tuple[float, V]] = OrderedDict()
+        self._answers: OrderedDict[Hashable, tuple[float, V]] = OrderedDict()
 
-    def get(self, key: object) -> V | None:
+    def get(self, key: Hashable) -> V | None:
         until, answer = self._answers.get(key, (0.0, None))
         return answer if loop_time() < until else None
 
-    def put(self, key: object, answer: V, seconds: float) -> V:
-        self._answers[key] = (loop_time() + seconds, answer)
-        self._answers.move_to_end(key)
-        if len(self._answers) > _REMEMBERED:
-            self._answers.popitem(last=False)
-        return answer
+    def put(self, key: Hashable, answer: V, seconds: float) -> V:
+        return remember(self._answers, key, (loop_time() + seconds, answer), most=_REMEMBERED)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +110,7 @@ class TokenReviewer:
             "spec": {"token": token},
         }
         review = await _ask(self._transport, TOKEN_REVIEWS, body, _TokenReview)
-        user = review.status.user
-        answer = User(user.username, user.groups, user.uid) if review.status.authenticated else None
+        answer = review.status.user if review.status.authenticated else None
         return self._memory.put(key, _Answer(answer), self._ttl).user
 
 
@@ -156,7 +143,7 @@ class AccessReviewer:
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "spec": {
-                "user": user.name,
+                "user": user.username,
                 "groups": list(user.groups),
                 "uid": user.uid,
                 "nonResourceAttributes": {"path": path, "verb": verb},

@@ -59,7 +59,7 @@ class Guard:
             return _status(
                 HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "the API server can't be asked for access"
             )
-        text = f'forbidden: User "{user.name}" cannot {request.method.lower()} path "{request.path}"'
+        text = f'forbidden: User "{user.username}" cannot {request.method.lower()} path "{request.path}"'
         return _status(HTTPStatus.FORBIDDEN, "Forbidden", text)
 
     async def _user(self, request: web.Request) -> User | None:
