@@ -36,7 +36,6 @@ from ccm.kube.reconciler import Result, run_workers
 COMPONENT = "route_controller"
 QUEUE = "Routes"
 KEY = "routes"
-RETRY_BASE, RETRY_CAP = 5.0, 300.0  # seconds
 NEARLY_FULL = 0.9
 DISPUTE = 3600.0  # seconds for which a route that somebody makes again is not replaced again
 TOGETHER = 0.5  # seconds in which changes of Nodes become one run
@@ -51,9 +50,9 @@ class RoutesNotReconciled(CcmError):
     """Some routes are not as they should be; all others are."""
 
 
-def route_queue() -> WorkQueue:
-    """The queue of this controller, with its back-off."""
-    return WorkQueue(QUEUE, limiter=RetryLimiter(RETRY_BASE, RETRY_CAP))
+def retry_limiter() -> RetryLimiter:
+    """How long this controller waits after a failure: 5 s, doubled up to 5 minutes."""
+    return RetryLimiter(5.0, 300.0)
 
 
 @dataclass(slots=True)
@@ -92,7 +91,8 @@ class RouteController:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         about: ObjectReference = _KUBE_SYSTEM,
     ) -> None:
-        self.queue = route_queue() if queue is None else queue  # an empty one is false
+        # An empty one is false.
+        self.queue = WorkQueue(QUEUE, limiter=retry_limiter()) if queue is None else queue
         self._routes = routes
         self._transport = transport
         self._nodes = nodes
@@ -364,9 +364,8 @@ class RouteController:
 def condition(*, available: bool) -> dict[str, str]:
     """The condition NetworkUnavailable, as other programs know it."""
     status, reason = ("False", "RouteCreated") if available else ("True", "NoRouteCreated")
-    created = "RouteController created a route"
-    failed = "RouteController failed to create a route"
-    message = created if available else failed
+    done = "created" if available else "failed to create"
+    message = f"RouteController {done} a route"
     return {"type": "NetworkUnavailable", "status": status, "reason": reason, "message": message}
 
 

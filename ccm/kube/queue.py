@@ -16,36 +16,31 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from ccm.clock import loop_time
 from ccm.kube.ratelimit import RetryLimiter
 from ccm.tracing import Tracer
 
 
-class QueueObserver(Protocol):
-    """Learns what happens to a queue, for metrics. All times are the event loop's seconds."""
+@dataclass(frozen=True, slots=True)
+class QueueObserver:
+    """What is called when something happens to a queue, for metrics. Times are the event loop's seconds.
 
-    def depth(self, waiting: int) -> None:
-        """The number of waiting keys changed."""
-        ...
+    Attributes:
+        depth: The number of waiting keys changed to this one.
+        added: A key joined the waiting ones.
+        started: A worker took a key that had waited for so long.
+        finished: A worker is done with a key after so long.
+        retried: A key was added after a failure.
+    """
 
-    def added(self) -> None:
-        """A key joined the waiting ones."""
-        ...
-
-    def started(self, waited: float) -> None:
-        """A worker took a key that had waited so many seconds."""
-        ...
-
-    def finished(self, worked: float) -> None:
-        """A worker is done with a key after so many seconds."""
-        ...
-
-    def retried(self) -> None:
-        """A key was added after a failure."""
-        ...
+    depth: Callable[[int], None]
+    added: Callable[[], None]
+    started: Callable[[float], None]
+    finished: Callable[[float], None]
+    retried: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)

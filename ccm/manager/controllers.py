@@ -20,7 +20,6 @@ from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
-from ccm.kube.ratelimit import RetryLimiter
 from ccm.manager.flags.selection import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
@@ -147,10 +146,6 @@ def _service(shop: Workshop) -> Controller | None:
     load_balancers, flags = shop.cloud.load_balancers, shop.options.flags
     if load_balancers is None:
         return None
-
-    def limiter() -> RetryLimiter:
-        return RetryLimiter(service_controller.RETRY_BASE, service_controller.RETRY_CAP)
-
     return service_controller.ServiceController(
         load_balancers,
         shop.transport,
@@ -163,8 +158,8 @@ def _service(shop: Workshop) -> Controller | None:
             classes=Classes(frozenset(flags["load-balancer-classes"]), flags["services-without-class"]),
         ),
         registry=shop.metrics.registry,
-        queue=shop.metrics.queue(service_controller.QUEUE, limiter()),
-        node_queue=shop.metrics.queue(service_controller.NODE_QUEUE, limiter()),
+        queue=shop.metrics.queue(service_controller.QUEUE, service_controller.retry_limiter()),
+        node_queue=shop.metrics.queue(service_controller.NODE_QUEUE, service_controller.retry_limiter()),
     )
 
 
@@ -180,9 +175,7 @@ def build_route(shop: Workshop) -> route_controller.RouteController | None:
         shop.recorder.for_component(route_controller.COMPONENT),
         route_options(options),
         registry=shop.metrics.registry,
-        queue=shop.metrics.queue(
-            route_controller.QUEUE, RetryLimiter(route_controller.RETRY_BASE, route_controller.RETRY_CAP)
-        ),
+        queue=shop.metrics.queue(route_controller.QUEUE, route_controller.retry_limiter()),
         about=options.lease_reference,
     )
 

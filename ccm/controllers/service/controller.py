@@ -39,18 +39,14 @@ from ccm.kube.events import Recorder
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
-from ccm.kube.queue import QueueObserver, WorkQueue
+from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
 from ccm.kube.reconciler import run_workers
-
-__all__ = ["ServiceController", "ServiceNotSynced", "ServiceOptions", "new_queue"]
 
 COMPONENT = "service-controller"
 QUEUE = "service"
 NODE_QUEUE = "node"
 ALL_NODES = "nodes"
-RETRY_BASE = 5.0
-RETRY_CAP = 300.0
 STUCK = 900.0  # seconds that one Service may take before we say that something is wrong
 
 log = structlog.stdlib.get_logger(__name__)
@@ -97,8 +93,8 @@ class ServiceController:
         queue: WorkQueue | None = None,
         node_queue: WorkQueue | None = None,
     ) -> None:
-        self.queue = new_queue(QUEUE) if queue is None else queue
-        self.node_queue = new_queue(NODE_QUEUE) if node_queue is None else node_queue
+        self.queue = WorkQueue(QUEUE, limiter=retry_limiter()) if queue is None else queue
+        self.node_queue = WorkQueue(NODE_QUEUE, limiter=retry_limiter()) if node_queue is None else node_queue
         self._cloud = load_balancers
         self._services = services
         self._nodes = nodes
@@ -279,6 +275,6 @@ class ServiceController:
             self.node_queue.add(ALL_NODES)
 
 
-def new_queue(name: str, observer: QueueObserver | None = None) -> WorkQueue:
-    """A queue with upstream's delays for this controller: 5 s, doubled up to 5 minutes."""
-    return WorkQueue(name, limiter=RetryLimiter(RETRY_BASE, RETRY_CAP), observer=observer)
+def retry_limiter() -> RetryLimiter:
+    """Upstream's delays for this controller: 5 s, doubled up to 5 minutes."""
+    return RetryLimiter(5.0, 300.0)

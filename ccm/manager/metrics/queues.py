@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ccm.kube.queue import QueueStatistics
+from ccm.kube.queue import QueueObserver, QueueStatistics
 
 # 10 ns to 10 s in powers of ten, as client-go measures queues.
 _QUEUE_BUCKETS = [10.0**power for power in range(-8, 2)]
@@ -36,9 +36,15 @@ class QueuesMetrics(Collector):
         )
         registry.register(self)
 
-    def observer(self, name: str) -> _QueueMetrics:
+    def observer(self, name: str) -> QueueObserver:
         """What one queue reports to."""
-        return _QueueMetrics(self, name)
+        return QueueObserver(
+            depth=self.depth.labels(name).set,
+            added=self.adds.labels(name).inc,
+            started=self.waited.labels(name).observe,
+            finished=self.worked.labels(name).observe,
+            retried=self.retries.labels(name).inc,
+        )
 
     def collect(self) -> Iterator[Metric]:
         """What Prometheus asks for; called on the event loop, since that is where time is."""
@@ -59,29 +65,3 @@ class QueuesMetrics(Collector):
             longest.add_metric([name], statistics.longest_processing)
         yield unfinished
         yield longest
-
-
-class _QueueMetrics:
-    """One queue; implements ``QueueObserver``."""
-
-    def __init__(self, queues: QueuesMetrics, name: str) -> None:
-        self._depth = queues.depth.labels(name)
-        self._adds = queues.adds.labels(name)
-        self._retries = queues.retries.labels(name)
-        self._waited = queues.waited.labels(name)
-        self._worked = queues.worked.labels(name)
-
-    def depth(self, waiting: int) -> None:
-        self._depth.set(waiting)
-
-    def added(self) -> None:
-        self._adds.inc()
-
-    def started(self, waited: float) -> None:
-        self._waited.observe(waited)
-
-    def finished(self, worked: float) -> None:
-        self._worked.observe(worked)
-
-    def retried(self) -> None:
-        self._retries.inc()
