@@ -41,12 +41,14 @@ def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     cidrs = [parse_network(part) for part in parts]
     problems = [
-        f"--cluster-cidr: {part!r} is no CIDR" for part, cidr in zip(parts, cidrs, strict=True) if not cidr
+        f"--cluster-cidr: {part!r} is no CIDR like 10.244.0.0/16"
+        for part, cidr in zip(parts, cidrs, strict=True)
+        if not cidr
     ]
     if not parts:
         problems.append("--cluster-cidr: needed for routes; set it, or --configure-cloud-routes=false")
     if len(parts) > 2 or (len({cidr.version for cidr in cidrs if cidr}) < len(parts) and not problems):
-        problems.append(f"--cluster-cidr: {text!r} must be one CIDR, or one of IPv4 and one of IPv6")
+        problems.append("--cluster-cidr: at most one range of IPv4 and one of IPv6")
     if problems:
         raise ConfigurationError(problems)
     return tuple(cidr for cidr in cidrs if cidr)

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ccm.controllers.route_options import WATCH_BASED
-from ccm.ip import parse_network
+from ccm.controllers.route_options import WATCH_BASED, parse_cluster_cidrs
+from ccm.errors import ConfigurationError
 from ccm.kube.lease import LeaseTimes
 from ccm.kube.objects import ObjectReference
 from ccm.manager.flags import NO_EFFECT, Flag, ParsedFlags
@@ -70,11 +70,8 @@ class Options:
 
         Upstream's default of one makes sense with its own limit of 20 requests a second, which we don't have.
         """
-        return (
-            self.flags["concurrent-node-syncs"]
-            if "concurrent-node-syncs" in self.flags.given
-            else _NODE_SYNCS
-        )
+        given = "concurrent-node-syncs" in self.flags.given
+        return self.flags["concurrent-node-syncs"] if given else _NODE_SYNCS
 
     @property
     def routes_wanted(self) -> bool:
@@ -93,7 +90,7 @@ class Options:
     @property
     def cluster_cidrs(self) -> tuple[str, ...]:
         """Ranges of the Pods."""
-        return tuple(_split(self.flags["cluster-cidr"]))
+        return tuple(part.strip() for part in self.flags["cluster-cidr"].split(",") if part.strip())
 
     def runs(self, controller: str) -> bool:
         """Whether a controller is switched on (the cloud may still lack what it needs)."""
@@ -174,16 +171,11 @@ def _leader_election(flags: ParsedFlags) -> Iterator[str]:
 
 
 def _network(flags: ParsedFlags) -> Iterator[str]:
-    ranges = _split(flags["cluster-cidr"])
-    families: list[int] = []
-    for text in ranges:
-        network = parse_network(text)
-        if network is None:
-            yield f"--cluster-cidr: {text!r} is no CIDR like 10.244.0.0/16"
-        else:
-            families.append(network.version)
-    if len(ranges) > 2 or len(families) != len(set(families)):
-        yield "--cluster-cidr: at most one range of IPv4 and one of IPv6"
+    if Options(flags).cluster_cidrs:
+        try:
+            parse_cluster_cidrs(flags["cluster-cidr"])
+        except ConfigurationError as error:
+            yield from error.problems
 
 
 def _serving(flags: ParsedFlags) -> Iterator[str]:
@@ -205,7 +197,3 @@ def _serving(flags: ParsedFlags) -> Iterator[str]:
         allowed = ", ".join(name for name in TLS_VERSIONS if name)
         yield f"--tls-min-version: {flags['tls-min-version']!r} is not one of {allowed}"
     yield from cipher_problems(flags["tls-cipher-suites"])
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]

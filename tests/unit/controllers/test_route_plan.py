@@ -299,8 +299,9 @@ def test_responsibility(cluster: str, destination: str, responsible: bool) -> No
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("", "needed for routes"), ("10.0.0.0/33", "'10.0.0.0/33' is no CIDR"),
-     ("10.0.0.0/8,10.1.0.0/16", "one of IPv4"),
-     ("10.0.0.0/8,fd00::/48,fd01::/48", "one of IPv4"), ("a,b", "'a' is no CIDR; --cluster-cidr: 'b'")],
+     ("10.0.0.0/8,10.1.0.0/16", "one range of IPv4"),
+     ("10.0.0.0/8,fd00::/48,fd01::/48", "one range of IPv4"),
+     ("a,b", "'a' is no CIDR like 10.244.0.0/16; --cluster-cidr: 'b' is no CIDR")],
 )  # fmt: skip
 def test_wrong_cluster_cidrs(text: str, expected: str) -> None:
     with pytest.raises(ConfigurationError) as error:
