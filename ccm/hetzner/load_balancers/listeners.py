@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from ccm.hetzner.api.wire import HealthCheck, HealthCheckHttp, LoadBalancerService, ServiceHttp
+from msgspec.structs import replace
 
-PORT_FIELDS = (
-    "proxyprotocol",
-    "cookie_name",
-    "cookie_lifetime",
-    "timeout_idle",
-    "sticky_sessions",
-    "redirect_http",
-)
-CHECK_FIELDS = ("interval", "timeout", "retries", "domain", "path", "status_codes", "tls")
+from ccm.hetzner.api.wire import HealthCheckHttp, LoadBalancerService, ServiceHttp
+
+_HTTP_FIELDS = ("cookie_name", "cookie_lifetime", "timeout_idle", "sticky_sessions", "redirect_http")
+_CHECK_HTTP_FIELDS = ("domain", "path", "status_codes", "tls")
 
 
 def fields_of(listener: LoadBalancerService) -> dict[str, object]:
@@ -21,9 +16,9 @@ def fields_of(listener: LoadBalancerService) -> dict[str, object]:
     found: dict[str, object] = {"proxyprotocol": listener.proxyprotocol}
     found |= {name: getattr(check, name) for name in ("interval", "timeout", "retries")}
     if listener.http is not None and listener.protocol != "tcp":
-        found |= {name: getattr(listener.http, name) for name in PORT_FIELDS[1:]}
+        found |= {name: getattr(listener.http, name) for name in _HTTP_FIELDS}
     if check.http is not None and check.protocol == "http":
-        found |= {name: getattr(check.http, name) for name in CHECK_FIELDS[3:]}
+        found |= {name: getattr(check.http, name) for name in _CHECK_HTTP_FIELDS}
         found["domain"] = found["domain"] or ""
     return found
 
@@ -33,42 +28,17 @@ def comparable(listener: LoadBalancerService) -> LoadBalancerService:
 
     The API gives empty texts for what is not set, and settings that don't matter for the protocol.
     """
-    check, http = listener.health_check, listener.http
-    return LoadBalancerService(
-        protocol=listener.protocol,
-        listen_port=listener.listen_port,
-        destination_port=listener.destination_port,
-        proxyprotocol=listener.proxyprotocol,
-        health_check=HealthCheck(
-            protocol=check.protocol,
-            port=check.port,
-            interval=check.interval,
-            timeout=check.timeout,
-            retries=check.retries,
-            http=_comparable_check(check) if check.protocol == "http" else None,
-        ),
-        http=None if listener.protocol == "tcp" else _comparable_http(listener.protocol, http),
+    check = listener.health_check
+    asked = check.http or HealthCheckHttp()
+    asked = replace(asked, domain=asked.domain or None, response=asked.response or None)
+    http, ends_tls = listener.http or ServiceHttp(), listener.protocol == "https"
+    http = replace(
+        http,
+        certificates=tuple(sorted(http.certificates)) if ends_tls else (),
+        redirect_http=http.redirect_http and ends_tls,
     )
-
-
-def _comparable_check(check: HealthCheck) -> HealthCheckHttp:
-    http = check.http or HealthCheckHttp()
-    return HealthCheckHttp(
-        domain=http.domain or None,
-        path=http.path,
-        response=http.response or None,
-        status_codes=http.status_codes,
-        tls=http.tls,
-    )
-
-
-def _comparable_http(protocol: str, http: ServiceHttp | None) -> ServiceHttp:
-    http = http or ServiceHttp()
-    return ServiceHttp(
-        cookie_name=http.cookie_name,
-        cookie_lifetime=http.cookie_lifetime,
-        timeout_idle=http.timeout_idle,
-        certificates=tuple(sorted(http.certificates)) if protocol == "https" else (),
-        redirect_http=http.redirect_http and protocol == "https",
-        sticky_sessions=http.sticky_sessions,
+    return replace(
+        listener,
+        health_check=replace(check, http=asked if check.protocol == "http" else None),
+        http=None if listener.protocol == "tcp" else http,
     )
