@@ -122,8 +122,8 @@ def first_of(network: str) -> str:
 def _addresses(server: Server, options: DescriptionOptions, own_ipv6: str) -> Iterator[Address]:
     yield Address(HOSTNAME, server.name)
     public = server.public_net
-    if options.ipv4 and public.ipv4 and public.ipv4.ip:
-        yield Address(EXTERNAL_IP, public.ipv4.ip)
+    if options.ipv4 and server.public_ipv4:
+        yield Address(EXTERNAL_IP, server.public_ipv4)
     if options.ipv6 and public.ipv6 and public.ipv6.ip:
         # The API gives the /64 network.
         yield Address(EXTERNAL_IP, own_ipv6 or first_of(public.ipv6.ip))

@@ -45,9 +45,7 @@ def _known(
     servers: Iterable[Server], dedicated: Iterable[RobotServer]
 ) -> Iterator[tuple[str, int, str, set[str]]]:
     for server in servers:
-        addresses = {private.ip for private in server.private_net}
-        if server.public_net.ipv4 is not None:
-            addresses.add(server.public_net.ipv4.ip or "")
+        addresses = {server.public_ipv4, *(private.ip for private in server.private_net)}
         yield "Server", server.id, server.name, addresses
     for one in dedicated:
-        yield "Robot server", one.server_number, one.server_name, {one.server_ip or ""}
+        yield "Robot server", one.id, one.name, {one.server_ip or ""}

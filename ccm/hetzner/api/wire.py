@@ -56,6 +56,11 @@ class Server(Part, frozen=True):
     location: Location = Location()
     labels: dict[str, str] = {}
 
+    @property
+    def public_ipv4(self) -> str:
+        """Its public IPv4 address; empty = it has none."""
+        return (self.public_net.ipv4 and self.public_net.ipv4.ip) or ""
+
     def private_ip(self, network: int | None) -> str | None:
         """Its address in a network, or None if it is not attached to it."""
         return next((net.ip for net in self.private_net if net.network == network and net.ip), None)

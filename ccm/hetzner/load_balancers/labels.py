@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
+from ccm.hetzner.settings.tenants import CLUSTER, NAMESPACE, SERVICE_UID
 
-SERVICE_UID = "hcloud-ccm/service-uid"
 OURS = "ccm-from-scratch/"
-CLUSTER = OURS + "cluster"
-NAMESPACE = OURS + "namespace"
 SERVICE = OURS + "service"
 SHARE = OURS + "share"
 ADOPTED = OURS + "adopted"

@@ -22,25 +22,17 @@ class RobotNotFound(Rejected):
     """Robot has no such server."""
 
 
-class RobotServer(msgspec.Struct, frozen=True, gc=False):
-    """A dedicated server."""
+class RobotServer(
+    msgspec.Struct, frozen=True, gc=False, rename={"id": "server_number", "name": "server_name"}
+):
+    """A dedicated server; its name has to be the Node's for a Node without provider ID."""
 
-    server_number: int
-    server_name: str = ""
+    id: int
+    name: str = ""
     product: str = ""
     dc: str = ""
     server_ip: str | None = None
     server_ipv6_net: str | None = None
-
-    @property
-    def id(self) -> int:
-        """Its number, under the name that views use."""
-        return self.server_number
-
-    @property
-    def name(self) -> str:
-        """Its name, which has to be the Node's for a Node without provider ID."""
-        return self.server_name
 
 
 class _ServerAnswer(msgspec.Struct):

@@ -47,11 +47,11 @@ def describe_robot(
     external = list(_external(server, options, own_ipv6))
     internal, notices = _internal(node, external, options) if forward_internal else ([], [])
     notices += wrong
-    if server.server_name != node.name:
+    if server.name != node.name:
         notices.append(_name_differs(server, node))
     return Instance(
-        provider_id=write(MachineId("robot", server.server_number), options.dialect.scheme),
-        name=server.server_name,
+        provider_id=write(MachineId("robot", server.id), options.dialect.scheme),
+        name=server.name,
         type=_NOT_IN_LABELS.sub("", server.product.replace(" ", "-")).strip("-_."),
         zone=zone,
         region=region,
@@ -101,7 +101,7 @@ def _why_not(text: str, public: set[str], options: DescriptionOptions) -> str:
 
 def _name_differs(server: RobotServer, node: NodeView) -> Notice:
     message = (
-        f"Robot calls server {server.server_number} {server.server_name!r}, the node is {node.name!r}; it "
+        f"Robot calls server {server.id} {server.name!r}, the node is {node.name!r}; it "
         "was found by its provider ID and is kept. Give both the same name, other tools rely on that"
     )
     return Notice("RobotNameDiffers", message)

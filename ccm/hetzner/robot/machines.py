@@ -106,7 +106,7 @@ class RobotMachines:
             CloudError: Not known.
         """
         contents = await self.servers.read(self._cache_timeout, Priority.LOAD_BALANCERS)
-        return {one.server_number: one.server_ip for one in contents.by_id.values() if one.server_ip}
+        return {one.id: one.server_ip for one in contents.by_id.values() if one.server_ip}
 
     async def describe(
         self, server: RobotServer, node: NodeView, options: DescriptionOptions, *, accepted_age: float
@@ -116,15 +116,13 @@ class RobotMachines:
         Raises:
             CloudError: Not known.
         """
-        shut_down = node.asks_power and await self._is_shut_off(server.server_number, accepted_age)
+        shut_down = node.asks_power and await self._is_shut_off(server.id, accepted_age)
         try:
             return describe_robot(
                 server, node, options, forward_internal=self._forward_internal, shut_down=shut_down
             )
         except ValueError as error:
-            raise unavailable(
-                f"Robot server {server.server_number}", f"an address makes no sense: {error}"
-            ) from None
+            raise unavailable(f"Robot server {server.id}", f"an address makes no sense: {error}") from None
 
     async def close(self) -> None:
         """Let go of connections and background work."""

@@ -52,11 +52,7 @@ def choose_targets(wishes: Wishes, facts: Facts, limits: LoadBalancerType) -> De
         notices.append(Notice("NodeSelectorMatchesNothing", f"{PREFIX}node-selector {text}"))
     if not facts.leads:
         return Desired("", {}, notices=tuple(notices))
-    reachable = frozenset(
-        number
-        for number, server in facts.servers.items()
-        if server.public_net.ipv4 is not None and server.public_net.ipv4.ip
-    )
+    reachable = frozenset(number for number, server in facts.servers.items() if server.public_ipv4)
     return Desired(
         "", {}, targets=targets, foreign_targets=foreign, reachable=reachable, notices=tuple(notices)
     )
@@ -114,8 +110,7 @@ def _obstacle(target: Target, find: Callable[[int], Server | None], network: int
         return "ServerNotFound"
     if target.private:
         return None if server.private_ip(network) else "ServerNotInNetwork"
-    has_public = server.public_net.ipv4 is not None and server.public_net.ipv4.ip
-    return None if has_public else "PublicIPv4Missing"
+    return None if server.public_ipv4 else "PublicIPv4Missing"
 
 
 def _notice(reason: str, names: Sequence[str]) -> Notice:

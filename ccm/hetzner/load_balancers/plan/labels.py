@@ -33,7 +33,7 @@ def change_labels(
     kept = {key: actual.labels[key] for key in keys if key in actual.labels and key not in desired.labels}
     first = list(_identity(desired, actual, {**desired.labels, **kept}, frozenset(map(str, resets))))
     text, needs = "remove labels that are not needed any more", frozenset(map(str, going))
-    return first, [_update(text, desired.labels, needs)] if kept else []
+    return first, [update_labels(text, desired.labels, needs)] if kept else []
 
 
 def _identity(
@@ -42,16 +42,17 @@ def _identity(
     # A label remembers what is ours to reset; it must not go before that is done.
     if desired.name != actual.name and "name" in desired.resets:
         # At once, for the label that remembers the name must not go before it.
-        yield _update(f"rename to {desired.name}", labels, needs, desired.name)
+        yield update_labels(f"rename to {desired.name}", labels, needs, desired.name)
         return
     if labels != actual.labels:
         # Without the new name, for that may be taken, and the labels say whose the load balancer is.
-        yield _update("set labels", labels, needs)
+        yield update_labels("set labels", labels, needs)
     if desired.name != actual.name:
-        yield _update(f"rename to {desired.name}", labels, needs, desired.name)
+        yield update_labels(f"rename to {desired.name}", labels, needs, desired.name)
 
 
-def _update(text: str, labels: Mapping[str, str], needs: frozenset[str], name: str = "") -> Change:
+def update_labels(text: str, labels: Mapping[str, str], needs: frozenset[str], name: str = "") -> Change:
+    """The change that gives a load balancer exactly these labels, and a name if there is one."""
     body = {"labels": dict(labels), **({"name": name} if name else {})}
     return Change(
         "update",

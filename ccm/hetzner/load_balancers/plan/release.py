@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
@@ -20,6 +18,7 @@ from ccm.hetzner.load_balancers.labels import (
     Marks,
     is_own_port,
 )
+from ccm.hetzner.load_balancers.plan.labels import update_labels
 from ccm.hetzner.load_balancers.plan.plan import changes
 from ccm.hetzner.load_balancers.plan.steps import Change
 
@@ -59,15 +58,7 @@ def release(service: ServiceView, balancer: LoadBalancer, marks: Marks) -> Relea
     steps = changes(rest, balancer)
     if labels != balancer.labels:
         # Last: as long as they are there, what fails now is found again.
-        steps.append(
-            Change(
-                "update",
-                "set labels",
-                {"labels": labels},
-                lambda one: replace(one, labels=labels),
-                needs=frozenset(map(str, steps)),
-            )
-        )
+        steps.append(update_labels("set labels", labels, frozenset(map(str, steps))))
     name = f"load balancer {balancer.name} ({balancer.id})"
     if stays:
         why = "others use it" if foreign else "it was not made for this Service"
