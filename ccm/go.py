@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST = 2**63 * 1e-9  # Go counts nanoseconds in 64 bits
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
@@ -20,7 +20,7 @@ def parse_boolean(text: str) -> bool:
     Raises:
         ValueError: This is none.
     """
-    if text in _TRUE | _FALSE:
+    if text in _TRUE | FALSE:
         return text in _TRUE
     raise ValueError(f"{text!r} is neither true nor false")
 

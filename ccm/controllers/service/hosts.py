@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ccm.controllers.names import AUTOSCALER_TAINT, EXCLUDE_FROM_LOAD_BALANCERS
+from ccm.go import FALSE
 from ccm.kube.objects import Node, NodeAddress
 
 # Set by what is about to remove the machine: cluster autoscaler, Karpenter.
 LEAVING_TAINTS = frozenset({AUTOSCALER_TAINT, "karpenter.sh/disrupted"})
-# What Go's strconv.ParseBool takes for false; everything else, also nonsense, excludes.
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 # Name, provider ID, labels, addresses; the last two are the Node's own objects, so this takes no memory.
 Host = tuple[str, str, Mapping[str, str], tuple[NodeAddress, ...]]
 
 
 def is_included(node: Node) -> bool:
-    """Whether the Node's owner lets it be behind load balancers."""
+    """Whether the Node's owner lets it be behind load balancers; a label that makes no sense excludes it."""
     value = node.metadata.labels.get(EXCLUDE_FROM_LOAD_BALANCERS)
-    return value is None or value in _FALSE
+    return value is None or value in FALSE
 
 
 def is_leaving(node: Node) -> bool:
@@ -78,8 +77,8 @@ def hosts_among(nodes: Iterable[Node]) -> list[Node]:
     return sorted(chosen, key=lambda node: node.metadata.name)
 
 
-def names_for_people(nodes: Iterable[Node], limit: int = 20) -> str:
+def names_for_people(nodes: Iterable[Node]) -> str:
     """Names for a message, as upstream writes them: at most twenty, then how many more."""
     names = [node.metadata.name for node in nodes]
-    shown = " ".join(names[:limit])
-    return f"{shown} <{len(names) - limit} more>" if len(names) > limit else shown
+    shown = " ".join(names[:20])
+    return f"{shown} <{len(names) - 20} more>" if len(names) > 20 else shown

@@ -7,8 +7,8 @@ others waiting. Time is an argument, in seconds of any monotonic clock.
 
 from __future__ import annotations
 
-INTERVAL = 10.0
-BURST = 60
+INTERVAL = 10.0  # seconds until one step comes back
+BURST = 60  # steps that may follow each other at once
 UNTOLD = 5  # what is taken for a failure or a removal, which do not tell how many steps they took
 
 
@@ -16,15 +16,9 @@ class Pace:
     """A bucket for each name of a Service, so that one made anew has no new one.
 
     A bucket is kept as the time when it will be full again; one that is full is forgotten.
-
-    Args:
-        interval: Seconds until one step comes back.
-        burst: Steps that may follow each other at once.
     """
 
-    def __init__(self, interval: float = INTERVAL, burst: int = BURST) -> None:
-        self._interval = interval
-        self._burst = burst
+    def __init__(self) -> None:
         self._full_at: dict[str, float] = {}
 
     def __len__(self) -> int:
@@ -32,9 +26,9 @@ class Pace:
 
     def rest(self, key: str, now: float) -> float:
         """Seconds until the Service's owner may cause the next change; 0 = at once."""
-        return max(0.0, self._full_at.get(key, now) - now - (self._burst - 1) * self._interval)
+        return max(0.0, self._full_at.get(key, now) - now - (BURST - 1) * INTERVAL)
 
     def spend(self, key: str, steps: int, now: float) -> None:
         """Count so many steps, on credit if need be."""
         self._full_at = {one: at for one, at in self._full_at.items() if at > now}
-        self._full_at[key] = self._full_at.get(key, now) + steps * self._interval
+        self._full_at[key] = self._full_at.get(key, now) + steps * INTERVAL

@@ -34,10 +34,10 @@ def enumerated(names: Sequence[str], *, between: str = ", ", most: int = MOST_SH
     return between.join(names[:most]) + more
 
 
-def quoted(names: Iterable[str], *, most: int = MOST_SHOWN) -> str:
+def quoted(names: Iterable[str]) -> str:
     """The first of some values in quotes, each cut where it is long."""
-    several = list(islice(names, most + 1))
-    return ", ".join(shown(name) for name in several[:most]) + (" and more" if len(several) > most else "")
+    several = [shown(name) for name in islice(names, MOST_SHOWN + 1)]
+    return ", ".join(several[:MOST_SHOWN]) + (" and more" if len(several) > MOST_SHOWN else "")
 
 
 class NotOurLoadBalancer(CloudError):

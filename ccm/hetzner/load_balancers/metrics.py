@@ -15,10 +15,10 @@ class LoadBalancerMetrics:
     """What is counted.
 
     Args:
-        official: Counts calls of the controllers under the official CCM's names; None = they are not.
+        official: Counts calls of the controllers under the official CCM's names.
     """
 
-    def __init__(self, registry: CollectorRegistry, official: OfficialMetrics | None = None) -> None:
+    def __init__(self, registry: CollectorRegistry, official: OfficialMetrics) -> None:
         self._official = official
         self._targets = Gauge(
             "ccm_hetzner_load_balancer_targets",
@@ -34,13 +34,11 @@ class LoadBalancerMetrics:
 
     def operation(self, name: str) -> None:
         """A call of the controllers, by the name of the official CCM's method."""
-        if self._official is not None:
-            self._official.operation(f"hcloud/loadBalancers.{name}")
+        self._official.operation(f"hcloud/loadBalancers.{name}")
 
     def type_lookup(self, *, hit: bool) -> None:
         """A look at the types of load balancers, which a list at hand answered or not."""
-        if self._official is not None:
-            self._official.type_lookup(hit=hit)
+        self._official.type_lookup(hit=hit)
 
     def saw(self, service: ServiceView, targets: Counter[str]) -> None:
         """How the targets of a Service are."""
