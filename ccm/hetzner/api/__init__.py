@@ -12,7 +12,7 @@ from ccm.startup import run_init_later
 run_init_later("charset_normalizer")
 
 from ccm.hetzner.api.budget import Budget, Priority, QuotaUsedUp
-from ccm.hetzner.api.client import HetznerApi
+from ccm.hetzner.api.client import HetznerApi, convert
 from ccm.hetzner.api.listing import Listing, OddItem
 from ccm.hetzner.api.metrics import ApiMetrics
 from ccm.hetzner.api.view import Contents, View, view_of
@@ -27,5 +27,6 @@ __all__ = [
     "Priority",
     "QuotaUsedUp",
     "View",
+    "convert",
     "view_of",
 ]

@@ -112,7 +112,7 @@ class HetznerApi:
             ApiError: Not known.
         """
         answer = await self.request("GET", path, params=params, priority=priority)
-        return _convert(answer.get(key), kind, f"GET {path}")
+        return convert(answer.get(key), kind, f"GET {path}")
 
     async def list(
         self,
@@ -154,7 +154,7 @@ class HetznerApi:
     async def act(self, path: str, body: Mapping[str, object] | None = None, *, priority: Priority) -> Action:
         """Start an action; wait for it with :meth:`wait`."""
         answer = await self.change("POST", path, body, priority=priority)
-        return _convert(answer.get("action"), Action, f"POST {path}")
+        return convert(answer.get("action"), Action, f"POST {path}")
 
     async def wait(self, *actions: Action) -> None:
         """Wait until actions have ended well; see :class:`~ccm.hetzner.api.actions.ActionWaiter`.
@@ -296,8 +296,8 @@ class HetznerApi:
         while page is not None:
             query = {**params, "page": page, "per_page": PAGE}
             answer = await self.request("GET", path, params=query, priority=priority)
-            pages.add(_convert(answer.get(key), list[Json], f"GET {path}"))
-            pagination = _convert(answer.get("meta", {}), Meta, f"GET {path}").pagination
+            pages.add(convert(answer.get(key), list[Json], f"GET {path}"))
+            pagination = convert(answer.get("meta", {}), Meta, f"GET {path}").pagination
             if pagination.next_page is not None and pagination.next_page <= page:
                 raise unavailable(f"GET {path}", f"after page {page} comes page {pagination.next_page}")
             pages.total, page = pagination.total_entries, pagination.next_page
@@ -306,7 +306,7 @@ class HetznerApi:
     async def _fetch_actions(self, ids: Sequence[int]) -> list[Action]:
         params = {"id": list(ids), "per_page": PAGE}
         answer = await self.request("GET", "/actions", params=params, priority=Priority.LOAD_BALANCERS)
-        return _convert(answer.get("actions"), list[Action], "GET /actions")
+        return convert(answer.get("actions"), list[Action], "GET /actions")
 
 
 @dataclass(frozen=True)
@@ -382,7 +382,12 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and re.fullmatch("[0-9]{1,18}", text) else None
 
 
-def _convert(value: object, kind: type[T], operation: str) -> T:
+def convert(value: object, kind: type[T], operation: str) -> T:
+    """Decode a part of an answer to an operation like ``POST /servers``.
+
+    Raises:
+        Unavailable: It makes no sense.
+    """
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

@@ -11,11 +11,9 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-import msgspec
-
 from ccm.cloud import CloudError, Notice, ServiceView
-from ccm.hetzner.api import Priority
-from ccm.hetzner.api.errors import Refused, Unavailable, unavailable
+from ccm.hetzner.api import Priority, convert
+from ccm.hetzner.api.errors import Refused, Unavailable
 from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.desired.certificates import STAGING
 from ccm.hetzner.load_balancers.facts import Views
@@ -67,10 +65,7 @@ async def _request(asked: CertificateWishes, service: ServiceView, views: Views)
         answer = await views.inventory.api.change(
             "POST", "/certificates", body, priority=Priority.LOAD_BALANCERS
         )
-        certificate = msgspec.convert(answer.get("certificate"), Certificate)
-    except msgspec.ValidationError as error:
-        views.certificates.doubt()
-        raise unavailable("POST /certificates", f"the answer makes no sense: {error}") from None
+        certificate = convert(answer.get("certificate"), Certificate, "POST /certificates")
     except (Unavailable, Refused) as error:
         if isinstance(error, Unavailable) or error.code == "uniqueness_error":
             views.certificates.doubt()  # it may exist: look before asking again

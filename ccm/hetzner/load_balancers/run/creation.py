@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ccm.cloud import ServiceView
-from ccm.hetzner.api import HetznerApi, Priority
+from ccm.hetzner.api import HetznerApi, Priority, convert
 from ccm.hetzner.api.errors import NotFound, Refused, unavailable
 from ccm.hetzner.api.wire import Action, LoadBalancer
 from ccm.hetzner.load_balancers.facts import Views
@@ -42,10 +42,7 @@ async def _request(api: HetznerApi, bodies: Sequence[Json]) -> Created:
 
 async def _post(api: HetznerApi, body: Json) -> Created:
     answer = await api.change("POST", PATH, body, priority=Priority.LOAD_BALANCERS)
-    try:
-        return msgspec.convert(answer, Created)
-    except msgspec.ValidationError as error:
-        raise unavailable(f"POST {PATH}", f"the answer makes no sense: {error}") from None
+    return convert(answer, Created, f"POST {PATH}")
 
 
 async def create(step: Create, work: Work) -> None:

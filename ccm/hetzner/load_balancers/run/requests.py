@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import msgspec
-
-from ccm.hetzner.api import Priority
-from ccm.hetzner.api.errors import Locked, NotFound, unavailable
+from ccm.hetzner.api import Priority, convert
+from ccm.hetzner.api.errors import Locked, NotFound
 from ccm.hetzner.api.wire import Action
 from ccm.hetzner.load_balancers.facts.inventory import Inventory
 
@@ -33,13 +31,8 @@ async def delete(inventory: Inventory, path: str) -> bool:
         )
     except NotFound:
         return False
-    if answer.get("action") is None:
-        return True
-    try:
-        action = msgspec.convert(answer["action"], Action)
-    except msgspec.ValidationError as error:
-        raise unavailable(f"DELETE {path}", f"the answer makes no sense: {error}") from None
-    await api.wait(action)
+    if answer.get("action") is not None:
+        await api.wait(convert(answer["action"], Action, f"DELETE {path}"))
     return True
 
 
