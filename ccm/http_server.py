@@ -166,8 +166,6 @@ class _Door:
 
     Args:
         protocols: Makes what speaks HTTP on one connection.
-        context: See :func:`serving`.
-        limits: See :func:`serving`.
     """
 
     def __init__(
@@ -250,11 +248,7 @@ class _Door:
 
 
 class _Bounded(asyncio.Protocol):
-    """Passes everything on to a protocol, up to so many bytes, and tells when the connection is closed.
-
-    Attributes:
-        closed: Set when it is.
-    """
+    """Passes everything on to a protocol, up to so many bytes; ``closed`` is set when the connection is."""
 
     def __init__(self, protocol: asyncio.Protocol, most: int) -> None:
         self.closed = asyncio.Event()

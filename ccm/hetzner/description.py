@@ -55,7 +55,6 @@ class DescriptionOptions:
     """What the owner chose.
 
     Attributes:
-        dialect: The provider's name and its consequences.
         ipv4: Report public IPv4 addresses.
         ipv6: Report public IPv6 addresses.
         zone_label: Report a zone of cloud servers; those of Robot always have one, as with the official CCM.

@@ -21,7 +21,6 @@ class MetricsServer:
     """Serves a registry.
 
     Args:
-        registry: What to serve.
         address: ``host:port``; an empty host means all.
 
     Attributes:

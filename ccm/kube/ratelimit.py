@@ -7,12 +7,7 @@ from __future__ import annotations
 
 
 class TokenBucket:
-    """Lets ``rate`` things a second pass, and ``burst`` at once after a pause.
-
-    Args:
-        rate: Tokens that come back each second.
-        burst: Tokens that the bucket holds.
-    """
+    """Lets ``rate`` things a second pass, and ``burst`` at once after a pause."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate

@@ -48,8 +48,6 @@ class Contents(Generic[T]):
     """What a view holds.
 
     Attributes:
-        by_id: Every item.
-        by_name: Every item again.
         odd: Items that exist but did not decode, by id.
         seen: When each item was last read, on the view's clock.
     """
@@ -77,7 +75,6 @@ class View(Generic[T]):
     Args:
         fetch: Reads the complete list.
         token: With which it is read; None = with none that changes.
-        clock: Monotonic seconds.
     """
 
     def __init__(

@@ -12,11 +12,7 @@ from ccm.hetzner.metrics import OfficialMetrics
 
 
 class LoadBalancerMetrics:
-    """What is counted.
-
-    Args:
-        official: Counts calls of the controllers under the official CCM's names.
-    """
+    """What is counted."""
 
     def __init__(self, registry: CollectorRegistry, official: OfficialMetrics) -> None:
         self._official = official

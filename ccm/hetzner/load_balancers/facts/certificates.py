@@ -20,12 +20,7 @@ RETRY_PERIOD = 3600.0  # seconds between two requests for a certificate that cou
 
 
 class Certificates:
-    """One list of the project's certificates for all Services, and what was tried with them lately.
-
-    Args:
-        cluster: The cluster's id; may be empty.
-        clock: Monotonic seconds.
-    """
+    """One list of the project's certificates for all Services, and what was tried with them lately."""
 
     def __init__(self, api: HetznerApi, cluster: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.view = view_of(api, "certificates", Certificate)
