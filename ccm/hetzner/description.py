@@ -73,13 +73,7 @@ class DescriptionOptions:
 def describe(
     server: Server, options: DescriptionOptions, annotations: Mapping[str, str] | None = None
 ) -> Instance:
-    """Describe a server.
-
-    Args:
-        server: The server.
-        options: What the owner chose.
-        annotations: The Node's.
-    """
+    """Describe a server as the machine of a Node with these annotations."""
     own_ipv6, notices = chosen_ipv6(annotations or {})
     location = server.location
     if options.dialect.official:

@@ -91,12 +91,7 @@ class Backoff:
         self._last: float | None = None
 
     def next(self, now: float, random: float) -> float:
-        """The seconds to pause now.
-
-        Args:
-            now: Time of this failure.
-            random: In [0, 1), stretches the pause.
-        """
+        """The seconds to pause after a failure at ``now``; ``random``, in [0, 1), stretches them."""
         if self._last is not None and now - self._last > self._reset_after:
             self._attempts = 0
         self._last = now

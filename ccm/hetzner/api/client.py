@@ -96,14 +96,7 @@ class HetznerApi:
         priority: Priority,
         params: Mapping[str, object] | None = None,
     ) -> T:
-        """Read one object.
-
-        Args:
-            path: Like ``/servers/1``.
-            key: Where it stands in the answer, like ``server``.
-            kind: What to decode it into.
-            priority: Of the request.
-            params: Query parameters.
+        """Read one object: the path is like ``/servers/1``, the key in the answer like ``server``.
 
         Raises:
             NotFound: There is none.

@@ -123,11 +123,7 @@ class View(Generic[T]):
         return None if seen is None or seen != self._taken_at else self._clock() - seen
 
     async def read(self, accepted_age: float, priority: Priority) -> Contents[T]:
-        """The list, not older than asked for.
-
-        Args:
-            accepted_age: In seconds.
-            priority: Of the requests, if some are needed.
+        """The list, at most so many seconds old; the priority is that of the requests, if some are needed.
 
         Raises:
             TokenChanged: The work of the caller holds on to another token than the present one, or it changed

@@ -40,12 +40,7 @@ class Certificates:
         self._doubtful = True
 
     async def look_up(self, wishes: Wishes, balancer: LoadBalancer | None) -> CertificateFacts:
-        """Have those known that a Service may use, or has used.
-
-        Args:
-            wishes: What the Service asks for; nothing is read for one whose annotations are wrong.
-            balancer: Its load balancer, or None.
-        """
+        """Have those known that a Service may use, or has used; none are read for wrong annotations."""
         asked = [port.certificates for port in wishes.ports.values() if port.protocol == "https"]
         named = {reference for one in asked for reference in one.uploaded}
         serving = balancer is not None and balancer.certificates

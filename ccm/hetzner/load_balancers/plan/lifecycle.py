@@ -89,12 +89,7 @@ class Release(Step):
 
 
 def create(desired: Desired, parts: Sequence[Change]) -> Create:
-    """The step that makes a load balancer.
-
-    Args:
-        desired: What it should be.
-        parts: What would make it of :data:`NOTHING`.
-    """
+    """The step that makes a load balancer, from the changes that would make it of :data:`NOTHING`."""
     body = creation_body(desired, parts)
     bodies = [body]
     if desired.targets:
