@@ -166,6 +166,8 @@ class _Door:
 
     Args:
         protocols: Makes what speaks HTTP on one connection.
+        context: See :func:`serving`.
+        limits: See :func:`serving`.
     """
 
     def __init__(
@@ -248,7 +250,11 @@ class _Door:
 
 
 class _Bounded(asyncio.Protocol):
-    """Passes everything on to a protocol, up to so many bytes; ``closed`` is set when the connection is."""
+    """Passes everything on to a protocol, up to so many bytes, and tells when the connection is closed.
+
+    Attributes:
+        closed: Set when it is.
+    """
 
     def __init__(self, protocol: asyncio.Protocol, most: int) -> None:
         self.closed = asyncio.Event()

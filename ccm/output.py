@@ -12,9 +12,12 @@ _STANDARD_OUTPUT = 1  # its file descriptor
 
 
 def reader_has_left(error: OSError) -> bool:
-    """Whether an error means that our standard output's other end was closed, and not a connection's.
+    """Whether an error means that the other end of our standard output was closed.
 
     If so, what is still to be printed goes nowhere, so that nothing complains at the end of the process.
+
+    Args:
+        error: What was raised; a broken pipe may also be a connection's.
     """
     if not isinstance(error, BrokenPipeError):
         return False

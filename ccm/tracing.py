@@ -35,7 +35,12 @@ class Tracer(Protocol):
     """Makes spans."""
 
     def reconcile(self, queue: str, key: str) -> AbstractContextManager[Span]:
-        """The span of a reconcile of a key of a queue, which is :data:`current` while the block runs."""
+        """The span of a reconcile, which is :data:`current` while the block runs.
+
+        Args:
+            queue: Name of the controller's queue.
+            key: Of the object.
+        """
         ...
 
 

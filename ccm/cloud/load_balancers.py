@@ -88,9 +88,12 @@ class LoadBalancerResult:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Something that was made for a Service that does not exist, which its first three fields name.
+    """Something that was made for a Service that does not exist.
 
     Attributes:
+        namespace: The Service's.
+        name: The Service's.
+        uid: The Service's.
         what: What was made, in words.
     """
 

@@ -372,10 +372,14 @@ class NodeController:
 
 
 def accepted_age(nodes: int, frequency: float) -> float:
-    """How old, in seconds, a list of all machines may be from which so many Nodes are refreshed.
+    """How old a list of all machines may be that Nodes are refreshed from, in seconds.
 
     A list of a thousand machines takes 20 requests, and addresses of machines that run hardly ever change: in
-    a large cluster one list serves two runs, or three. A run comes every ``frequency`` seconds.
+    a large cluster one list serves two runs, or three.
+
+    Args:
+        nodes: How many there are.
+        frequency: Seconds between two runs.
     """
     runs = min(MOST_RUNS, -(-nodes // AT_ONCE)) or 1
     return frequency * (runs - 0.5)

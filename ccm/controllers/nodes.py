@@ -98,10 +98,15 @@ async def patch_labels(transport: Transport, node: Node, labels: dict[str, str])
 async def update_node(
     transport: Transport, node: Node, change: Callable[[Node], dict[str, Any] | None]
 ) -> Node | None:
-    """Change a Node that others change as well, by a merge patch; None of ``change`` means nothing to do.
+    """Change a Node that others change as well.
 
     The patch carries the version that the change was computed from; if somebody was faster, it is computed
     again from a fresh read.
+
+    Args:
+        transport: The API server.
+        node: As last seen.
+        change: Computes a merge patch; None = nothing to do.
 
     Returns:
         The changed Node, or None if nothing was to be done.

@@ -32,6 +32,7 @@ class HetznerCloud:
     What needs the network, like routes, is there after ``start``.
 
     Args:
+        dialect: What the provider is called.
         attached_networks: Reads the metadata service.
     """
 

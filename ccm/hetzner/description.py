@@ -55,6 +55,7 @@ class DescriptionOptions:
     """What the owner chose.
 
     Attributes:
+        dialect: The provider's name and its consequences.
         ipv4: Report public IPv4 addresses.
         ipv6: Report public IPv6 addresses.
         zone_label: Report a zone of cloud servers; those of Robot always have one, as with the official CCM.
@@ -73,7 +74,13 @@ class DescriptionOptions:
 def describe(
     server: Server, options: DescriptionOptions, annotations: Mapping[str, str] | None = None
 ) -> Instance:
-    """Describe a server as the machine of a Node with these annotations."""
+    """Describe a server.
+
+    Args:
+        server: The server.
+        options: What the owner chose.
+        annotations: The Node's.
+    """
     own_ipv6, notices = chosen_ipv6(annotations or {})
     location = server.location
     if options.dialect.official:

@@ -42,10 +42,13 @@ class HetznerInstances:
     """Implements :class:`ccm.cloud.Instances`.
 
     Args:
+        servers: The shared view of servers.
         options: What Nodes get; asked each time because the network is known only after the start.
         project: Tells whether the absence of a server means anything.
+        metrics: Where lookups are counted.
         robot: Robot's servers; None = Robot is not enabled, or there are no credentials for it.
         max_age: How old a server's data may be, whatever a controller would accept; None = as it likes.
+        clock: Monotonic seconds.
     """
 
     def __init__(

@@ -19,7 +19,13 @@ REASON = "InstanceLookupFailed"
 def explain_absence(
     node: NodeView, servers: Iterable[Server], dedicated: Iterable[RobotServer] | None
 ) -> Notice:
-    """Tell the owner of a Node why no server was found by its name; Robot's are None if it is not asked."""
+    """Tell the owner of a Node why no server was found by its name.
+
+    Args:
+        node: The Node, with the addresses that its kubelet reported.
+        servers: The cloud's servers, as far as known.
+        dedicated: Robot's; None = Robot is not asked.
+    """
     where = (
         "Hetzner Cloud has no server" if dedicated is None else "Neither Hetzner Cloud nor Robot has a server"
     )

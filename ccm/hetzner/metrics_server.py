@@ -21,6 +21,7 @@ class MetricsServer:
     """Serves a registry.
 
     Args:
+        registry: What to serve.
         address: ``host:port``; an empty host means all.
 
     Attributes:

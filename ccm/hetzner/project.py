@@ -26,6 +26,7 @@ class Project:
     Args:
         network: The id of a network that must be there; None = there is none.
         mass_deletion_breaker: Doubt that what is ours is gone while nothing of ours is seen.
+        clock: Monotonic seconds.
     """
 
     def __init__(

@@ -41,7 +41,12 @@ class MachineId:
 
 
 def owns(provider_id: str, scheme: str) -> bool:
-    """Whether a Node's provider ID is ours; the scheme is the Cloud API's here, with ``://``."""
+    """Whether a provider ID is ours.
+
+    Args:
+        provider_id: From a Node.
+        scheme: The Cloud API's scheme here, with ``://``.
+    """
     return provider_id.startswith((scheme, ROBOT_SCHEME))
 
 

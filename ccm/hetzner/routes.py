@@ -30,9 +30,12 @@ class HetznerRoutes:
     """Implements :class:`ccm.cloud.Routes`.
 
     Args:
+        servers: The shared view of servers.
         network: The network's id.
         scheme: What provider IDs of cloud servers start with.
         project: Is told whether the network is there.
+        metrics: Where calls and lookups are counted.
+        clock: Monotonic seconds.
     """
 
     def __init__(

@@ -71,7 +71,12 @@ class Correlator:
         self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
 
     def judge(self, note: Note, now: float) -> Judged | None:
-        """The note as it should be sent; None if its object is muted. ``now`` is in monotonic seconds."""
+        """The note as it should be sent; None if its object is muted.
+
+        Args:
+            note: What was reported.
+            now: Monotonic seconds.
+        """
         bucket = self._buckets.get(note.about) or remember(
             self._buckets, note.about, TokenBucket(_RATE, _BURST)
         )

@@ -114,7 +114,14 @@ _BY_STATUS: dict[int, type[KubernetesError]] = {
 
 
 def error_of(status: int, reason: str, message: str, *, retry_after: float | None = None) -> KubernetesError:
-    """The error for an answer of the API server (its ``Status`` object, or a bare HTTP status)."""
+    """The error for an answer of the API server (its ``Status`` object, or a bare HTTP status).
+
+    Args:
+        status: HTTP status code.
+        reason: ``reason`` of the Status object, empty if there is none.
+        message: Sentence for people.
+        retry_after: Seconds, from the header or the Status' details.
+    """
     if reason == "AlreadyExists":
         kind: type[KubernetesError] = AlreadyExists
     elif reason == "Expired":

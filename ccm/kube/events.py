@@ -48,7 +48,10 @@ class EventRecorder:
     """Records events for one component.
 
     Args:
+        transport: Where events go.
+        component: Who reports.
         host: The node or Pod on which we run; may be empty.
+        now: Wall clock.
         redact: Takes secrets out of messages.
         outbox: Send through another recorder's queue; see ``for_component``.
     """

@@ -106,6 +106,7 @@ class HttpTransport:
     """A ``Transport`` over HTTP.
 
     Args:
+        connection: Sends requests.
         host: The server's name, for metrics.
         limiter: At most so many requests a second; None leaves that to the server's own flow control.
         observe: Learns of each request.

@@ -72,7 +72,9 @@ class Informer(Generic[T]):
 
     Args:
         path: The collection, like ``/api/v1/nodes``.
+        kind: The struct of its objects.
         resync: Seconds after which handlers are called for every unchanged object; 0 for never.
+        backoff: Pauses after failures.
         random: Numbers in [0, 1).
         keep: Makes of each object what is held of it, like a transform of client-go. What nobody reads can be
             left out; metadata's name, namespace, UID and resource version have to stay.

@@ -71,7 +71,11 @@ class LeaderElector:
 
     Args:
         identity: Who we are; unique among all replicas and all restarts.
+        namespace: Of the Lease.
+        name: Of the Lease.
+        times: See ``LeaseTimes``.
         recorder: Gets the events "became leader" and "stopped leading".
+        observer: Learns of leadership.
         clock: Monotonic seconds, best of a clock that goes on while the machine sleeps; default: the loop's.
         now: Wall clock, only for the times that people read in the Lease.
         random: Numbers in [0, 1).

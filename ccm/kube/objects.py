@@ -272,7 +272,11 @@ def to_wire(item: object) -> dict[str, Any]:
 
 
 def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """One object from JSON text, into a struct of this module, ``dict``, or any type that msgspec knows.
+    """One object from JSON.
+
+    Args:
+        data: JSON text.
+        kind: A struct of this module (or ``dict``, or any type that msgspec knows).
 
     Raises:
         msgspec.DecodeError: No JSON, or a field has a type that Kubernetes does not allow.

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 
 class TokenBucket:
-    """Lets ``rate`` things a second pass, and ``burst`` at once after a pause."""
+    """Lets ``rate`` things a second pass, and ``burst`` at once after a pause.
+
+    Args:
+        rate: Tokens that come back each second.
+        burst: Tokens that the bucket holds.
+    """
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
@@ -91,7 +96,12 @@ class Backoff:
         self._last: float | None = None
 
     def next(self, now: float, random: float) -> float:
-        """The seconds to pause after a failure at ``now``; ``random``, in [0, 1), stretches them."""
+        """The seconds to pause now.
+
+        Args:
+            now: Time of this failure.
+            random: In [0, 1), stretches the pause.
+        """
         if self._last is not None and now - self._last > self._reset_after:
             self._attempts = 0
         self._last = now

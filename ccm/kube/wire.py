@@ -139,7 +139,11 @@ def _odd(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta | None:
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines of at most so many bytes, wherever its chunks end."""
+    """Cuts a stream of bytes into lines, wherever its chunks end.
+
+    Args:
+        longest: Bytes of a line.
+    """
 
     def __init__(self, longest: int) -> None:
         self._parts: list[bytes] = []

@@ -42,9 +42,11 @@ class Manager:
     """One run of the cloud-controller-manager.
 
     Args:
+        options: The flags.
         cloud: Opened, not started.
         identity: Who we are in the lease; unique.
         clock: For the lease; None for the event loop's.
+        table: Which controllers there are.
         redact: Takes secrets out of the messages of Events.
     """
 

@@ -26,6 +26,7 @@ class ActionWaiter:
     Args:
         fetch: Reads up to 25 actions by id in one request.
         timeout: Seconds after which waiting for an action is given up.
+        clock: Monotonic seconds.
     """
 
     def __init__(

@@ -54,6 +54,8 @@ class HetznerApi:
     Args:
         token: Gives the API token as it is now; asked before every request.
         endpoint: Base address, like ``https://api.hetzner.cloud/v1``.
+        metrics: Where requests are counted.
+        budget: Who may make a request when.
         debug: Log every request and answer (never the token).
         timeout: Seconds to connect, and between two bytes of the answer.
         jitter: Random number in [0, 1) for the pauses between retries.
@@ -96,7 +98,14 @@ class HetznerApi:
         priority: Priority,
         params: Mapping[str, object] | None = None,
     ) -> T:
-        """Read one object: the path is like ``/servers/1``, the key in the answer like ``server``.
+        """Read one object.
+
+        Args:
+            path: Like ``/servers/1``.
+            key: Where it stands in the answer, like ``server``.
+            kind: What to decode it into.
+            priority: Of the request.
+            params: Query parameters.
 
         Raises:
             NotFound: There is none.

@@ -33,7 +33,9 @@ class Pages(Generic[T]):
     """The pages of a list so far. Each is decoded when it comes: as JSON all of them together are large.
 
     Attributes:
+        kind: What items are decoded into.
         total: How many items there are in all, as far as the cloud says.
+        count: How many came.
     """
 
     kind: type[T]

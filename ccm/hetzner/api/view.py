@@ -48,6 +48,8 @@ class Contents(Generic[T]):
     """What a view holds.
 
     Attributes:
+        by_id: Every item.
+        by_name: Every item again.
         odd: Items that exist but did not decode, by id.
         seen: When each item was last read, on the view's clock.
     """
@@ -75,6 +77,7 @@ class View(Generic[T]):
     Args:
         fetch: Reads the complete list.
         token: With which it is read; None = with none that changes.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -123,7 +126,11 @@ class View(Generic[T]):
         return None if seen is None or seen != self._taken_at else self._clock() - seen
 
     async def read(self, accepted_age: float, priority: Priority) -> Contents[T]:
-        """The list, at most so many seconds old; the priority is that of the requests, if some are needed.
+        """The list, not older than asked for.
+
+        Args:
+            accepted_age: In seconds.
+            priority: Of the requests, if some are needed.
 
         Raises:
             TokenChanged: The work of the caller holds on to another token than the present one, or it changed

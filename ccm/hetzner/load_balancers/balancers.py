@@ -37,10 +37,14 @@ class HetznerLoadBalancers:
     """Implements :class:`ccm.cloud.LoadBalancers`.
 
     Args:
+        servers: The shared view of servers.
+        project: Knows whether it is the right one.
         scheme: What provider IDs of Cloud servers start with.
         network: The private network's id, or None; asked each time because it is known only after the start.
         cluster: The cluster's id, for labels; may be empty.
+        locations: The cloud's locations.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
+        metrics: Counted here.
     """
 
     def __init__(

@@ -12,7 +12,11 @@ from ccm.hetzner.metrics import OfficialMetrics
 
 
 class LoadBalancerMetrics:
-    """What is counted."""
+    """What is counted.
+
+    Args:
+        official: Counts calls of the controllers under the official CCM's names.
+    """
 
     def __init__(self, registry: CollectorRegistry, official: OfficialMetrics) -> None:
         self._official = official

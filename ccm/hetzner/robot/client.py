@@ -60,7 +60,11 @@ class RobotClient:
     """Requests to Robot.
 
     Args:
+        endpoint: Base address.
+        user: Web service user.
+        password: Its password.
         pause: Seconds for which nothing is asked after Robot said that the limit is reached; 0 = a minute.
+        clock: Monotonic seconds.
     """
 
     def __init__(

@@ -44,10 +44,12 @@ class RobotMachines:
     """Robot's servers as machines.
 
     Args:
+        client: The web service.
         cache_timeout: Seconds for which the list of servers is believed.
         forward_internal: Keep internal addresses that the kubelet reported.
         mass_deletion_breaker: Don't believe that servers are gone while this user has been shown none of the
             cluster's.
+        clock: Monotonic seconds.
     """
 
     def __init__(

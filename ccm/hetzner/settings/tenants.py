@@ -39,9 +39,15 @@ class Tenants:
         return namespace == other or (_among(self.share, namespace) and _among(self.share, other))
 
     def may_use(self, namespace: str, uid: str, cluster: str, labels: Mapping[str, str]) -> bool:
-        """Whether a Service of this cluster, whose id may be empty, may use a certificate with these labels.
+        """Whether a Service may use a certificate.
 
         One without any owner's label is for all, as everybody knows it from the official CCM.
+
+        Args:
+            namespace: The Service's.
+            uid: The Service's.
+            cluster: This cluster's id; may be empty.
+            labels: The certificate's.
         """
         owner, owning = labels.get(NAMESPACE, ""), labels.get(CLUSTER, "")
         elsewhere = bool(owning) and owning != cluster

@@ -36,7 +36,12 @@ def unknown(entries: Iterable[str], known: Sequence[str] = CONTROLLERS) -> list[
 
 
 def is_enabled(name: str, entries: Sequence[str]) -> bool:
-    """Whether a controller runs: the first of ``--controllers`` that names it decides, else ``*`` does."""
+    """Whether a controller runs: the first entry that names it decides, else ``*`` does.
+
+    Args:
+        name: The controller's present name.
+        entries: Of ``--controllers``.
+    """
     for entry in map(canonical, entries):
         if entry == name:
             return True

@@ -63,7 +63,12 @@ class Metrics:
         build.labels(f"v{version}", machine, platform.python_version()).set(1)
 
     def queue(self, name: str, limiter: RetryLimiter | None = None) -> WorkQueue:
-        """A work queue that is measured under this name; without a limiter it has client-go's delays."""
+        """A work queue that is measured under this name.
+
+        Args:
+            name: The label's value.
+            limiter: How long failed keys wait; client-go's default if not given.
+        """
         queue = WorkQueue(name, limiter=limiter, observer=self._queues.observer(name), tracer=self._tracer)
         self._queues.watched[name] = queue.statistics
         return queue

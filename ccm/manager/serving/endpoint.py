@@ -48,6 +48,10 @@ class Connections:
 class Endpoint:
     """Serves while its block runs; not at all with ``--secure-port=0``.
 
+    Args:
+        registry: Metrics to show.
+        environment: What the cloud shows of its environment.
+
     Attributes:
         port: On which it listens.
         started: Set when it listens.

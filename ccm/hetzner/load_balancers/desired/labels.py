@@ -27,10 +27,16 @@ from ccm.hetzner.load_balancers.wishes import Wishes
 def wanted_labels(
     wishes: Wishes, facts: Facts, ports: Iterable[int], annotated: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """All labels that the load balancer should have, with those that remember what is annotated.
+    """All labels that the load balancer should have.
 
     Labels of other people stay. Ours are only completed when there is another reason to write, so that taking
     over from the official CCM changes nothing.
+
+    Args:
+        wishes: What the Service asks for.
+        facts: What there is.
+        ports: The Service's listeners.
+        annotated: Labels that remember what is annotated.
     """
     service = wishes.service
     present = dict(facts.balancer.labels) if facts.balancer else {}
@@ -59,7 +65,12 @@ def wanted_labels(
 
 
 def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """A load balancer's present labels with those of the annotation ``labels``; former ones of it go."""
+    """A load balancer's labels with those of the annotation ``labels``; former ones of it go.
+
+    Args:
+        present: Its labels now.
+        wanted: What the annotation says.
+    """
     former = {key for key in present if _label_mark(key) in present}
     marks = {_label_mark(key) for key in former}
     kept = {key: value for key, value in present.items() if key not in former | marks}

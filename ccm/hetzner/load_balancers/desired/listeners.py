@@ -122,7 +122,10 @@ def wanted_listeners(
 ) -> tuple[list[LoadBalancerService], list[Notice]]:
     """The listeners, by port, without their health checks, and what the owner should know.
 
-    An https port without the id of a certificate is left out.
+    Args:
+        ports: The Service's.
+        asked: What is asked for them.
+        certificates: By port, ids of the certificates; an https port without any is left out.
     """
     listeners = [
         _listener(port, asked[port.port], ids)

@@ -15,7 +15,12 @@ AGE_AFTER_MISS = 1.0
 
 
 class Catalogue:
-    """One list of types and one of locations for all Services."""
+    """One list of types and one of locations for all Services.
+
+    Args:
+        locations: The cloud's locations.
+        metrics: Count looks at the types.
+    """
 
     def __init__(self, api: HetznerApi, locations: View[Location], metrics: LoadBalancerMetrics) -> None:
         self._metrics = metrics

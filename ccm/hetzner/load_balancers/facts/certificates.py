@@ -20,7 +20,12 @@ RETRY_PERIOD = 3600.0  # seconds between two requests for a certificate that cou
 
 
 class Certificates:
-    """One list of the project's certificates for all Services, and what was tried with them lately."""
+    """One list of the project's certificates for all Services, and what was tried with them lately.
+
+    Args:
+        cluster: The cluster's id; may be empty.
+        clock: Monotonic seconds.
+    """
 
     def __init__(self, api: HetznerApi, cluster: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.view = view_of(api, "certificates", Certificate)
@@ -40,7 +45,12 @@ class Certificates:
         self._doubtful = True
 
     async def look_up(self, wishes: Wishes, balancer: LoadBalancer | None) -> CertificateFacts:
-        """Have those known that a Service may use, or has used; none are read for wrong annotations."""
+        """Have those known that a Service may use, or has used.
+
+        Args:
+            wishes: What the Service asks for; nothing is read for one whose annotations are wrong.
+            balancer: Its load balancer, or None.
+        """
         asked = [port.certificates for port in wishes.ports.values() if port.protocol == "https"]
         named = {reference for one in asked for reference in one.uploaded}
         serving = balancer is not None and balancer.certificates

@@ -23,7 +23,9 @@ class Views:
     """What all Services share: lists of what there is, and what was seen in them.
 
     Attributes:
+        catalogue: Their types, and locations.
         network: The private network's id, or None; asked each time, for it is known only after the start.
+        cluster: The cluster's id; may be empty.
     """
 
     inventory: Inventory

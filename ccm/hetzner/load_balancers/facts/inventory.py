@@ -19,7 +19,12 @@ JUST_NOW = 1.0
 
 
 class Inventory:
-    """One list of the project's load balancers for all Services, and what was seen in it."""
+    """One list of the project's load balancers for all Services, and what was seen in it.
+
+    Args:
+        project: Knows whether it is the right one.
+        metrics: Tell when it may not be.
+    """
 
     def __init__(
         self,

@@ -40,7 +40,12 @@ class Neighbours:
 
 
 def locate(wishes: Wishes, everyone: Sequence[tuple[LoadBalancer, Marks]], around: Neighbours) -> Facts:
-    """Find a Service's load balancer among all of the project, and what else it is on.
+    """Find a Service's load balancer, and what else it is on.
+
+    Args:
+        wishes: What the Service asks for.
+        everyone: All of the project, and what their labels say for the Service.
+        around: Whose they may be.
 
     Raises:
         NotOurLoadBalancer: It can't have one because of another that is not ours.

@@ -19,6 +19,7 @@ class Servers:
     """Finds the servers that traffic goes to, by the Nodes that a controller names.
 
     Args:
+        servers: The shared view.
         scheme: What provider IDs of Cloud servers start with.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
     """

@@ -19,6 +19,12 @@ def change_labels(
 
     Without the labels that say whose a listener is, one that can't go would be nobody's; without those that
     remember annotations, one that can't change would stay as it was annotated.
+
+    Args:
+        desired: What it should be.
+        actual: What it is.
+        resets: What brings settings back to their defaults.
+        listeners: What changes the listeners.
     """
     going = [one for one in listeners if one.operation in {"delete_service", "update_service"}]
     keys = [f"{PORT}{one.body['listen_port']}" for one in going if one.operation == "delete_service"]

@@ -39,6 +39,7 @@ class Create(Step):
     """Make the load balancer. What the API decides about it is compared with what should be afterwards.
 
     Attributes:
+        desired: What it should be.
         bodies: Requests for it, of which the first that is not refused makes it. The later ones leave parts
             out: whoever adds them one by one then learns which one it is that is refused.
     """
@@ -79,6 +80,9 @@ class Release(Step):
     """The Service leaves a load balancer: it is deleted, or stays and is not the Service's any more.
 
     Which of both is decided when the step is run, by what is there then: others may have come meanwhile.
+
+    Attributes:
+        balancer: It now.
     """
 
     last = True
@@ -89,7 +93,12 @@ class Release(Step):
 
 
 def create(desired: Desired, parts: Sequence[Change]) -> Create:
-    """The step that makes a load balancer, from the changes that would make it of :data:`NOTHING`."""
+    """The step that makes a load balancer.
+
+    Args:
+        desired: What it should be.
+        parts: What would make it of :data:`NOTHING`.
+    """
     body = creation_body(desired, parts)
     bodies = [body]
     if desired.targets:

@@ -72,7 +72,13 @@ def release(service: ServiceView, balancer: LoadBalancer, marks: Marks) -> Relea
 def labels_after(
     service: ServiceView, labels: Mapping[str, str], owners: Mapping[int, str]
 ) -> dict[str, str]:
-    """The labels of a load balancer that a Service leaves to other owners of ports; the next one leads."""
+    """The labels of a load balancer that a Service leaves to others; the next Service leads, if any.
+
+    Args:
+        service: The Service.
+        labels: Those that there are.
+        owners: Which Service (UID) has which listener.
+    """
     own = frozenset({service.uid})
     left = {key: value for key, value in labels.items() if not is_own_port(key, value, own)}
     others = sorted(uid for uid in owners.values() if uid != service.uid)

@@ -48,6 +48,8 @@ class Values:
     That is the annotation's; without one the environment's; without that the table's default.
 
     Args:
+        annotations: All of them.
+        defaults: What the environment says.
         port: Those of this port win; None = only those for the Service count.
     """
 

@@ -132,7 +132,12 @@ def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSetting
 
 
 def unsupported(service: ServiceView, read: Mapping[int, PortWishes]) -> tuple[Notice, ...]:
-    """What no load balancer of Hetzner does, as far as fields of the Service and its ports ask for it."""
+    """What no load balancer of Hetzner does, as far as fields of the Service ask for it.
+
+    Args:
+        service: The Service.
+        read: What is asked for those of its ports that a load balancer can have.
+    """
     notices: list[Notice] = []
     others = [port for port in service.ports if port.protocol != "TCP"]
     if others:
