@@ -22,7 +22,7 @@ from bench.environment import timed
 from bench.lab.report import BenchError, Row, main
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.machines.airgap import FOLDER
-from sandbox.remote import public_addresses, ssh
+from sandbox.remote import ssh, ways
 from tests.e2e.conftest import Clone, copy_tree
 
 WORKERS = 2
@@ -78,8 +78,8 @@ def image_of(folder: Path, name: str, mebibytes: int) -> Path:
 
 async def imported(clone: Clone, script: str) -> float:
     """Seconds of the slowest machine, all of them at the same time."""
-    addresses = public_addresses(clone.api("/servers")["servers"])
-    logins = [ssh(clone.site, address) for address in addresses.values() if address]
+    reached = ways(clone.api("/servers")["servers"])
+    logins = [ssh(clone.site, way) for way in reached.values() if way]
     return max(await asyncio.gather(*(asyncio.to_thread(_took, login, script) for login in logins)))
 
 

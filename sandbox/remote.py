@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sandbox.site import Site
 
@@ -15,22 +16,51 @@ _OPTIONS = (
 )
 
 
-def ssh(site: Site, address: str, *options: str) -> list[str]:
+class Way(NamedTuple):
+    """How a machine is reached.
+
+    Attributes:
+        address: Public IPv4 address; of a machine without, the private one.
+        jump: Public IPv4 address of the machine through which one without is reached.
+    """
+
+    address: str
+    jump: str = ""
+
+
+def ssh(site: Site, way: Way, *options: str) -> list[str]:
     """The command that logs in to a machine as root; what runs there is put behind it.
 
     Args:
         site: This clone's.
-        address: Public IPv4 address of the machine.
+        way: To the machine.
         options: More of ssh's, as after ``-o``.
     """
     chosen = [word for option in (*_OPTIONS, *options) for word in ("-o", option)]
-    return ["ssh", "-i", str(site.ssh_key), *chosen, f"root@{address}"]
+    if way.jump:
+        # ssh's own -J takes neither the key nor these options to the machine in between
+        through = shlex.join(ssh(site, Way(way.jump), *options)[:-1])
+        chosen += ["-o", f"ProxyCommand={through} -W %h:%p root@{way.jump}"]
+    return ["ssh", "-i", str(site.ssh_key), *chosen, f"root@{way.address}"]
 
 
-def public_addresses(servers: Iterable[Mapping[str, Any]]) -> dict[str, str | None]:
-    """Public IPv4 addresses by server name; None for a server without.
+def ways(servers: Iterable[Mapping[str, Any]]) -> dict[str, Way | None]:
+    """How each machine is reached, by server name; None where it can't be.
 
     Args:
-        servers: As the API lists them.
+        servers: All of them, as the API lists them.
     """
-    return {server["name"]: (server["public_net"]["ipv4"] or {}).get("ip") for server in servers}
+    listed = list(servers)
+    jump = next((_public(server) for server in listed if server["labels"].get("role") == "nat"), "")
+    return {server["name"]: _way(server, jump) for server in listed}
+
+
+def _way(server: Mapping[str, Any], jump: str) -> Way | None:
+    if public := _public(server):
+        return Way(public)
+    private = [at["ip"] for at in server["private_net"]]
+    return Way(private[0], jump) if private and jump else None
+
+
+def _public(server: Mapping[str, Any]) -> str:
+    return (server["public_net"]["ipv4"] or {}).get("ip", "")

@@ -10,7 +10,7 @@ from typing import Any
 
 from sandbox import leftovers
 from sandbox.leftovers import CloudObject
-from sandbox.remote import ssh
+from sandbox.remote import Way, ssh
 from tests.e2e.conftest import Clone
 
 PREFIX = "ccm-from-scratch-"
@@ -70,7 +70,7 @@ def shell(clone: Clone, role: str, command: str, seconds: float = 60.0) -> str |
     address = address_of(clone, role)
     if not address:
         return None
-    words = [*ssh(clone.site, address), command]
+    words = [*ssh(clone.site, Way(address)), command]
     try:
         done = subprocess.run(
             words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False

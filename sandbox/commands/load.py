@@ -23,7 +23,7 @@ from sandbox.images.errors import NotAnArchive
 from sandbox.images.send import Answer, Result
 from sandbox.machines import disk
 from sandbox.machines.airgap import Airgap
-from sandbox.remote import public_addresses, ssh
+from sandbox.remote import ssh, ways
 from sandbox.site import Site
 
 HELP = "put container images on all machines, also on those that come later"
@@ -176,9 +176,9 @@ def place(
 
 
 def _imported(site: Site, servers: Sequence[Mapping[str, Any]], archive: str) -> dict[str, Answer]:
-    """What each machine did; who is off, or has no address, imports it at its next start."""
-    on = public_addresses(server for server in servers if server["status"] != "off")
-    logins = {name: ssh(site, address, "BatchMode=yes") for name, address in on.items() if address}
+    """What each machine did; who is off, or can't be reached, imports it at its next start."""
+    on = ways(server for server in servers if server["status"] != "off")
+    logins = {name: ssh(site, way, "BatchMode=yes") for name, way in on.items() if way}
     others = {server["name"]: Answer(Result.OFF) for server in servers if server["name"] not in on}
     return others | asyncio.run(send.import_all(logins, archive))
 

@@ -9,7 +9,7 @@ from sandbox import daemon
 from sandbox.api import Api
 from sandbox.environment import MACHINES
 from sandbox.errors import NotRunning
-from sandbox.remote import public_addresses, ssh
+from sandbox.remote import Way, ssh, ways
 from sandbox.site import Site
 
 HELP = "a shell or a command on a machine, by the server's name or the end of it"
@@ -31,8 +31,8 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             f"there is no {site.ssh_key.name}: no machine has been made yet; start with './dev up'"
         )
     name, *command = arguments.words
-    address = choose(public_addresses(Api(site).list("servers")), name)
-    os.execvp("ssh", [*ssh(site, address), *command])  # noqa: S606
+    way = choose(ways(Api(site).list("servers")), name)
+    os.execvp("ssh", [*ssh(site, way), *command])  # noqa: S606
 
 
 def require_machines(running: daemon.Running) -> None:
@@ -47,15 +47,15 @@ def require_machines(running: daemon.Running) -> None:
         )
 
 
-def choose(servers: dict[str, str | None], name: str) -> str:
-    """The public address of the server that a person means.
+def choose(servers: dict[str, Way | None], name: str) -> Way:
+    """The way to the server that a person means.
 
     Args:
-        servers: Public IPv4 addresses by server name; None for a server without.
+        servers: Ways by server name; None for a server that can't be reached.
         name: A server's name or the end of it after a dash.
 
     Raises:
-        NotRunning: None or several fit, or it has no public address.
+        NotRunning: None or several fit, or it can't be reached.
     """
     fitting = [name] if name in servers else [s for s in servers if s.endswith(f"-{name}")]
     if len(fitting) != 1:
@@ -63,7 +63,7 @@ def choose(servers: dict[str, str | None], name: str) -> str:
         raise NotRunning(
             f"{'several servers' if fitting else 'no server'} can be meant by {name!r}; there are: {known}"
         )
-    address = servers[fitting[0]]
-    if address is None:
-        raise NotRunning(f"server {fitting[0]} has no public IPv4 address")
-    return address
+    way = servers[fitting[0]]
+    if way is None:
+        raise NotRunning(f"server {fitting[0]} has no public IPv4 address, and there is no NAT server")
+    return way

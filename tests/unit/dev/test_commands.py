@@ -23,22 +23,45 @@ from sandbox.environment import merged, shell_lines
 from sandbox.errors import NotRunning, SandboxError
 from sandbox.hollow import ccm
 from sandbox.host import port_is_free
+from sandbox.remote import Way, ssh, ways
 from sandbox.site import Site, open_site
 
-SERVERS = {"dev-control": "203.0.113.4", "dev-worker-1": "203.0.113.5", "dev-worker-11": None}
+PUBLIC, PRIVATE = Way("203.0.113.4"), Way("10.0.0.5", jump="203.0.113.9")
+SERVERS = {"dev-control": PUBLIC, "dev-worker-1": PRIVATE, "dev-worker-11": None}
 
 
-@pytest.mark.parametrize(
-    ("name", "address"), [("control", "203.0.113.4"), ("dev-worker-1", "203.0.113.5"), ("1", "203.0.113.5")]
-)
-def test_a_machine_is_found_by_its_name_or_the_end_of_it(name, address):
-    assert choose(SERVERS, name) == address
+@pytest.mark.parametrize(("name", "way"), [("control", PUBLIC), ("dev-worker-1", PRIVATE), ("1", PRIVATE)])
+def test_a_machine_is_found_by_its_name_or_the_end_of_it(name, way):
+    assert choose(SERVERS, name) == way
 
 
 @pytest.mark.parametrize(("name", "says"), [("nope", "there are: dev-control"), ("11", "no public IPv4")])
 def test_a_machine_that_cannot_be_meant_is_one_clear_error(name, says):
     with pytest.raises(NotRunning, match=says):
         choose(SERVERS, name)
+
+
+def listed(name, role, public="", private=""):
+    return {
+        "name": name,
+        "labels": {"role": role},
+        "public_net": {"ipv4": {"ip": public} if public else None},
+        "private_net": [{"ip": private}] if private else [],
+    }
+
+
+def test_a_machine_without_a_public_address_is_reached_through_the_one_for_nat(tmp_path):
+    control, worker = listed("control", "control", private="10.0.0.5"), listed("a", "worker")
+    nat = listed("nat", "nat", "203.0.113.9", "10.0.0.2")
+    assert ways([control, worker]) == {"control": None, "a": None}
+    assert ways([control, worker, nat]) == {"control": PRIVATE, "a": None, "nat": Way("203.0.113.9")}
+    site = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True)
+    words = ssh(site, PRIVATE, "BatchMode=yes")
+    assert words[-1] == "root@10.0.0.5"
+    (proxy,) = [word for word in words if word.startswith("ProxyCommand=")]
+    assert proxy.endswith(" -W %h:%p root@203.0.113.9")
+    assert f" -i {words[words.index('-i') + 1]} " in proxy
+    assert "BatchMode=yes" in proxy
 
 
 def test_nobody_logs_in_to_a_record():
