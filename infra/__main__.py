@@ -77,8 +77,10 @@ def declare(
         kubeconfig, last = declare_cluster(settings, cloud_token, network, servers)
     stand_in_front(HERE, settings, network, servers, after=[written, *last])
     pulumi.export("clusterName", settings.cluster_name)
-    pulumi.export("controlIp", servers.control.public_ip)
-    pulumi.export("workerIps", [worker.public_ip for worker in servers.workers])
+    pulumi.export("controlIp", servers.control.address)
+    pulumi.export("workerIps", [worker.address for worker in servers.workers])
+    if servers.nat:
+        pulumi.export("natIp", servers.nat.public_ip)
     pulumi.export("networkId", network.id)
     pulumi.export("kubeconfig", kubeconfig)
 

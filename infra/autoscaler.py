@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from typing import Any
 
 import pulumi
@@ -26,6 +27,7 @@ from .pools import GROUP_SEPARATOR, Pool, taint_parts
 from .security_updates import script as security_updates_script
 from .settings import Settings, key_of
 from .versions import oldest, pinned
+from .way_out import private_script
 
 NAMESPACE = "kube-system"
 LARGEST_USER_DATA = 32768
@@ -47,6 +49,7 @@ class Joining:
         agent_token: Lets an agent join.
         cluster_cidr: Range of all Pods, where a node has to give its own their network; else empty.
         security_updates: Whether it installs those of its operating system by itself.
+        network: Through which it gets to the Internet, where it has no public address.
     """
 
     release: k3s.Release
@@ -54,6 +57,7 @@ class Joining:
     agent_token: str
     cluster_cidr: str
     security_updates: bool
+    network: IPv4Network
 
 
 def group_name(settings: Settings, pool: Pool) -> str:
@@ -68,17 +72,24 @@ def group_name(settings: Settings, pool: Pool) -> str:
 def user_data(pool: Pool, joining: Joining) -> str:
     """What a new server of a pool runs when it boots for the first time."""
     flags = k3s.pool_flags(pool.labels, pool.taints)
-    join = k3s.self_joining_script(joining.release, joining.servers, joining.agent_token, flags=flags)
+    join = k3s.self_joining_script(
+        joining.release,
+        joining.servers,
+        joining.agent_token,
+        flags=flags,
+        public=bool(pool.public_ipv4),
+    )
+    way_out = "" if pool.public_ipv4 else private_script(joining.network)
     network = _pod_network(joining.cluster_cidr) if joining.cluster_cidr else ""
     updates = security_updates_script() if joining.security_updates else ""
-    return f"#!/bin/sh\n{join}\n{network}{updates}"
+    return f"#!/bin/sh\n{way_out}{join}\n{network}{updates}"
 
 
 def user_data_problems(settings: Settings) -> list[Problem]:
     """Pools whose servers would begin with more than Hetzner takes, by labels and taints."""
     longest = joining_of(settings, ["255.255.255.255"] * settings.control_count, "0" * 64, [])
     problems = []
-    for index, pool in enumerate(settings.pools):
+    for index, pool in enumerate(settings.worker_pools):
         size = 0 if pool.max is None else len(user_data(pool, longest).encode())
         if size > LARGEST_USER_DATA:
             allowed = (
@@ -189,9 +200,12 @@ def variables(
         servers: Share key and firewall with those.
         network_id: Private network of all.
     """
+    private = not all(pool.public_ipv4 for pool in settings.autoscaled_pools)
+    nowhere = {"HCLOUD_PUBLIC_IPV4": "false", "HCLOUD_PUBLIC_IPV6": "false"}
     return {
         "HCLOUD_NETWORK": network_id,
-        "HCLOUD_FIREWALL": servers.firewall.id,
+        # Hetzner has no firewalls for servers without a public interface
+        **(nowhere if private else {"HCLOUD_FIREWALL": servers.firewall.id}),
         "HCLOUD_SSH_KEY": servers.ssh_key.id,
         **({"HCLOUD_ENDPOINT": settings.hcloud_endpoint} if settings.hcloud_endpoint else {}),
     }
@@ -301,7 +315,7 @@ def joining_of(
     beside = oldest(version for version in installed if version)
     ours = str(settings.cluster_cidr) if settings.cni == "native" else ""
     updates = settings.os_upgrades is not None
-    return Joining(pinned(release, beside), servers, agent_token, ours, updates)
+    return Joining(pinned(release, beside), servers, agent_token, ours, updates, settings.network_cidr)
 
 
 def _config(

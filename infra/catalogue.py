@@ -89,6 +89,8 @@ def _kinds(settings: Settings) -> list[_Kind]:
     ]
     control_type = key_of("control_server_type"), settings.control_server_type
     kinds = [_Kind(control_type, place, image) for place in of_controls or [location]]
+    if settings.has_nat:
+        kinds.append(_Kind((key_of("nat_server_type"), settings.nat_server_type), location, image))
     if not settings.pools and settings.worker_count:
         kinds.append(_Kind((key_of("worker_server_type"), settings.worker_server_type), location, image))
     for index, pool in enumerate(settings.pools):

@@ -32,7 +32,7 @@ from .leaving import make_room
 from .pools import spelled
 from .remote import Host, connect
 from .roster import Peer, peers_of
-from .server import host_of
+from .server import host_at, host_of
 from .upgrade import drain_for_upgrade, installed_in, oldest_on, refuse, refuse_after, release_of
 from .versions import follows, pinned
 from .vote import give_up
@@ -235,8 +235,9 @@ def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_
 
 
 def addresses_of(props: Mapping[str, Any]) -> k3s.Addresses:
-    """The addresses that the properties of a k3s resource name."""
-    return k3s.Addresses(props["address"], props["private_ip"])
+    """The addresses that the properties of a k3s resource name: it is reached at the public one, if any."""
+    public = "" if props["address"] == props["private_ip"] else props["address"]
+    return k3s.Addresses(public, props["private_ip"])
 
 
 def identity_of(props: Mapping[str, Any]) -> str:
@@ -375,4 +376,4 @@ def _beside(props: Mapping[str, Any]) -> str:
 
 
 def _controls(props: Mapping[str, Any]) -> list[Host]:
-    return [Host(at["address"], props["private_key"], at["host_key"]) for at in props["controls"].values()]
+    return [host_at(at, props["private_key"]) for at in props["controls"].values()]

@@ -13,6 +13,7 @@ import pulumi
 
 from .errors import Problem
 from .settings import Settings, key_of
+from .way_out import EVERYWHERE
 
 _SUBNET_TYPE = "cloud"
 # somebody named and labelled it, and it is protected or not as they want it
@@ -37,7 +38,7 @@ def _imported(identity: str, ignored: Sequence[str]) -> pulumi.ResourceOptions:
 
 
 def network_problems(
-    settings: Settings, network: Mapping[str, Any] | None, networks: Collection[int]
+    settings: Settings, network: Mapping[str, Any] | None, networks: Collection[int], *, has_nat: bool
 ) -> list[Problem]:
     """Why the network can't be imported: an engine imports only what is as the settings say. Pure.
 
@@ -45,6 +46,7 @@ def network_problems(
         settings: Which network, and which ranges.
         network: As the API gives it; None: there is none.
         networks: In which the servers of the stack are.
+        has_nat: Whether the NAT server is one of them, and the network's default route so its own.
     """
     given = settings.import_network
     if network is None:
@@ -57,7 +59,25 @@ def network_problems(
     if network["ip_range"] != str(settings.network_cidr):
         allowed = f"the network {given} has the range {network['ip_range']}; give that"
         problems.append(Problem(key_of("network_cidr"), str(settings.network_cidr), allowed))
+    if settings.has_nat and not has_nat:
+        problems += _route_problems(settings, network["routes"])
     return [*problems, *_subnet_problems(settings, network["subnets"])]
+
+
+def _route_problems(settings: Settings, routes: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    """A network has one default route, and who has made it needs it."""
+    given = settings.import_network
+    return [
+        Problem(
+            key_of("import_network"),
+            given,
+            f"the network {given} has a route {EVERYWHERE} by {route['gateway']} already, in whose place the "
+            f"NAT server would come; leave {key_of('private_nodes')} and publicIpv4 out, or type: hcloud "
+            f"network remove-route {given} --destination {EVERYWHERE} --gateway {route['gateway']}",
+        )
+        for route in routes
+        if route["destination"] == EVERYWHERE
+    ]
 
 
 def _subnet_problems(settings: Settings, subnets: Sequence[Mapping[str, Any]]) -> list[Problem]:

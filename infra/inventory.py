@@ -17,10 +17,11 @@ from .keys import KeyPair
 from .network import Network
 from .placement import Choice, Placement
 from .pools import SHORT_FORM, Pool
-from .roster import CONTROL_ROLE
-from .server import Server, ServerArgs
+from .roster import CONTROL_ROLE, NAT_ROLE
+from .server import Gateway, Server, ServerArgs
 from .settings import Settings
 from .turns import Turns, turns
+from .way_out import EVERYWHERE, NAT, nat_script, private_script
 
 _CONTROL = re.compile(r"control(-[0-9]+)?")
 GROUP_SIZE = 10
@@ -34,6 +35,7 @@ class Servers(pulumi.ComponentResource):
     Attributes:
         controls: The control servers, the first one first.
         labels: Of everything in the cloud.
+        nat: The server that leads those without public addresses; None: all have some.
         endpoint: The load balancer before the control servers; None: there is none.
         workers: The others, pool by pool.
         ssh_key: The public key in the cloud that all of them accept.
@@ -81,6 +83,8 @@ class Servers(pulumi.ComponentResource):
         self.ssh_key = self._ssh_key(name)
         self._groups: dict[str, hcloud.PlacementGroup] = {}
         self.firewall = self._firewall(name, settings.cluster_name, firewall_rules(settings))
+        self.nat = self._nat_server() if settings.has_nat else None
+        self._gateway = self._way_through(self.nat) if self.nat else None
         self.controls = self._control_servers(name)
         self.endpoint = (
             ApiEndpoint(f"{prefix}api", settings, self.labels, network, of_our_own)
@@ -104,21 +108,47 @@ class Servers(pulumi.ComponentResource):
     def control_inputs(self) -> dict[str, pulumi.Input[Any]]:
         """How a dynamic resource reaches the cluster: by the first control server, or any other."""
         others = {
-            server.role: {
-                "address": server.public_ip,
-                "host_key": server.access.host_key,
-                "server_id": server.server.id,
-            }
+            server.role: {**server.access.way(), "server_id": server.server.id}
             for server in self.controls[1:]
         }
         return {**self.control.access.inputs(), "others": others}
+
+    def _nat_server(self) -> Server:
+        settings = self._settings
+        return self._server(
+            NAT,
+            Pool(NAT, 1, settings.nat_server_type, settings.location, settings.image, public_ipv4=True),
+            NAT_ROLE,
+            None,
+            [self.firewall.id.apply(int)],
+            protected=settings.protect,
+        )
+
+    def _way_through(self, nat: Server) -> Gateway:
+        """What servers without public addresses need to be there before they are."""
+        route = hcloud.NetworkRoute(
+            nat.role,
+            network_id=self._network.network.id.apply(int),
+            destination=EVERYWHERE,
+            gateway=nat.private_ip,
+            # nobody is led to a server that does not lead on yet
+            opts=pulumi.ResourceOptions.merge(self._mine, pulumi.ResourceOptions(depends_on=[nat])),
+        )
+        return Gateway(None if self._settings.kubeconfig_path else nat.access.way(), route)
 
     def _control_servers(self, name: str) -> list[Server]:
         settings = self._settings
         return [
             self._server(
                 member,
-                Pool(member, 1, settings.control_server_type, location, settings.image),
+                Pool(
+                    member,
+                    1,
+                    settings.control_server_type,
+                    location,
+                    settings.image,
+                    public_ipv4=not settings.private_nodes,
+                ),
                 CONTROL_ROLE,
                 self._group(name, control_group(index)),
                 [self.firewall.id.apply(int)],
@@ -195,6 +225,8 @@ class Servers(pulumi.ComponentResource):
         settings = self._settings
         wanted = Placement(kind.server_type, kind.location)
         choice = self._choices.get(role, Choice(wanted, wanted))
+        gateway = None if kind.public_ipv4 else self._gateway
+        script = private_script(settings.network_cidr) if gateway else ""
         arguments = ServerArgs(
             name=f"{settings.cluster_name}-{role}",
             server_type=choice.placement.server_type,
@@ -202,15 +234,21 @@ class Servers(pulumi.ComponentResource):
             image=kind.image,
             labels={**self.labels, **labels, **choice.labels},
             ssh_key=self.ssh_key,
+            # in a cluster that is there already nobody connects to servers
             private_key=None if settings.kubeconfig_path else self._key.private_key,
             network=self._network,
             placement_group=group,
             node_labels=kind.labels,
             node_taints=kind.taints,
-            firewalls=firewalls,
+            # Hetzner refuses them where there is no public interface (private_net_only_server)
+            firewalls=[] if gateway else firewalls,
             made_anew_by=_made_anew_by(settings, kind, self._existing),
             turn=self.turns.options(role),
             protected=protected,
+            gateway=gateway,
+            script=nat_script(settings.network_cidr) if role == NAT else script,
+            # another one would have another address, for which all that is reached through it would change
+            keeps_image=role == NAT,
         )
         return Server(self._prefix + role, arguments, opts=pulumi.ResourceOptions(parent=self))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from .errors import InfraError, UnknownClusterError
 from .k3s import DATASTORE, ENCRYPTION, NOTE, tell_version
-from .remote import Host, connect
+from .remote import connect
 from .roster import Peer
 from .upgrade import installed_in
 
@@ -137,7 +137,7 @@ async def _ask(peer: Peer, private_key: str, identity: str) -> Said:
     if peer.unreachable:
         return Said(peer, SILENT, reason=peer.unreachable)
     try:
-        async with connect(Host(peer.public, private_key), timeout=CONNECT_SECONDS) as shell:
+        async with connect(peer.host(private_key), timeout=CONNECT_SECONDS) as shell:
             what = f"asking {peer.name} for the cluster"
             return read_answer(peer, await shell.run(question(identity), what=what, timeout=_ASK_SECONDS))
     except InfraError as error:

@@ -62,7 +62,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Addresses:
-    """A server's two addresses."""
+    """A server's two addresses; the public one is empty where it has none."""
 
     public: str
     private: str
@@ -113,7 +113,7 @@ def server_flags(
         "--flannel-backend=none",
         *(() if network_policy else ("--disable-network-policy",)),
         f"--advertise-address={at.private}",
-        *(f"--tls-san={name}" for name in (at.public, *names)),
+        *(f"--tls-san={name}" for name in (at.public, *names) if name),
         *(f"--{name}={value}" for name, value in (snapshots or {}).items()),
         *node_flags(at),
     ]
@@ -135,7 +135,7 @@ def node_flags(at: Addresses) -> list[str]:
     return [
         "--kubelet-arg=cloud-provider=external",
         f"--node-ip={at.private}",
-        f"--node-external-ip={at.public}",
+        *([f"--node-external-ip={at.public}"] if at.public else []),
     ]
 
 
@@ -244,6 +244,7 @@ def self_joining_script(
     agent_token: str,
     *,
     flags: Sequence[str] = (),
+    public: bool = True,
 ) -> str:
     """Installs an agent from the server's own user data, which nobody knows the addresses for.
 
@@ -256,6 +257,7 @@ def self_joining_script(
         servers: Private addresses of the control servers, of which the first that is ready is joined.
         agent_token: What the cluster was installed with for agents.
         flags: Further ones of ``k3s agent``.
+        public: Whether the server has a public address.
     """
     several = len(servers) > 1
     environment = _agent_environment(release, "" if several else _url_of(servers[0]), agent_token)
@@ -266,7 +268,7 @@ def self_joining_script(
             _wait_for_address('"$private"'),
             *([choose_server(servers)] if several else []),
             _fetch_installer(release.install_url),
-            _run_installer(environment, ["agent", *flags], _node_flags_of_variables()),
+            _run_installer(environment, ["agent", *flags], _node_flags_of_variables(public=public)),
             "systemctl restart --no-block k3s-agent",
         ]
     )
@@ -519,5 +521,6 @@ def _run_installer(environment: Mapping[str, str], arguments: Sequence[str], mor
     return f'{exports}\nsh "$installer" {shlex.join(arguments)}{more} </dev/null'
 
 
-def _node_flags_of_variables() -> str:
-    return "".join(f' "{flag}"' for flag in node_flags(Addresses("$public", "$private")))
+def _node_flags_of_variables(*, public: bool) -> str:
+    at = Addresses("$public" if public else "", "$private")
+    return "".join(f' "{flag}"' for flag in node_flags(at))

@@ -170,10 +170,7 @@ class Cluster(pulumi.ComponentResource):
                 "node_labels": worker.node_labels,
                 "node_taints": worker.node_taints,
                 "node": worker.name,
-                "controls": {
-                    server.role: {"address": server.public_ip, "host_key": server.access.host_key}
-                    for server in servers.controls
-                },
+                "controls": {server.role: server.access.way() for server in servers.controls},
                 # where nobody takes turns, all would be drained at the same time
                 "drain_seconds": self._settings.drain_seconds if servers.turns.existed(worker.role) else 0,
             },

@@ -196,7 +196,7 @@ def members_of(listing: Mapping[str, Any]) -> dict[str, str]:
 
 def _on(peer: Peer, private_key: str) -> Any:
     # its host key is believed, as that of the server which takes the leaver's place; see infra/joining.py
-    return connect(Host(peer.public, private_key), timeout=_CONNECT_SECONDS)
+    return connect(peer.host(private_key), timeout=_CONNECT_SECONDS)
 
 
 async def _look(peer: Peer, private_key: str) -> Look:

@@ -21,7 +21,7 @@ from .errors import InfraError, NodesError
 from .inventory import Servers
 from .readmission import readmit
 from .remote import Host, Shell, connect_first, tail
-from .server import hosts_of
+from .server import host_at, hosts_of
 
 WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.3
@@ -99,12 +99,11 @@ async def read_nodes(shell: Shell) -> dict[str, NodeView]:
     return {item.name: item for item in map(view, json.loads(answer)["items"])}
 
 
-def node_inputs(servers: Servers) -> dict[str, dict[str, pulumi.Input[str]]]:
+def node_inputs(servers: Servers) -> dict[str, dict[str, pulumi.Input[Any]]]:
     """Which servers shall be nodes and how to reach each, as an input of a dynamic resource."""
     return {
         server.name: {
-            "address": server.public_ip,
-            "host_key": server.access.host_key,
+            **server.access.way(),
             "id": server.server.id,
         }
         for server in [*servers.controls, *servers.workers]
@@ -141,8 +140,8 @@ class ReadyNodesProvider(Provider):
         All agents come before, so whoever still waits is not to be upgraded, or has been.
         """
         servers = {name: at["id"] for name, at in props["nodes"].items()}
-        addresses = {name: at["address"] for name, at in props["nodes"].items()}
-        asyncio.run(_wait(hosts_of(props), servers, addresses))
+        hosts = {name: host_at(at, props["private_key"]) for name, at in props["nodes"].items()}
+        asyncio.run(_wait(hosts_of(props), servers, hosts))
         return CreateResult(props["server_id"], dict(props))
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
@@ -178,12 +177,12 @@ class ReadyNodes(Resource, module="ccm-from-scratch", name="ReadyNodes"):
         super().__init__(ReadyNodesProvider(), name, props, opts)
 
 
-async def _wait(controls: Sequence[Host], servers: Mapping[str, str], addresses: Mapping[str, str]) -> None:
+async def _wait(controls: Sequence[Host], servers: Mapping[str, str], hosts: Mapping[str, Host]) -> None:
     async with connect_first(controls) as shell:
         deadline = time.monotonic() + WAIT_SECONDS
         while missing := lacking(servers, nodes := await read_nodes(shell)):
             if time.monotonic() > deadline:
-                raise NodesError(await _report(shell, controls[0].user, missing, addresses))
+                raise NodesError(await _report(shell, missing, hosts))
             await asyncio.sleep(POLL_SECONDS)
         for node in nodes.values():
             if node.upgrading:
@@ -195,7 +194,7 @@ async def _look(controls: Sequence[Host]) -> dict[str, NodeView]:
         return await read_nodes(shell)
 
 
-async def _report(shell: Shell, user: str, missing: Mapping[str, str], addresses: Mapping[str, str]) -> str:
+async def _report(shell: Shell, missing: Mapping[str, str], hosts: Mapping[str, Host]) -> str:
     lines = "\n".join(f"  - {name}: {what}" for name, what in missing.items())
     try:
         logs = tail(await shell.run(_LOGS, what="reading the CCM's log", timeout=20), 8)
@@ -206,5 +205,18 @@ async def _report(shell: Shell, user: str, missing: Mapping[str, str], addresses
         f"after {WAIT_SECONDS:.0f} s nodes are missing something:\n{lines}\n"
         f"the cloud-controller-manager said last:\n{logs}\n"
         f"look at {name} with the key of the stack: "
-        f"ssh -i .dev-env.STACK.ssh {user}@{addresses[name]} journalctl -eu 'k3s*'"
+        f"{ssh_command(hosts[name])} journalctl -eu 'k3s*'"
     )
+
+
+def ssh_command(host: Host, key: str = ".dev-env.STACK.ssh") -> str:
+    """What a person types to get to a host.
+
+    Args:
+        host: Of a server.
+        key: File with its key.
+    """
+    through = (
+        f"-o ProxyCommand='ssh -i {key} -W %h:%p {host.jump.user}@{host.jump.address}' " if host.jump else ""
+    )
+    return f"ssh -i {key} {through}{host.user}@{host.address}"

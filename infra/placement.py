@@ -56,6 +56,7 @@ class Demand:
         wanted: What and where.
         key: The setting that says its type.
         alternatives: Where else it may be made, in order.
+        has_ipv4: Whether it has a public IPv4 address.
     """
 
     role: str
@@ -63,6 +64,7 @@ class Demand:
     wanted: Placement
     key: str
     alternatives: tuple[Placement, ...] = ()
+    has_ipv4: bool = True
 
 
 @dataclass(frozen=True)

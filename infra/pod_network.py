@@ -145,7 +145,7 @@ class PodNetwork(Resource, module="ccm-from-scratch", name="PodNetwork"):
             **servers.control_inputs(),
             "node": server.name,
             "member_id": server.server.id,
-            "reached": {"address": server.public_ip, "host_key": server.access.host_key},
+            "reached": server.access.way(),
             "cluster_cidr": cluster_cidr,
             "generation": generation,
         }

@@ -60,6 +60,8 @@ class Pool:
             settings: as in the stack.
         min: Fewest servers of one that the cluster-autoscaler makes and removes servers of.
         max: Most of one; None: it has ``count`` servers, which this program makes.
+        public_ipv4: Whether its servers have public addresses, with IPv4 those of IPv6; None in the settings:
+            as ``privateNodes`` says.
     """
 
     name: str = ""
@@ -75,8 +77,11 @@ class Pool:
     min: int = 0
     max: int | None = None
     firewall: tuple[Rule, ...] = ()
+    public_ipv4: bool | None = None
 
-    def completed(self, server_type: str, location: str, image: str, max_unavailable: int) -> Pool:
+    def completed(
+        self, server_type: str, location: str, image: str, max_unavailable: int, *, public_ipv4: bool
+    ) -> Pool:
         """The pool with these in place of what it leaves open."""
         return replace(
             self,
@@ -84,6 +89,7 @@ class Pool:
             location=self.location or location,
             image=self.image or image,
             max_unavailable=self.max_unavailable or max_unavailable,
+            public_ipv4=public_ipv4 if self.public_ipv4 is None else self.public_ipv4,
         )
 
     @property
@@ -332,6 +338,7 @@ _PARSERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "firewall": (parse_rules, f"give a list of rules, such as {_RULES}"),
     "min": (_count, f"give a whole number from 0 to {MOST_WORKERS}"),
     "max": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
+    "publicIpv4": (_switch, "give true or false"),
     "maxUnavailable": (_most, f"give a whole number from 1 to {MOST_WORKERS}"),
 }
 _REQUIRED = ("name", "count")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,10 +21,11 @@ from .errors import CloudError, ConfigurationError, Problem
 from .existing_network import network_problems
 from .ingress import balancer_name
 from .ownership import DEFAULT_TYPE
-from .placement import Choice
+from .placement import Choice, Demand
 from .present import Environment, read_environment
 from .room import demands, placed
 from .settings import PUBLIC_BALANCER, Settings, key_of, parse_settings
+from .way_out import NAT
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,7 @@ def check_everything(
     problems += [problem for problem in in_cloud if problem.key not in known]
     if problems:
         raise ConfigurationError(problems)
-    pools = {demand.role: demand.pool for demand in wanted}
-    cost, report = costs(settings, pools, choices, found)
+    cost, report = costs(settings, wanted, choices, found)
     there = found.environment.servers
     attached = frozenset(role for role, server in there.items() if server.networks)
     return Checked(settings, cloud, choices, frozenset(there), attached, cost, report)
@@ -115,7 +115,8 @@ def _network_problems(settings: Settings, found: Found) -> list[Problem]:
     if not settings.import_network:
         return []
     there = [server.networks for server in found.environment.servers.values()]
-    return network_problems(settings, found.network, frozenset().union(*there))
+    has_nat = NAT in found.environment.servers
+    return network_problems(settings, found.network, frozenset().union(*there), has_nat=has_nat)
 
 
 def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
@@ -146,17 +147,17 @@ def _network(fetch: Fetch, identity: str) -> Mapping[str, Any] | None:
 
 
 def costs(
-    settings: Settings, pools: Mapping[str, str], choices: Mapping[str, Choice], found: Found
+    settings: Settings, wanted: Sequence[Demand], choices: Mapping[str, Choice], found: Found
 ) -> tuple[dict[str, Any], str]:
     """The cost as an output of the stack, and as a table.
 
     Args:
         settings: Of the stack.
-        pools: By role.
-        choices: By role.
+        wanted: Servers.
+        choices: Where they stand, by role.
         found: What there is, and the prices.
     """
-    servers = [(pools[role], choice.placement, True) for role, choice in choices.items()]
+    servers = [(demand.pool, choices[demand.role].placement, demand.has_ipv4) for demand in wanted]
     ingress = balancer_name(settings)
     asked = [(DEFAULT_TYPE, settings.location)] if has_ingress(settings) else []
     api = [(DEFAULT_TYPE, settings.location)] if has_endpoint(settings) else []

@@ -95,7 +95,7 @@ def stand_in_front(
     *,
     after: Sequence[pulumi.Resource] = (),
 ) -> None:
-    """Declares what refuses the deletion of network, control servers and their load balancer, if protected.
+    """Declares what refuses the deletion of network, control servers, their load balancer and the NAT server.
 
     Args:
         place: Where it is declared.
@@ -111,8 +111,8 @@ def stand_in_front(
     if not settings.import_network:
         # one that was imported stays
         Protection(place.named("network"), "network", network.id, switch=switch, opts=options)
-    for control in servers.controls:
-        Protection(control.role, "server", control.server.id, switch=switch, opts=options)
+    for server in [*servers.controls, *([servers.nat] if servers.nat else [])]:
+        Protection(server.role, "server", server.server.id, switch=switch, opts=options)
     if servers.endpoint:
         balancer = servers.endpoint.balancer.id
         Protection(place.named("api"), "load_balancer", balancer, switch=switch, opts=options)

@@ -31,12 +31,20 @@ class Host:
 
     So the first connection to a new server trusts the way there. A host key of our own in its user data would
     be readable by every Pod, from the metadata service.
+
+    One without a public address is reached through another one, ``jump``.
     """
 
     address: str
     private_key: str = field(repr=False)
     host_key: str | None = None
     user: str = "root"
+    jump: Host | None = None
+
+    @property
+    def way(self) -> list[Host]:
+        """All hosts on the way to it, itself last."""
+        return [*(self.jump.way if self.jump else []), self]
 
 
 class Shell(Protocol):
@@ -82,12 +90,11 @@ async def connect(
         UnreachableError: Nothing answered, or nobody let us in, in time.
         HostKeyError: Something else answered.
     """
-    connection = await _connect(host, timeout, clock)
+    connections = await _connect(host, timeout, clock)
     try:
-        yield _Connection(host.address, connection)
+        yield _Connection(host.address, connections[-1])
     finally:
-        connection.close()
-        await connection.wait_closed()
+        await _close(connections)
 
 
 @asynccontextmanager
@@ -148,7 +155,10 @@ async def _first_ready(
         await asyncio.sleep(pause())
 
 
-async def _connect(host: Host, timeout: float, clock: Callable[[], float]) -> asyncssh.SSHClientConnection:
+async def _connect(
+    host: Host, timeout: float, clock: Callable[[], float]
+) -> list[asyncssh.SSHClientConnection]:
+    """Connections to all hosts on the way, in its order."""
     import asyncssh  # noqa: PLC0415 (half a second that the program itself need not spend)
 
     deadline = clock() + timeout
@@ -157,8 +167,8 @@ async def _connect(host: Host, timeout: float, clock: Callable[[], float]) -> as
     while True:
         try:
             return await _attempt(host, min(_ATTEMPT_SECONDS, max(0.1, deadline - clock())))
-        except asyncssh.HostKeyNotVerifiable as error:
-            raise HostKeyError(host.address) from error
+        except _NoJump as error:
+            reason = str(error)
         except (OSError, asyncssh.Error, TimeoutError) as error:
             reason = str(error) or reason  # a refusal says more than the last attempt's lack of time
         if clock() >= deadline:
@@ -166,11 +176,33 @@ async def _connect(host: Host, timeout: float, clock: Callable[[], float]) -> as
         await asyncio.sleep(pause())
 
 
-async def _attempt(host: Host, seconds: float) -> asyncssh.SSHClientConnection:
+class _NoJump(Exception):
+    """A host on the way to another one can't be reached."""
+
+
+async def _attempt(host: Host, seconds: float) -> list[asyncssh.SSHClientConnection]:
+    import asyncssh  # noqa: PLC0415
+
+    connections: list[asyncssh.SSHClientConnection] = []
+    hop = host
+    try:
+        async with asyncio.timeout(seconds):
+            for hop in host.way:
+                connections.append(await _open(hop, connections[-1] if connections else None))
+    except BaseException as error:
+        await _close(connections)
+        if hop is not host and isinstance(error, OSError | asyncssh.Error):
+            why = str(error) or "no answer"
+            raise _NoJump(f"{hop.address}, through which it is reached, does not answer: {why}") from error
+        raise
+    return connections
+
+
+async def _open(host: Host, tunnel: asyncssh.SSHClientConnection | None) -> asyncssh.SSHClientConnection:
     import asyncssh  # noqa: PLC0415
 
     known = asyncssh.import_known_hosts(f"{host.address} {host.host_key}\n") if host.host_key else None
-    async with asyncio.timeout(seconds):
+    try:
         return await asyncssh.connect(
             host.address,
             username=host.user,
@@ -183,7 +215,17 @@ async def _attempt(host: Host, seconds: float) -> asyncssh.SSHClientConnection:
             server_host_key_algs=["ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512"] if not known else (),
             keepalive_interval=10,
             keepalive_count_max=3,
+            **({"tunnel": tunnel} if tunnel else {}),
         )
+    except asyncssh.HostKeyNotVerifiable as error:
+        raise HostKeyError(host.address) from error
+
+
+async def _close(connections: Sequence[asyncssh.SSHClientConnection]) -> None:
+    """Closes them, the last one first, which goes through the others."""
+    for connection in reversed(connections):
+        connection.close()
+        await connection.wait_closed()
 
 
 class _Connection:

@@ -9,23 +9,30 @@ from .errors import Problem
 from .placement import Choice, Demand, Fallback, Placement, Present, choose
 from .pools import Pool
 from .settings import Settings, key_of
+from .way_out import NAT
 
 FALLBACKS = key_of("fallbacks")
 
 
 def demands(settings: Settings, catalogue: Catalogue) -> list[Demand]:
-    """The servers that the settings ask for: the control servers, then the workers, pool by pool."""
+    """The servers that the settings ask for: the one for NAT, control servers, then workers, pool by pool."""
     found = []
+    if settings.has_nat:
+        nat = Placement(settings.nat_server_type, settings.location)
+        others = alternatives(nat, settings.fallbacks, settings.network_zone, catalogue)
+        found.append(Demand(NAT, "NAT", nat, key_of("nat_server_type"), others))
     for member, location in settings.control_members.items():
         control = Placement(settings.control_server_type, location)
         others = alternatives(control, settings.fallbacks, settings.network_zone, catalogue)
-        found.append(Demand(member, "control", control, key_of("control_server_type"), others))
+        key, public = key_of("control_server_type"), not settings.private_nodes
+        found.append(Demand(member, "control", control, key, others, public))
     for index, pool in enumerate(settings.worker_pools):
         wanted = Placement(pool.server_type, pool.location)
         fallbacks = settings.fallbacks if pool.fallbacks is None else pool.fallbacks
         others = alternatives(wanted, fallbacks, settings.network_zone, catalogue)
         key = _type_key(settings.pools, index)
-        found += [Demand(role, pool.name, wanted, key, others) for role in pool.members]
+        public = bool(pool.public_ipv4)
+        found += [Demand(role, pool.name, wanted, key, others, public) for role in pool.members]
     return found
 
 

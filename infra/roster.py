@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .api import Cloud, everything, fetcher
 from .errors import CloudError
 from .labels import CLUSTER, STACK
+from .remote import Host
+from .way_out import NAT
 
 CONTROL_ROLE = {"role": "control"}
 """The label of every control server."""
+NAT_ROLE = {"role": NAT}
+"""The label of the server through which those without a public address are reached."""
 _OFF = ("off", "stopping", "deleting")
 
 
@@ -30,6 +34,7 @@ class Peer:
         public: IPv4 address; empty where it has none.
         private: Address in the network of both; empty where it has none.
         runs: Whether it is worth trying to reach it.
+        jump: Public address of the server through which it is reached, where it has none itself.
     """
 
     server_id: str
@@ -37,13 +42,22 @@ class Peer:
     public: str
     private: str
     runs: bool
+    jump: str = ""
 
     @property
     def unreachable(self) -> str:
         """Why it is not worth trying to ask it; empty when it is."""
         if not self.runs:
             return "it is off"
-        return "" if self.public else "it has no public address"
+        if self.public or (self.private and self.jump):
+            return ""
+        return "it has no public address, and the cluster no NAT server"
+
+    def host(self, private_key: str) -> Host:
+        """How it is reached; host keys on the way are believed, see infra/joining.py."""
+        if self.public:
+            return Host(self.public, private_key)
+        return Host(self.private, private_key, jump=Host(self.jump, private_key))
 
 
 def peers_of(
@@ -61,10 +75,23 @@ def peers_of(
     common = labels_of(own["labels"]) if own else dict(labels or {})
     if not common:
         return []
-    selector = ",".join(f"{key}=={value}" for key, value in {**common, **CONTROL_ROLE}.items())
+    found = peers(
+        _labelled(cloud, {**common, **CONTROL_ROLE}), server_id, _network(own, private_ip) if own else None
+    )
+    if all(peer.public for peer in found):
+        return found
+    nat = next((_public(server) for server in _labelled(cloud, {**common, **NAT_ROLE})), "")
+    return [replace(peer, jump=nat) for peer in found]
+
+
+def _labelled(cloud: Cloud, labels: Mapping[str, str]) -> list[Any]:
+    selector = ",".join(f"{key}=={value}" for key, value in labels.items())
     query = f"&label_selector={urllib.parse.quote(selector, safe='')}"
-    servers = everything(fetcher(cloud), "servers", query)
-    return peers(servers, server_id, _network(own, private_ip) if own else None)
+    return everything(fetcher(cloud), "servers", query)
+
+
+def _public(server: Mapping[str, Any]) -> str:
+    return (server["public_net"]["ipv4"] or {}).get("ip", "")
 
 
 def labels_of(labels: Mapping[str, str]) -> dict[str, str]:
@@ -84,7 +111,7 @@ def peers(servers: Sequence[Mapping[str, Any]], server_id: str, network: int | N
         Peer(
             str(server["id"]),
             server["name"],
-            (server["public_net"]["ipv4"] or {}).get("ip", ""),
+            _public(server),
             next((at["ip"] for at in server["private_net"] if network in (None, at["network"])), ""),
             server["status"] not in _OFF,
         )

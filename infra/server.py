@@ -1,10 +1,10 @@
-"""A server: made, attached to the private network, waited for until cloud-init is done."""
+"""A server: made, attached to the private network, waited for until cloud-init is done, and led out."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pulumi
@@ -16,6 +16,7 @@ from .network import Network
 from .remote import Host, connect
 
 CLOUD_INIT_SECONDS = 300.0
+_SETUP_SECONDS = 180.0  # with a package to install
 WAIT_FOR_CLOUD_INIT = """
 command -v cloud-init >/dev/null || exit 0
 code=0
@@ -27,26 +28,42 @@ cloud-init status --wait >/dev/null || code=$?
 
 @dataclass(frozen=True)
 class Access:
-    """What a dynamic resource needs to reach a server, as inputs of it."""
+    """What a dynamic resource needs to reach a server, as inputs of it.
+
+    Attributes:
+        server_id: In the cloud.
+        address: The public one; of a server without, the private one.
+        private_key: Opens it.
+        host_key: It is believed to have.
+        jump: Address and host key of the server through which one without a public address is reached.
+    """
 
     server_id: pulumi.Input[str]
     address: pulumi.Input[str]
     private_key: pulumi.Input[str]
     host_key: pulumi.Input[str]
+    jump: Mapping[str, pulumi.Input[str]] | None = None
 
-    def inputs(self) -> dict[str, pulumi.Input[str]]:
-        """The four as properties."""
-        return {
-            "server_id": self.server_id,
-            "address": self.address,
-            "private_key": self.private_key,
-            "host_key": self.host_key,
-        }
+    def inputs(self) -> dict[str, pulumi.Input[Any]]:
+        """All of it as properties."""
+        return {"server_id": self.server_id, "private_key": self.private_key, **self.way()}
+
+    def way(self) -> dict[str, pulumi.Input[Any]]:
+        """What of it differs from server to server."""
+        jump = {"jump": dict(self.jump)} if self.jump else {}
+        return {"address": self.address, "host_key": self.host_key, **jump}
 
 
 def host_of(props: Mapping[str, Any]) -> Host:
     """The host that the properties of ``Access`` name."""
-    return Host(props["address"], props["private_key"], props.get("host_key"))
+    return host_at(props, props["private_key"])
+
+
+def host_at(way: Mapping[str, Any], private_key: str) -> Host:
+    """The host to which a way of ``Access`` leads."""
+    jump = way.get("jump")
+    through = host_at(jump, private_key) if jump else None
+    return Host(way["address"], private_key, way.get("host_key"), jump=through)
 
 
 def others_of(props: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
@@ -56,8 +73,7 @@ def others_of(props: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
 
 def hosts_of(props: Mapping[str, Any]) -> list[Host]:
     """All control servers that the properties of a resource in the cluster name, the first one first."""
-    others = [Host(at["address"], props["private_key"], at["host_key"]) for at in others_of(props).values()]
-    return [host_of(props), *others]
+    return [host_of(props), *(host_at(at, props["private_key"]) for at in others_of(props).values())]
 
 
 def control_ids(props: Mapping[str, Any]) -> list[str]:
@@ -95,10 +111,53 @@ class Boot(Resource, module="ccm-from-scratch", name="Boot"):
         server_id: pulumi.Input[str],
         address: pulumi.Input[str],
         private_key: pulumi.Input[str],
+        *,
+        jump: Mapping[str, pulumi.Input[str]] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         props = {"server_id": server_id, "address": address, "private_key": private_key, "host_key": None}
-        super().__init__(BootProvider(), name, props, opts)
+        super().__init__(BootProvider(), name, {**props, **({"jump": dict(jump)} if jump else {})}, opts)
+
+
+class WayOutProvider(Provider):
+    """Runs a script of infra/way_out.py on a server; another one runs again. Deleting it is nothing."""
+
+    replaced_by = ("server_id",)
+    unheeded = ("private_key",)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Ends when the server has its way to the Internet, or leads others there."""
+        asyncio.run(_set_up(host_of(props), props["script"]))
+        return CreateResult(props["server_id"], dict(props))
+
+
+async def _set_up(host: Host, script: str) -> None:
+    async with connect(host) as shell:
+        await shell.run(script, what="setting up the way to the Internet", timeout=_SETUP_SECONDS)
+
+
+class WayOut(Resource, module="ccm-from-scratch", name="WayOut"):
+    """The way to the Internet: that of a server without a public address, or of the one that leads it."""
+
+    host_key: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, access: Access, script: str, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(WayOutProvider(), name, {**access.inputs(), "script": script}, opts)
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """What leads servers without a public address.
+
+    Attributes:
+        jump: Address and host key of the server through which they are reached; None: nobody connects.
+        there: When that is, they get to the Internet.
+    """
+
+    jump: Mapping[str, pulumi.Input[str]] | None
+    there: pulumi.Resource
 
 
 @dataclass(frozen=True)
@@ -117,6 +176,9 @@ class ServerArgs:
             one: it turns it off for another type, and refuses to move it to another group while it runs.
         turn: What it depends on in changes that roll server by server.
         protected: Whether the cloud refuses to delete or rebuild it.
+        gateway: Leads it, because it has no public address; None: it has one.
+        script: Sets up its way to the Internet, or that of others through it; empty: there is nothing to do.
+        keeps_image: Whether another image is no reason to make it anew.
     """
 
     name: str
@@ -134,6 +196,9 @@ class ServerArgs:
     made_anew_by: Sequence[str] = ()
     turn: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
     protected: bool = False
+    gateway: Gateway | None = None
+    script: str = ""
+    keeps_image: bool = False
 
 
 class Server(pulumi.ComponentResource):
@@ -145,7 +210,8 @@ class Server(pulumi.ComponentResource):
         node_labels: Of its Node.
         node_taints: Of its Node, as kubectl writes them.
         server: The server in the cloud; what runs on it goes when it goes.
-        public_ip: Its IPv4 address.
+        public_ip: Its IPv4 address; empty where it has none.
+        address: At which it is reached: the public one; where it has none, the private one.
         private_ip: Its address in the private network, known once it is attached.
     """
 
@@ -158,14 +224,19 @@ class Server(pulumi.ComponentResource):
         self.server = self._server(name, args)
         self.public_ip: pulumi.Output[str] = self.server.ipv4_address
         gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
-        attachment = hcloud.ServerNetwork(
-            name,
-            server_id=self.server.id.apply(int),
-            subnet_id=args.network.subnet.id,
-            opts=gone_with,
-        )
-        self.private_ip: pulumi.Output[str] = attachment.ip
-        self._access = self._boot(args.private_key, gone_with) if args.private_key is not None else None
+        if args.gateway:
+            self.private_ip: pulumi.Output[str] = self.server.networks.apply(lambda places: places[0].ip)
+            self.address = self.private_ip
+        else:
+            attachment = hcloud.ServerNetwork(
+                name,
+                server_id=self.server.id.apply(int),
+                subnet_id=args.network.subnet.id,
+                opts=gone_with,
+            )
+            self.private_ip = attachment.ip
+            self.address = self.public_ip
+        self._access = self._boot(args, args.private_key, gone_with) if args.private_key is not None else None
         self.register_outputs({"public_ip": self.public_ip, "private_ip": self.private_ip})
 
     @property
@@ -174,9 +245,16 @@ class Server(pulumi.ComponentResource):
         assert self._access is not None, "nobody connects to this server"
         return self._access
 
-    def _boot(self, private_key: pulumi.Input[str], options: pulumi.ResourceOptions) -> Access:
-        boot = Boot(self.role, self.server.id, self.public_ip, private_key, opts=options)
-        return Access(self.server.id, self.public_ip, private_key, boot.host_key)
+    def _boot(
+        self, args: ServerArgs, private_key: pulumi.Input[str], options: pulumi.ResourceOptions
+    ) -> Access:
+        jump = args.gateway.jump if args.gateway else None
+        boot = Boot(self.role, self.server.id, self.address, private_key, jump=jump, opts=options)
+        access = Access(self.server.id, self.address, private_key, boot.host_key, jump)
+        if not args.script:
+            return access
+        # what needs the server comes after this
+        return replace(access, host_key=WayOut(self.role, access, args.script, opts=options).host_key)
 
     def _server(self, name: str, args: ServerArgs) -> hcloud.Server:
         options = pulumi.ResourceOptions(
@@ -186,10 +264,15 @@ class Server(pulumi.ComponentResource):
             # A host name, which the node is called after, doesn't follow the server's name. What somebody
             # did to its type or placement group by hand is a change, too, as `up` sees it: of no server that
             # can't be spared.
-            replace_on_changes=["name", *args.made_anew_by],
+            replace_on_changes=["name", "publicNets", *args.made_anew_by],
             # attached later, but deleted earlier: a network is busy while its servers go
-            depends_on=[args.network.network],
+            depends_on=[args.network.network, *([args.gateway.there] if args.gateway else [])],
+            ignore_changes=["image"] if args.keeps_image else None,
         )
+        nowhere = [hcloud.ServerPublicNetArgs(ipv4_enabled=False, ipv6_enabled=False)]
+        # A server without any interface does not start, so it is attached as it is made. Aliases are named
+        # because of https://github.com/hetznercloud/terraform-provider-hcloud/issues/650
+        place = [hcloud.ServerNetworkArgs(subnet_id=args.network.subnet.id, alias_ips=[])]
         return hcloud.Server(
             name,
             name=args.name,
@@ -200,6 +283,8 @@ class Server(pulumi.ComponentResource):
             labels=dict(args.labels),
             placement_group_id=args.placement_group.id.apply(int) if args.placement_group else None,
             firewall_ids=args.firewalls or None,
+            public_nets=nowhere if args.gateway else None,
+            networks=place if args.gateway else None,
             # Hetzner wants the two alike. None, as ever, and not False: nothing is to change in the stacks
             # that are there.
             delete_protection=args.protected or None,

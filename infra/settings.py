@@ -62,6 +62,8 @@ class Settings:
     location: str
     network_zone: str
     control_server_type: str
+    private_nodes: bool
+    nat_server_type: str
     control_count: int
     control_locations: tuple[str, ...]
     api_endpoint: str
@@ -102,7 +104,13 @@ class Settings:
         """All pools of workers, complete. Where ``pools`` is empty, the one that ``worker_count`` means."""
         given = self.pools or (Pool(SHORT_FORM, self.worker_count),)
         return tuple(
-            pool.completed(self.worker_server_type, self.location, self.image, self.max_unavailable)
+            pool.completed(
+                self.worker_server_type,
+                self.location,
+                self.image,
+                self.max_unavailable,
+                public_ipv4=not self.private_nodes,
+            )
             for pool in given
         )
 
@@ -112,6 +120,11 @@ class Settings:
         locations = self.control_locations or (self.location,)
         roles = ["control", *(f"control-{number}" for number in range(2, self.control_count + 1))]
         return {role: locations[index % len(locations)] for index, role in enumerate(roles)}
+
+    @property
+    def has_nat(self) -> bool:
+        """Whether servers without public addresses need one that leads them to the Internet."""
+        return self.private_nodes or any(not pool.public_ipv4 for pool in self.worker_pools)
 
     @property
     def autoscaled_pools(self) -> tuple[Pool, ...]:
@@ -144,6 +157,7 @@ def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     problems = [*reader.problems, *_unknown_keys(raw), *release_problems(settings), *etcd_problems(settings)]
     problems += pool_problems(settings.pools, settings.cluster_name, key_of("pools"))
     problems += autoscaler_problems(settings)
+    problems += private_problems(settings)
     problems += os_upgrade_problems(settings)
     unread = {problem.key.partition("[")[0] for problem in problems}
     if not unread & set(map(key_of, _ADDRESS_FIELDS)):
@@ -161,6 +175,8 @@ def _read(reader: _Reader) -> Settings:
         location=reader.text("location"),
         network_zone=reader.choice("network_zone", NETWORK_ZONES),
         control_server_type=reader.text("control_server_type"),
+        private_nodes=reader.flag("private_nodes"),
+        nat_server_type=reader.text("nat_server_type"),
         control_count=reader.odd("control_count", CONTROL_COUNTS),
         control_locations=reader.names("control_locations", max(CONTROL_COUNTS)),
         api_endpoint=reader.choice("api_endpoint", API_ENDPOINTS),
@@ -249,6 +265,29 @@ def autoscaler_problems(settings: Settings) -> list[Problem]:
     return problems
 
 
+def private_problems(settings: Settings) -> list[Problem]:
+    """What servers without public addresses need of the other settings."""
+    problems = []
+    if settings.has_nat and settings.kubeconfig_path:
+        allowed = f"servers without public addresses ({key_of('private_nodes')}, or publicIpv4 of a pool) "
+        allowed += "are for a cluster of this program; leave one of both out"
+        problems.append(Problem(key_of("kubeconfig_path"), settings.kubeconfig_path, allowed))
+    elif settings.private_nodes and settings.api_endpoint != PUBLIC_BALANCER:
+        allowed = f"with {key_of('private_nodes')} no control server is reached from outside, so the "
+        allowed += f"Kubernetes API needs {PUBLIC_BALANCER}"
+        problems.append(Problem(key_of("api_endpoint"), settings.api_endpoint, allowed))
+    for index, pool in enumerate(settings.pools):
+        if pool.firewall and not settings.worker_pools[index].public_ipv4:
+            allowed = "leave it out: without public addresses there is nothing that a firewall could let in"
+            problems.append(Problem(f"{key_of('pools')}[{index}].firewall", pool.name, allowed))
+    if len({pool.public_ipv4 for pool in settings.autoscaled_pools}) > 1:
+        allowed = (
+            "all pools with max alike have public addresses or not: the cluster-autoscaler knows one way"
+        )
+        problems.append(Problem(key_of("pools"), "publicIpv4 true and false", allowed))
+    return problems
+
+
 def os_upgrade_problems(settings: Settings) -> list[Problem]:
     """What reboots of servers need of the other settings."""
     problems = []
@@ -279,7 +318,7 @@ def address_problems(settings: Settings) -> list[Problem]:
     network, subnet = settings.network_cidr, settings.subnet_cidr
     pods, services = settings.cluster_cidr, settings.service_cidr
     servers = settings.workers + settings.control_count
-    addresses = servers + (settings.api_endpoint != SERVER_ENDPOINT)
+    balancers, gateways = int(settings.api_endpoint != SERVER_ENDPOINT), int(settings.has_nat)
     rules = [
         ("network_cidr", _is_rfc_1918(network), "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
         ("network_cidr", network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
@@ -287,8 +326,10 @@ def address_problems(settings: Settings) -> list[Problem]:
         # network address, gateway and broadcast address are taken
         (
             "subnet_cidr",
-            subnet.num_addresses >= addresses + 3,
-            f"it is too small for {servers} servers" + " and a load balancer" * (addresses - servers),
+            subnet.num_addresses >= servers + balancers + gateways + 3,
+            f"it is too small for {servers} servers"
+            + " and a load balancer" * balancers
+            + " and the NAT server" * gateways,
         ),
         ("cluster_cidr", pods.subnet_of(network), f"it must lie inside {key_of('network_cidr')} {network}"),
         (

@@ -66,8 +66,10 @@ class Cloud(pulumi.runtime.Mocks):
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs):
         self._ids += 1
+        places = [{**place, "ip": f"10.0.0.{self._ids}"} for place in args.inputs.get("networks", ())]
+        public = "" if places else f"203.0.113.{self._ids}"
         made_up = {
-            "hcloud:index/server:Server": {"ipv4Address": f"203.0.113.{self._ids}"},
+            "hcloud:index/server:Server": {"ipv4Address": public, "networks": places},
             "hcloud:index/serverNetwork:ServerNetwork": {"ip": f"10.0.0.{self._ids}"},
             "hcloud:index/loadBalancer:LoadBalancer": {"ipv4": f"203.0.113.{self._ids}"},
             "hcloud:index/loadBalancerNetwork:LoadBalancerNetwork": {"ip": f"10.0.0.{self._ids}"},

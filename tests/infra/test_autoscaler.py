@@ -125,6 +125,33 @@ def test_the_program_lets_servers_join_by_any_control_server(engine, defaults):
     assert f"for server in {' '.join(addresses)}; do" in script
 
 
+@pytest.mark.parametrize("public", [True, False])
+def test_servers_of_a_pool_have_public_addresses_as_it_says(engine, defaults, public):
+    settings = read_settings(configured(defaults, {**BURST, "publicIpv4": public}))
+    registered = engine(lambda: declare(settings, "T" * 64))
+    (config,) = [item for item in registered if item.name == "autoscaler-config"]
+    file = json.loads(config.inputs["stringData"]["cluster-config.json"])
+    script = file["nodeConfigs"]["ccm-from-scratch--burst"]["cloudInit"]
+    subprocess.run([shutil.which("sh") or "sh", "-n"], input=script, text=True, check=True, timeout=30)
+    assert ("--node-external-ip" in script) is public
+    assert ("ip -4 route add default via 10.0.0.1" in script) is not public
+    (scaler,) = [
+        item
+        for item in registered
+        if item.type == "kubernetes:apps/v1:Deployment" and item.name == "autoscaler"
+    ]
+    (container,) = scaler.inputs["spec"]["template"]["spec"]["containers"]
+    given = {item["name"]: item.get("value") for item in container["env"]}
+    assert ("HCLOUD_FIREWALL" in given) is public
+    said = {name: given.get(f"HCLOUD_PUBLIC_{name}") for name in ("IPV4", "IPV6")}
+    assert said == dict.fromkeys(("IPV4", "IPV6"), None if public else "false")
+
+
+def test_pools_with_bounds_are_public_or_not_together(defaults):
+    pools = BURST, {"name": "b", "max": 1, "publicIpv4": False}
+    assert "alike" in problems_of(defaults, *pools)["pools"]
+
+
 # What each control server answers, by its address; who is not named does not.
 @pytest.mark.parametrize(
     ("said", "chosen"),

@@ -137,7 +137,7 @@ async def test_who_is_off_is_not_waited_for():
     said = await ask([peer(2, runs=False), peer(3, public="")], "no key", lambda _: "mine")
     assert sorted((one.peer.server_id, one.has, one.reason) for one in said) == [
         ("2", SILENT, "it is off"),
-        ("3", SILENT, "it has no public address"),
+        ("3", SILENT, "it has no public address, and the cluster no NAT server"),
     ]
 
 

@@ -39,7 +39,7 @@ def problems_of(defaults, pools, **more):
 def test_without_pools_there_is_the_one_that_the_number_means(defaults):
     settings = read_settings({**defaults, "ccm-from-scratch:workerCount": "3"})
     (pool,) = settings.worker_pools
-    assert pool == Pool("worker", 3, "cpx22", "fsn1", "ubuntu-24.04", max_unavailable=1)
+    assert pool == Pool("worker", 3, "cpx22", "fsn1", "ubuntu-24.04", max_unavailable=1, public_ipv4=True)
     assert pool.members == ["worker-1", "worker-2", "worker-3"]
 
 
@@ -54,8 +54,11 @@ def test_what_a_pool_does_not_say_is_as_for_the_stack(defaults):
     special = {**DB, "labels": labels, "taints": taints, "placementGroup": False, "maxUnavailable": "4"}
     settings = read_settings(configured(defaults, [special, {"name": "web", "count": "1"}], workerCount="7"))
     db, web = settings.worker_pools
-    assert db == Pool("db", 2, "cpx32", "nbg1", "debian-12", labels, tuple(taints), False, max_unavailable=4)
-    assert web == Pool("web", 1, "cpx22", "fsn1", "ubuntu-24.04", max_unavailable=1)
+    common = {"public_ipv4": True}
+    assert db == Pool(
+        "db", 2, "cpx32", "nbg1", "debian-12", labels, tuple(taints), False, max_unavailable=4, **common
+    )
+    assert web == Pool("web", 1, "cpx22", "fsn1", "ubuntu-24.04", max_unavailable=1, **common)
     assert settings.workers == 3
 
 

@@ -293,3 +293,27 @@ def test_which_servers_have_been_in_a_private_network(check, make, network):
         image="ubuntu-24.04",
     )
     assert check().attached == {"control"}
+
+
+PRIVATE = {"privateNodes": "true", "apiEndpoint": "load-balancer"}
+
+
+def test_the_nat_server_costs_and_has_the_only_address(check, cloud):
+    cost = check(**PRIVATE, natServerType="cpx32").cost
+    assert set(cost["monthlyByPool"]) == {"NAT", "API", "control", "worker"}
+    assert cost["monthlyOfIpv4"]["net"] == "0.50"
+    assert check(**PRIVATE, natServerType="cpx32").choices["nat"].placement.server_type == "cpx32"
+    cloud.settings(sold_out={"cpx32": ["fsn1"]})
+    assert "fsn1 has no room for it now" in problems(check, **PRIVATE, natServerType="cpx32")["natServerType"]
+    assert "there are" in problems(check, **PRIVATE, natServerType="cpx99")["natServerType"]
+    assert check(natServerType="cpx99").cost["monthlyOfIpv4"]["net"] == "1.50"
+
+
+def test_a_network_with_somebody_elses_default_route_is_refused(check, make, network):
+    make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
+    assert check(importNetwork=str(network)).settings.import_network
+    said = problems(check, **PRIVATE, importNetwork=str(network))["importNetwork"]
+    assert "a route 0.0.0.0/0 by 10.0.0.77 already" in said
+    # once the NAT server is there it is that one's
+    server(make, network, "nat")
+    assert check(**PRIVATE, importNetwork=str(network)).settings.import_network

@@ -1,0 +1,273 @@
+"""Servers without public addresses: settings, what the engine is told, the way over SSH, their scripts."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import subprocess
+from ipaddress import IPv4Network
+
+import asyncssh
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from infra_settings import read_settings
+
+from infra.cluster import addresses_of
+from infra.errors import ConfigurationError, HostKeyError, UnreachableError
+from infra.k3s import Addresses, server_flags
+from infra.nodes import ssh_command
+from infra.remote import Host, connect
+from infra.roster import Peer
+from infra.server import host_of
+from infra.way_out import gateway_of, nat_script, private_script
+
+DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+SERVER = "hcloud:index/server:Server"
+PRIVATE = {"privateNodes": "true", "apiEndpoint": "load-balancer"}
+NETWORK = IPv4Network("10.0.0.0/8")
+SH = shutil.which("sh") or "sh"
+
+
+def configured(defaults, **changes):
+    return {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
+
+
+def problems(defaults, **changes):
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(configured(defaults, **changes))
+    return {item.key.removeprefix("ccm-from-scratch:"): item.allowed for item in caught.value.problems}
+
+
+@pytest.mark.parametrize("endpoint", ["server", "private-load-balancer"])
+def test_private_control_servers_need_an_address_of_the_api(defaults, endpoint):
+    said = problems(defaults, privateNodes="true", apiEndpoint=endpoint)
+    assert list(said) == ["apiEndpoint"]
+    assert said["apiEndpoint"].endswith("needs load-balancer")
+
+
+def test_what_else_they_cannot_have_is_named(defaults):
+    said = problems(defaults, privateNodes="true", kubeconfigPath="Pulumi.yaml")
+    assert "for a cluster of this program" in said["kubeconfigPath"]
+    rules = [{"protocol": "tcp", "port": 443, "sources": "any"}]
+    pools = [{"name": "a", "count": 1, "firewall": rules}]
+    said = problems(defaults, **PRIVATE, pools=json.dumps(pools))
+    assert "without public addresses" in said["pools[0].firewall"]
+    assert read_settings(
+        configured(defaults, **PRIVATE, pools=json.dumps([{**pools[0], "publicIpv4": True}]))
+    )
+    said = problems(defaults, pools=json.dumps([{"name": "a", "count": 1, "publicIpv4": "no"}]))
+    assert said["pools[0].publicIpv4"] == "give true or false"
+
+
+def test_the_subnet_has_room_for_the_nat_server(defaults):
+    # eight addresses: two servers, a load balancer and three that are Hetzner's leave two
+    more = {"subnetCidr": "10.0.0.0/29", "workerCount": "2"}
+    assert read_settings(configured(defaults, **PRIVATE, **more))
+    assert "and the NAT server" in problems(defaults, **PRIVATE, **{**more, "workerCount": "3"})["subnetCidr"]
+
+
+@given(private=st.booleans(), pools=st.lists(st.sampled_from([None, True, False]), max_size=4))
+def test_a_pool_that_says_nothing_is_as_the_stack(defaults, private, pools):
+    given_pools = [
+        {"name": f"p{index}", "count": 1, **({} if one is None else {"publicIpv4": one})}
+        for index, one in enumerate(pools)
+    ]
+    changes = {"pools": json.dumps(given_pools), **(PRIVATE if private else {})}
+    settings = read_settings(configured(defaults, **changes))
+    if pools:
+        wanted = [(not private) if one is None else one for one in pools]
+        assert [pool.public_ipv4 for pool in settings.worker_pools] == wanted
+    assert settings.has_nat is (private or False in pools)
+
+
+@pytest.fixture
+def declared(engine, defaults):
+    def declare(**changes):
+        program = importlib.import_module("infra.__main__")
+        settings = read_settings(configured(defaults, **changes))
+        return engine(lambda: program.declare(settings, "T" * 64))
+
+    return declare
+
+
+def of(registered, kind):
+    return {item.name: item for item in registered if item.type.endswith(kind)}
+
+
+def test_only_the_nat_server_is_public_and_all_go_through_it(declared):
+    registered = declared(**PRIVATE, workerCount="1", protect="true")
+    servers = of(registered, "server:Server")
+    assert set(servers) == {"nat", "control", "worker-1"}
+    nowhere = [{"ipv4Enabled": False, "ipv6Enabled": False}]
+    for role in ("control", "worker-1"):
+        inputs = servers[role].inputs
+        assert inputs["publicNets"] == nowhere
+        assert inputs["networks"] == [{"subnetId": inputs["networks"][0]["subnetId"], "aliasIps": []}]
+        assert "firewallIds" not in inputs
+        # they come after the route, and go before it
+        assert any(urn.endswith("NetworkRoute::nat") for urn in servers[role].options.dependencies)
+        assert "publicNets" in servers[role].options.replaceOnChanges
+    assert "publicNets" not in servers["nat"].inputs
+    assert servers["nat"].options.ignoreChanges == ["image"]
+    assert servers["nat"].inputs["deleteProtection"]
+    assert set(of(registered, ":Protection")) >= {"nat", "control"}
+
+    (route,) = of(registered, "networkRoute:NetworkRoute").values()
+    (attached,) = of(registered, "serverNetwork:ServerNetwork").values()
+    assert attached.name == "nat"
+    assert route.inputs["destination"] == "0.0.0.0/0"
+    assert "nat" in of(registered, ":WayOut")
+
+    ways = [
+        way
+        for item in registered
+        if item.type.startswith(DYNAMIC)
+        for way in (item.inputs, item.inputs.get("reached"), *(item.inputs.get("controls") or {}).values())
+        if way and "address" in way and item.name != "nat"
+    ]
+    assert len(ways) > 10
+    (nat,) = {json.dumps(way["jump"], sort_keys=True) for way in ways}
+    assert set(json.loads(nat)) == {"address", "host_key"}
+    assert all(way["address"].startswith("10.0.0.") for way in ways)
+
+
+def test_of_a_private_pool_alone_the_way_goes_by_the_nat_server(declared):
+    pools = [{"name": "a", "count": 1, "publicIpv4": False}, {"name": "b", "count": 1}]
+    boots = of(declared(pools=json.dumps(pools)), ":Boot")
+    assert {name: "jump" in boot.inputs for name, boot in boots.items()} == {
+        "nat": False,
+        "control": False,
+        "a-1": True,
+        "b-1": False,
+    }
+
+
+def test_k3s_knows_no_public_address_of_such_a_server():
+    props = {"address": "10.0.0.3", "private_ip": "10.0.0.3"}
+    assert addresses_of(props) == Addresses("", "10.0.0.3")
+    flags = server_flags(
+        addresses_of(props), "10.244.0.0/16", "10.43.0.0/16", disable=(), network_policy=True
+    )
+    assert not [flag for flag in flags if flag.endswith("=") or "external-ip" in flag]
+
+
+def test_properties_lead_through_the_jump():
+    jump = {"address": "203.0.113.9", "host_key": "J"}
+    host = host_of({"address": "10.0.0.3", "private_key": "K", "host_key": "H", "jump": jump})
+    assert host == Host("10.0.0.3", "K", "H", jump=Host("203.0.113.9", "K", "J"))
+    command = ssh_command(host)
+    assert command.startswith(
+        "ssh -i .dev-env.STACK.ssh -o ProxyCommand='ssh -i .dev-env.STACK.ssh -W %h:%p "
+    )
+    assert command.endswith("root@10.0.0.3")
+    assert ssh_command(host.jump) == "ssh -i .dev-env.STACK.ssh root@203.0.113.9"
+
+
+def test_another_control_server_is_reached_where_it_can_be():
+    assert Peer("1", "c", "203.0.113.1", "10.0.0.1", True, "203.0.113.9").host("K") == Host(
+        "203.0.113.1", "K"
+    )
+    private = Peer("1", "c", "", "10.0.0.1", True, "203.0.113.9")
+    assert private.host("K") == Host("10.0.0.1", "K", jump=Host("203.0.113.9", "K"))
+    assert not private.unreachable
+    assert "no NAT server" in Peer("1", "c", "", "10.0.0.1", True).unreachable
+
+
+# --- over SSH
+
+
+class Forwards(asyncssh.SSHServer):
+    """Leads on to wherever one asks for."""
+
+    asked: list[str] = []  # noqa: RUF012 (one server at a time)
+
+    def connection_requested(self, dest_host, dest_port, orig_host, orig_port):
+        self.asked.append(dest_host)
+        return True
+
+
+@pytest.fixture
+async def jump(pair, server, monkeypatch):
+    """A host through which others are reached; it is at another address than they are."""
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    listener, _ = server
+    Forwards.asked.clear()
+    async with asyncssh.listen(
+        "127.0.0.2",
+        0,
+        server_factory=Forwards,
+        server_host_keys=[key],
+        authorized_client_keys=asyncssh.import_authorized_keys(pair["public_key"]),
+    ) as forwarding:
+        ports = {"127.0.0.1": listener.get_port(), "127.0.0.2": forwarding.get_port()}
+        real = asyncssh.connect
+        monkeypatch.setattr(
+            asyncssh, "connect", lambda address, **options: real(address, ports[address], **options)
+        )
+        yield Host("127.0.0.2", pair["private_key"], key.export_public_key().decode().strip())
+
+
+async def test_a_server_is_reached_through_another_one(jump, server):
+    host = Host("127.0.0.1", jump.private_key, server[1], jump=jump)
+    async with connect(host) as shell:
+        assert await shell.run("echo here", what="echo", timeout=60) == "here\n"
+        assert shell.host_key == server[1]
+    assert Forwards.asked == ["127.0.0.1"]
+
+
+async def test_a_stranger_on_the_way_is_told_as_one(jump, server):
+    stranger = Host(jump.address, jump.private_key, server[1])
+    with pytest.raises(HostKeyError, match=r"127\.0\.0\.2 shows another"):
+        async with connect(Host("127.0.0.1", jump.private_key, server[1], jump=stranger), timeout=30):
+            pass
+
+
+async def test_who_is_missing_on_the_way_is_named(pair, unused_tcp_port_factory, monkeypatch):
+    port, real = unused_tcp_port_factory(), asyncssh.connect
+    monkeypatch.setattr(asyncssh, "connect", lambda address, **options: real(address, port, **options))
+    host = Host("127.0.0.1", pair["private_key"], jump=Host("127.0.0.2", pair["private_key"]))
+    said = r"to 127\.0\.0\.1 within 0 s: 127\.0\.0\.2, through which it is reached, does not answer: .*failed"
+    with pytest.raises(UnreachableError, match=said):
+        async with connect(host, timeout=0):  # short: one attempt is enough to know
+            pass
+
+
+# --- scripts
+
+
+@pytest.mark.parametrize("script", [private_script(NETWORK), nat_script(NETWORK)])
+def test_a_shell_can_read_the_scripts(script):
+    subprocess.run([SH, "-n"], input=script, text=True, check=True, timeout=60)
+
+
+@given(network=st.integers(0, 255).map(lambda part: IPv4Network(f"10.{part}.0.0/16")))
+def test_the_route_goes_by_the_networks_first_address(network):
+    assert gateway_of(network) == str(network.network_address + 1)
+
+
+@pytest.mark.parametrize(
+    ("there", "added"), [("", "-4 route add default via 10.0.0.1"), ("default via 10.9.9.9 dev ens10", "")]
+)
+def test_a_default_route_is_given_where_there_is_none(tmp_path, there, added):
+    body = private_script(NETWORK).split("<<'END'\n")[1].split("END\n")[0]
+    (tmp_path / "ip").write_text(
+        f'#!/bin/sh\ncase "$*" in *show*) echo "{there}" ;; *) echo "$*" > {tmp_path}/said ;; esac\n'
+    )
+    (tmp_path / "ip").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run([SH, "-s"], input=body, env=environment, text=True, check=True, timeout=60)
+    said = tmp_path / "said"
+    assert (said.read_text().strip() if said.exists() else "") == added
+
+
+@pytest.mark.skipif(not shutil.which("nft"), reason="nft is not installed")
+def test_nft_takes_the_rules_of_the_nat_server():
+    rules = nat_script(NETWORK).split("<<'END'\n")[1].split("END\n")[0]
+    done = subprocess.run(
+        ["nft", "--check", "-f", "-"], input=rules, capture_output=True, text=True, check=False, timeout=60
+    )
+    if "Operation not permitted" in done.stderr or "cache initialization failed" in done.stderr:
+        pytest.skip("nft may not be used here")
+    assert done.returncode == 0, done.stderr

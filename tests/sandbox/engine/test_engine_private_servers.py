@@ -1,0 +1,103 @@
+"""Servers without public addresses: made, changed and removed in the emulated cloud, and what leads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_cloud import EmulatedCloud
+from engine_lab import Lab
+
+pytestmark = pytest.mark.slow
+
+PROGRAM = """
+import dataclasses, json
+from infra.components import HetznerNetwork, HetznerServers, settings
+E = os.environ.get
+private = E("PRIVATE") == "yes"
+wanted = settings(
+    ssh_allowed_cidrs="any", pools=json.loads(E("POOLS")), private_nodes=private,
+    api_endpoint="load-balancer" if private else "server", image=E("IMAGE", "ubuntu-24.04"),
+)
+# nobody connects to servers of a cluster that is there already, and these here are records
+wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
+network = HetznerNetwork("n", wanted)
+servers = HetznerServers("s", wanted, network)
+pulumi.export("addresses", [server.private_ip for server in [*servers.controls, *servers.workers]])
+"""
+POOLS = '[{"name": "a", "count": 2}, {"name": "web", "count": 1, "public_ipv4": true}]'
+NAT, CONTROL = "ccm-from-scratch-nat", "ccm-from-scratch-control"
+A_1, A_2, WEB = (f"ccm-from-scratch-{role}" for role in ("a-1", "a-2", "web-1"))
+
+
+@pytest.fixture
+def lab(tmp_path: Path, cloud: EmulatedCloud) -> Lab:
+    root = str(Path(__file__).parents[3])
+    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": root, "POOLS": POOLS})
+    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
+    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{polling}")
+    lab.program(PROGRAM)
+    return lab
+
+
+def servers(cloud: EmulatedCloud) -> dict[str, dict[str, Any]]:
+    return {item["name"]: item for item in cloud.get("/servers", per_page=50)["servers"]}
+
+
+def public(cloud: EmulatedCloud) -> dict[str, bool]:
+    """Of each server, whether it has any public address."""
+    return {
+        name: bool(item["public_net"]["ipv4"] or item["public_net"]["ipv6"])
+        for name, item in servers(cloud).items()
+    }
+
+
+def routes(cloud: EmulatedCloud) -> list[dict[str, str]]:
+    (network,) = cloud.get("/networks")["networks"]
+    return network["routes"]
+
+
+def test_only_the_nat_server_and_who_is_to_be_is_public(lab: Lab, cloud: EmulatedCloud) -> None:
+    lab.up(PRIVATE="yes")
+    assert public(cloud) == {NAT: True, CONTROL: False, A_1: False, A_2: False, WEB: True}
+    there = servers(cloud)
+    assert {item["status"] for item in there.values()} == {"running"}
+    (gateway,) = there[NAT]["private_net"]
+    assert routes(cloud) == [{"destination": "0.0.0.0/0", "gateway": gateway["ip"]}]
+    own = [there[name]["private_net"][0]["ip"] for name in (CONTROL, A_1, A_2, WEB)]
+    assert lab.state()["resources"][0]["outputs"]["addresses"] == own
+    again = lab.up(PRIVATE="yes")
+    assert not any(f" {word}" in again for word in ("created", "updated", "replaced", "deleted")), again
+
+    # the one that others are reached through keeps its address
+    lab.up(PRIVATE="yes", IMAGE="debian-12")
+    assert servers(cloud)[NAT]["id"] == there[NAT]["id"]
+    assert servers(cloud)[A_1]["id"] != there[A_1]["id"]
+
+    done = lab.run("destroy", "--yes")
+    assert done.status == 0, done.out + done.err
+    assert servers(cloud) == {}
+    assert cloud.get("/networks")["networks"] == []
+
+
+def test_servers_are_made_anew_for_other_addresses_and_back(lab: Lab, cloud: EmulatedCloud) -> None:
+    lab.up()
+    before = servers(cloud)
+    assert not routes(cloud)
+    assert NAT not in before
+
+    lab.up(PRIVATE="yes")
+    after = servers(cloud)
+    assert public(cloud) == {NAT: True, CONTROL: False, A_1: False, A_2: False, WEB: True}
+    assert after[WEB]["id"] == before[WEB]["id"]
+    assert {name for name in (CONTROL, A_1, A_2) if after[name]["id"] == before[name]["id"]} == set()
+
+    lab.up()
+    assert public(cloud) == dict.fromkeys((CONTROL, A_1, A_2, WEB), True)
+    assert not routes(cloud)
+
+
+def test_one_pool_alone_is_private(lab: Lab, cloud: EmulatedCloud) -> None:
+    lab.up(POOLS='[{"name": "a", "count": 1, "public_ipv4": false}]')
+    assert public(cloud) == {NAT: True, CONTROL: True, A_1: False}
