@@ -181,8 +181,9 @@ def server_script(
         noted: The identity of what is installed and stays, where an early version may not have noted it.
     """
     environment = {**release.environment(), "K3S_TOKEN": tokens.server, "K3S_AGENT_TOKEN": tokens.agent}
-    if joins or restores:
-        environment["INSTALL_K3S_SKIP_START"] = "true"
+    # The installer compares what it writes with what is there, not with what runs: an interrupted run may
+    # have written all of it and started nothing. Nor does it know what k3s reads about S3.
+    environment["INSTALL_K3S_SKIP_START" if joins or restores else "INSTALL_K3S_FORCE_RESTART"] = "true"
     return "\n".join(
         [
             _PREAMBLE,
@@ -193,10 +194,6 @@ def server_script(
             keep_store(store) if store is not None else "",
             _EXPLAIN,
             f"{_run_installer(environment, ['server', *flags])} || explain",
-            # it starts k3s anew only for what it has written itself
-            '[ -z "${changed:-}" ] || systemctl restart k3s || explain'
-            if store is not None and not cluster
-            else "",
             _JOIN if joins else "",
             restore(flags, restores) if restores else "",
             ensure_ready(),
@@ -361,23 +358,19 @@ def begin_cluster(
 
 
 def keep_store(store: str, file: str = STORE) -> str:
-    """Writes, or removes, what k3s reads about S3; ``changed`` says afterwards whether it was otherwise.
+    """Writes, or removes, what k3s reads about S3.
 
     Args:
         store: Content; empty: no such file.
         file: Its path.
     """
     if not store:
-        return f"changed=$(ls {file} 2>/dev/null || true)\nrm -f {file}"
-    return f"""changed=
-given=$(mktemp)
+        return f"rm -f {file}"
+    return f"""given=$(mktemp)
 cat > "$given" <<'END_OF_STORE'
 {store}END_OF_STORE
-if cmp -s "$given" {file}; then rm -f "$given"; else
-  install -d -m 755 {file.rpartition("/")[0]}
-  mv -f "$given" {file}
-  changed=yes
-fi"""
+install -d -m 755 {file.rpartition("/")[0]}
+mv -f "$given" {file}"""
 
 
 def restore(flags: Sequence[str], snapshot: str = SNAPSHOT, folder: str = FOLDER) -> str:

@@ -112,6 +112,12 @@ def test_the_service_is_started_although_the_installer_saw_no_change(machine):
     assert machine.log.read_text().splitlines()[-1] == "systemctl start k3s"
 
 
+def test_what_an_interrupted_run_installed_and_did_not_start_is_started_anew(machine):
+    """The installer sees no change then, and only starts what it is told to."""
+    machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
+    assert "INSTALL_K3S_FORCE_RESTART=true\n" in machine.log.read_text()
+
+
 def test_a_service_that_does_not_start_is_an_error_with_k3ss_own_words(machine):
     machine._program("systemctl", "exit 1")
     done = machine.run(k3s.server_script(RELEASE, AT, [], TOKENS, cluster=None))
