@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.cluster_lab import calls, losses, views, workload
+from bench.cluster_lab.changes import CONTROLS, NEWER, OLDER
 from bench.cluster_lab.clients import Api, ApiClient, ServiceClient
 from bench.lab.clones import temporary_clone
 from bench.lab.report import Row, main, say
@@ -26,14 +27,12 @@ from sandbox.cluster import node_state
 from sandbox.kubernetes import releases
 from tests.e2e.conftest import Clone, eventually
 
-CONTROLS = ("control", "control-2", "control-3")
 POOLS = ({"name": "a", "count": 2}, {"name": "b", "count": 1})
 OTHER_TYPE = "cpx32"
 OBSERVED_SECONDS = 60.0
 """After the loss of a control server: longer than anything that is wanted then."""
 PATIENCE = 300.0
 UP_SECONDS = 1800.0
-OLDER, NEWER = releases.ascending()[-2:]
 
 
 @dataclass

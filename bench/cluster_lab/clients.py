@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -25,6 +26,9 @@ PATIENCE_SECONDS = 30.0
 API_PACE_SECONDS = 0.1
 API_PATIENCE_SECONDS = 1.0
 OBJECT = "/api/v1/namespaces/default"
+SLICES = (
+    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name=web"
+)
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
 
 
@@ -142,6 +146,49 @@ class ApiClient:
             began = time.monotonic()
             answered = self._api.get(OBJECT) is not None
             self.calls.append(Call(began, time.monotonic(), answered))
+
+
+class ReadyWatch:
+    """Counts the ready Pods behind the Service ``web`` all the time.
+
+    Attributes:
+        least: The smallest number that was ever seen; None where nothing was.
+
+    Args:
+        kubeconfig: Read anew whenever nobody answers: the cluster may have got another address.
+    """
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._ask)
+        self.least: int | None = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _ask(self) -> None:
+        api = None
+        while not self._stopped.wait(API_PACE_SECONDS):
+            if api is None and self._kubeconfig.exists():
+                api = Api(self._kubeconfig)
+            found = api.get(SLICES) if api else None
+            if found is None:
+                api = None
+            else:
+                ready = ready_in(found)
+                self.least = ready if self.least is None else min(ready, self.least)
+
+
+def ready_in(slices: Mapping[str, Any]) -> int:
+    """How many endpoints of a list of EndpointSlices are ready."""
+    endpoints = [one for item in slices["items"] for one in item.get("endpoints") or []]
+    return sum(bool(one.get("conditions", {}).get("ready")) for one in endpoints)
 
 
 def context_of(kubeconfig: dict[str, Any]) -> ssl.SSLContext:

@@ -17,6 +17,8 @@ PREFIX = "ccm-from-scratch-"
 STACK = "local"
 UP = ("up", "--stack", STACK, "--yes", "--skip-preview")
 DESTROY = ("destroy", "--stack", STACK, "--yes", "--skip-preview")
+ETCD = "node-role.kubernetes.io/etcd"
+"""Label of a Node whose server is a member of etcd."""
 _CHANGES = re.compile(r" (?:created|updated|replaced|deleted)\b")
 _TLS = "/var/lib/rancher/k3s/server/tls"
 _ASK_ETCD = (
@@ -78,6 +80,14 @@ def shell(clone: Clone, role: str, command: str, seconds: float = 60.0) -> str |
     except subprocess.TimeoutExpired:
         return None
     return done.stdout if done.returncode == 0 else None
+
+
+def etcd_members(clone: Clone, role: str) -> list[str]:
+    """The roles of the members of etcd, as a control server's etcd says it; none where it says nothing."""
+    said = shell(clone, role, f"{_ASK_ETCD}/v3/cluster/member/list -d '{{}}'")
+    members = json.loads(said or "{}").get("members", [])
+    # k3s calls a member after its Node, a hyphen and some letters
+    return [role_of(member.get("name", "").rpartition("-")[0]) for member in members]
 
 
 def etcd_healthy(clone: Clone, role: str) -> bool:

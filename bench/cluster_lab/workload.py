@@ -58,6 +58,14 @@ def deploy(clone: Clone) -> str:
     return url
 
 
+def spread(clone: Clone) -> None:
+    """Have its Pods on two Nodes: who loses one of them keeps a Pod."""
+    pods = clone.kubectl("get", "pods", "--selector=app=web")["items"]
+    if len({pod["spec"].get("nodeName") for pod in pods}) < len(pods):
+        clone.dev("kubectl", "rollout", "restart", "deployment/web")
+        clone.dev("kubectl", "rollout", "status", "deployment/web", f"--timeout={SECONDS:.0f}s")
+
+
 def address_of(clone: Clone, service: str = "web") -> str | None:
     """The IPv4 address of its load balancer; None while there is none."""
     status = clone.kubectl("get", "service", service)["status"]["loadBalancer"]

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
+from bench.cluster_lab import losses
+from bench.cluster_lab.views import asked, changed
 from tests.e2e.conftest import eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
-
-CHANGES = (" created", " updated", " replaced", " deleted")
-
-
-def delete(clone, server_id):
-    """Delete a server behind the program's back."""
-    clone.api(f"/servers/{server_id}", method="DELETE")
-    eventually(lambda: server_id not in clone.server_ids().values(), 60, f"server {server_id} is gone")
-
-
-def asked(clone, *words):
-    """What kubectl says; None where nobody answers."""
-    try:
-        done = clone.dev("kubectl", "--request-timeout=3s", *words, check=False, seconds=60)
-    except subprocess.TimeoutExpired:
-        return None
-    return done.stdout if done.returncode == 0 else None
 
 
 def cluster_of(clone):
@@ -36,12 +19,6 @@ def members(clone):
     """The Nodes with a vote in etcd."""
     nodes = clone.kubectl("get", "nodes", "--selector=node-role.kubernetes.io/etcd=true")["items"]
     return {node["metadata"]["name"].removeprefix("ccm-from-scratch-") for node in nodes}
-
-
-def changed(output):
-    return [
-        line for line in output.splitlines() if line.startswith(" ") and line.split(" (")[0].endswith(CHANGES)
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +35,9 @@ def test_one_is_lost_and_replaced_and_two_leave(three):
     assert members(three) == {"control", "control-2", "control-3"}
     assert not changed(three.dev("up").stdout)
 
-    three.api(f"/servers/{before['control']}/actions/poweroff", body={}, method="POST")
+    losses.power(three, "control", "poweroff")
     eventually(lambda: asked(three, "get", "namespaces"), 60, "the API answers at its address")
-    delete(three, before["control"])
+    losses.lose(three, ["control"])
     replaced = three.dev("up").stdout
     # it joined the others: nothing of the cluster was made anew
     assert "K3sServer control replaced" in replaced

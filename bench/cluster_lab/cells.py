@@ -1,0 +1,191 @@
+"""One cell of the matrix after the other, on one environment: something goes wrong while it is changed."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from bench.cluster_lab import judge, losses, views, workload
+from bench.cluster_lab.changes import BASE, CONTROLS, NEWER, OLDER, Change
+from bench.cluster_lab.clients import ReadyWatch, ServiceClient
+from bench.cluster_lab.strikes import Fault, Struck
+from sandbox.kubernetes import releases
+from tests.e2e.conftest import Clone
+
+UP_SECONDS = 600.0
+SETTLING = 90.0
+"""Seconds within which all is well after the last ``up``: Nodes get ready, and the CCM does its part."""
+TRACE = "Traceback (most recent call last)"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What came of one cell.
+
+    Attributes:
+        change: Its column.
+        fault: Its row.
+        problems: What was wrong; none: it ended well.
+        seconds: From the beginning of the change until all was as wanted.
+        struck: How often the fault struck.
+        failed: How many runs failed or were killed.
+        lost: How many requests to a Service were lost meanwhile.
+    """
+
+    change: str
+    fault: str
+    problems: tuple[str, ...] = ()
+    seconds: float = 0.0
+    struck: int = 0
+    failed: int = 0
+    lost: int = 0
+
+
+@dataclass
+class Stage:
+    """An environment, and what it is wanted to be.
+
+    Attributes:
+        clone: With it.
+        settings: Of its stack, as far as changes set them.
+        serves: Whether the sandbox runs.
+        stands: Whether the environment is there.
+        ill: Whether a cell has left it as it should not be.
+        url: Of the workload.
+    """
+
+    clone: Clone
+    settings: dict[str, object] = field(default_factory=lambda: {**BASE})
+    serves: bool = False
+    stands: bool = False
+    ill: bool = False
+    url: str = ""
+
+    def wanted(self) -> judge.Wanted:
+        """What there shall be."""
+        controls, workers = int(str(self.settings["controlCount"])), int(str(self.settings["workerCount"]))
+        newer = self.settings["k3sVersion"] == releases.k3s_name(NEWER)
+        return judge.Wanted(
+            frozenset(CONTROLS[:controls]),
+            frozenset(f"worker-{number}" for number in range(1, workers + 1)),
+            f"v{NEWER if newer else OLDER}",
+        )
+
+    def configure(self, settings: Mapping[str, object]) -> bool:
+        """Set settings; whether one of them was another one."""
+        changed = any(self.settings[name] != value for name, value in settings.items())
+        self.settings |= settings
+        self.clone.configure(**self.settings)
+        return changed
+
+    def prepare(self, change: Change) -> None:
+        """Make it what a change begins with.
+
+        Raises:
+            AssertionError: It does not become that.
+            subprocess.TimeoutExpired: Likewise.
+        """
+        version = self.settings["k3sVersion"]
+        goes_down = change.before.get("k3sVersion", version) != version
+        if self.ill or (self.stands and goes_down):
+            self.clone.dev("down", "--force")
+            self.serves = self.stands = self.ill = False
+            self.settings = {**BASE}
+        changed = self.configure(change.before)
+        if change.begins:
+            self._have_nothing()
+        elif not self.stands:
+            self._bring_up()
+        elif changed:
+            self.clone.pulumi(*views.UP, seconds=UP_SECONDS)
+        if not change.begins:
+            self.url = workload.deploy(self.clone)
+            workload.spread(self.clone)
+
+    def _bring_up(self) -> None:
+        self.clone.dev("up", seconds=UP_SECONDS)
+        self.serves = self.stands = True
+
+    def _have_nothing(self) -> None:
+        """The sandbox runs, with an empty cloud."""
+        if not self.serves:
+            self._bring_up()
+        if self.stands:
+            self.clone.pulumi(*views.DESTROY, seconds=UP_SECONDS)
+        self.stands = False
+        self.configure(BASE)
+
+
+def run_cell(stage: Stage, change: Change, fault: Fault) -> Cell:
+    """Let one thing go wrong during one change, then repeat the command and look at everything."""
+    try:
+        stage.prepare(change)
+        _lose(stage, change)
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        stage.ill = True
+        return Cell(change.name, fault.name, (f"before the fault: {error}",))
+    began = time.monotonic()
+    try:
+        return _run(stage, change, fault, began)
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        stage.ill = True
+        return Cell(change.name, fault.name, (str(error),), time.monotonic() - began)
+
+
+def _lose(stage: Stage, change: Change) -> None:
+    """What is lost before a change; a snapshot of it is what the cluster begins from again."""
+    stage.configure({**change.after, "restoreFrom": ""})
+    if change.loses:
+        taken = stage.clone.root / "taken"
+        losses.take_snapshot(stage.clone, taken)
+        losses.lose(stage.clone, change.loses)
+        stage.configure({"restoreFrom": str(taken)})
+
+
+def _run(stage: Stage, change: Change, fault: Fault, began: float) -> Cell:
+    clone, watch, client = stage.clone, ReadyWatch(stage.clone.site.kubeconfig), None
+    with ExitStack() as asking:
+        if not change.begins and not change.ends:
+            asking.enter_context(watch)
+            client = asking.enter_context(ServiceClient(stage.url))
+        struck = fault.strike(clone, change)
+        stage.stands = True
+        clone.pulumi(*(views.DESTROY if change.ends else views.UP), seconds=UP_SECONDS)
+        problems = settled(stage, change)
+        seconds = time.monotonic() - began
+    problems += complaints(struck) + ([] if change.ends else idle(clone))
+    if watch.least == 0:
+        problems.append("the workload with two replicas and a budget had no ready Pod for a time")
+    stage.stands, stage.ill = not change.ends, bool(problems)
+    lost = len(client.lost) if client else 0
+    return Cell(change.name, fault.name, tuple(problems), seconds, struck.times, struck.failed, lost)
+
+
+def settled(stage: Stage, change: Change) -> list[str]:
+    """What is not as it is wanted after some time in which it may become so."""
+    if change.begins:
+        workload.deploy(stage.clone)
+    deadline = time.monotonic() + SETTLING
+    while True:
+        facts = judge.look(stage.clone, gone=change.ends)
+        problems = judge.left(facts) if change.ends else judge.wrong(stage.wanted(), facts)
+        if not problems or time.monotonic() > deadline:
+            return problems
+        time.sleep(1)
+
+
+def complaints(struck: Struck) -> list[str]:
+    """What is wrong with how a fault was told."""
+    found = [] if struck.times else ["the fault never struck"]
+    if any(TRACE in said for said in struck.said):
+        found.append("a run ended with a stack trace:\n" + next(s for s in struck.said if TRACE in s))
+    return found
+
+
+def idle(clone: Clone) -> list[str]:
+    """What another ``up`` still changes."""
+    lines = views.changed(clone.pulumi(*views.UP, seconds=UP_SECONDS).stdout)
+    return ["another up changes: " + "; ".join(line.strip() for line in lines)] if lines else []

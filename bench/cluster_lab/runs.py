@@ -1,0 +1,104 @@
+"""A run of Pulumi that can be watched, and killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from typing import Self
+
+from tests.e2e.conftest import PULUMI, Clone
+
+POLL_SECONDS = 0.05
+ENDING_SECONDS = 60.0
+
+
+class Run:
+    """``pulumi`` with what ``./dev env`` exports; when the block ends, so does it.
+
+    Args:
+        clone: In which it works.
+        words: Its arguments.
+    """
+
+    def __init__(self, clone: Clone, *words: str) -> None:
+        self._command = [*PULUMI, *words]
+        self._folder = clone.root
+        self._lines: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            self._command,
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            # Ctrl-C is not for it: it is ended below
+            start_new_session=True,
+        )
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.ended:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(ENDING_SECONDS)
+
+    def _read(self) -> None:
+        self._lines.extend(self._process.stdout or ())
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended with an error."""
+        return self._process.poll() not in (None, 0)
+
+    @property
+    def said(self) -> str:
+        """What it has printed."""
+        return "".join(self._lines)
+
+    def comes_to(self, line: str, seconds: float) -> bool:
+        """Wait until it prints a line; False when it has ended without.
+
+        Args:
+            line: A regular expression that is found in the line.
+            seconds: After which it is given up.
+
+        Raises:
+            AssertionError: It neither prints the line nor ends.
+        """
+        deadline = time.monotonic() + seconds
+        while not re.search(line, self.said):
+            if self.ended:
+                return False
+            assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {line!r} in\n{self.said}"
+            time.sleep(POLL_SECONDS)
+        return True
+
+    def kill(self) -> None:
+        """Kill the engine and nothing else: SIGKILL."""
+        self._process.kill()
+        self._process.wait(ENDING_SECONDS)
+
+    def end(self, seconds: float) -> Self:
+        """Wait for its end.
+
+        Raises:
+            AssertionError: It goes on.
+        """
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(f"pulumi goes on after {seconds:.0f} s:\n{self.said}") from error
+        self._reading.join(ENDING_SECONDS)
+        return self

@@ -1,0 +1,25 @@
+"""Two cells of ``./dev bench cluster_faults``: answers are lost, the engine is killed."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.cluster_lab.cells import Stage, run_cell
+from bench.cluster_lab.changes import CHANGES
+from bench.cluster_lab.strikes import FAULTS
+
+pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def stage(clone):
+    return Stage(clone)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"), [("grow a pool", "lost answers"), ("shrink a pool", "SIGKILL of the engine")]
+)
+def test_after_the_next_up_all_is_as_wanted(stage, change, fault):
+    cell = run_cell(stage, CHANGES[change], FAULTS[fault])
+    assert cell.problems == ()
+    assert cell.struck

@@ -1,0 +1,159 @@
+"""The matrix of faults of a cluster: which cells there are, and what its judge finds wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bench import cluster_faults
+from bench.cluster_lab.cells import Cell
+from bench.cluster_lab.changes import BASE, CHANGES, CONTROLS
+from bench.cluster_lab.clients import ready_in
+from bench.cluster_lab.judge import Facts, Wanted, left, wrong
+from bench.cluster_lab.strikes import FAULTS
+from infra.drain import EXCLUDED, UPGRADING
+from sandbox.leftovers import CloudObject
+
+WANTED = Wanted(frozenset({"control"}), frozenset({"worker-1"}), "v1.36.3")
+
+
+def node(server: int) -> dict:
+    return {
+        "metadata": {"name": "n", "labels": {}, "annotations": {}},
+        "spec": {"providerID": f"ccm-from-scratch://{server}"},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "nodeInfo": {"kubeletVersion": "v1.36.3+k3s1"},
+        },
+    }
+
+
+def good() -> Facts:
+    return Facts(
+        servers={"control": 1, "worker-1": 2},
+        nodes={"control": node(1), "worker-1": node(2)},
+        members={"control": True},
+        urns=["urn:a", "urn:b"],
+        kept=frozenset({("servers", 1), ("servers", 2)}),
+        cloud=[
+            CloudObject("servers", 1, "control", ours=True),
+            CloudObject("servers", 2, "worker-1", ours=True),
+            CloudObject("load_balancers", 3, "web", ours=True),
+        ],
+        balancers={3: "uid"},
+        services=frozenset({"uid"}),
+        replicas=2,
+    )
+
+
+def test_what_is_as_it_is_wanted_is_right() -> None:
+    assert wrong(WANTED, good()) == []
+    assert wrong(WANTED, replace(good(), members=None)) == []
+
+
+def of_node(**changes: object) -> Facts:
+    """Good but for one Node."""
+    other = node(2)
+    for path, value in changes.items():
+        place, _, key = path.partition("_")
+        other[place] |= {key: value}
+    return replace(good(), nodes={"control": node(1), "worker-1": other})
+
+
+@pytest.mark.parametrize(
+    ("facts", "problem"),
+    [
+        (replace(good(), servers={"control": 1}), "servers: worker-1 is missing"),
+        (replace(good(), nodes={**(good().nodes or {}), "x": node(9)}), "Nodes: x is not wanted"),
+        (replace(good(), nodes=None), "the cluster does not answer"),
+        (replace(good(), members={"control": False}), "member control of etcd is not healthy"),
+        (replace(good(), members={"control": True, "x": True}), "members of etcd: x is not wanted"),
+        (replace(good(), urns=["urn:a", "urn:a"]), "urn:a is in the state twice"),
+        (replace(good(), kept=frozenset({("servers", 1)})), "server worker-1 is in no state"),
+        (
+            replace(good(), kept=good().kept | {("networks", 7)}),
+            "networks 7 of the state is not in the cloud",
+        ),
+        (
+            replace(good(), cloud=[*good().cloud, CloudObject("servers", 1, "control", ours=True)]),
+            "servers control is there 2 times",
+        ),
+        (replace(good(), balancers={}), "load balancer web is in no state"),
+        (replace(good(), services=frozenset()), "load balancers of Services: 1, of 0 Services"),
+        (replace(good(), replicas=1), "1 Pods of the workload are ready, and 2 are wanted"),
+        (of_node(spec_unschedulable=True), "Node worker-1: it is cordoned"),
+        (
+            of_node(metadata_annotations={UPGRADING: ""}),
+            "Node worker-1: it is still marked as one that is upgraded or drained",
+        ),
+        (
+            of_node(metadata_labels={EXCLUDED: "x"}),
+            "Node worker-1: it is still marked as one that is upgraded or drained",
+        ),
+        (of_node(status_conditions=[]), "Node worker-1: it is not ready and initialised"),
+        (
+            of_node(status_nodeInfo={"kubeletVersion": "v1.35.4"}),
+            "Node worker-1: its kubelet is v1.35.4, and v1.36.3 is wanted",
+        ),
+        (
+            of_node(spec_providerID="ccm-from-scratch://7"),
+            "Node worker-1: its provider ID is 'ccm-from-scratch://7', and its server's id 2",
+        ),
+    ],
+)
+def test_each_wrong_is_told(facts: Facts, problem: str) -> None:
+    assert problem in wrong(WANTED, facts)
+
+
+def test_several_control_servers_without_etcd_are_wrong() -> None:
+    wanted = replace(WANTED, controls=frozenset({"control", "worker-1"}), workers=frozenset())
+    assert "members of etcd: control is missing" in wrong(wanted, replace(good(), members=None))
+
+
+def test_what_goes_with_the_stack_may_stay() -> None:
+    stack = "urn:pulumi:local::p::pulumi:pulumi:Stack::p-local"
+    server = "urn:pulumi:local::p::hcloud:index/server:Server::x"
+    cloud = [CloudObject("servers", 1, "x", ours=True)]
+    assert left(Facts(urns=[stack])) == []
+    assert left(Facts(urns=[stack, server], cloud=cloud)) == [
+        "server x is left in the cloud",
+        f"{server} is left in the state",
+    ]
+
+
+def test_ready_endpoints_are_counted_over_all_slices() -> None:
+    ready, gone = {"conditions": {"ready": True}}, {"conditions": {"ready": False}}
+    assert (
+        ready_in({"items": [{"endpoints": [ready, gone]}, {"endpoints": None}, {"endpoints": [ready]}]}) == 2
+    )
+
+
+def test_a_fault_is_left_out_where_it_cannot_strike() -> None:
+    every = {(change.name, fault.name) for change, fault in cluster_faults.chosen()}
+    assert ("grow a pool", "a server never boots") in every
+    assert ("shrink a pool", "a server never boots") not in every
+    assert ("destroy", "the drained node dies") not in every
+    assert ("destroy", "k3s does not start") not in every
+    assert {fault for _, fault in every} == set(FAULTS)
+    assert {change for change, _ in every} == set(CHANGES)
+    both = cluster_faults.chosen(["upgrade/no fault", "destroy/no"])
+    assert [change.name for change, _ in both] == ["upgrade", "destroy"]
+
+
+def test_each_change_begins_where_the_one_before_it_ended_or_says_what_it_needs() -> None:
+    for change in CHANGES.values():
+        assert {*change.before, *change.after} <= set(BASE)
+        assert set(change.loses) <= set(CONTROLS)
+        assert change.moments
+
+
+def test_a_cell_that_failed_shows_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster_faults.report(
+        [Cell("upgrade", "API 429", ("it is cordoned",), 7), Cell("destroy", "API 429", (), 9)]
+    )
+    said = capsys.readouterr().out
+    assert "✗ upgrade/API 429: ✗ 7 s" in said
+    assert "it is cordoned" in said
+    assert "✓ 9" in said
+    assert "1 of 2 ended well" in said
