@@ -106,17 +106,19 @@ class HetznerRoutes:
             except (Rejected, CloudUnavailable):
                 # It may be so already, or the change took effect and only its answer was lost.
                 network = await self._read()
-                if has(network, route) is not wanted:
+                if (_of_network(route) in network.routes) is not wanted:
                     raise
                 return
             else:
-                self._remember(route, wanted=wanted)
+                self._remember(_of_network(route), wanted=wanted)
                 return
 
-    def _remember(self, route: Route, *, wanted: bool) -> None:
+    def _remember(self, route: NetworkRoute, *, wanted: bool) -> None:
         """Keep the picture true without reading it again."""
         if self._network is not None:
-            self._network = with_route(self._network, route, wanted=wanted)
+            others = tuple(one for one in self._network.routes if one != route)
+            routes = (*others, route) if wanted else others
+            self._network = msgspec.structs.replace(self._network, routes=routes)
 
     async def _read(self) -> Network:
         started = self._clock()
@@ -145,13 +147,5 @@ class HetznerRoutes:
         return machines, set(network.servers) <= found
 
 
-def has(network: Network, route: Route) -> bool:
-    """Whether a network has a route."""
-    return NetworkRoute(route.destination, route.gateway) in network.routes
-
-
-def with_route(network: Network, route: Route, *, wanted: bool) -> Network:
-    """The network with, or without, a route."""
-    this = NetworkRoute(route.destination, route.gateway)
-    others = [one for one in network.routes if one != this]
-    return msgspec.structs.replace(network, routes=(*others, *([this] if wanted else [])))
+def _of_network(route: Route) -> NetworkRoute:
+    return NetworkRoute(route.destination, route.gateway)

@@ -40,7 +40,14 @@ class Recorder(Protocol):
     """Takes events. Controllers need no more than this."""
 
     def event(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
-        """Report that something happened to an object; never waits, never raises."""
+        """Report that something happened to an object; never waits, never raises.
+
+        Args:
+            reference: The object.
+            type: Normal or Warning.
+            reason: One word in CamelCase.
+            message: A sentence for people; cut at 1024 bytes, as the API server wants it.
+        """
         ...
 
 
@@ -79,14 +86,7 @@ class EventRecorder:
         )
 
     def event(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
-        """Report that something happened to an object; never waits, never raises.
-
-        Args:
-            reference: The object.
-            type: Normal or Warning.
-            reason: One word in CamelCase.
-            message: A sentence for people; cut at 1024 bytes, as the API server wants it.
-        """
+        """See :meth:`Recorder.event`."""
         text = self._redact(message)[:_MESSAGE_LIMIT]
         text = text.encode(errors="replace")[:_MESSAGE_LIMIT].decode(errors="ignore")
         log.info("event", object=reference.name, kind=reference.kind, type=type, reason=reason, message=text)
@@ -175,9 +175,8 @@ class Outbox:
         try:
             await _patiently(lambda: self._transport.create(path, to_wire(event), Event))
         except AlreadyExists:
-            log.debug(
-                "event_exists", name=event.metadata.name
-            )  # a try before arrived, only its answer did not
+            # A try before arrived, only its answer did not.
+            log.debug("event_exists", name=event.metadata.name)
         return _Sent(f"{path}/{event.metadata.name}", 1)
 
     async def _count_up(self, sent: _Sent, note: Note) -> bool:

@@ -163,9 +163,8 @@ class ServiceController:
         for key, known in self._known.items():
             service = self._services.get(key)
             going = service is None or not wants_load_balancer(service)
-            if (
-                known.hosts != hosts and not going
-            ):  # also while the first look lasts: it may be at older Nodes
+            # Also while the first look lasts: it may be at older Nodes.
+            if known.hosts != hosts and not going:
                 known.due = known.due or now
                 self.queue.add(key)
 

@@ -43,9 +43,8 @@ class Priority(enum.IntEnum):
 
     NODES = 0  # new nodes wait for their first Pods
     ROUTES = 1
-    LOAD_BALANCERS = (
-        2  # the only work that tenants can cause without an end: by changing a Service each second
-    )
+    # The only work that tenants can cause without an end: by changing a Service each second.
+    LOAD_BALANCERS = 2
     SWEEP = 3  # periodic looks at what should not have changed
 
 

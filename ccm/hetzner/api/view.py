@@ -140,7 +140,8 @@ class View(Generic[T]):
         asked_at = self._clock()
         while self._is_older(accepted_age, asked_at):
             if self._running is not None and asked_at - self._running_since > accepted_age:
-                await self._join(self._running)
+                # It is too old for us already; its failure is not ours.
+                await asyncio.wait([self._running])
             joined = self._running is not None
             running = self._running or self._start(priority)
             starter = self._running_priority
@@ -170,7 +171,7 @@ class View(Generic[T]):
         """Stop reading."""
         if self._running is not None:
             self._running.cancel()
-            await self._join(self._running)
+            await asyncio.wait([self._running])
 
     def _is_older(self, accepted_age: float, now: float) -> bool:
         self._forget_other_tokens()
@@ -213,11 +214,6 @@ class View(Generic[T]):
         finally:
             self._running = None
             self._written.clear()
-
-    @staticmethod
-    async def _join(task: asyncio.Task[None]) -> None:
-        """Wait for a list that is too old for us already; its failure is not ours."""
-        await asyncio.wait([task])
 
 
 def view_of(api: HetznerApi, collection: str, kind: type[T]) -> View[T]:

@@ -28,9 +28,8 @@ from ccm.hetzner.load_balancers.wishes.annotations import SHARE
 from ccm.hetzner.project import Project
 from ccm.hetzner.settings import LoadBalancerSettings
 
-ROUNDS = (
-    5  # plans until what the API decides by itself has settled: certificates, the load balancer, its parts
-)
+# Plans until what the API decides by itself has settled: certificates, the load balancer, its parts.
+ROUNDS = 5
 
 
 class HetznerLoadBalancers:

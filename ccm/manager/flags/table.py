@@ -9,9 +9,8 @@ from __future__ import annotations
 from ccm.manager.flags.parser import BOOL, DURATION, FLOAT, INT, INTS, STRING, STRINGS, SWITCHES, Flag, Kind
 
 NO_EFFECT = "Accepted for compatibility; has no effect here."
-_Row = (
-    tuple[str, Kind, str] | tuple[str, Kind, str, object]
-)  # the default, where it is not the kind's empty one
+# Name, kind, text, and the default where it is not the kind's empty one.
+_Row = tuple[str, Kind, str] | tuple[str, Kind, str, object]
 
 
 def _group(group: str, *rows: _Row) -> tuple[Flag, ...]:
