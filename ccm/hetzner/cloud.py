@@ -64,7 +64,6 @@ class HetznerCloud:
         )
         self.servers = view_of(self.api, "servers", Server)
         self.locations = view_of(self.api, "locations", Location)
-        self._options = self._describe_options()
         self.robot = _robot(settings.robot, mass_deletion_breaker=settings.mass_deletion_breaker)
         self.project = Project(
             self.api,
@@ -74,7 +73,7 @@ class HetznerCloud:
         self.instances = HetznerInstances(
             self.api,
             self.servers,
-            lambda: self._options,
+            self._describe_options,
             project=self.project,
             metrics=self._official,
             robot=self.robot,
@@ -122,7 +121,6 @@ class HetznerCloud:
         if not chosen.name_or_id:
             return
         self.network = await find_network(self.api, chosen.name_or_id)
-        self._options = self._describe_options()
         if chosen.attached_check and not self.settings.dry_run:
             await check_attached(self.network, self._attached_networks)
         if chosen.routes:
@@ -147,7 +145,6 @@ class HetznerCloud:
             metrics=LoadBalancerMetrics(self._registry, self._official),
             scheme=self._dialect.scheme,
             network=lambda: self.network.id if self.network else None,
-            cluster=chosen.cluster,
             locations=self.locations,
             robots=self._robot_addresses if self.settings.robot.enabled else None,
         )

@@ -18,7 +18,7 @@ import random as randomness
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import structlog
 
@@ -54,16 +54,17 @@ class LeaseTimes:
     stop_grace: float = 15.0
 
 
-class LeaseObserver(Protocol):
-    """Learns of leadership, for metrics."""
+@dataclass(frozen=True, slots=True)
+class LeaseObserver:
+    """What is called for metrics.
 
-    def leading(self, leading: bool) -> None:  # noqa: FBT001 - the only fact
-        """Whether we lead changed."""
-        ...
+    Attributes:
+        leading: Whether we lead changed to this.
+        slow_path: A renewal had to read the Lease again.
+    """
 
-    def slow_path(self) -> None:
-        """A renewal had to read the Lease again."""
-        ...
+    leading: Callable[[bool], None]
+    slow_path: Callable[[], None]
 
 
 class LeaderElector:

@@ -40,7 +40,6 @@ class HetznerLoadBalancers:
         project: Knows whether it is the right one.
         scheme: What provider IDs of Cloud servers start with.
         network: The private network's id, or None; asked each time because it is known only after the start.
-        cluster: The cluster's id, for labels; may be empty.
         locations: The cloud's locations.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
         metrics: Counted here.
@@ -55,7 +54,6 @@ class HetznerLoadBalancers:
         project: Project,
         scheme: str,
         network: Callable[[], int | None],
-        cluster: str = "",
         locations: View[Location],
         robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
         metrics: LoadBalancerMetrics,
@@ -65,14 +63,14 @@ class HetznerLoadBalancers:
         self._settings = settings
         self._api = api
         self.inventory = Inventory(api, project, metrics=metrics, sleep=sleep)
-        self.certificates = Certificates(api, cluster)
+        self.certificates = Certificates(api, settings.cluster)
         self._views = Views(
             self.inventory,
             Catalogue(api, locations, metrics),
             Servers(servers, scheme, robots),
             self.certificates,
             network,
-            cluster,
+            settings.cluster,
             settings.tenants,
         )
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -83,9 +81,9 @@ class HetznerLoadBalancers:
 
     async def close(self) -> None:
         """Stop reading."""
-        await self.inventory.close()
+        await self.inventory.balancers.close()
         await self._views.catalogue.close()
-        await self.certificates.close()
+        await self.certificates.view.close()
 
     def annotations_to_keep(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
         """See :class:`ccm.cloud.ChoosesAnnotations`."""

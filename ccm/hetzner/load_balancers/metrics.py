@@ -19,7 +19,7 @@ class LoadBalancerMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry, official: OfficialMetrics) -> None:
-        self._official = official
+        self.official = official
         self._targets = Gauge(
             "ccm_hetzner_load_balancer_targets",
             "Targets of a Service's load balancer by reported health (healthy, unhealthy, unknown).",
@@ -34,11 +34,7 @@ class LoadBalancerMetrics:
 
     def operation(self, name: str) -> None:
         """A call of the controllers, by the name of the official CCM's method."""
-        self._official.operation(f"hcloud/loadBalancers.{name}")
-
-    def type_lookup(self, *, hit: bool) -> None:
-        """A look at the types of load balancers, which a list at hand answered or not."""
-        self._official.type_lookup(hit=hit)
+        self.official.operation(f"hcloud/loadBalancers.{name}")
 
     def saw(self, service: ServiceView, targets: Counter[str]) -> None:
         """How the targets of a Service are."""

@@ -16,11 +16,10 @@ from ccm.hetzner.load_balancers.errors import enumerated, shown
 from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE, ports_by_label
 from ccm.hetzner.load_balancers.wishes.read import Wishes, read
 from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
-from ccm.hetzner.load_balancers.wishes.table import PORT_KEYS, PREFIX, TABLE
+from ccm.hetzner.load_balancers.wishes.table import BY_NAME, PORT_KEYS, PREFIX
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")
-_BY_NAME = {key.name: key for key in TABLE}
 # It asks for these before it deletes too, to tell whether there is a load balancer.
 _READ_AT_DELETION = frozenset({"uses-proxyprotocol", "ipv6-disabled", "disable-private-ingress"})
 # An empty value means the same there.
@@ -151,7 +150,7 @@ def _unreadable(service: ServiceView, wishes: Wishes) -> Iterator[str]:
     if PREFIX in wishes.problems:
         return  # they are too long: ours has not read what is in them either
     for name, value in service.annotations.items():
-        key = _BY_NAME.get(name.removeprefix(PREFIX))
+        key = BY_NAME.get(name.removeprefix(PREFIX))
         if not name.startswith(PREFIX) or key is None or name in wishes.problems:
             continue
         if key.official in _ANY or (not value.strip() and key.name in _EMPTY_IS_ALIKE):
@@ -194,7 +193,7 @@ def _check_by_https(service: ServiceView, theirs: Wishes, defaults: LoadBalancer
         return
     set_here = [key for key in _CHECKS if PREFIX + key in annotations]
     by_environment = [
-        f"HCLOUD_LOAD_BALANCERS_{_BY_NAME[key].variable}"
+        f"HCLOUD_LOAD_BALANCERS_{BY_NAME[key].variable}"
         for key, value in (
             ("health-check-interval", defaults.health_check_interval),
             ("health-check-timeout", defaults.health_check_timeout),

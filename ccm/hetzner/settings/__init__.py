@@ -4,26 +4,15 @@ Nothing here knows the API.
 """
 
 from ccm.hetzner.settings.credentials import Secret
-from ccm.hetzner.settings.environment import (
-    InstanceSettings,
-    LoadBalancerSettings,
-    NetworkSettings,
-    RobotSettings,
-    Settings,
-    read,
-)
+from ccm.hetzner.settings.environment import LoadBalancerSettings, read
 from ccm.hetzner.settings.table import VARIABLES
 from ccm.hetzner.settings.tenants import EVERY, Tenants
 
 __all__ = [
     "EVERY",
     "VARIABLES",
-    "InstanceSettings",
     "LoadBalancerSettings",
-    "NetworkSettings",
-    "RobotSettings",
     "Secret",
-    "Settings",
     "Tenants",
     "read",
 ]

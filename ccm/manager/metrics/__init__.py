@@ -5,6 +5,6 @@ written out with name, text and labels. The declarations look alike, and stay: w
 from a dashboard finds what counts it, and a table of all would know every room.
 """
 
-from ccm.manager.metrics.manager import LeaseMetrics, Metrics
+from ccm.manager.metrics.manager import Metrics
 
-__all__ = ["LeaseMetrics", "Metrics"]
+__all__ = ["Metrics"]

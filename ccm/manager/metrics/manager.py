@@ -9,6 +9,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from ccm.kube.http import Call, Transfer
+from ccm.kube.lease import LeaseObserver
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
 from ccm.manager.metrics.queues import QueuesMetrics
@@ -85,23 +86,8 @@ class Metrics:
         """A controller (by its old name, as upstream) started or ended."""
         self._running.labels(name, MANAGER).set(1 if running else 0)
 
-    def lease(self, name: str) -> LeaseMetrics:
+    def lease(self, name: str) -> LeaseObserver:
         """What leader election by this lease reports to."""
-        return LeaseMetrics(self._leading.labels(name), self._slow_paths.labels(name))
-
-
-class LeaseMetrics:
-    """Leadership of one lease."""
-
-    def __init__(self, leading: Gauge, slow_paths: Counter) -> None:
-        self._leading = leading
-        self._slow_paths = slow_paths
-        self._leading.set(0)
-
-    def leading(self, leading: bool) -> None:  # noqa: FBT001 - the only fact
-        """Whether we lead changed."""
-        self._leading.set(1 if leading else 0)
-
-    def slow_path(self) -> None:
-        """A renewal had to read the lease again."""
-        self._slow_paths.inc()
+        leading = self._leading.labels(name)
+        leading.set(0)
+        return LeaseObserver(leading.set, self._slow_paths.labels(name).inc)

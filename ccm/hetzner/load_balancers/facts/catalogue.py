@@ -45,7 +45,7 @@ class Catalogue:
             if wishes.type in ((name,) if goes_back else (name, "")):
                 return {}
         age = self._types.age
-        self._metrics.type_lookup(hit=age is not None and age <= AGE)
+        self._metrics.official.type_lookup(hit=age is not None and age <= AGE)
         return (await self._types.read(AGE, Priority.LOAD_BALANCERS)).by_name
 
     async def locations(self, wishes: Wishes) -> Collection[Location]:

@@ -36,10 +36,6 @@ class Certificates:
         self._spared: dict[int, float] = {}
         self._doubtful = False
 
-    async def close(self) -> None:
-        """Stop reading."""
-        await self.view.close()
-
     def doubt(self) -> None:
         """Something went wrong with what we know: the next look is a fresh one."""
         self._doubtful = True

@@ -44,10 +44,6 @@ class Inventory:
         self._seen: dict[str, int] = {}
         self._released: set[str] = set()
 
-    async def close(self) -> None:
-        """Stop reading."""
-        await self.balancers.close()
-
     async def all(self, service: ServiceView, age: float = VIEW_AGE) -> list[LoadBalancer]:
         """All load balancers, the list at most ``age`` seconds old; a fresh one if we had trouble with it.
 
