@@ -6,16 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Instance
-from ccm.controllers.names import (
-    BETA_INSTANCE_TYPE,
-    BETA_REGION,
-    BETA_ZONE,
-    INSTANCE_TYPE,
-    LABEL_PAIRS,
-    REGION,
-    RESERVED_LABEL,
-    ZONE,
-)
+from ccm.controllers.names import INSTANCE_TYPE, LABEL_PAIRS, REGION, RESERVED_LABEL, ZONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +19,8 @@ class LabelChanges:
 
 def topology_labels(instance: Instance) -> dict[str, str]:
     """Type, zone and region under both of their names; what the cloud leaves empty is left out."""
-    values = {
-        INSTANCE_TYPE: instance.type,
-        BETA_INSTANCE_TYPE: instance.type,
-        ZONE: instance.zone,
-        BETA_ZONE: instance.zone,
-        REGION: instance.region,
-        BETA_REGION: instance.region,
-    }
+    values = {INSTANCE_TYPE: instance.type, ZONE: instance.zone, REGION: instance.region}
+    values |= {older: values[name] for older, name in LABEL_PAIRS}
     return {key: value for key, value in values.items() if value}
 
 

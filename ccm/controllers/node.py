@@ -11,9 +11,10 @@ labels. It also brings back Nodes whose taint somebody removed by hand before th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import structlog
@@ -25,6 +26,7 @@ from ccm.controllers.addresses import ProvidedNodeIpInvalid, wanted_addresses
 from ccm.controllers.labels import copied_labels, followed, labels_for, promoted_labels
 from ccm.controllers.names import UNINITIALIZED_TAINT
 from ccm.controllers.nodes import (
+    each,
     evenly,
     has_taint,
     patch_addresses,
@@ -288,22 +290,10 @@ class NodeController:
                 self._status_failing_since = self._status_failing_since or loop_time()
                 log.error("nodes_not_refreshed", error=str(error))  # noqa: TRY400 - foreseen, no stack needed
                 return
-            await self._refresh_some(some, answers)
+            refresh = partial(self._refresh, answers)
+            await each(some, refresh, at_once=self._options.status_workers)
             await asyncio.sleep(0)
         self._status_failing_since = None
-
-    async def _refresh_some(
-        self, nodes: Sequence[Node], answers: Mapping[str, Instance | CloudError]
-    ) -> None:
-        remaining = iter(nodes)
-
-        async def work() -> None:
-            for node in remaining:
-                await self._refresh(node, answers.get(node.metadata.name))
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._options.status_workers):
-                group.create_task(work())
 
     def _is_ours_to_refresh(self, node: Node) -> bool:
         provider_id = node.spec.provider_id
@@ -311,9 +301,10 @@ class NodeController:
             return False
         return not provider_id or self._instances.owns(provider_id)
 
-    async def _refresh(self, node: Node, answer: Instance | CloudError | None) -> None:
+    async def _refresh(self, answers: Mapping[str, Instance | CloudError], node: Node) -> None:
         """Refresh one Node; whatever is wrong with it must not stop the others."""
         name = node.metadata.name
+        answer = answers.get(name)
         if not isinstance(answer, Instance):
             log.info("node_not_refreshed", node=name, why=str(answer))
             return

@@ -23,6 +23,7 @@ from ccm.controllers.mass_deletion_breaker import MassDeletionBreaker, Verdict
 from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT, UNINITIALIZED_TAINT
 from ccm.controllers.nodes import (
     add_taint,
+    each,
     has_taint,
     is_ready,
     node_path,
@@ -211,19 +212,8 @@ class NodeLifecycleController:
             self._look_later(suspect)
             if isinstance(answer, Instance):
                 to_mark.append((node, answer))
-        await self._mark_all(to_mark)
+        await each(to_mark, self._mark, at_once=self._options.concurrent_syncs)
         return absent
-
-    async def _mark_all(self, nodes: Sequence[tuple[Node, Instance]]) -> None:
-        turn = asyncio.Semaphore(self._options.concurrent_syncs)
-
-        async def mark(node: Node, instance: Instance) -> None:
-            async with turn:
-                await self._mark(node, instance)
-
-        async with asyncio.TaskGroup() as group:
-            for node, instance in nodes:
-                group.create_task(mark(node, instance))
 
     def _may_delete(self, node: Node) -> bool:
         """A Node without provider ID may be another cloud's that is not initialised yet."""
@@ -285,8 +275,9 @@ class NodeLifecycleController:
             self._look_soon(suspect)
         return suspect.denials >= max(1, self._options.confirmations)
 
-    async def _mark(self, node: Node, instance: Instance) -> None:
+    async def _mark(self, found: tuple[Node, Instance]) -> None:
         """Taint a Node whose machine is off. It is untainted when it is Ready again, not before."""
+        node, instance = found
         if not instance.shut_down:
             return
         await self._write(node, "taint", lambda fresh: add_taint(fresh, SHUTDOWN))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from ccm.kube.events import Recorder
 from ccm.kube.objects import Node, ObjectReference, Taint, to_wire
 from ccm.kube.protocol import Transport
 
+T = TypeVar("T")
 TRIES = 20
 PAUSE = 0.05  # seconds, and up to as much again
 
@@ -164,6 +165,19 @@ def version_of(node: Node) -> int:
     """A Node's resource version as a number; 0 for one that is none."""
     version = node.metadata.resource_version
     return int(version) if version.isdigit() else 0
+
+
+async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int) -> None:
+    """Work on all items, on so many of them at the same time."""
+    remaining = iter(items)
+
+    async def worker() -> None:
+        for item in remaining:
+            await work(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once):
+            group.create_task(worker())
 
 
 def evenly(nodes: Sequence[Node], most: int) -> list[Sequence[Node]]:

@@ -342,7 +342,8 @@ class RouteController:
 
     async def _write_condition(self, node: Node, *, available: bool) -> None:
         now = timestamp(self._now())
-        conditions = [{**condition(available=available), **_times(now)}]
+        times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+        conditions = [{**condition(available=available), **times}]
         body = {"metadata": identity(node), "status": {"conditions": conditions}}
         path = node_path(node.metadata.name, "status")
         await self._transport.patch(path, body, Node, content_type=STRATEGIC_MERGE_PATCH)
@@ -376,10 +377,6 @@ def is_condition_right(node: Node, *, available: bool) -> bool:
         (one.type, one.status, one.reason) == (wanted["type"], wanted["status"], wanted["reason"])
         for one in node.status.conditions
     )
-
-
-def _times(now: str) -> dict[str, str]:
-    return {"lastHeartbeatTime": now, "lastTransitionTime": now}
 
 
 def _relevant(node: Node) -> tuple[object, ...]:
