@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from sandbox.engine.errors import ResourceNotFoundError
 from sandbox.engine.properties.values import Properties
@@ -32,45 +33,59 @@ class _Part(Kind):
             return None
 
 
-class NetworkSubnet(_Part):
-    """A subnet of a network."""
+class _OfNetwork(_Part):
+    """A part of a network, which the network's actions add and which is read with the network.
 
-    type = "hcloud:index/networkSubnet:NetworkSubnet"
-    inputs = frozenset({"networkId", "type", "networkZone", "ipRange"})
-    required = ("networkId", "type", "networkZone", "ipRange")
-    replaces = inputs
+    Attributes:
+        part: Its name in the API, in those of actions and, with an s more, in the network's list of them.
+        key: The input that tells it from the network's others.
+        fields: By input but for the network, the name in the API.
+        answered: By output that is no input, the name in the API.
+    """
+
+    part: ClassVar[str]
+    key: ClassVar[str]
+    fields: ClassVar[Mapping[str, str]]
+    answered: ClassVar[Mapping[str, str]] = {}
 
     def owner(self, inputs: Properties) -> str:
         """Its network."""
         return f"/networks/{int(inputs['networkId'])}"
 
     def identity(self, inputs: Properties) -> str:
-        """Network and range."""
-        return f"{int(inputs['networkId'])}-{inputs['ipRange']}"
+        """The network's id and the key."""
+        return f"{int(inputs['networkId'])}-{inputs[self.key]}"
 
     def create(self, api: Api, inputs: Properties) -> Properties:
         """Add it, read the network."""
-        zone = inputs["networkZone"]
-        body = {"type": inputs["type"], "ip_range": inputs["ipRange"], "network_zone": zone}
-        api.retry(lambda: api.act(f"{self.owner(inputs)}/actions/add_subnet", body), ("conflict",), 5)
+        path = f"{self.owner(inputs)}/actions/add_{self.part}"
+        body = {field: inputs[name] for name, field in self.fields.items()}
+        api.retry(lambda: api.act(path, body), ("conflict",), 5)
         return self.read(api, self.identity(inputs), inputs)
 
     def read(self, api: Api, identity: str, inputs: Properties) -> Properties:  # noqa: ARG002
         """Read the network and look into it."""
-        owner, ip_range = identity.split("-", 1)
+        owner, value = identity.split("-", 1)
         network = api.get(f"/networks/{owner}")["network"]
-        part = next((item for item in network["subnets"] if item["ip_range"] == ip_range), None)
-        if part is None:
+        field = self.fields[self.key]
+        found = next((item for item in network[f"{self.part}s"] if item[field] == value), None)
+        if found is None:
             raise ResourceNotFoundError(f"{identity} is not in the network any more")
-        return {
-            "gateway": part["gateway"],
-            "id": identity,
-            "ipRange": ip_range,
-            "networkId": network["id"],
-            "networkZone": part["network_zone"],
-            "type": part["type"],
-            "vswitchId": part.get("vswitch_id"),
-        }
+        outputs = {name: found.get(field) for name, field in {**self.fields, **self.answered}.items()}
+        return {**outputs, "id": identity, "networkId": network["id"]}
+
+
+class NetworkSubnet(_OfNetwork):
+    """A subnet of a network."""
+
+    type = "hcloud:index/networkSubnet:NetworkSubnet"
+    inputs = frozenset({"networkId", "type", "networkZone", "ipRange"})
+    required = ("networkId", "type", "networkZone", "ipRange")
+    replaces = inputs
+    part = "subnet"
+    key = "ipRange"
+    fields: ClassVar = {"type": "type", "ipRange": "ip_range", "networkZone": "network_zone"}
+    answered: ClassVar = {"gateway": "gateway", "vswitchId": "vswitch_id"}
 
     def delete(self, api: Api, identity: str) -> None:
         """Servers that are being detached hold it for a while; then it is left to the network's deletion."""
@@ -86,41 +101,16 @@ class NetworkSubnet(_Part):
                 raise
 
 
-class NetworkRoute(_Part):
+class NetworkRoute(_OfNetwork):
     """A route of a network."""
 
     type = "hcloud:index/networkRoute:NetworkRoute"
     inputs = frozenset({"networkId", "destination", "gateway"})
     required = ("networkId", "destination", "gateway")
     replaces = inputs
-
-    def owner(self, inputs: Properties) -> str:
-        """Its network."""
-        return f"/networks/{int(inputs['networkId'])}"
-
-    def identity(self, inputs: Properties) -> str:
-        """Network and destination."""
-        return f"{int(inputs['networkId'])}-{inputs['destination']}"
-
-    def create(self, api: Api, inputs: Properties) -> Properties:
-        """Add it, read the network."""
-        body = {"destination": inputs["destination"], "gateway": inputs["gateway"]}
-        api.retry(lambda: api.act(f"{self.owner(inputs)}/actions/add_route", body), ("conflict",), 5)
-        return self.read(api, self.identity(inputs), inputs)
-
-    def read(self, api: Api, identity: str, inputs: Properties) -> Properties:  # noqa: ARG002
-        """Read the network and look into it."""
-        owner, destination = identity.split("-", 1)
-        network = api.get(f"/networks/{owner}")["network"]
-        route = next((item for item in network["routes"] if item["destination"] == destination), None)
-        if route is None:
-            raise ResourceNotFoundError(f"{identity} is not in the network any more")
-        return {
-            "destination": destination,
-            "gateway": route["gateway"],
-            "id": identity,
-            "networkId": network["id"],
-        }
+    part = "route"
+    key = "destination"
+    fields: ClassVar = {"destination": "destination", "gateway": "gateway"}
 
     def delete(self, api: Api, identity: str) -> None:
         """Take it out of the network, which may be gone."""
