@@ -7,6 +7,7 @@ import pytest
 from ccm.cloud import Route
 from ccm.conformance.cluster import NODES, Cluster, impatient_queue, node_object, open_cluster
 from ccm.conformance.harness import Harness
+from ccm.conformance.routes import add_machine
 from ccm.controllers.route import QUEUE, RouteController
 from ccm.controllers.route_options import RouteOptions, parse_cluster_cidrs
 
@@ -30,12 +31,9 @@ def _start(harness: Harness, cluster: Cluster) -> None:
 
 async def _add_node(harness: Harness, cluster: Cluster, name: str, number: int) -> Route:
     """A Node with its machine; the route that it should have."""
-    routes = harness.routes
-    provider_id = await harness.add_machine(name)
-    cidr = f"10.244.{number}.0/24"
-    machines = (await routes.list(accepted_age=0)).machines.values()
-    (address,) = [one.address for one in machines if one.provider_id == provider_id]
-    cluster.transport.put(NODES, node_object(name, provider_id, pod_cidr=cidr, internal_ip=address))
+    machine = await add_machine(harness, name)
+    cidr, address = f"10.244.{number}.0/24", machine.address
+    cluster.transport.put(NODES, node_object(name, machine.provider_id, pod_cidr=cidr, internal_ip=address))
     return Route(cidr, address)
 
 

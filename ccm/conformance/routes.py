@@ -6,19 +6,24 @@ import asyncio
 
 import pytest
 
-from ccm.cloud import CloudError, Route, RouteTable
+from ccm.cloud import CloudError, Machine, Route, RouteTable
 from ccm.conformance.harness import Harness
 
 DESTINATION = "10.244.7.0/24"
 _SEVERAL = 5
 
 
-async def _route(harness: Harness, name: str, destination: str = DESTINATION) -> Route:
+async def add_machine(harness: Harness, name: str) -> Machine:
+    """Have a running machine; returns it as the network shows it."""
     routes = harness.routes
     provider_id = await harness.add_machine(name)
-    table = await routes.list(accepted_age=0)
-    (address,) = [one.address for one in table.machines.values() if one.provider_id == provider_id]
-    return Route(destination, address)
+    machines = (await routes.list(accepted_age=0)).machines.values()
+    (found,) = [one for one in machines if one.provider_id == provider_id]
+    return found
+
+
+async def _route(harness: Harness, name: str, destination: str = DESTINATION) -> Route:
+    return Route(destination, (await add_machine(harness, name)).address)
 
 
 def _has(table: RouteTable, route: Route) -> bool:

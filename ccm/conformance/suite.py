@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from ccm.conformance.cloud import CloudConformance
-from ccm.conformance.instances import InstancesConformance
-from ccm.conformance.load_balancers import LoadBalancersConformance
-from ccm.conformance.node_controllers import NodeControllersConformance
-from ccm.conformance.route_controller import RouteControllerConformance
-from ccm.conformance.routes import RoutesConformance
-from ccm.conformance.service_controller import ServiceControllerConformance
+from ccm.conformance.cloud import CloudConformance as TestCloud
+from ccm.conformance.instances import InstancesConformance as TestInstances
+from ccm.conformance.load_balancers import LoadBalancersConformance as TestLoadBalancers
+from ccm.conformance.node_controllers import NodeControllersConformance as TestNodeControllers
+from ccm.conformance.route_controller import RouteControllerConformance as TestRouteController
+from ccm.conformance.routes import RoutesConformance as TestRoutes
+from ccm.conformance.service_controller import ServiceControllerConformance as TestServiceController
 
-
-class TestCloud(CloudConformance):
-    """The cloud as a whole."""
-
-
-class TestInstances(InstancesConformance):
-    """Its machines."""
-
-
-class TestLoadBalancers(LoadBalancersConformance):
-    """Its load balancers."""
-
-
-class TestRoutes(RoutesConformance):
-    """Its routes."""
-
-
-class TestNodeControllers(NodeControllersConformance):
-    """What node and node lifecycle controller make of it."""
-
-
-class TestServiceController(ServiceControllerConformance):
-    """What the service controller makes of it."""
-
-
-class TestRouteController(RouteControllerConformance):
-    """What the route controller makes of it."""
+__all__ = [
+    "TestCloud",
+    "TestInstances",
+    "TestLoadBalancers",
+    "TestNodeControllers",
+    "TestRouteController",
+    "TestRoutes",
+    "TestServiceController",
+]

@@ -25,8 +25,6 @@ from ccm.hetzner.provider_id import MachineId
 from ccm.hetzner.robot.machines import RobotMachines
 
 BURST = 30.0  # seconds after which single looks are forgotten: a list would not have served them together
-
-
 _OPERATION = "hcloud/instancesv2.InstanceMetadata"  # as the official CCM calls it; one answer tells all
 
 
@@ -85,7 +83,10 @@ class HetznerInstances:
             accepted_age = self._max_age
         machine = self._machine(node)
         if machine is not None and machine.kind == "robot":
-            return await self._get_robot(node, machine, accepted_age)
+            if self._robot is None:
+                raise _robot_unknown(machine)
+            options = self._options()
+            return await self._robot.get(node, machine.number, options, accepted_age=accepted_age)
         if machine is None and self._robot is not None:
             return await self._get_by_name_anywhere(node, self._robot, accepted_age)
         return self._describe(await self._get_server(node, machine, accepted_age), node)
@@ -119,12 +120,6 @@ class HetznerInstances:
         known = self._known(node, machine, accepted_age)
         self._metrics.lookup("instances_v2", hit=known is not None)
         return known or await self._find(node, machine, accepted_age)
-
-    async def _get_robot(self, node: NodeView, machine: MachineId, accepted_age: float) -> Instance:
-        if self._robot is None:
-            raise _robot_unknown(machine)
-        options = self._options()
-        return await self._robot.get(node, machine.number, options, accepted_age=accepted_age)
 
     async def _get_by_name_anywhere(
         self, node: NodeView, robot: RobotMachines, accepted_age: float

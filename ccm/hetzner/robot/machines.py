@@ -21,7 +21,6 @@ from ccm.hetzner.robot.description import describe_robot
 POWER_AGE = 120.0  # seconds for which an answer about the power is believed, at least
 POWER_SHARE = 24.0  # and seconds for each server that is asked about: 150 requests an hour, Robot allows 200
 
-
 log = structlog.stdlib.get_logger(__name__)
 
 
