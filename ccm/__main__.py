@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from ccm.output import quietly
+from ccm.output import complain, quietly
 from ccm.startup import making_what_stays
 
 # Imported only when they are called: each needs half of the program.
@@ -29,8 +29,7 @@ def _run(given: list[str]) -> int:
     module, _, function = (place or DEFAULT).partition(":")
     if place is not None:
         if importlib.util.find_spec(module) is None:
-            print(f"Error: the command {given[0]} is not part of this build", file=sys.stderr)
-            return 2
+            return complain([f"the command {given[0]} is not part of this build"])
         given = given[1:]
     with making_what_stays():
         command = cast("Callable[[list[str]], int]", getattr(importlib.import_module(module), function))

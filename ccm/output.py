@@ -1,14 +1,23 @@
-"""Ends quietly when nobody reads what is printed any more, as with ``| head``."""
+"""What every command prints and ends with, also when nobody reads it any more, as with ``| head``."""
 
 from __future__ import annotations
 
 import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+# Exit codes: all is well; it failed, or found something; the command line or the environment is wrong.
+OK, FAILED, MISUSED = 0, 1, 2
 READER_LEFT = 141  # as a shell reports a program that SIGPIPE ended
 _STANDARD_OUTPUT = 1  # its file descriptor
+
+
+def complain(problems: Iterable[object], code: int = MISUSED) -> int:
+    """Print each problem as an error; returns the exit code."""
+    for problem in problems:
+        print(f"Error: {problem}", file=sys.stderr)
+    return code
 
 
 def reader_has_left(error: OSError) -> bool:

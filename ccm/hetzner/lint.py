@@ -24,8 +24,8 @@ from ccm.hetzner.load_balancers.wishes.read import read
 from ccm.hetzner.load_balancers.wishes.table import PREFIX
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object
+from ccm.output import FAILED, MISUSED, OK, complain
 
-OK, FOUND, MISUSED = 0, 1, 2
 _USAGE = """Checks the annotations of Services in manifests, offline.
 
 Usage:
@@ -224,8 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files = [word for word in given if word not in options]
     wrong = [word for word in options if word != _FOR + official.NAME]
     if wrong:
-        print(f"Error: lint: {wrong[0]!r} is not {_FOR}{official.NAME}", file=sys.stderr)
-        return MISUSED
+        return complain([f"lint: {wrong[0]!r} is not {_FOR}{official.NAME}"])
     if not files:
         print(_USAGE, end="", file=sys.stderr)
         return MISUSED
@@ -247,9 +246,9 @@ def _lint_all(files: Sequence[str], *, for_official: bool) -> int:
         print(finding)
     if len(unreadable) < len(files):
         print(f"{_counted(services, 'Service')} of type LoadBalancer, {_counted(len(findings), 'finding')}")
-    for error in unreadable:
-        print(f"Error: {error}", file=sys.stderr)
-    return MISUSED if unreadable else FOUND if findings else OK
+    if unreadable:
+        return complain(unreadable)
+    return FAILED if findings else OK
 
 
 def _content(name: str) -> str:

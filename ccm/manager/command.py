@@ -32,10 +32,10 @@ from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of
 from ccm.manager.serving import Connections
 from ccm.manager.tracing import open_exporter
+from ccm.output import FAILED, OK, complain
 from ccm.version import VERSION
 
 NAME = "cloud-controller-manager"
-OK, FAILED, MISUSED = 0, 1, 2
 _USAGE = f"""{NAME} runs the controllers that connect a Kubernetes cluster with its cloud.
 
 Usage:
@@ -67,10 +67,9 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     metrics = Metrics(VERSION, tracer)
     cloud = open_chosen(flags, environment, metrics.registry, problems)
     if problems or cloud is None:
-        for problem in problems:
-            print(f"Error: {problem}", file=sys.stderr)
+        code = complain(problems)
         print("python -m ccm --help tells all flags", file=sys.stderr)
-        return MISUSED
+        return code
     redactor = Redactor.of(environment)
     set_up_logs(form=flags["logging-format"], verbosity=flags["v"], redactor=redactor)
     options = Options(flags)

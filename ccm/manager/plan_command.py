@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ccm.cloud import Cloud
@@ -20,9 +20,9 @@ from ccm.manager.logs import Redactor, set_up_logs
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options, problems_of
 from ccm.manager.plan import compare, plan_for
+from ccm.output import FAILED, OK, complain
 from ccm.version import VERSION
 
-OK, FAILED, MISUSED = 0, 1, 2
 _USAGE = """What would be done now, without doing it.
 
 Usage:
@@ -92,10 +92,9 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
             print(deployed.describe(asked.settings_from), file=sys.stderr)
         return _plan(asked, flags, variables)
     except ConfigurationError as error:
-        return _complain(error.problems)
+        return complain(error.problems)
     except CcmError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return FAILED
+        return complain([error], FAILED)
 
 
 def together(
@@ -121,15 +120,9 @@ def _plan(asked: Asked, flags: ParsedFlags, variables: Mapping[str, str]) -> int
     metrics = Metrics(VERSION)
     cloud = open_chosen(flags, variables, metrics.registry, problems, dry_run=True)
     if problems or cloud is None:
-        return _complain([*problems, *([] if asked.settings_from else [_WHERE_SETTINGS_ARE])])
+        return complain([*problems, *([] if asked.settings_from else [_WHERE_SETTINGS_ARE])])
     set_up_logs(form="text", verbosity=0, redactor=Redactor.of(variables))
     return asyncio.run(_run(asked, Options(flags), cloud, metrics, variables))
-
-
-def _complain(problems: Iterable[str]) -> int:
-    for problem in problems:
-        print(f"Error: {problem}", file=sys.stderr)
-    return MISUSED
 
 
 async def _connect(flags: ParsedFlags, variables: Mapping[str, str]) -> KubernetesTransport:
@@ -160,6 +153,5 @@ async def _run(
     finally:
         await cloud.close()
     print(findings)
-    for name, why in findings.errors.items():
-        print(f"Error: {name}: {why}", file=sys.stderr)
-    return FAILED if findings.errors else OK
+    failed = complain((f"{name}: {why}" for name, why in findings.errors.items()), FAILED)
+    return failed if findings.errors else OK
