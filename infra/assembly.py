@@ -175,7 +175,8 @@ def upgrade_systems(
     """
     if settings.os_upgrades is None:
         return
-    for server in [*running.servers.controls, *running.servers.workers]:
+    nat = [running.servers.nat] if running.servers.nat else []
+    for server in [*running.servers.controls, *running.servers.workers, *nat]:
         on_it = pulumi.ResourceOptions(deleted_with=server.server, depends_on=[*after])
         SecurityUpdates(server.role, server, opts=place.options(on_it))
     Kured(

@@ -266,7 +266,7 @@ def _made_anew_by(settings: Settings, kind: Pool, existing: Collection[str]) -> 
     # One that others can stand in for is drained, and asks for their majority, in place of being turned off:
     # not the only control server, to which others come in the same run.
     several = any(role in existing for role in [*settings.control_members][1:])
-    spared = kind in settings.worker_pools or several
+    spared = kind in settings.worker_pools or (several and is_control(kind.name))
     # only a pool of the settings has the switch for its group
     return [
         *(["serverType"] if spared else []),

@@ -26,6 +26,7 @@ from infra.way_out import gateway_of, nat_script, private_script
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 SERVER = "hcloud:index/server:Server"
 PRIVATE = {"privateNodes": "true", "apiEndpoint": "load-balancer"}
+WINDOW = {"days": ["sun"], "start": "02:00", "end": "04:00", "timeZone": "Europe/Berlin"}
 NETWORK = IPv4Network("10.0.0.0/8")
 SH = shutil.which("sh") or "sh"
 
@@ -131,6 +132,21 @@ def test_only_the_nat_server_is_public_and_all_go_through_it(declared):
     (nat,) = {json.dumps(way["jump"], sort_keys=True) for way in ways}
     assert set(json.loads(nat)) == {"address", "host_key"}
     assert all(way["address"].startswith("10.0.0.") for way in ways)
+
+
+def test_another_type_leaves_the_nat_server_its_address(engine, defaults):
+    program = importlib.import_module("infra.__main__")
+    settings = read_settings(configured(defaults, **PRIVATE, controlCount="3", osUpgrades=json.dumps(WINDOW)))
+    there = ["nat", "control", "control-2", "control-3", "worker-1", "worker-2"]
+    registered = engine(lambda: program.declare(settings, "T" * 64, existing=there))
+    anew = {
+        name
+        for name, item in of(registered, "server:Server").items()
+        if "serverType" in item.options.replaceOnChanges
+    }
+    assert anew == {*there} - {"nat"}
+    # who faces the Internet has security updates, too
+    assert set(of(registered, ":SecurityUpdates")) == {*there}
 
 
 def test_of_a_private_pool_alone_the_way_goes_by_the_nat_server(declared):
