@@ -119,7 +119,8 @@ class K3sServerProvider(DrainingProvider):
     def _start(self, props: dict[str, Any]) -> Start:
         member = props.get("member") or {}
         cloud = self._cloud(several=bool(member))
-        peers = peers_of(cloud, props["server_id"], props["private_ip"]) if cloud else []
+        jump = host_of(props).jump
+        peers = peers_of(cloud, props["server_id"], props["private_ip"], jump=jump) if cloud else []
 
         def identity(peer: Peer) -> str:
             return identity_of({**props, "server_id": peer.server_id, "private_ip": peer.private})

@@ -5,6 +5,7 @@ InfraError
 ├── CloudError              the cloud's API could not be asked, or refused
 ├── UnreachableError        no SSH connection in time
 ├── HostKeyError            another server answers than before
+├── GatewayKeyError         the key of a gateway of one's own can't be read
 ├── RemoteCommandError      a command on a server failed
 ├── EndpointError           the Kubernetes API does not answer at the load balancer
 ├── NodesError              nodes are not ready in time
@@ -97,6 +98,13 @@ class HostKeyError(InfraError):
             "it was reinstalled, or somebody is in between. If you reinstalled it: pulumi up --refresh, "
             "or replace the server with pulumi up --replace URN"
         )
+
+
+class GatewayKeyError(InfraError):
+    """The private key for a gateway of one's own can't be read, or has a passphrase."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"the key in ccm-from-scratch:gateway.keyFile {path} can't be used: {reason}")
 
 
 class RemoteCommandError(InfraError):

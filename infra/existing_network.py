@@ -61,7 +61,23 @@ def network_problems(
         problems.append(Problem(key_of("network_cidr"), str(settings.network_cidr), allowed))
     if settings.has_nat and not has_nat:
         problems += _route_problems(settings, network["routes"])
+    if settings.gateway:
+        problems += _gateway_problems(settings, network["routes"], has_nat=has_nat)
     return [*problems, *_subnet_problems(settings, network["subnets"])]
+
+
+def _gateway_problems(
+    settings: Settings, routes: Sequence[Mapping[str, Any]], *, has_nat: bool
+) -> list[Problem]:
+    """A gateway of one's own needs a route of one's own."""
+    if has_nat:
+        allowed = "the NAT server is there, and its route goes with it; make servers public before this"
+    elif not any(route["destination"] == EVERYWHERE for route in routes):
+        allowed = "the network has no route to it; type, with its private address: hcloud network add-route "
+        allowed += f"{settings.import_network} --destination {EVERYWHERE} --gateway ADDRESS"
+    else:
+        return []
+    return [Problem(key_of("gateway"), settings.gateway.address, allowed)]
 
 
 def _route_problems(settings: Settings, routes: Sequence[Mapping[str, Any]]) -> list[Problem]:

@@ -84,7 +84,7 @@ class Servers(pulumi.ComponentResource):
         self._groups: dict[str, hcloud.PlacementGroup] = {}
         self.firewall = self._firewall(name, settings.cluster_name, firewall_rules(settings))
         self.nat = self._nat_server() if settings.has_nat else None
-        self._gateway = self._way_through(self.nat) if self.nat else None
+        self._gateway = self._way_through(self.nat) if self.nat else self._own_gateway()
         self.controls = self._control_servers(name)
         self.endpoint = (
             ApiEndpoint(f"{prefix}api", settings, self.labels, network, of_our_own)
@@ -135,6 +135,10 @@ class Servers(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(self._mine, pulumi.ResourceOptions(depends_on=[nat])),
         )
         return Gateway(None if self._settings.kubeconfig_path else nat.access.way(), route)
+
+    def _own_gateway(self) -> Gateway | None:
+        own = self._settings.gateway
+        return Gateway(own.way(), self._network.network) if own else None
 
     def _control_servers(self, name: str) -> list[Server]:
         settings = self._settings

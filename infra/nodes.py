@@ -217,6 +217,8 @@ def ssh_command(host: Host, key: str = ".dev-env.STACK.ssh") -> str:
         key: File with its key.
     """
     through = (
-        f"-o ProxyCommand='ssh -i {key} -W %h:%p {host.jump.user}@{host.jump.address}' " if host.jump else ""
+        f"-o ProxyCommand='ssh -i {host.jump.key_file or key} -W %h:%p {host.jump.user}@{host.jump.address}' "
+        if host.jump
+        else ""
     )
     return f"ssh -i {key} {through}{host.user}@{host.address}"

@@ -32,7 +32,8 @@ class Host:
     So the first connection to a new server trusts the way there. A host key of our own in its user data would
     be readable by every Pod, from the metadata service.
 
-    One without a public address is reached through another one, ``jump``.
+    One without a public address is reached through another one, ``jump``. A person finds the key in
+    ``key_file``; where that is empty, it is the stack's.
     """
 
     address: str
@@ -40,6 +41,7 @@ class Host:
     host_key: str | None = None
     user: str = "root"
     jump: Host | None = None
+    key_file: str = ""
 
     @property
     def way(self) -> list[Host]:

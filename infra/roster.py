@@ -34,7 +34,7 @@ class Peer:
         public: IPv4 address; empty where it has none.
         private: Address in the network of both; empty where it has none.
         runs: Whether it is worth trying to reach it.
-        jump: Public address of the server through which it is reached, where it has none itself.
+        jump: Through which it is reached, where it has no public address; without a key it has the peer's.
     """
 
     server_id: str
@@ -42,7 +42,7 @@ class Peer:
     public: str
     private: str
     runs: bool
-    jump: str = ""
+    jump: Host | None = None
 
     @property
     def unreachable(self) -> str:
@@ -57,11 +57,17 @@ class Peer:
         """How it is reached; host keys on the way are believed, see infra/joining.py."""
         if self.public:
             return Host(self.public, private_key)
-        return Host(self.private, private_key, jump=Host(self.jump, private_key))
+        jump = self.jump and replace(self.jump, private_key=self.jump.private_key or private_key)
+        return Host(self.private, private_key, jump=jump)
 
 
 def peers_of(
-    cloud: Cloud, server_id: str, private_ip: str, labels: Mapping[str, str] | None = None
+    cloud: Cloud,
+    server_id: str,
+    private_ip: str,
+    labels: Mapping[str, str] | None = None,
+    *,
+    jump: Host | None = None,
 ) -> list[Peer]:
     """The other control servers of a control server's cluster, in the order in which they were made.
 
@@ -70,6 +76,7 @@ def peers_of(
         server_id: Of the control server, which may be gone.
         private_ip: Its own address.
         labels: Of the cluster, for when it is gone.
+        jump: Through which it is reached itself; None: the others are by the NAT server, if there is one.
     """
     own = _server(cloud, server_id)
     common = labels_of(own["labels"]) if own else dict(labels or {})
@@ -80,8 +87,9 @@ def peers_of(
     )
     if all(peer.public for peer in found):
         return found
-    nat = next((_public(server) for server in _labelled(cloud, {**common, **NAT_ROLE})), "")
-    return [replace(peer, jump=nat) for peer in found]
+    nat = [address for server in _labelled(cloud, {**common, **NAT_ROLE}) if (address := _public(server))]
+    through = jump or (Host(nat[0], "") if nat else None)
+    return [replace(peer, jump=through) for peer in found]
 
 
 def _labelled(cloud: Cloud, labels: Mapping[str, str]) -> list[Any]:

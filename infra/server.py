@@ -13,6 +13,7 @@ from pulumi.dynamic import CreateResult, Resource
 
 from .dynamic import Provider
 from .network import Network
+from .own_gateway import read_key
 from .remote import Host, connect
 
 CLOUD_INIT_SECONDS = 300.0
@@ -60,10 +61,20 @@ def host_of(props: Mapping[str, Any]) -> Host:
 
 
 def host_at(way: Mapping[str, Any], private_key: str) -> Host:
-    """The host to which a way of ``Access`` leads."""
-    jump = way.get("jump")
-    through = host_at(jump, private_key) if jump else None
-    return Host(way["address"], private_key, way.get("host_key"), jump=through)
+    """The host to which a way leads, of ``Access`` or of a gateway of one's own.
+
+    Raises:
+        GatewayKeyError: The gateway's key can't be read.
+    """
+    jump, key_file = way.get("jump"), way.get("key_file", "")
+    return Host(
+        way["address"],
+        read_key(key_file) if key_file else private_key,
+        way.get("host_key"),
+        way.get("user", "root"),
+        jump=host_at(jump, private_key) if jump else None,
+        key_file=key_file,
+    )
 
 
 def others_of(props: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:

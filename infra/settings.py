@@ -16,6 +16,8 @@ from .files import ROOT
 from .firewall import MOST_SOURCES, parse_sources
 from .k3s import COMPONENTS
 from .labels import OURS, is_label
+from .own_gateway import ALLOWED as GATEWAY
+from .own_gateway import OwnGateway, read_gateway
 from .placement import Fallback, parse_fallbacks
 from .pools import MOST_WORKERS, SHORT_FORM, Pool, parse_pools, pool_problems, spelled
 from .reboot_window import RebootWindow, parse_window
@@ -64,6 +66,7 @@ class Settings:
     control_server_type: str
     private_nodes: bool
     nat_server_type: str
+    gateway: OwnGateway
     control_count: int
     control_locations: tuple[str, ...]
     api_endpoint: str
@@ -122,9 +125,14 @@ class Settings:
         return {role: locations[index % len(locations)] for index, role in enumerate(roles)}
 
     @property
-    def has_nat(self) -> bool:
-        """Whether servers without public addresses need one that leads them to the Internet."""
+    def has_private(self) -> bool:
+        """Whether there are servers without public addresses."""
         return self.private_nodes or any(not pool.public_ipv4 for pool in self.worker_pools)
+
+    @property
+    def has_nat(self) -> bool:
+        """Whether the program makes a server that leads them to the Internet."""
+        return self.has_private and not self.gateway
 
     @property
     def autoscaled_pools(self) -> tuple[Pool, ...]:
@@ -177,6 +185,7 @@ def _read(reader: _Reader) -> Settings:
         control_server_type=reader.text("control_server_type"),
         private_nodes=reader.flag("private_nodes"),
         nat_server_type=reader.text("nat_server_type"),
+        gateway=reader.gateway("gateway"),
         control_count=reader.odd("control_count", CONTROL_COUNTS),
         control_locations=reader.names("control_locations", max(CONTROL_COUNTS)),
         api_endpoint=reader.choice("api_endpoint", API_ENDPOINTS),
@@ -268,7 +277,10 @@ def autoscaler_problems(settings: Settings) -> list[Problem]:
 def private_problems(settings: Settings) -> list[Problem]:
     """What servers without public addresses need of the other settings."""
     problems = []
-    if settings.has_nat and settings.kubeconfig_path:
+    if settings.gateway and not settings.import_network:
+        allowed = f"it is in a network that is there already: {key_of('import_network')} has to name that"
+        problems.append(Problem(key_of("gateway"), settings.gateway.address, allowed))
+    if settings.has_private and settings.kubeconfig_path:
         allowed = f"servers without public addresses ({key_of('private_nodes')}, or publicIpv4 of a pool) "
         allowed += "are for a cluster of this program; leave one of both out"
         problems.append(Problem(key_of("kubeconfig_path"), settings.kubeconfig_path, allowed))
@@ -465,6 +477,9 @@ class _Reader:
         window, problems = parse_window(self._raw.get(key_of(field)), key_of(field))
         self.problems += problems
         return window
+
+    def gateway(self, field: str) -> OwnGateway:
+        return self._take(field, lambda value: read_gateway(_json(value, dict)), GATEWAY, OwnGateway())
 
     def backups(self, field: str) -> Backups:
         return self._take(

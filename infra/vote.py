@@ -89,6 +89,7 @@ def give_up(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> None:
     """
     member = props["member"]
     cloud = cloud_of(configuration, os.environ)
-    peers = peers_of(cloud, props["server_id"], props["private_ip"], member["labels"])
+    host = host_of(props)
+    peers = peers_of(cloud, props["server_id"], props["private_ip"], member["labels"], jump=host.jump)
     seconds = drain_seconds(configuration, props)
-    leave(cloud, Leaver(props["server_id"], member["node"], host_of(props), seconds), peers, print)
+    leave(cloud, Leaver(props["server_id"], member["node"], host, seconds), peers, print)

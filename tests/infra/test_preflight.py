@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from infra.api import Cloud, call
 from infra.errors import ConfigurationError
 from infra.files import ROOT
+from infra.keys import new_key_pair
 from infra.labels import cluster_labels
 from infra.placement import FALLBACK_FOR
 from infra.preflight import check_everything
@@ -317,3 +319,15 @@ def test_a_network_with_somebody_elses_default_route_is_refused(check, make, net
     # once the NAT server is there it is that one's
     server(make, network, "nat")
     assert check(**PRIVATE, importNetwork=str(network)).settings.import_network
+
+
+def test_a_gateway_of_ones_own_needs_a_route_to_it(check, make, network, tmp_path):
+    pair = new_key_pair("")
+    (tmp_path / "key").write_text(pair["private_key"])
+    own = {"ssh": "198.51.100.7", "hostKey": pair["public_key"].strip(), "keyFile": f"{tmp_path}/key"}
+    wanted = {**PRIVATE, "importNetwork": str(network), "gateway": json.dumps(own)}
+    assert "hcloud network add-route" in problems(check, **wanted)["gateway"]
+    make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
+    assert "NAT" not in check(**wanted).cost["monthlyByPool"]
+    server(make, network, "nat")
+    assert "its route goes with it" in problems(check, **wanted)["gateway"]

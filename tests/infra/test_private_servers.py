@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from infra_settings import read_settings
 
 from infra.cluster import addresses_of
-from infra.errors import ConfigurationError, HostKeyError, UnreachableError
+from infra.errors import ConfigurationError, GatewayKeyError, HostKeyError, UnreachableError
 from infra.k3s import Addresses, server_flags
 from infra.nodes import ssh_command
 from infra.remote import Host, connect
@@ -182,13 +182,57 @@ def test_properties_lead_through_the_jump():
 
 
 def test_another_control_server_is_reached_where_it_can_be():
-    assert Peer("1", "c", "203.0.113.1", "10.0.0.1", True, "203.0.113.9").host("K") == Host(
-        "203.0.113.1", "K"
-    )
-    private = Peer("1", "c", "", "10.0.0.1", True, "203.0.113.9")
+    jump = Host("203.0.113.9", "")
+    assert Peer("1", "c", "203.0.113.1", "10.0.0.1", True, jump).host("K") == Host("203.0.113.1", "K")
+    private = Peer("1", "c", "", "10.0.0.1", True, jump)
     assert private.host("K") == Host("10.0.0.1", "K", jump=Host("203.0.113.9", "K"))
     assert not private.unreachable
     assert "no NAT server" in Peer("1", "c", "", "10.0.0.1", True).unreachable
+
+
+# --- a gateway of one's own
+
+
+@pytest.fixture
+def own(tmp_path, pair):
+    (tmp_path / "key").write_text(pair["private_key"])
+    return {
+        "ssh": "198.51.100.7",
+        "hostKey": pair["public_key"].rpartition(" ")[0],
+        "keyFile": f"{tmp_path}/key",
+    }
+
+
+def test_through_a_gateway_of_ones_own(declared, own, pair):
+    changes = {**PRIVATE, "importNetwork": "4711", "gateway": json.dumps({**own, "user": "admin"})}
+    registered = declared(**changes, workerCount="1")
+    assert set(of(registered, "server:Server")) == {"control", "worker-1"}
+    assert not of(registered, "networkRoute:NetworkRoute")
+    boot = of(registered, ":Boot")["control"].inputs
+    # the key itself is in no state
+    assert pair["private_key"] not in json.dumps(boot)
+    jump = host_of({**boot, "private_key": "K"}).jump
+    key = pair["private_key"]
+    assert jump == Host("198.51.100.7", key, own["hostKey"], "admin", key_file=own["keyFile"])
+    assert Peer("1", "c", "", "10.0.0.1", True, jump).host("K").jump == jump
+    command = ssh_command(Host("10.0.0.3", "K", jump=jump))
+    assert f"'ssh -i {own['keyFile']} -W %h:%p admin@198.51.100.7'" in command
+
+
+@pytest.mark.parametrize("change", [{"ssh": None}, {"ssh": "a b"}, {"port": "1"}, {"keyFile": "Pulumi.yaml"}])
+def test_a_gateway_that_cannot_be_used_is_refused(defaults, own, change):
+    given_gateway = {name: value for name, value in {**own, **change}.items() if value is not None}
+    said = problems(defaults, **PRIVATE, importNetwork="4711", gateway=json.dumps(given_gateway))
+    assert "such as by: pulumi config set --path gateway.ssh" in said["gateway"]
+    good = json.dumps(own)
+    assert "importNetwork has to name" in problems(defaults, **PRIVATE, gateway=good)["gateway"]
+
+
+def test_a_key_that_went_is_told_at_once(own, tmp_path):
+    (tmp_path / "key").unlink()
+    jump = {"address": "198.51.100.7", "host_key": "H", "key_file": own["keyFile"]}
+    with pytest.raises(GatewayKeyError, match=r"gateway\.keyFile .*key can't be used: .*No such file"):
+        host_of({"address": "10.0.0.3", "private_key": "K", "jump": jump})
 
 
 # --- over SSH

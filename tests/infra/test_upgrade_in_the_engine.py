@@ -25,6 +25,7 @@ from types import SimpleNamespace
 from infra.cluster import K3sAgent
 from infra.nodes import ReadyNodes
 from infra.ready_again import ReadyAgain
+from infra.server import Access
 
 E = os.environ
 at = {"address": "127.0.0.1", "private_key": E["KEY"], "host_key": E["HOST_KEY"]}
@@ -34,8 +35,8 @@ agent = K3sAgent("worker-1", {
     "node_labels": {}, "node_taints": [], "node": "w-1", "controls": {"control": at}, "drain_seconds": 30,
 })
 worker = SimpleNamespace(
-    name="w-1", server=SimpleNamespace(id="7"), public_ip=at["address"],
-    access=SimpleNamespace(host_key=at["host_key"]),
+    name="w-1", server=SimpleNamespace(id="7"),
+    access=Access("7", at["address"], at["private_key"], at["host_key"]),
 )
 servers = SimpleNamespace(
     control_inputs=lambda: {**at, "server_id": "1", "others": {}}, controls=[], workers=[worker]
