@@ -98,7 +98,11 @@ _ALL = (
         "restore",
         before={"controlCount": 3},
         after={},
-        moments=(":Server control creating", "K3sServer control creating", "K3sServer control-2 creating"),
+        moments=(
+            ":Server control creating",
+            "K3sServer control (creating|replacing)",
+            "K3sServer control-2 (creating|replacing)",
+        ),
         works_on="control",
         reached="Boot control creating",
         makes="control",

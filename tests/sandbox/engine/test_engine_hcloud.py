@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from engine_cloud import EmulatedCloud
-from engine_lab import Lab
+from engine_lab import TOKEN, Lab
 
 from sandbox.engine.errors import ProviderError
-from sandbox.engine.providers.hcloud.api import settings_from
+from sandbox.engine.providers.hcloud.api import Api, ApiError, Settings, settings_from
+from sandbox.engine.providers.hcloud.server import Server
 
 pytestmark = pytest.mark.slow
 
@@ -350,6 +351,21 @@ def test_what_is_still_on_its_way_is_waited_for(tmp_path: Path, slow_cloud: Emul
     lab.up()
     (network,) = slow_cloud.get("/networks")["networks"]
     assert [subnet["ip_range"] for subnet in network["subnets"]] == ["10.0.1.0/24"]
+
+
+def test_a_server_that_an_earlier_run_still_deletes_is_waited_for(cloud: EmulatedCloud) -> None:
+    body = {"name": "s", "server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1"}
+    server = cloud.send("POST", "/servers", body)["server"]["id"]
+    locked = {"method": "DELETE", "path": "/servers/{id}", "code": "locked", "times": 10}
+    cloud.admin("POST", "/faults", locked)
+    api = Api(Settings(TOKEN, cloud.endpoint), sleep=lambda _: None)
+    Server().delete(api, str(server))
+    assert cloud.names("servers") == []
+    # one that stays locked, although nothing goes on there, is an error
+    server = cloud.send("POST", "/servers", body)["server"]["id"]
+    cloud.admin("POST", "/faults", {**locked, "times": 11})
+    with pytest.raises(ApiError, match="locked"):
+        Server().delete(api, str(server))
 
 
 def running(cloud: EmulatedCloud) -> set[str]:

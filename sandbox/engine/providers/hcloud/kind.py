@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from sandbox.engine.errors import PartialError, ProviderError, UnsupportedError
 from sandbox.engine.properties.values import Properties
-from sandbox.engine.providers.hcloud.api import Api
+from sandbox.engine.providers.hcloud.api import Api, ApiError, GoneError
 
 BUSY = ("conflict", "locked", "service_error")
 _DELETE_RETRY = (*BUSY, "resource_in_use")
@@ -155,7 +156,16 @@ class NamedKind(Kind):
 
     def delete(self, api: Api, identity: str) -> None:
         """DELETE, repeated while others still let go of it."""
-        api.wait(api.retry(lambda: api.delete(f"/{self.collection}/{identity}"), _DELETE_RETRY, 10))
+        path = f"/{self.collection}/{identity}"
+        try:
+            api.wait(api.retry(lambda: api.delete(path), _DELETE_RETRY, 10))
+        except ApiError as error:
+            if error.code != "locked":
+                raise
+            # a server that still shuts down, because an earlier run that lost the answer deletes it
+            with suppress(GoneError):
+                api.settle(path)
+            api.wait(api.delete(path))
 
     def find(self, api: Api, inputs: Properties) -> Properties | None:
         """Look it up by name; the labels must be ours."""
