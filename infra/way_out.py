@@ -35,7 +35,8 @@ def private_script(network: IPv4Network) -> str:
     it starts anew, as with an update, and what configures an interface differs between Ubuntu and Debian. A
     default route of somebody else's stays.
 
-    Name servers are for a server that has none; systemd-resolved asks the last resort only then.
+    Name servers are for a server that has none: then alone systemd-resolved asks those of FallbackDNS, and
+    names them in the file that k3s gives to Pods (resolved.conf(5), manager_compile_dns_servers in systemd).
     """
     return f"""set -eu
 umask 022
