@@ -455,6 +455,7 @@ class TestUnsupported:
         def hidden(**annotations: str) -> list[tuple[str, bool]]:
             service = view("web", 81, 80, annotations=annotations, external_traffic_policy="Local")
             found = read(service, defaults, network=True).unsupported
+            assert {one.reason for one in found} <= {"ClientAddressHidden"}
             return [(one.message.partition(",")[0], one.warning) for one in found]
 
         seen = "Pods see the load balancer's address on port"
