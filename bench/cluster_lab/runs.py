@@ -6,8 +6,9 @@ import os
 import re
 import signal
 import subprocess
-import threading
+import tempfile
 import time
+from pathlib import Path
 from typing import Self
 
 from tests.e2e.conftest import PULUMI, Clone
@@ -27,30 +28,26 @@ class Run:
     def __init__(self, clone: Clone, *words: str) -> None:
         self._command = [*PULUMI, *words]
         self._folder = clone.root
-        self._lines: list[str] = []
 
     def __enter__(self) -> Self:
+        # A file, not a pipe: what a killed engine started may hold the pipe open, and nobody could close it
+        self._printed = tempfile.NamedTemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             self._command,
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=self._printed,
             stderr=subprocess.STDOUT,
-            text=True,
             # Ctrl-C is not for it: it is ended below
             start_new_session=True,
         )
-        self._reading = threading.Thread(target=self._read, daemon=True)
-        self._reading.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if not self.ended:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(ENDING_SECONDS)
-
-    def _read(self) -> None:
-        self._lines.extend(self._process.stdout or ())
+        self._printed.close()
 
     @property
     def ended(self) -> bool:
@@ -64,8 +61,8 @@ class Run:
 
     @property
     def said(self) -> str:
-        """What it has printed."""
-        return "".join(self._lines)
+        """What it has printed; to be asked for within the block."""
+        return Path(self._printed.name).read_text(encoding="utf-8", errors="replace")
 
     def comes_to(self, line: str, seconds: float) -> bool:
         """Wait until it prints a line; False when it has ended without.
@@ -100,5 +97,4 @@ class Run:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired as error:
             raise AssertionError(f"pulumi goes on after {seconds:.0f} s:\n{self.said}") from error
-        self._reading.join(ENDING_SECONDS)
         return self

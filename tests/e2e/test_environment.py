@@ -531,10 +531,15 @@ def test_another_program_makes_a_cluster_of_the_components(environment, kubernet
     try:
         run("pulumi", "up", "--yes", "--skip-preview")
         (program / "kubeconfig").write_text(run("pulumi", "stack", "output", "kubeconfig", "--show-secrets"))
-        listed = run("kubectl", "--kubeconfig=kubeconfig", "get", "nodes", "--output=json")
-        nodes = json.loads(listed)["items"]
-        assert sorted(node["metadata"]["name"] for node in nodes) == ["shop-control", "shop-worker-1"]
-        assert all(ready(node) and node["spec"]["providerID"] and not taints(node) for node in nodes)
+
+        def initialized():
+            listed = run("kubectl", "--kubeconfig=kubeconfig", "get", "nodes", "--output=json")
+            nodes = {node["metadata"]["name"]: node for node in json.loads(listed)["items"]}
+            done = [n for n in nodes if ready(nodes[n]) and nodes[n]["spec"].get("providerID")]
+            return sorted(done) == ["shop-control", "shop-worker-1"] and not any(map(taints, nodes.values()))
+
+        # a first `up` waits for k3s and for the CCM's Pods, not for what they then do with the Nodes
+        eventually(initialized, 60, "both Nodes are ready and initialized")
         assert "unchanged" in (again := run("pulumi", "up", "--yes", "--skip-preview"))
         assert not re.search(r"[1-9]\d* (created|updated|replaced|deleted)", again)
         assert not {path.name for path in program.iterdir()} & {"kubeconfig.yaml", ".dev-env.ssh"}
