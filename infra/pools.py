@@ -20,8 +20,10 @@ from .placement import Fallback, parse_fallbacks
 SHORT_FORM = "worker"
 """The pool that ``workerCount`` and ``workerServerType`` mean."""
 RESERVED = ("control",)
-MOST_WORKERS = 99
-"""A Hetzner network takes 100 servers, and one of them is the control server."""
+MOST_SERVERS = 100
+"""In a Hetzner network."""
+MOST_WORKERS = MOST_SERVERS - 1
+"""One of a network's servers is a control server."""
 LONGEST_NAME = 63
 """Of a host, and of a Node's label with its name."""
 GROUP_SEPARATOR = "--"

@@ -19,7 +19,7 @@ from .labels import OURS, is_label
 from .own_gateway import ALLOWED as GATEWAY
 from .own_gateway import OwnGateway, read_gateway
 from .placement import Fallback, parse_fallbacks
-from .pools import MOST_WORKERS, SHORT_FORM, Pool, parse_pools, pool_problems, spelled
+from .pools import MOST_SERVERS, MOST_WORKERS, SHORT_FORM, Pool, parse_pools, pool_problems, spelled
 from .reboot_window import RebootWindow, parse_window
 
 NAMESPACE = "ccm-from-scratch"
@@ -334,6 +334,12 @@ def address_problems(settings: Settings) -> list[Problem]:
     rules = [
         ("network_cidr", _is_rfc_1918(network), "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
         ("network_cidr", network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
+        (
+            "control_count",
+            servers + gateways <= MOST_SERVERS,
+            f"with {settings.workers} workers{' and the NAT server' * gateways} they are {servers + gateways}"
+            f" servers, and a Hetzner network takes {MOST_SERVERS}",
+        ),
         ("subnet_cidr", subnet.subnet_of(network), f"it must lie inside {key_of('network_cidr')} {network}"),
         # network address, gateway and broadcast address are taken
         (

@@ -69,6 +69,15 @@ def test_the_subnet_has_room_for_the_nat_server(defaults):
     assert "and the NAT server" in problems(defaults, **PRIVATE, **{**more, "workerCount": "3"})["subnetCidr"]
 
 
+def test_the_network_has_room_for_the_nat_server_and_every_control_server(defaults):
+    full = {"subnetCidr": "10.0.0.0/24", "controlCount": "3"}
+    assert read_settings(configured(defaults, **PRIVATE, **full, workerCount="96"))
+    said = problems(defaults, **PRIVATE, **full, workerCount="97")["controlCount"]
+    assert said == "with 97 workers and the NAT server they are 101 servers, and a Hetzner network takes 100"
+    assert read_settings(configured(defaults, **full, workerCount="97"))
+    assert "98 workers they are 101" in problems(defaults, **full, workerCount="98")["controlCount"]
+
+
 @given(private=st.booleans(), pools=st.lists(st.sampled_from([None, True, False]), max_size=4))
 def test_a_pool_that_says_nothing_is_as_the_stack(defaults, private, pools):
     given_pools = [
