@@ -31,7 +31,7 @@ class Run:
 
     def __enter__(self) -> Self:
         # A file, not a pipe: what a killed engine started may hold the pipe open, and nobody could close it
-        self._printed = tempfile.NamedTemporaryFile()  # noqa: SIM115
+        self._printed = tempfile.NamedTemporaryFile()
         self._process = subprocess.Popen(
             self._command,
             cwd=self._folder,
