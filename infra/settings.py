@@ -337,8 +337,9 @@ def address_problems(settings: Settings) -> list[Problem]:
         (
             "control_count",
             servers + gateways <= MOST_SERVERS,
-            f"with {settings.workers} workers{' and the NAT server' * gateways} they are {servers + gateways}"
-            f" servers, and a Hetzner network takes {MOST_SERVERS}",
+            f"with {settings.workers} workers"
+            + " and the NAT server" * gateways
+            + f" they are {servers + gateways} servers, and a Hetzner network takes {MOST_SERVERS}",
         ),
         ("subnet_cidr", subnet.subnet_of(network), f"it must lie inside {key_of('network_cidr')} {network}"),
         # network address, gateway and broadcast address are taken
