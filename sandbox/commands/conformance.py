@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from image.errors import ImageError
+from image.errors import ImageError, RegistryError
 from sandbox import cluster, cordon, daemon, turns
 from sandbox.commands import load
 from sandbox.console import Steps
@@ -96,8 +96,10 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         with steps.step("Kubernetes' tests (≈ 3 min the first time)", "Kubernetes' tests") as progress:
             programs = toolchain.ensure(site.cache, progress, [KUBERNETES_TESTS])
-        for large in (False, True) if chosen.large_images else (False,):
-            _bring_images(site, base, programs, steps, large=large)
+        common = _bring_images(site, base, programs, steps, large=False)
+        if chosen.large_images:
+            _bring_images(site, base, programs, steps, large=True)
+            _push_images(site, common, steps)
         _remove_namespaces(site, base, steps)
         wanted = tests.Run(
             programs=programs.bin,
@@ -150,7 +152,7 @@ def _chosen(arguments: argparse.Namespace) -> Selection:
     return selection.ALL if arguments.all else selection.DEFAULT
 
 
-def _bring_images(site: Site, base: Toolchain, programs: Toolchain, steps: Steps, *, large: bool) -> None:
+def _bring_images(site: Site, base: Toolchain, programs: Toolchain, steps: Steps, *, large: bool) -> Path:
     what = "Images of the tests" + (" of API servers" if large else "")
     try:
         with steps.step(what) as progress:
@@ -163,6 +165,15 @@ def _bring_images(site: Site, base: Toolchain, programs: Toolchain, steps: Steps
         nodes = cluster.get(site, base, "nodes")
         if not all(set(contents.names) <= _images_on(node) for node in nodes):
             load.bring(site, path, contents, steps, what)
+    return path
+
+
+def _push_images(site: Site, common: Path, steps: Steps) -> None:
+    try:
+        with steps.step("Images that tests pull"):
+            images.push(common, site.address.registry)
+    except RegistryError as error:
+        raise SandboxError(str(error)) from error
 
 
 def _images_on(node: Mapping[str, Any]) -> set[str]:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform as host
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from image import debian, lockfile
 from image.build import forget_oldest
 from image.layer import Layer, make_layer
 from image.mirror import open_mirror
-from image.oci import Blob, Image, describe, index_of, write_layout
+from image.oci import CONTAINERD_NAME, Blob, Image, describe, index_of, write_layout
 from image.platforms import Platform, of_machine
 from image.recipe import EPOCH
+from image.registry import Registry, Target
 from image.tree import Entry, File
 from sandbox.cloud.resources.certificates import pem
 from sandbox.errors import MissingRequirement
@@ -58,6 +62,40 @@ def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Prog
         archive.touch()  # in use: not one of the oldest
         forget_oldest([*home.glob("*-*.tar")], _KEPT)
     return archive
+
+
+def push(archive: Path, address: str) -> None:
+    """Put what tests pull into the sandbox's registry: machines look there first, whoever's image it is.
+
+    Args:
+        archive: Of :func:`ensure`, with all images that are not large.
+        address: Host and port of the registry.
+
+    Raises:
+        RegistryError: It refused, or did not answer.
+    """
+    with tarfile.open(archive) as tar:
+        named = {
+            entry["annotations"][CONTAINERD_NAME]: entry
+            for entry in json.loads(_content(tar, "index.json"))["manifests"]
+        }
+        for name in recipe.PULLED:
+            manifest = _blob(tar, named[f"{recipe.HOST}/{name}"])
+            below = json.loads(manifest.content)
+            blobs = [_blob(tar, descriptor) for descriptor in (below["config"], *below["layers"])]
+            repository, _, tag = name.rpartition(":")
+            Registry(Target(address, repository, tag), None).push(manifest, [], blobs)
+
+
+def _blob(tar: tarfile.TarFile, descriptor: Mapping[str, Any]) -> Blob:
+    content = _content(tar, f"blobs/{descriptor['digest'].replace(':', '/')}")
+    return Blob(descriptor["mediaType"], content)
+
+
+def _content(tar: tarfile.TarFile, name: str) -> bytes:
+    file = tar.extractfile(name)
+    assert file is not None  # write_layout writes nothing but files
+    return file.read()
 
 
 def _key(programs: Sequence[Path], platform: Platform) -> str:

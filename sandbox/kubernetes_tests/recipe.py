@@ -109,6 +109,15 @@ _NGINX = {
     "usr/sbin/nginx": File(b"#!/bin/sh\nexec busybox httpd -f -vv -p 80 -h /usr/share/nginx/html\n", True),
 }
 
+_BUSYBOX_SHELL = b"""#!/usr/bin/bash
+# busybox's own shell, as in upstream's image: a test expects its words. Debian's build of it drops variables
+# with names that no shell could write; a Pod may have such, and bash keeps them.
+while IFS= read -rd '' variable; do
+  [[ ${variable%%=*} =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || exec -a sh /usr/bin/bash "$@"
+done < /proc/self/environ
+exec -a "$0" /usr/bin/busybox "$@"
+"""
+
 
 @dataclass(frozen=True)
 class TestImage:
@@ -168,8 +177,10 @@ IMAGES: Sequence[TestImage] = (
     _agnhost("e2e-test-images/agnhost:2.63.0"),
     _agnhost("e2e-test-images/agnhost:2.55"),
     TestImage(
+        ("e2e-test-images/busybox:1.37.0-1",), files={"usr/bin/sh": File(_BUSYBOX_SHELL, executable=True)}
+    ),
+    TestImage(
         (
-            "e2e-test-images/busybox:1.37.0-1",
             "e2e-test-images/glibc-dns-testing:2.0.0",
             "e2e-test-images/ipc-utils:1.4",
             "e2e-test-images/perl:5.26",
@@ -198,6 +209,8 @@ IMAGES: Sequence[TestImage] = (
     TestImage(("etcd:3.6.8-0",), ("etcd",), programs={"usr/local/bin/etcd": "etcd"}, large=True),
 )
 HOST = "registry.k8s.io"
+PULLED = ("e2e-test-images/kitten:1.8",)
+"""What a test pulls although it is on the machines: "ImageVolume … pull policy of Always"."""
 RUNS_AS_ROOT = frozenset({"usr/local/bin/nnp"})
 """Programs that run as root whoever starts them, so that tests see that Pods can forbid it."""
 

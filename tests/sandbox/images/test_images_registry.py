@@ -18,7 +18,7 @@ from aiohttp.test_utils import TestServer
 from yarl import URL
 
 from image.layer import make_layer
-from image.oci import describe, index_of
+from image.oci import describe, index_of, write_layout
 from image.platforms import PLATFORMS
 from image.registry import Registry as Pushing
 from image.registry import Target
@@ -28,6 +28,7 @@ from sandbox.images.registry import Registry
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import REGISTRY
 from sandbox.kubernetes.errors import GoMissingError
+from sandbox.kubernetes_tests import images, recipe
 from sandbox.machines import processes
 from sandbox.site import cache_directory
 
@@ -104,6 +105,25 @@ async def test_a_machine_is_told_why_an_image_that_is_not_here_is_nowhere(progra
             assert (await answer.json())["errors"][0]["message"] == "no Internet: ./dev load it"
         await asyncio.to_thread(push, root, "app")
         assert await is_there(client, f"{root}/v2/library/app/manifests/1?ns=docker.io")
+
+
+@pytest.mark.slow
+async def test_what_a_test_of_kubernetes_pulls_is_there(program, tmp_path, address, monkeypatch):
+    """Under the name in its registry, out of an archive that has other images, too."""
+    other = describe(PLATFORMS[1], [LAYER], {}, {}, epoch=0)
+    with (tmp_path / "images.tar").open("wb") as file:
+        named = {"registry.k8s.io/other:1": other.manifest, "registry.k8s.io/of/it:1": IMAGE.manifest}
+        write_layout(named, [*IMAGE.blobs, *other.blobs], file)
+    monkeypatch.setattr(recipe, "PULLED", ("of/it:1",))
+    registry = Registry(program, tmp_path / "kept", address, {os.geteuid()}, "no Internet")
+    async with served(registry) as (root, client):
+        where = f"{root}/v2/of/it/manifests/1?ns=registry.k8s.io"
+        for _ in range(2):
+            await asyncio.to_thread(images.push, tmp_path / "images.tar", root.removeprefix("http://"))
+        async with client.get(where, headers={"Accept": IMAGE.manifest.media_type}) as answer:
+            assert await answer.read() == IMAGE.manifest.content
+        async with client.get(f"{root}/v2/of/it/blobs/{BLOB.digest}") as answer:
+            assert await answer.read() == LAYER.content
 
 
 @pytest.mark.slow
