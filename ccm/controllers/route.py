@@ -31,7 +31,7 @@ from ccm.kube.objects import Node, ObjectReference, reference_to
 from ccm.kube.protocol import STRATEGIC_MERGE_PATCH, Transport
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter, TokenBucket
-from ccm.kube.reconciler import Result, run_workers
+from ccm.kube.reconciler import run_workers
 
 COMPONENT = "route_controller"
 QUEUE = "Routes"
@@ -137,7 +137,7 @@ class RouteController:
             return None
         return f"routes could not be reconciled for {loop_time() - self._failing_since:.0f} s"
 
-    async def _reconcile_and_return(self, _: str) -> Result:
+    async def _reconcile_and_return(self, _: str) -> float:
         started = loop_time()
         self._due = 0.0  # what changes from now on needs another run, whatever this one was due for
         try:
@@ -152,7 +152,7 @@ class RouteController:
         self._failing_since = None
         options = self._options
         period = options.resync_period if options.watch_based else options.reconciliation_period
-        return Result(requeue_after=max(0.1, period - (loop_time() - started)))
+        return max(0.1, period - (loop_time() - started))
 
     async def reconcile(self) -> RoutePlan:
         """Make routes and conditions right, once.

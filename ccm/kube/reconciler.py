@@ -1,16 +1,15 @@
 """Workers: take a key from the queue, reconcile it, decide when it comes back.
 
 ``reconcile(key)`` reads the world and makes it right; it does not know why it was called. It returns None
-(all done), or a ``Result`` (look again after a time), or raises (a failure: the key comes back, later each
-time). An error with ``retry_after`` seconds, anywhere in its chain of causes, has the key come back exactly
-then and is not counted as a failure.
+(all done), or the seconds after which it is to look again, or raises (a failure: the key comes back, later
+each time). An error with ``retry_after`` seconds, anywhere in its chain of causes, has the key come back
+exactly then and is not counted as a failure.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 
 import structlog
 
@@ -21,18 +20,7 @@ from ccm.tracing import Tracer
 log = structlog.stdlib.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a successful reconcile may wish for.
-
-    Attributes:
-        requeue_after: Seconds after which the key is to be reconciled again; None for not by itself.
-    """
-
-    requeue_after: float | None = None
-
-
-Reconcile = Callable[[str], Awaitable[Result | None]]
+Reconcile = Callable[[str], Awaitable[float | None]]
 
 
 async def run_workers(queue: WorkQueue, reconcile: Reconcile, workers: int = 1) -> None:
@@ -51,12 +39,11 @@ async def run_workers(queue: WorkQueue, reconcile: Reconcile, workers: int = 1) 
 
 
 def _traced(tracer: Tracer, queue: str, reconcile: Reconcile) -> Reconcile:
-    async def traced(key: str) -> Result | None:
+    async def traced(key: str) -> float | None:
         with tracer.reconcile(queue, key) as span:
-            result = await reconcile(key)
-            later = result is not None and result.requeue_after is not None
-            span.outcome("requeued" if later else "done")
-            return result
+            again_after = await reconcile(key)
+            span.outcome("done" if again_after is None else "requeued")
+            return again_after
 
     return traced
 
@@ -75,7 +62,7 @@ async def _work(queue: WorkQueue, reconcile: Reconcile) -> None:
 async def process(queue: WorkQueue, reconcile: Reconcile, key: str) -> None:
     """Reconcile one key and see to it that it comes back when it should."""
     try:
-        result = await reconcile(key)
+        again_after = await reconcile(key)
     except Exception as error:
         wait = retry_after(error)
         if wait is None:
@@ -94,8 +81,8 @@ async def process(queue: WorkQueue, reconcile: Reconcile, key: str) -> None:
         )
         return
     queue.forget(key)
-    if result is not None and result.requeue_after is not None:
-        queue.add_after(key, result.requeue_after)
+    if again_after is not None:
+        queue.add_after(key, again_after)
 
 
 def retry_after(error: BaseException) -> float | None:

@@ -8,7 +8,7 @@ from ccm.errors import CcmError
 from ccm.kube.errors import TooManyRequests
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
-from ccm.kube.reconciler import Result, retry_after, run_workers
+from ccm.kube.reconciler import retry_after, run_workers
 
 pytestmark = pytest.mark.looptime
 
@@ -26,7 +26,7 @@ class Work:
         self.busy: set[str] = set()
         self.most = 0
 
-    async def __call__(self, key: str) -> Result | None:
+    async def __call__(self, key: str) -> float | None:
         assert key not in self.busy
         self.busy.add(key)
         self.most = max(self.most, len(self.busy))
@@ -65,7 +65,7 @@ async def test_failure_comes_back_later_and_later_until_it_succeeds():
 
 
 async def test_result_says_when_to_look_again():
-    queue, work = WorkQueue(), Work(Result(requeue_after=30), Result())
+    queue, work = WorkQueue(), Work(30.0, None)
     queue.add("a")
     await _run(queue, work, 100)
     assert work.log == [("a", 0), ("a", 31)]

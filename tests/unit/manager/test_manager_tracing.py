@@ -19,7 +19,7 @@ import ccm.tracing
 from ccm.errors import CcmError
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
-from ccm.kube.reconciler import Result, run_workers
+from ccm.kube.reconciler import run_workers
 from ccm.manager.metrics import Metrics
 from ccm.manager.otel import OpenTelemetry
 from ccm.manager.tracing import open_exporter
@@ -169,7 +169,7 @@ async def test_each_reconcile_says_how_it_ended(monkeypatch) -> None:
         late: list[ccm.tracing.Span] = []
         all_seen = asyncio.Event()
 
-        async def reconcile(key: str) -> Result | None:
+        async def reconcile(key: str) -> float | None:
             span = current.get()
             assert span is not None
             late.append(span)
@@ -178,7 +178,7 @@ async def test_each_reconcile_says_how_it_ended(monkeypatch) -> None:
             if key == "bad":
                 span.request("PUT", "/things/{id}", 0, 0.5, "no_answer")
                 raise CcmError("with a secret in it")
-            return Result(requeue_after=3600) if key == "later" else None
+            return 3600.0 if key == "later" else None
 
         for key in ("good", "later", "bad"):
             queue.add(key)
