@@ -113,21 +113,12 @@ _BY_STATUS: dict[int, type[KubernetesError]] = {
 }
 
 
-def error_of(status: int, reason: str, message: str, *, retry_after: float | None = None) -> KubernetesError:
-    """The error for an answer of the API server (its ``Status`` object, or a bare HTTP status).
-
-    Args:
-        status: HTTP status code.
-        reason: ``reason`` of the Status object, empty if there is none.
-        message: Sentence for people.
-        retry_after: Seconds, from the header or the Status' details.
-    """
+def class_of(status: int, reason: str) -> type[KubernetesError]:
+    """The error that an answer is, by its HTTP status and its Status object's ``reason``; may be empty."""
     if reason == "AlreadyExists":
-        kind: type[KubernetesError] = AlreadyExists
-    elif reason == "Expired":
-        kind = Gone
-    elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        kind = ServerError
-    else:
-        kind = _BY_STATUS.get(status, KubernetesError)
-    return kind(status, reason, message, retry_after=retry_after)
+        return AlreadyExists
+    if reason == "Expired":
+        return Gone
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ServerError
+    return _BY_STATUS.get(status, KubernetesError)

@@ -6,7 +6,7 @@ Knows nothing of configuration and credentials: those are the ``Connection``'s (
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -256,10 +256,18 @@ class HttpTransport:
     async def _body(
         self, request: Request, response: aiohttp.ClientResponse, most: int = LARGEST_OBJECT
     ) -> bytes:
-        body = await _all(response.content.iter_any(), most, f"{request.verb} {request.path}")
+        parts: list[bytes] = []
+        size = 0
+        async for chunk in response.content.iter_any():
+            size += len(chunk)
+            if size > most:
+                # What is left unread is dropped with the connection.
+                what = f"{request.verb} {request.path}: the answer is larger than {most} bytes"
+                raise AnswerTooLarge(message=what)
+            parts.append(chunk)
         sent = int(response.request_info.headers.get("Content-Length", 0))
-        self._observe(Transfer(self._host, request.verb, sent, len(body)))
-        return body
+        self._observe(Transfer(self._host, request.verb, sent, size))
+        return b"".join(parts)
 
 
 def _trace(span: Span, request: Request, status: str, seconds: float) -> None:
@@ -274,15 +282,3 @@ def _object(data: bytes, kind: type[T]) -> T:
     except msgspec.DecodeError as error:
         text = f"the API server sent something else than expected: {error}"
         raise KubernetesError(reason="BadAnswer", message=text) from error
-
-
-async def _all(chunks: AsyncIterator[bytes], most: int, what: str) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for chunk in chunks:
-        size += len(chunk)
-        if size > most:
-            # What is left unread is dropped with the connection.
-            raise AnswerTooLarge(message=f"{what}: the answer is larger than {most} bytes")
-        parts.append(chunk)
-    return b"".join(parts)

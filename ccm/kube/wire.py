@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 import structlog
 
-from ccm.kube.errors import AnswerTooLarge, KubernetesError, error_of
+from ccm.kube.errors import AnswerTooLarge, KubernetesError, class_of
 from ccm.kube.objects import ObjectMeta, PartialObject, decode, wire_name
 from ccm.kube.protocol import EventType, Page, WatchEvent
 
@@ -90,9 +90,9 @@ def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
     if event_type is None:
         log.warning("odd_watch_event", type=raw.type)
         return None
-    if event_type == "BOOKMARK":
-        return _bookmark(raw.object)
     try:
+        if event_type == "BOOKMARK":
+            return WatchEvent(event_type, decode(raw.object, PartialObject).metadata, None)
         item = decode(raw.object, kind)
     except msgspec.DecodeError as error:
         metadata = _odd(raw.object, error)
@@ -112,7 +112,8 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Kubern
 
 def _error_of_status(status: int, answer: _Status, retry_after: float | None = None) -> KubernetesError:
     seconds = retry_after if retry_after is not None else answer.details.retry_after_seconds or None
-    return error_of(answer.code or status, answer.reason, answer.message, retry_after=seconds)
+    code = answer.code or status
+    return class_of(code, answer.reason)(code, answer.reason, answer.message, retry_after=seconds)
 
 
 def metadata_of(item: Any) -> ObjectMeta:
@@ -120,13 +121,6 @@ def metadata_of(item: Any) -> ObjectMeta:
     if isinstance(item, dict):
         return msgspec.convert(item, PartialObject).metadata
     return item.metadata
-
-
-def _bookmark(raw: msgspec.Raw) -> WatchEvent[Any] | None:
-    try:
-        return WatchEvent("BOOKMARK", decode(raw, PartialObject).metadata, None)
-    except msgspec.DecodeError:
-        return None
 
 
 def _odd(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta | None:
