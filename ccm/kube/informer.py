@@ -19,7 +19,6 @@ import asyncio
 import random as randomness
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import structlog
@@ -44,29 +43,6 @@ _WORKING_AFTER = 15.0
 log = structlog.stdlib.get_logger(__name__)
 
 
-@dataclass(slots=True)
-class InformerStatistics:
-    """What an informer did so far.
-
-    Attributes:
-        objects: Held now.
-        lists: Complete lists taken.
-        watches: Watches opened.
-        events: Changes received.
-        failures: Lists and watches that ended with an error.
-        failing_since: Event loop's seconds since when nothing but errors came; None while all is well.
-        last_error: The last one's text.
-    """
-
-    objects: int = 0
-    lists: int = 0
-    watches: int = 0
-    events: int = 0
-    failures: int = 0
-    failing_since: float | None = None
-    last_error: str = ""
-
-
 class Informer(Generic[T]):
     """A local, always current copy of one collection.
 
@@ -81,6 +57,7 @@ class Informer(Generic[T]):
 
     Attributes:
         synced: Set once the first complete list is in.
+        last_error: Text of the last error with which a list or a watch ended; empty before the first.
     """
 
     def __init__(
@@ -96,6 +73,7 @@ class Informer(Generic[T]):
     ) -> None:
         self.path = path
         self.synced = asyncio.Event()
+        self.last_error = ""
         self._transport = transport
         self._kind = kind
         self._resync = resync
@@ -105,7 +83,7 @@ class Informer(Generic[T]):
         self._page = _PAGE
         self._objects: dict[str, T] = {}
         self._handlers: list[Handler[T]] = []
-        self._statistics = InformerStatistics()
+        self._failing_since: float | None = None
         self._version = ""
         self._watching_since: float | None = None
 
@@ -130,13 +108,12 @@ class Informer(Generic[T]):
         for item in self.items():
             self._call(handler, None, item)
 
-    def statistics(self) -> InformerStatistics:
-        """What happened so far; for health checks, metrics and debugging."""
-        self._statistics.objects = len(self._objects)
-        now = loop_time()
-        if self._watching_since is not None and now - self._watching_since > _WORKING_AFTER:
-            self._well()
-        return self._statistics
+    @property
+    def failing_since(self) -> float | None:
+        """Event loop's seconds since when nothing but errors came; None while all is well."""
+        if self._watching_since is not None and loop_time() - self._watching_since > _WORKING_AFTER:
+            self._failing_since = None
+        return self._failing_since
 
     async def run(self) -> None:
         """Keep the copy current, for ever."""
@@ -183,8 +160,7 @@ class Informer(Generic[T]):
                 del page  # or all of it would be there still while the next one comes
         self._replace(fresh)
         self._version = version
-        self._statistics.lists += 1
-        self._well()
+        self._failing_since = None
         self.synced.set()
 
     def _last_known(self, odd: list[ObjectMeta]) -> dict[str, T]:
@@ -204,7 +180,6 @@ class Informer(Generic[T]):
     async def _watch(self) -> None:
         """One watch, from the last version that we saw until it ends."""
         started, events = loop_time(), 0
-        self._statistics.watches += 1
         # Random, so that not all watches of all replicas end at once.
         timeout = _WATCH_AT_LEAST * (1 + self._random())
         self._watching_since = started
@@ -213,7 +188,7 @@ class Informer(Generic[T]):
             async with aclosing(watching) as changes:
                 async for change in changes:
                     events += 1
-                    self._well()
+                    self._failing_since = None
                     self._apply(change)
         finally:
             self._watching_since = None
@@ -225,7 +200,6 @@ class Informer(Generic[T]):
         self._version = change.metadata.resource_version or self._version
         if change.type == "BOOKMARK":
             return
-        self._statistics.events += 1
         key = change.metadata.key
         if change.type == "DELETED":
             old = self._objects.pop(key, None)
@@ -247,16 +221,11 @@ class Informer(Generic[T]):
             # A handler's mistake must cost neither the other handlers nor the copy.
             log.exception("handler_failed", path=self.path)
 
-    def _well(self) -> None:
-        self._statistics.failing_since = None
-
     async def _pause(self, error: KubernetesError, *, relist: bool = False) -> None:
         now = loop_time()
-        statistics = self._statistics
-        statistics.failures += 1
-        statistics.last_error = str(error)
-        if statistics.failing_since is None:
-            statistics.failing_since = now
+        self.last_error = str(error)
+        if self._failing_since is None:
+            self._failing_since = now
         pause = max(self._backoff.next(now, self._random()), error.retry_after or 0.0)
         log.warning("watch_failed", path=self.path, error=str(error), pause=round(pause, 1), relist=relist)
         await asyncio.sleep(pause)

@@ -43,27 +43,6 @@ class QueueObserver:
     retried: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStatistics:
-    """What a queue looks like now.
-
-    Attributes:
-        waiting: Keys that a worker may take.
-        processing: Keys in the hands of workers.
-        delayed: Keys that will be added later.
-        failing: Keys with failures that were not forgotten yet.
-        longest_processing: Seconds that the slowest key has been in its worker's hands; 0 if none is.
-        unfinished: Sum of those seconds over all keys.
-    """
-
-    waiting: int
-    processing: int
-    delayed: int
-    failing: int
-    longest_processing: float
-    unfinished: float
-
-
 class WorkQueue:
     """Keys to work on. All methods belong to one event loop; only ``get`` waits.
 
@@ -171,18 +150,10 @@ class WorkQueue:
         if key in self._dirty:
             self._offer(key)
 
-    def statistics(self) -> QueueStatistics:
-        """A snapshot for health checks, metrics and debugging."""
+    def ages(self) -> list[float]:
+        """For each key in the hands of a worker, for how many seconds it has been there."""
         now = loop_time()
-        ages = [now - started for started in self._processing.values()]
-        return QueueStatistics(
-            waiting=len(self._waiting),
-            processing=len(self._processing),
-            delayed=len(self._delayed),
-            failing=len(self._limiter),
-            longest_processing=max(ages, default=0.0),
-            unfinished=sum(ages),
-        )
+        return [now - started for started in self._processing.values()]
 
     def _delay_over(self, key: str) -> None:
         del self._delayed[key]

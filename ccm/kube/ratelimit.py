@@ -55,9 +55,6 @@ class RetryLimiter:
         self._bucket = bucket or TokenBucket(10, 100)
         self._failures: dict[str, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._failures)
-
     def delay(self, key: str, now: float) -> float:
         """Count one failure of the key and return the seconds until its next try."""
         failures = self._failures.get(key, 0)

@@ -193,14 +193,13 @@ class Manager:
 
 def _informer_check(informer: Informer[Any]) -> Callable[[], str | None]:
     def check() -> str | None:
-        statistics = informer.statistics()
         if not informer.synced.is_set():
-            return f"the list of {informer.path} is not complete yet: {statistics.last_error or 'wait'}"
-        since = statistics.failing_since
+            return f"the list of {informer.path} is not complete yet: {informer.last_error or 'wait'}"
+        since = informer.failing_since
         silence = 0.0 if since is None else loop_time() - since
         if silence < _STALE:
             return None
-        return f"{informer.path} could not be watched for {silence:.0f} s: {statistics.last_error}"
+        return f"{informer.path} could not be watched for {silence:.0f} s: {informer.last_error}"
 
     return check
 

@@ -234,9 +234,7 @@ async def _synced(shop: Workshop) -> AsyncGenerator[None, None]:
             for informer in watched:
                 await informer.synced.wait()
     except TimeoutError:
-        why = next(
-            (one.statistics().last_error for one in watched if one.statistics().last_error), "no answer"
-        )
+        why = next((one.last_error for one in watched if one.last_error), "no answer")
         raise CcmError(f"the API server can't be read: {why}") from None
     else:
         yield

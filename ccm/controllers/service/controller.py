@@ -126,7 +126,7 @@ class ServiceController:
         """What is wrong, or None."""
         if not (self._services.synced.is_set() and self._nodes.synced.is_set()):
             return "the lists of services and nodes are not complete yet"
-        longest = self.queue.statistics().longest_processing
+        longest = max(self.queue.ages(), default=0.0)
         return f"a service has been in work for {longest:.0f} s" if longest > STUCK else None
 
     async def reconcile(self, key: str) -> None:

@@ -71,12 +71,12 @@ class Metrics:
             limiter: How long failed keys wait; client-go's default if not given.
         """
         queue = WorkQueue(name, limiter=limiter, observer=self._queues.observer(name), tracer=self._tracer)
-        self._queues.watched[name] = queue.statistics
+        self._queues.watched[name] = queue.ages
         return queue
 
     def longest_work(self) -> dict[str, float]:
         """By queue, for how many seconds the oldest key that is worked on has been."""
-        return {name: read().longest_processing for name, read in self._queues.watched.items()}
+        return {name: max(ages(), default=0.0) for name, ages in self._queues.watched.items()}
 
     def request(self, seen: Call | Transfer) -> None:
         """What transports report to."""

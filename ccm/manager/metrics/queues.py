@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ccm.kube.queue import QueueObserver, QueueStatistics
+from ccm.kube.queue import QueueObserver
 
 # 10 ns to 10 s in powers of ten, as client-go measures queues.
 _QUEUE_BUCKETS = [10.0**power for power in range(-8, 2)]
@@ -19,7 +19,7 @@ class QueuesMetrics(Collector):
     """All queues: what is counted as it happens, and what is read from the queues when somebody asks."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.watched: dict[str, Callable[[], QueueStatistics]] = {}
+        self.watched: dict[str, Callable[[], list[float]]] = {}
         gauge = partial(Gauge, labelnames=["name"], registry=registry)
         counter = partial(Counter, labelnames=["name"], registry=registry)
         histogram = partial(Histogram, labelnames=["name"], buckets=_QUEUE_BUCKETS, registry=registry)
@@ -60,8 +60,8 @@ class QueuesMetrics(Collector):
             labels=["name"],
         )
         for name, read in self.watched.items():
-            statistics = read()
-            unfinished.add_metric([name], statistics.unfinished)
-            longest.add_metric([name], statistics.longest_processing)
+            ages = read()
+            unfinished.add_metric([name], sum(ages))
+            longest.add_metric([name], max(ages, default=0.0))
         yield unfinished
         yield longest
