@@ -25,11 +25,11 @@ import structlog
 
 from ccm.clock import loop_time
 from ccm.kube.errors import AnswerTooLarge, Gone, KubernetesError
-from ccm.kube.objects import HasMetadata, ObjectMeta
+from ccm.kube.objects import ObjectMeta, PartialObject
 from ccm.kube.protocol import Transport, WatchEvent
 from ccm.kube.ratelimit import Backoff
 
-T = TypeVar("T", bound=HasMetadata)
+T = TypeVar("T", bound=PartialObject)
 Handler = Callable[[T | None, T | None], None]
 
 # Objects. A page of large ones is too much at once; then each try is by a quarter, down to one by one.

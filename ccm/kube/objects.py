@@ -11,7 +11,7 @@ hurt.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -54,17 +54,8 @@ class ObjectMeta(Part, frozen=True):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class HasMetadata(Protocol):
-    """Any Kubernetes object."""
-
-    @property
-    def metadata(self) -> ObjectMeta:
-        """The object's metadata."""
-        ...
-
-
 class PartialObject(Part, frozen=True):
-    """Only the metadata: for objects of which the rest could not be decoded."""
+    """Base of all objects; by itself one of which the rest could not be decoded."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -109,10 +100,9 @@ class NodeStatus(Part, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Node(Part, frozen=True):
+class Node(PartialObject, frozen=True):
     """A member of the cluster."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
@@ -173,29 +163,24 @@ class ServiceStatus(Part, frozen=True):
     load_balancer: LoadBalancerStatus = LoadBalancerStatus()
 
 
-class Service(Part, frozen=True):
+class Service(PartialObject, frozen=True):
     """A name for a group of Pods."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ServiceSpec = ServiceSpec()
     status: ServiceStatus = ServiceStatus()
 
 
 class LeaseSpec(Part, frozen=True):
-    """Who leads. Times are strings: nobody may compare other machines' clocks with ours."""
+    """Who leads, in a Lease (coordination.k8s.io/v1).
+
+    Times are strings: nobody may compare other machines' clocks with ours.
+    """
 
     holder_identity: str = ""
     lease_duration_seconds: int = 0
     acquire_time: str = ""
     renew_time: str = ""
     lease_transitions: int = 0
-
-
-class Lease(Part, frozen=True):
-    """A lock for leader election (coordination.k8s.io/v1)."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: LeaseSpec = LeaseSpec()
 
 
 class ObjectReference(Part, frozen=True):
@@ -216,10 +201,9 @@ class EventSource(Part, frozen=True):
     host: str = ""
 
 
-class Event(Part, frozen=True):
+class Event(PartialObject, frozen=True):
     """Something that happened to an object, for people. The type is Normal or Warning."""
 
-    metadata: ObjectMeta = ObjectMeta()
     involved_object: ObjectReference = ObjectReference()
     reason: str = ""
     message: str = ""
@@ -231,10 +215,9 @@ class Event(Part, frozen=True):
     reporting_component: str = ""
 
 
-class ConfigMap(Part, frozen=True):
+class ConfigMap(PartialObject, frozen=True):
     """Configuration as text."""
 
-    metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] = {}
 
 
@@ -244,12 +227,11 @@ _KINDS: dict[type, tuple[str, str]] = {
     Service: ("v1", "Service"),
     ConfigMap: ("v1", "ConfigMap"),
     Event: ("v1", "Event"),
-    Lease: ("coordination.k8s.io/v1", "Lease"),
 }
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
-def reference_to(item: HasMetadata) -> ObjectReference:
+def reference_to(item: PartialObject) -> ObjectReference:
     """The reference that an event about this object carries."""
     api_version, kind = _KINDS[type(item)]
     metadata = item.metadata

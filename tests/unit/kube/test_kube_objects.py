@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ccm.kube.objects import (
     Event,
-    Lease,
+    LeaseSpec,
     Node,
     NodeAddress,
     ObjectMeta,
@@ -60,7 +60,7 @@ def test_node_is_read_in_part():
     assert node.metadata.key == "n1"
 
 
-@pytest.mark.parametrize("kind", [Node, Service, Lease, Event])
+@pytest.mark.parametrize("kind", [Node, Service, LeaseSpec, Event])
 def test_everything_has_a_default(kind):
     assert decode(b"{}", kind) == kind()
 
