@@ -7,6 +7,7 @@ can't be sent is dropped with a line in the log. How repetition is folded stands
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
@@ -60,7 +61,9 @@ class EventRecorder:
         host: The node or Pod on which we run; may be empty.
         now: Wall clock.
         redact: Takes secrets out of messages.
-        outbox: Send through another recorder's queue; see ``for_component``.
+
+    Attributes:
+        outbox: The queue, shared by the recorders that ``for_component`` made of this one; its ``run`` sends.
     """
 
     def __init__(
@@ -71,34 +74,24 @@ class EventRecorder:
         host: str = "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         redact: Callable[[str], str] = str,
-        outbox: Outbox | None = None,
     ) -> None:
-        self._component = component
+        self.component = component
         self._now = now
         self._redact = redact
-        self._outbox = outbox or Outbox(transport, host)
-        self._transport = transport
+        self.outbox = Outbox(transport, host)
 
     def for_component(self, component: str) -> EventRecorder:
-        """A recorder for another component; it shares this one's queue, and this one's ``run`` sends."""
-        return EventRecorder(
-            self._transport, component, now=self._now, redact=self._redact, outbox=self._outbox
-        )
+        """A recorder for another component; it shares this one's queue."""
+        other = copy.copy(self)
+        other.component = component
+        return other
 
     def event(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
         """See :meth:`Recorder.event`."""
         text = self._redact(message)[:_MESSAGE_LIMIT]
         text = text.encode(errors="replace")[:_MESSAGE_LIMIT].decode(errors="ignore")
         log.info("event", object=reference.name, kind=reference.kind, type=type, reason=reason, message=text)
-        self._outbox.put(Note(self._component, reference, type, reason, text, self._now()))
-
-    async def run(self) -> None:
-        """Send what is recorded, for ever."""
-        await self._outbox.run()
-
-    async def flush(self, timeout: float) -> bool:
-        """Wait at most ``timeout`` seconds until all is sent; whether it was. ``run`` must be running."""
-        return await self._outbox.flush(timeout)
+        self.outbox.put(Note(self.component, reference, type, reason, text, self._now()))
 
 
 @dataclass(slots=True)
@@ -150,7 +143,7 @@ class Outbox:
             self._idle.set()
 
     async def flush(self, timeout: float) -> bool:
-        """Wait at most ``timeout`` seconds until nothing waits any more; whether that happened."""
+        """Wait at most ``timeout`` seconds until all is sent; whether it was. ``run`` must be running."""
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()

@@ -87,11 +87,11 @@ class Manager:
             ConfigurationError: What the flags or the environment name does not exist or must not be used.
         """
         async with self.endpoint:
-            sending = asyncio.create_task(self._recorder.run(), name="events")
+            sending = asyncio.create_task(self._recorder.outbox.run(), name="events")
             try:
                 await self._lead_or_wait()
             finally:
-                await self._recorder.flush(_FLUSH)
+                await self._recorder.outbox.flush(_FLUSH)
                 sending.cancel()
                 await self._cloud.close()
 

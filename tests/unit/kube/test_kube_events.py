@@ -33,7 +33,7 @@ def server() -> MemoryTransport:
 @pytest.fixture
 async def recorder(server):
     made = EventRecorder(server, "test-controller", host="node-1", now=_wall_clock)
-    task = asyncio.create_task(made.run())
+    task = asyncio.create_task(made.outbox.run())
     yield made
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -42,9 +42,9 @@ async def recorder(server):
 async def test_secrets_are_taken_out_before_a_message_is_cut(server):
     token = "t0ps3cret" * 7
     recorder = EventRecorder(server, "c", redact=lambda text: text.replace(token, "[secret]"))
-    sending = asyncio.create_task(recorder.run())
+    sending = asyncio.create_task(recorder.outbox.run())
     recorder.for_component("d").event(NODE, "Warning", "Failed", "x" * 1000 + token)
-    assert await recorder.flush(1)
+    assert await recorder.outbox.flush(1)
     sending.cancel()
     (event,) = server.all("/api/v1/namespaces/default/events")
     assert event["message"] == "x" * 1000 + "[secret]"
@@ -52,7 +52,7 @@ async def test_secrets_are_taken_out_before_a_message_is_cut(server):
 
 async def test_event_is_complete(server, recorder):
     recorder.event(SERVICE, "Warning", "SyncFailed", "it did not work")
-    assert await recorder.flush(1)
+    assert await recorder.outbox.flush(1)
     (event,) = server.all("/api/v1/namespaces/shop/events")
     del event["metadata"]["uid"]
     assert event == {
@@ -80,7 +80,7 @@ async def test_event_is_complete(server, recorder):
 
 async def test_events_of_the_cluster_live_in_default(server, recorder):
     recorder.event(NODE, "Normal", "Synced", "x")
-    await recorder.flush(1)
+    await recorder.outbox.flush(1)
     assert len(server.all("/api/v1/namespaces/default/events")) == 1
 
 
@@ -96,11 +96,11 @@ async def test_repetition_counts_up(server, recorder):
 
 async def test_event_that_the_server_forgot_is_new_again(server, recorder):
     recorder.event(NODE, "Normal", "Synced", "x")
-    await recorder.flush(1)
+    await recorder.outbox.flush(1)
     server.remove(f"/api/v1/namespaces/default/events/{server.all(EVENTS)[0]['metadata']['name']}")
     await asyncio.sleep(1)
     recorder.event(NODE, "Normal", "Synced", "x")
-    await recorder.flush(1)
+    await recorder.outbox.flush(1)
     (event,) = server.all(EVENTS)
     assert event["count"] == 1
 
@@ -119,7 +119,7 @@ async def test_talkative_object_is_muted_but_not_the_others(server, recorder):
     for _ in range(100):
         recorder.event(NODE, "Normal", "Synced", "x")
     recorder.event(SERVICE, "Normal", "Synced", "x")
-    await recorder.flush(1)
+    await recorder.outbox.flush(1)
     counts = {event["involvedObject"]["name"]: event["count"] for event in server.all(EVENTS)}
     assert counts == {"a": 25, "web": 1}
 
@@ -130,7 +130,7 @@ async def test_components_share_a_queue_but_not_a_count(server, recorder):
     other.event(NODE, "Normal", "Synced", "x")
     await asyncio.sleep(0.1)
     recorder.event(NODE, "Normal", "Synced", "y")
-    assert await other.flush(1)
+    assert await other.outbox.flush(1)
     found = sorted((event["source"]["component"], event["message"]) for event in server.all(EVENTS))
     assert found == [("other", "x"), ("test-controller", "x"), ("test-controller", "y")]
 
@@ -138,17 +138,17 @@ async def test_components_share_a_queue_but_not_a_count(server, recorder):
 async def test_broken_connection_is_tried_again(server, recorder):
     server.fail(ConnectionFailed(), verb="create", times=2)
     recorder.event(NODE, "Normal", "Synced", "x")
-    assert not await recorder.flush(5)
-    assert await recorder.flush(60)
+    assert not await recorder.outbox.flush(5)
+    assert await recorder.outbox.flush(60)
     assert len(server.all(EVENTS)) == 1
 
 
 async def test_lost_answer_makes_no_second_event(server, recorder):
     server.fail(ConnectionFailed(), verb="create", after=True)
     recorder.event(NODE, "Normal", "Synced", "x")
-    await recorder.flush(60)
+    await recorder.outbox.flush(60)
     recorder.event(NODE, "Normal", "Synced", "x")
-    await recorder.flush(60)
+    await recorder.outbox.flush(60)
     (event,) = server.all(EVENTS)
     assert event["count"] == 2
 
@@ -157,7 +157,7 @@ async def test_forbidden_event_is_dropped_and_the_next_is_sent(server, recorder)
     server.fail(Forbidden(403), verb="create")
     recorder.event(NODE, "Normal", "Synced", "x")
     recorder.event(NODE, "Normal", "Synced", "y")
-    await recorder.flush(1)
+    await recorder.outbox.flush(1)
     assert [event["message"] for event in server.all(EVENTS)] == ["y"]
 
 
@@ -165,7 +165,7 @@ async def test_a_note_that_can_not_be_sent_at_all_costs_only_itself(server, reco
     server.fail(ValueError("odd"), verb="create")
     recorder.event(NODE, "Normal", "First", "odd")
     recorder.event(NODE, "Normal", "Second", "well")
-    assert await recorder.flush(1)
+    assert await recorder.outbox.flush(1)
     assert [event["reason"] for event in server.all(EVENTS)] == ["Second"]
 
 
@@ -173,8 +173,8 @@ async def test_recording_never_waits_and_forgets_the_oldest(server):
     recorder = EventRecorder(server, "c")
     for number in range(1100):
         recorder.event(ObjectReference(kind="Node", name=f"n{number}"), "Normal", "Synced", "x")
-    task = asyncio.create_task(recorder.run())
-    await recorder.flush(5)
+    task = asyncio.create_task(recorder.outbox.run())
+    await recorder.outbox.flush(5)
     task.cancel()
     names = {event["involvedObject"]["name"] for event in server.all(EVENTS)}
     assert len(names) == 1000
@@ -184,7 +184,7 @@ async def test_recording_never_waits_and_forgets_the_oldest(server):
 
 async def test_long_messages_are_cut(server, recorder):
     recorder.event(NODE, "Normal", "Synced", "x" * 5000)
-    await recorder.flush(1)
+    await recorder.outbox.flush(1)
     assert len(server.all(EVENTS)[0]["message"].encode()) in {1023, 1024}
 
 
