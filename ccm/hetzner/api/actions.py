@@ -7,7 +7,6 @@ poller, so a hundred targets added at once cost four requests a poll and not a h
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from ccm.cloud.errors import CloudError
@@ -26,7 +25,6 @@ class ActionWaiter:
     Args:
         fetch: Reads up to 25 actions by id in one request.
         timeout: Seconds after which waiting for an action is given up.
-        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -34,11 +32,9 @@ class ActionWaiter:
         fetch: Callable[[Sequence[int]], Awaitable[Sequence[Action]]],
         *,
         timeout: float = 180.0,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fetch = fetch
         self._timeout = timeout
-        self._clock = clock
         self._pending: dict[int, asyncio.Future[Action]] = {}
         self._interval = FIRST_POLL
         self._poller: asyncio.Task[None] | None = None

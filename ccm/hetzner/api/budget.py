@@ -83,11 +83,6 @@ class Budget:
         self._refill()
         return self._tokens
 
-    @property
-    def waiting(self) -> int:
-        """How many requests wait."""
-        return sum(1 for _, _, future in self._waiting if not future.done())
-
     def expected_wait(self, priority: Priority) -> float:
         """Seconds that a request of this priority would wait now, if nobody else used the quota."""
         self._refill()
@@ -114,7 +109,9 @@ class Budget:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self._give_back()
+                self._tokens += 1
+                self.release()
+                self._wake()
             raise
         self._on_wait(self._clock() - started)
 
@@ -154,11 +151,6 @@ class Budget:
         self._tokens -= 1
         self._in_flight += 1
         return True
-
-    def _give_back(self) -> None:
-        self._tokens += 1
-        self._in_flight -= 1
-        self._wake()
 
     def _wake(self) -> None:
         """Let go whom the tokens suffice for, the most important first."""

@@ -89,15 +89,7 @@ class HetznerApi:
         self._actions = defaultdict[int, ActionWaiter](lambda: ActionWaiter(self._fetch_actions))
         self.last_error: ApiError | None = None
 
-    async def get(
-        self,
-        path: str,
-        key: str,
-        kind: type[T],
-        *,
-        priority: Priority,
-        params: Mapping[str, object] | None = None,
-    ) -> T:
+    async def get(self, path: str, key: str, kind: type[T], *, priority: Priority) -> T:
         """Read one object.
 
         Args:
@@ -105,13 +97,12 @@ class HetznerApi:
             key: Where it stands in the answer, like ``server``.
             kind: What to decode it into.
             priority: Of the request.
-            params: Query parameters.
 
         Raises:
             NotFound: There is none.
             ApiError: Not known.
         """
-        answer = await self.request("GET", path, params=params, priority=priority)
+        answer = await self.request("GET", path, priority=priority)
         return convert(answer.get(key), kind, f"GET {path}")
 
     async def list(
@@ -138,22 +129,9 @@ class HetznerApi:
             came = f"{pages.count} of {pages.total}"
         raise unavailable(operation, f"the list is incomplete, {came} items came")
 
-    async def change(
-        self, method: str, path: str, body: Mapping[str, object] | None = None, *, priority: Priority
-    ) -> Json:
-        """Change something. Never repeated by itself, unless the API said that it did nothing.
-
-        Whoever cancels it waits until it was answered, for it takes effect nevertheless.
-
-        Raises:
-            Unavailable: Whether it took effect is unknown: look before trying again.
-            ApiError: It did not take effect.
-        """
-        return await self.request(method, path, body=body, priority=priority)
-
     async def act(self, path: str, body: Mapping[str, object] | None = None, *, priority: Priority) -> Action:
         """Start an action; wait for it with :meth:`wait`."""
-        answer = await self.change("POST", path, body, priority=priority)
+        answer = await self.request("POST", path, body=body, priority=priority)
         return convert(answer.get("action"), Action, f"POST {path}")
 
     async def wait(self, *actions: Action) -> None:
@@ -184,15 +162,20 @@ class HetznerApi:
 
         A GET is repeated after any failure to answer, and where the token has changed until the answer came.
         Everything is repeated after 429, which says that nothing was done; the budget then makes it wait
-        until the quota has refilled.
+        until the quota has refilled. Whoever cancels a change waits until it was answered, for it takes
+        effect nevertheless.
 
         Raises:
             TokenChanged: The work of the caller holds on to another token than the present one.
-            ApiError: It did not succeed.
+            Unavailable: Whether a change took effect is unknown: look before trying again.
+            ApiError: It did not succeed, and a change did not take effect.
         """
+        options: Json = {"params": dict(params)} if params else {}
+        if body is not None:
+            options["json"] = dict(body)
         for attempt in range(GET_TRIES):
             try:
-                return await self._once(method, path, params, body, priority)
+                return await self._once(method, path, options, priority)
             except RateLimited:
                 self.budget.exhausted()
                 if attempt == GET_TRIES - 1:
@@ -205,17 +188,10 @@ class HetznerApi:
                 await asyncio.sleep(pause)
         raise AssertionError  # the last attempt returns or raises
 
-    async def _once(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, object] | None,
-        body: Mapping[str, object] | None,
-        priority: Priority,
-    ) -> Json:
+    async def _once(self, method: str, path: str, options: Json, priority: Priority) -> Json:
         await self.budget.acquire(priority)
         try:
-            work = partial(self._blocking, self._current_client(), method, path, params, body)
+            work = partial(self._blocking, self._current_client(), method, path, options)
             number = self.token.number
             running = asyncio.get_running_loop().run_in_executor(self._pool, work)
             outcome = await (running if method == "GET" else _to_its_end(running))
@@ -251,31 +227,20 @@ class HetznerApi:
         self.last_error = None
         return outcome.body
 
-    def _blocking(
-        self,
-        client: Client,
-        method: str,
-        path: str,
-        params: Mapping[str, object] | None,
-        body: Mapping[str, object] | None,
-    ) -> _Outcome:
+    def _blocking(self, client: Client, method: str, path: str, options: Json) -> _Outcome:
         """One request, in a thread. hcloud drops the headers, so a hook keeps them."""
         seen: list[requests.Response] = []
 
         def keep(response: requests.Response, **_: object) -> None:
             seen.append(response)
 
-        options: Json = {"hooks": {"response": keep}}
-        if params:
-            options["params"] = dict(params)
-        if body is not None:
-            options["json"] = dict(body)
+        hooks = {"response": keep}
         started = time.monotonic()
         answer: Json = {}
         error: ApiError | None = None
         with self._metrics.in_flight.track_inprogress():
             try:
-                answer = _object(cast("Any", client).request(method, path, **options))
+                answer = _object(cast("Any", client).request(method, path, hooks=hooks, **options))
             # hcloud trusts the shape of answers: one that is odd breaks it in its own ways.
             except (APIException, requests.RequestException, TypeError, KeyError, ValueError) as failure:
                 error = _failure(f"{method} {path}", seen[-1].status_code if seen else 0, failure)

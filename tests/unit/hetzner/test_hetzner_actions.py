@@ -30,7 +30,7 @@ class Actions:
         return [self.ended.get(number, Action(number)) for number in ids]
 
     def waiter(self, **options: float) -> ActionWaiter:
-        return ActionWaiter(self.fetch, clock=asyncio.get_running_loop().time, **options)
+        return ActionWaiter(self.fetch, **options)
 
 
 async def test_what_has_ended_needs_no_poll() -> None:

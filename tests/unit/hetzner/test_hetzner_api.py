@@ -92,7 +92,7 @@ async def test_a_change_is_never_repeated_blindly(
     await sky.forget_requests()
     body = {"name": "n", "ip_range": "10.0.0.0/8"}
     with pytest.raises(Unavailable):
-        await api.change("POST", "/networks", body, priority=NODES)
+        await api.request("POST", "/networks", body=body, priority=NODES)
     assert (await sky.counts())["POST /networks"] == 1
     await sky.heal()
     listing = await api.list("/networks", "networks", Network, priority=NODES)
@@ -104,7 +104,7 @@ async def test_no_answer_in_time_is_an_error_and_repeats_no_change(sky: Emulated
     await sky.fault(method="POST", path="/networks", latency=1.0)
     await sky.forget_requests()
     with pytest.raises(Unavailable, match="no answer in time"):
-        await api.change("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8"}, priority=NODES)
+        await api.request("POST", "/networks", body={"name": "n", "ip_range": "10.0.0.0/8"}, priority=NODES)
     while not (counts := await sky.counts()):  # noqa: ASYNC110 - it counts when it has ended
         await asyncio.sleep(0.02)
     assert counts == {"POST /networks": 1}
@@ -124,7 +124,7 @@ async def test_each_code_says_what_may_be_concluded(
     status = 400 if code == "a_new_code" else 0
     await sky.fault(method="POST", path="/networks", code=code, status=status, message="because")
     with pytest.raises(kind, match=rf"POST /networks: because \({code}\)") as error:
-        await api.change("POST", "/networks", {"name": "n", "ip_range": "10.0.0.0/8"}, priority=NODES)
+        await api.request("POST", "/networks", body={"name": "n", "ip_range": "10.0.0.0/8"}, priority=NODES)
     assert isinstance(error.value, ApiError)
     assert error.value.code == code
     assert error.value.operation == "POST /networks"
@@ -140,7 +140,7 @@ def test_a_used_up_quota_is_for_the_object_that_waits() -> None:
 
 async def test_a_rejection_names_the_fields(api: HetznerApi) -> None:
     with pytest.raises(Refused, match="ip_range"):
-        await api.change("POST", "/networks", {"name": "n", "ip_range": "nonsense"}, priority=NODES)
+        await api.request("POST", "/networks", body={"name": "n", "ip_range": "nonsense"}, priority=NODES)
 
 
 async def test_a_wrong_token_is_told_without_telling_it(sky: EmulatedCloud) -> None:
@@ -192,7 +192,7 @@ async def test_who_began_to_wait_with_the_former_token_fails_and_nobody_else(
     """The other project would never tell how its action ends."""
     ours, theirs = await sky.add_server("ours"), sky.api(token=OTHER_TOKEN)
     body = {"name": "theirs", "server_type": "cpx22", "image": "debian-12", "location": "fsn1"}
-    other = (await theirs.change("POST", "/servers", body, priority=NODES))["server"]
+    other = (await theirs.request("POST", "/servers", body=body, priority=NODES))["server"]
     await theirs.close()
     await sky.admin("PUT", "/settings", {"actions": "realistic"})
     path = "/servers/{}/actions/reboot"
@@ -275,7 +275,7 @@ async def test_who_cancels_a_change_waits_until_it_has_happened(sky: EmulatedClo
     api = sky.api(registry=registry)
     body = {"name": "n", "ip_range": "10.0.0.0/8"}
     await sky.fault(method="POST", path="/networks", latency=0.3)
-    changing = asyncio.create_task(api.change("POST", "/networks", body, priority=Priority.ROUTES))
+    changing = asyncio.create_task(api.request("POST", "/networks", body=body, priority=Priority.ROUTES))
     while not registry.get_sample_value("hcloud_api_in_flight_requests"):  # noqa: ASYNC110 - a metric
         await asyncio.sleep(0.01)
     changing.cancel()

@@ -108,7 +108,7 @@ async def _send(inventory: Inventory, number: int, step: Change) -> bool:
     api, sleep, path = inventory.api, inventory.sleep, f"{PATH}/{number}"
     priority = Priority.LOAD_BALANCERS
     if step.operation == "update":
-        await patiently(lambda: api.change("PUT", path, step.body, priority=priority), sleep)
+        await patiently(lambda: api.request("PUT", path, body=step.body, priority=priority), sleep)
         return True
     path = f"{path}/actions/{step.operation}"
     try:

@@ -62,8 +62,8 @@ async def _request(asked: CertificateWishes, service: ServiceView, views: Views)
         "labels": {key: value for key, value in labels.items() if value},
     }
     try:
-        answer = await views.inventory.api.change(
-            "POST", "/certificates", body, priority=Priority.LOAD_BALANCERS
+        answer = await views.inventory.api.request(
+            "POST", "/certificates", body=body, priority=Priority.LOAD_BALANCERS
         )
         certificate = convert(answer.get("certificate"), Certificate, "POST /certificates")
     except (Unavailable, Refused) as error:

@@ -41,7 +41,7 @@ async def _request(api: HetznerApi, bodies: Sequence[Json]) -> Created:
 
 
 async def _post(api: HetznerApi, body: Json) -> Created:
-    answer = await api.change("POST", PATH, body, priority=Priority.LOAD_BALANCERS)
+    answer = await api.request("POST", PATH, body=body, priority=Priority.LOAD_BALANCERS)
     return convert(answer, Created, f"POST {PATH}")
 
 

@@ -27,7 +27,7 @@ async def delete(inventory: Inventory, path: str) -> bool:
     api = inventory.api
     try:
         answer = await patiently(
-            lambda: api.change("DELETE", path, priority=Priority.LOAD_BALANCERS), inventory.sleep
+            lambda: api.request("DELETE", path, priority=Priority.LOAD_BALANCERS), inventory.sleep
         )
     except NotFound:
         return False
