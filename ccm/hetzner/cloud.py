@@ -144,7 +144,6 @@ class HetznerCloud:
             project=self.project,
             metrics=LoadBalancerMetrics(self._registry, self._official),
             scheme=self._dialect.scheme,
-            network=lambda: self.network.id if self.network else None,
             locations=self.locations,
             robots=self._robot_addresses if self.settings.robot.enabled else None,
         )

@@ -39,7 +39,6 @@ class HetznerLoadBalancers:
         servers: The shared view of servers.
         project: Knows whether it is the right one.
         scheme: What provider IDs of Cloud servers start with.
-        network: The private network's id, or None; asked each time because it is known only after the start.
         locations: The cloud's locations.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
         metrics: Counted here.
@@ -53,7 +52,6 @@ class HetznerLoadBalancers:
         *,
         project: Project,
         scheme: str,
-        network: Callable[[], int | None],
         locations: View[Location],
         robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
         metrics: LoadBalancerMetrics,
@@ -69,7 +67,6 @@ class HetznerLoadBalancers:
             Catalogue(api, locations, metrics),
             Servers(servers, scheme, robots),
             self.certificates,
-            network,
             settings.cluster,
             settings.tenants,
         )
@@ -111,7 +108,7 @@ class HetznerLoadBalancers:
     async def differences(self, service: ServiceView, other: str) -> Sequence[str]:  # noqa: ARG002 - one
         """See :meth:`ccm.cloud.KnowsOthers.differences`."""
         found = placed_on(service, await self.inventory.all(service))
-        network = self._views.network() is not None
+        network = self.inventory.project.network is not None
         return [
             *self._read(service).problems.values(),
             *official.judge(service, self._settings, network=network, balancer=found[0] if found else None),
@@ -139,14 +136,15 @@ class HetznerLoadBalancers:
             # Each step may be the first one after any number of failures, in this process or another.
             with self._api.token.hold():
                 facts = await gather_for_release(service, self._views)
-                outcome = await run(plan_release(facts), Outcome(facts), self._views)
+                outcome = Outcome(self._views, facts)
+                await run(plan_release(facts), outcome)
             if not outcome.facts.others:
                 self.inventory.released(service)
             if outcome.errors:
                 raise outcome.errors[0]
             self.inventory.forget(service)
             self._metrics.forget(service)
-            return LoadBalancerResult((), outcome.steps, (*facts.notices, *outcome.notices))
+            return LoadBalancerResult((), tuple(outcome.steps), (*facts.notices, *outcome.notices))
 
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
@@ -159,26 +157,25 @@ class HetznerLoadBalancers:
     async def _ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         wishes = self._read(service)
         facts = await gather(wishes, nodes, self._views)
-        outcome, rounds = Outcome(facts, again=True), 0
+        outcome, rounds = Outcome(self._views, facts, again=True), 0
         desired = Desired("", {})
         while outcome.again and rounds < ROUNDS:
             desired = decide(wishes, outcome.facts)
-            steps = plan(desired, outcome.facts)
-            outcome = await run(steps, outcome, self._views)
+            await run(plan(desired, outcome.facts), outcome)
             rounds += 1
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
         if errors:
             raise incomplete(errors, notices)
         balancer = outcome.facts.balancer
         if balancer is None:
-            return LoadBalancerResult((), outcome.steps, tuple(notices))
+            return LoadBalancerResult((), tuple(outcome.steps), tuple(notices))
         ports = {one.listen_port for one in desired.listeners}
         self._metrics.saw(service, count_targets(balancer, ports))
         notices += complaints(balancer, ports)
-        return LoadBalancerResult(ingress_of(balancer, wishes), outcome.steps, tuple(notices))
+        return LoadBalancerResult(ingress_of(balancer, wishes), tuple(outcome.steps), tuple(notices))
 
     def _read(self, service: ServiceView) -> Wishes:
-        return read(service, self._settings, network=self._views.network() is not None)
+        return read(service, self._settings, network=self.inventory.project.network is not None)
 
     def _lock(self, service: ServiceView) -> asyncio.Lock:
         share = service.annotations.get(SHARE, "").strip()

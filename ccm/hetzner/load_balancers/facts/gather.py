@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ccm.cloud import NodeView, ServiceView
@@ -24,7 +24,6 @@ class Views:
 
     Attributes:
         catalogue: Their types, and locations.
-        network: The private network's id, or None; asked each time, for it is known only after the start.
         cluster: The cluster's id; may be empty.
     """
 
@@ -32,7 +31,6 @@ class Views:
     catalogue: Catalogue
     servers: Servers
     certificates: Certificates
-    network: Callable[[], int | None]
     cluster: str
     tenants: Tenants
 
@@ -56,7 +54,7 @@ async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Fac
         await inventory.check_vanished(service, facts.others)
     facts = replace(
         facts,
-        network=views.network(),
+        network=inventory.project.network,
         types=await views.catalogue.types(wishes, balancer, facts.marks),
         locations=await views.catalogue.locations(wishes) if balancer is None else (),
     )

@@ -17,7 +17,7 @@ from ccm.hetzner.load_balancers.errors import explained
 from ccm.hetzner.load_balancers.facts.inventory import PATH, Inventory
 from ccm.hetzner.load_balancers.plan.steps import Change
 from ccm.hetzner.load_balancers.run import requests
-from ccm.hetzner.load_balancers.run.outcome import Work
+from ccm.hetzner.load_balancers.run.outcome import Outcome
 from ccm.hetzner.load_balancers.run.requests import patiently
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
@@ -35,18 +35,16 @@ class Applied:
 
     Attributes:
         balancer: The load balancer as it should be now.
-        steps: What was done.
         errors: What was not, and why.
         reread: Whether the load balancer has to be read, because the API decided about a part of it.
     """
 
     balancer: LoadBalancer
-    steps: list[str] = field(default_factory=list[str])
     errors: list[tuple[str, CloudError]] = field(default_factory=list[tuple[str, CloudError]])
     reread: bool = False
 
 
-async def change(steps: Sequence[Change], work: Work) -> None:
+async def change(steps: Sequence[Change], work: Outcome) -> None:
     """Change the Service's load balancer.
 
     Raises:
@@ -64,19 +62,9 @@ async def change(steps: Sequence[Change], work: Work) -> None:
     work.errors += [explained(text, error) for text, error in applied.errors]
 
 
-async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> Applied:
+async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Outcome) -> Applied:
     """Change a load balancer, and have that known. What went wrong is in the result."""
-    inventory = work.views.inventory
-    applied = await _send_all(inventory, balancer, steps)
-    inventory.balancers.put(applied.balancer)
-    added = [one.target.identity for one in steps if one.operation == "add_target"]
-    work.views.servers.remember(applied.balancer, added)
-    work.steps += applied.steps
-    return applied
-
-
-async def _send_all(inventory: Inventory, balancer: LoadBalancer, steps: Sequence[Change]) -> Applied:
-    applied = Applied(balancer)
+    inventory, applied = work.views.inventory, Applied(balancer)
     failed: set[str] = set()
     unanswered = False
     for step in steps:
@@ -98,8 +86,11 @@ async def _send_all(inventory: Inventory, balancer: LoadBalancer, steps: Sequenc
                 applied.reread = True  # the load balancer is not what we took it for
             continue
         applied.balancer = step.effect(applied.balancer)
-        applied.steps.append(str(step))
+        work.steps.append(str(step))
         applied.reread = applied.reread or step.unforeseen or not foreseen
+    inventory.balancers.put(applied.balancer)
+    added = [one.target.identity for one in steps if one.operation == "add_target"]
+    work.views.servers.remember(applied.balancer, added)
     return applied
 
 
@@ -121,7 +112,7 @@ async def _send(inventory: Inventory, number: int, step: Change) -> bool:
     return True
 
 
-async def delete(balancer: LoadBalancer, work: Work) -> bool:
+async def delete(balancer: LoadBalancer, work: Outcome) -> bool:
     """Delete a load balancer; False = it is protected after all."""
     inventory = work.views.inventory
     try:

@@ -19,14 +19,14 @@ from ccm.hetzner.load_balancers.desired.certificates import STAGING
 from ccm.hetzner.load_balancers.facts import Views
 from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID
 from ccm.hetzner.load_balancers.plan.lifecycle import DeleteCertificates, RequestCertificate, RetryCertificate
-from ccm.hetzner.load_balancers.run.outcome import Work
+from ccm.hetzner.load_balancers.run.outcome import Outcome
 from ccm.hetzner.load_balancers.run.requests import delete, patiently
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 
 _NONE = frozenset[int]()
 
 
-async def request_certificate(step: RequestCertificate, work: Work) -> None:
+async def request_certificate(step: RequestCertificate, work: Outcome) -> None:
     """Have a managed certificate issued.
 
     Raises:
@@ -74,7 +74,7 @@ async def _request(asked: CertificateWishes, service: ServiceView, views: Views)
     return certificate.id
 
 
-async def retry_certificate(step: RetryCertificate, work: Work) -> None:
+async def retry_certificate(step: RetryCertificate, work: Outcome) -> None:
     """Have a failed certificate issued again.
 
     Raises:
@@ -88,7 +88,7 @@ async def retry_certificate(step: RetryCertificate, work: Work) -> None:
     work.steps.append(str(step))
 
 
-async def delete_certificates(step: DeleteCertificates, work: Work) -> None:
+async def delete_certificates(step: DeleteCertificates, work: Outcome) -> None:
     """Delete the managed certificates of ours of the Service that nothing uses.
 
     Raises:

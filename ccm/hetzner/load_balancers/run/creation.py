@@ -15,7 +15,7 @@ from ccm.hetzner.load_balancers.facts.inventory import PATH
 from ccm.hetzner.load_balancers.labels import SERVICE_UID, is_of_other_cluster
 from ccm.hetzner.load_balancers.plan.lifecycle import Create
 from ccm.hetzner.load_balancers.plan.steps import Json
-from ccm.hetzner.load_balancers.run.outcome import Work
+from ccm.hetzner.load_balancers.run.outcome import Outcome
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 # Refusals of the load balancer itself: it would not help to leave anything out.
@@ -45,7 +45,7 @@ async def _post(api: HetznerApi, body: Json) -> Created:
     return convert(answer, Created, f"POST {PATH}")
 
 
-async def create(step: Create, work: Work) -> None:
+async def create(step: Create, work: Outcome) -> None:
     """Make a load balancer and wait until it is ready.
 
     Raises:

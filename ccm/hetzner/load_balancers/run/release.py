@@ -8,10 +8,10 @@ from ccm.hetzner.load_balancers.labels import marks_of
 from ccm.hetzner.load_balancers.plan.lifecycle import Release
 from ccm.hetzner.load_balancers.plan.release import release
 from ccm.hetzner.load_balancers.run.apply import apply, delete
-from ccm.hetzner.load_balancers.run.outcome import Work
+from ccm.hetzner.load_balancers.run.outcome import Outcome
 
 
-async def leave(step: Release, work: Work) -> None:
+async def leave(step: Release, work: Outcome) -> None:
     """Delete the load balancer, or leave it to others.
 
     Raises:

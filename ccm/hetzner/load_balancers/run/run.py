@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ccm.cloud import CloudError
-from ccm.hetzner.load_balancers.facts import Views
 from ccm.hetzner.load_balancers.plan.lifecycle import (
     Create,
     DeleteCertificates,
@@ -21,26 +21,27 @@ from ccm.hetzner.load_balancers.run.certificates import (
     retry_certificate,
 )
 from ccm.hetzner.load_balancers.run.creation import create
-from ccm.hetzner.load_balancers.run.outcome import Outcome, Work
+from ccm.hetzner.load_balancers.run.outcome import Outcome
 from ccm.hetzner.load_balancers.run.release import leave
 
 
-async def run(steps: Sequence[Step], before: Outcome, views: Views) -> Outcome:
+async def run(steps: Sequence[Step], work: Outcome) -> None:
     """Run the steps of a plan, one after the other.
 
     A step that fails keeps no other back but those that need it, and those that come last.
 
     Args:
         steps: The plan.
-        before: What there is, and what came of former plans for the same Service.
-        views: Where what is done is seen from now on.
+        work: What there is, and what came of former plans for the same Service; what comes of this one is
+            added.
 
     Raises:
         CloudError: The load balancer could not be made, or can't be looked at.
     """
-    if before.facts.balancer is not None:
-        views.inventory.saw(before.facts.service, before.facts.balancer)
-    work = Work(views, before.facts, [*before.steps], [*before.errors], [*before.notices])
+    service, views = work.facts.service, work.views
+    if work.facts.balancer is not None:
+        views.inventory.saw(service, work.facts.balancer)
+    work.again = False
     changes = [one for one in steps if isinstance(one, Change)]
     for step in steps:
         if isinstance(step, Change):
@@ -55,10 +56,12 @@ async def run(steps: Sequence[Step], before: Outcome, views: Views) -> Outcome:
                 if isinstance(step, Create):
                     raise
                 work.errors.append(error)
-    return work.outcome()
+    former = work.facts.certificates
+    known = replace(views.certificates.known(service), error=former.error, requested=former.requested)
+    work.facts = replace(work.facts, certificates=known)
 
 
-async def _do(step: Step, work: Work) -> None:
+async def _do(step: Step, work: Outcome) -> None:
     match step:
         case RetryCertificate():
             await retry_certificate(step, work)
