@@ -10,7 +10,7 @@ again with growing pauses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -88,7 +88,6 @@ class RouteController:
         *,
         registry: CollectorRegistry | None = None,
         queue: WorkQueue | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         about: ObjectReference = _KUBE_SYSTEM,
     ) -> None:
         # An empty one is false.
@@ -98,7 +97,6 @@ class RouteController:
         self._nodes = nodes
         self._recorder = recorder
         self._options = options
-        self._now = now
         self._about = about
         self._explained: set[str] = set()
         self._nodes_changed = False
@@ -341,7 +339,7 @@ class RouteController:
                 outcome.others.append(f"condition of node {name} not written: {error}")
 
     async def _write_condition(self, node: Node, *, available: bool) -> None:
-        now = timestamp(self._now())
+        now = timestamp(datetime.now(UTC))
         times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
         conditions = [{**condition(available=available), **times}]
         body = {"metadata": identity(node), "status": {"conditions": conditions}}

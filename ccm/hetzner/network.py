@@ -38,7 +38,7 @@ async def find_network(api: HetznerApi, name_or_id: str) -> Network:
     return found.items[0]
 
 
-async def read_attached_networks(base: str = METADATA) -> str:
+async def read_attached_networks() -> str:
     """Ask the metadata service in which networks the server is that we run on.
 
     Raises:
@@ -48,7 +48,7 @@ async def read_attached_networks(base: str = METADATA) -> str:
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(f"{base}/private-networks") as answer,
+            session.get(f"{METADATA}/private-networks") as answer,
         ):
             answer.raise_for_status()
             return await answer.text()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import msgspec
 
@@ -35,7 +34,6 @@ class HetznerRoutes:
         scheme: What provider IDs of cloud servers start with.
         project: Is told whether the network is there.
         metrics: Where calls and lookups are counted.
-        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -47,7 +45,6 @@ class HetznerRoutes:
         *,
         project: Project,
         metrics: OfficialMetrics,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._servers = servers
@@ -55,7 +52,6 @@ class HetznerRoutes:
         self._scheme = scheme
         self._project = project
         self._metrics = metrics
-        self._clock = clock
         self._network: Network | None = None
         self._read_at, self._read_with = 0.0, 0
         self._writing = asyncio.Lock()
@@ -69,7 +65,7 @@ class HetznerRoutes:
         self._metrics.operation("hcloud/ListRoutes")
         with self._api.token.hold():
             network = self._network
-            old = self._clock() - self._read_at > accepted_age
+            old = time.monotonic() - self._read_at > accepted_age
             if network is None or old or self._read_with != self._api.token.number:
                 network = await self._read()
             machines, complete = await self._machines(network, accepted_age)
@@ -121,7 +117,7 @@ class HetznerRoutes:
             self._network = msgspec.structs.replace(self._network, routes=routes)
 
     async def _read(self) -> Network:
-        started = self._clock()
+        started = time.monotonic()
         path = f"/networks/{self._id}"
         try:
             network = await self._api.get(path, "network", Network, priority=Priority.ROUTES)

@@ -83,25 +83,14 @@ class _Watcher:
 class MemoryTransport:
     """A ``Transport`` onto objects in memory.
 
-    Args:
-        now: Wall clock, for timestamps that the server sets.
-        new_uid: Makes UIDs.
-
     Attributes:
         requests: All requests so far, in order. Clear it at will.
         latency: Seconds that each request takes before it has its effect.
     """
 
-    def __init__(
-        self,
-        *,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
-    ) -> None:
+    def __init__(self) -> None:
         self.requests: list[Request] = []
         self.latency = 0.0
-        self._now = now
-        self._new_uid = new_uid
         self._objects: dict[Resource, Object] = {}
         self._version = 1
         self._forgotten = 0
@@ -322,8 +311,8 @@ class MemoryTransport:
         return iter(sorted(members, key=lambda member: (member[0].namespace, member[0].name)))
 
     def _insert(self, resource: Resource, item: Object) -> Object:
-        metadata: Object = {"uid": self._new_uid(), **item.get("metadata", {})}
-        metadata["creationTimestamp"] = metadata.get("creationTimestamp") or timestamp(self._now())
+        metadata: Object = {"uid": str(uuid.uuid4()), **item.get("metadata", {})}
+        metadata["creationTimestamp"] = metadata.get("creationTimestamp") or timestamp(datetime.now(UTC))
         if resource.namespace:
             metadata["namespace"] = resource.namespace
         item["metadata"] = metadata
@@ -348,7 +337,7 @@ class MemoryTransport:
         if not item["metadata"].get("finalizers"):
             self._vanish(resource.main, item)
         elif "deletionTimestamp" not in item["metadata"]:
-            metadata = {**item["metadata"], "deletionTimestamp": timestamp(self._now())}
+            metadata = {**item["metadata"], "deletionTimestamp": timestamp(datetime.now(UTC))}
             self._store(resource.main, {**item, "metadata": metadata})
 
     def _store(self, resource: Resource, item: Object) -> Object:

@@ -55,12 +55,11 @@ class HetznerLoadBalancers:
         locations: View[Location],
         robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
         metrics: LoadBalancerMetrics,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._metrics = metrics
         self._settings = settings
         self._api = api
-        self.inventory = Inventory(api, project, metrics=metrics, sleep=sleep)
+        self.inventory = Inventory(api, project, metrics)
         self.certificates = Certificates(api, settings.cluster)
         self._views = Views(
             self.inventory,

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from ccm.cloud import AccessDenied, CloudError, Notice, Rejected
-from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
+from ccm.cloud import CloudError, Notice, Rejected
 
 LONGEST_SHOWN = 80
 MOST_SHOWN = 20
@@ -77,13 +76,3 @@ def incomplete(errors: list[CloudError], notices: Iterable[Notice]) -> CloudErro
     )
     whole.__cause__ = errors[0]
     return whole
-
-
-def vanished(what: str) -> AccessDenied:
-    """What we know of is not there, and the reason may be that we look into another project."""
-    text = (
-        f"{what}: the token seems to belong to another project, so nothing is made or deleted. If "
-        f"they were deleted on purpose, restart the cloud-controller-manager, or run it with "
-        f"{MASS_DELETION_BREAKER_OFF}"
-    )
-    return AccessDenied(text, notices=(Notice("LoadBalancersVanished", text),))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
-from ccm.cloud import Notice, Rejected, ServiceView
+from ccm.cloud import AccessDenied, Notice, Rejected, ServiceView
+from ccm.cloud.variables import MASS_DELETION_BREAKER_OFF
 from ccm.hetzner.api import HetznerApi, Priority, view_of
 from ccm.hetzner.api.errors import NotFound, unavailable
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.errors import vanished
 from ccm.hetzner.load_balancers.labels import placed_on
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.project import Project
@@ -26,16 +27,9 @@ class Inventory:
         metrics: Tell when it may not be.
     """
 
-    def __init__(
-        self,
-        api: HetznerApi,
-        project: Project,
-        *,
-        metrics: LoadBalancerMetrics,
-        sleep: Callable[[float], Awaitable[None]],
-    ) -> None:
+    def __init__(self, api: HetznerApi, project: Project, metrics: LoadBalancerMetrics) -> None:
         self.api = api
-        self.sleep = sleep
+        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.project = project
         self._metrics = metrics
         self._vanished = ""
@@ -179,9 +173,13 @@ class Inventory:
         known = self.project.network is not None or not self.project.mass_deletion_breaker
         all_gone = len(seen) > 1 and service.uid in seen and not any(one in alive for one in seen.values())
         if all_gone and not known:
-            error = vanished(f"all {len(seen)} load balancers are gone at once")
-            self._note(error.message)
-            raise error
+            text = (
+                f"all {len(seen)} load balancers are gone at once: the token seems to belong to another "
+                "project, so nothing is made or deleted. If they were deleted on purpose, restart the "
+                f"cloud-controller-manager, or run it with {MASS_DELETION_BREAKER_OFF}"
+            )
+            self._note(text)
+            raise AccessDenied(text, notices=(Notice("LoadBalancersVanished", text),))
         seen.pop(service.uid, None)
 
     def healthy(self) -> str | None:
