@@ -61,10 +61,6 @@ class Health:
         self._checks = [named for named in self._checks if named.name != name]
         self._told.pop(name, None)
 
-    def names(self) -> list[str]:
-        """All checks, in order."""
-        return [named.name for named in self._checks]
-
     def results(self, endpoint: str) -> dict[str, str | None]:
         """What is wrong by check, for ``healthz``, ``livez`` or ``readyz``."""
         return {named.name: _run(named.check) for named in self._checks if endpoint != "livez" or named.live}

@@ -84,10 +84,15 @@ def build_application(
         refused = await guard.refusal(request)
         return refused if refused is not None else await handler(request)
 
-    application = web.Application(middlewares=[check_access])
-    for endpoint in _ENDPOINTS:
-        application.router.add_get(f"/{endpoint}", _health_handler(health, endpoint))
-        application.router.add_get(f"/{endpoint}/{{check}}", _check_handler(health, endpoint))
+    async def checks(request: web.Request) -> web.Response:
+        exclude = request.query.getall("exclude", [])
+        endpoint = request.match_info["endpoint"]
+        status, text = health.answer(endpoint, verbose="verbose" in request.query, exclude=exclude)
+        return web.Response(status=status, text=text)
+
+    async def check(request: web.Request) -> web.Response:
+        status, text = health.answer_one(request.match_info["endpoint"], request.match_info["check"])
+        return web.Response(status=status, text=text)
 
     async def metrics(_request: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -98,27 +103,14 @@ def build_application(
     async def configz(_request: web.Request) -> web.Response:
         return web.json_response(configuration)
 
+    application = web.Application(middlewares=[check_access])
+    endpoint = f"/{{endpoint:{'|'.join(_ENDPOINTS)}}}"
+    application.router.add_get(endpoint, checks)
+    application.router.add_get(f"{endpoint}/{{check}}", check)
     application.router.add_get("/metrics", metrics)
     application.router.add_get("/metrics/slis", slis)
     application.router.add_get("/configz", configz)
     return application
-
-
-def _health_handler(health: Health, endpoint: str) -> Handler:
-    async def handle(request: web.Request) -> web.StreamResponse:
-        exclude = request.query.getall("exclude", [])
-        status, text = health.answer(endpoint, verbose="verbose" in request.query, exclude=exclude)
-        return web.Response(status=status, text=text)
-
-    return handle
-
-
-def _check_handler(health: Health, endpoint: str) -> Handler:
-    async def handle(request: web.Request) -> web.StreamResponse:
-        status, text = health.answer_one(endpoint, request.match_info["check"])
-        return web.Response(status=status, text=text)
-
-    return handle
 
 
 def health_metrics(health: Health) -> str:

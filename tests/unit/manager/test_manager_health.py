@@ -84,7 +84,7 @@ def test_check_that_fails_is_a_failed_check():
 def test_removed_check():
     health = _health("no answer")
     health.remove("cloud-node-controller")
-    assert health.names() == ["ping", "leaderElection"]
+    assert list(health.results("healthz")) == ["ping", "leaderElection"]
 
 
 def test_metrics_of_checks():

@@ -105,7 +105,7 @@ async def test_nodes_are_initialised(server, cloud):
     await asyncio.sleep(5)
     assert server.read("/api/v1/nodes/n1")["spec"].get("taints", []) == []
     assert run.health.answer("readyz", verbose=False) == (200, "ok")
-    assert "cloud-node-controller" in run.health.names()
+    assert "cloud-node-controller" in run.health.results("healthz")
     assert (run.running("cloud-node"), run.running("service")) == (1, 1)
 
 
@@ -144,7 +144,7 @@ async def test_cloud_without_capabilities_runs_nothing(server):
     run = Run(server, FakeCloud())
     await asyncio.sleep(1)
     assert not run.task.done()
-    assert [name for name in run.health.names() if name.endswith("-controller")] == []
+    assert [name for name in run.health.results("healthz") if name.endswith("-controller")] == []
 
 
 async def test_follower_waits_and_is_healthy(server, cloud):
