@@ -145,7 +145,7 @@ async def _connect(
             master=flags["master"],
             user_agent=f"{NAME}/v{VERSION}",
             limiter=bucket,
-            observe=metrics.request,
+            observe=metrics.requests.observe,
         )
         stack.push_async_callback(transport.close)
         return transport

@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from ccm.kube.http import Call, Transfer
 from ccm.kube.lease import LeaseObserver
 from ccm.kube.queue import WorkQueue
 from ccm.kube.ratelimit import RetryLimiter
@@ -25,6 +24,9 @@ class Metrics:
     Args:
         version: Of this program.
         tracer: For the queues that are measured here; None for no traces.
+
+    Attributes:
+        requests: What transports report to.
     """
 
     def __init__(self, version: str, tracer: Tracer | None = None) -> None:
@@ -35,7 +37,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self._queues = QueuesMetrics(self.registry)
-        self._requests = RequestMetrics(self.registry)
+        self.requests = RequestMetrics(self.registry)
         self._leading = Gauge(
             "leader_election_master_status",
             "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 master.",
@@ -77,10 +79,6 @@ class Metrics:
     def longest_work(self) -> dict[str, float]:
         """By queue, for how many seconds the oldest key that is worked on has been."""
         return {name: max(ages(), default=0.0) for name, ages in self._queues.watched.items()}
-
-    def request(self, seen: Call | Transfer) -> None:
-        """What transports report to."""
-        self._requests.observe(seen)
 
     def running(self, name: str, *, running: bool) -> None:
         """A controller (by its old name, as upstream) started or ended."""

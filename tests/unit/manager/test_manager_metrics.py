@@ -37,9 +37,9 @@ async def test_queues():
 
 async def test_requests_leadership_and_controllers():
     metrics = Metrics("1.2.3")
-    metrics.request(Call("api:6443", "GET", "200", 0.03))
-    metrics.request(Call("api:6443", "GET", "<error>", 9, waited=3, retry=True))
-    metrics.request(Transfer("api:6443", "GET", sent=65, received=2000))
+    metrics.requests.observe(Call("api:6443", "GET", "200", 0.03))
+    metrics.requests.observe(Call("api:6443", "GET", "<error>", 9, waited=3, retry=True))
+    metrics.requests.observe(Transfer("api:6443", "GET", sent=65, received=2000))
     assert _value(metrics, "rest_client_requests_total", code="200", method="GET", host="api:6443") == 1
     assert _value(metrics, "rest_client_requests_total", code="<error>", method="GET", host="api:6443") == 1
     assert _value(metrics, "rest_client_request_duration_seconds_count", verb="GET", host="api:6443") == 2
