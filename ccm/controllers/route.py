@@ -30,7 +30,7 @@ from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, ObjectReference, reference_to
 from ccm.kube.protocol import STRATEGIC_MERGE_PATCH, Transport
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import RetryLimiter, TokenBucket
+from ccm.kube.ratelimit import TokenBucket, slow_limiter
 from ccm.kube.reconciler import run_workers
 
 COMPONENT = "route_controller"
@@ -48,11 +48,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 class RoutesNotReconciled(CcmError):
     """Some routes are not as they should be; all others are."""
-
-
-def retry_limiter() -> RetryLimiter:
-    """How long this controller waits after a failure: 5 s, doubled up to 5 minutes."""
-    return RetryLimiter(5.0, 300.0)
 
 
 @dataclass(slots=True)
@@ -91,7 +86,7 @@ class RouteController:
         about: ObjectReference = _KUBE_SYSTEM,
     ) -> None:
         # An empty one is false.
-        self.queue = WorkQueue(QUEUE, limiter=retry_limiter()) if queue is None else queue
+        self.queue = WorkQueue(QUEUE, limiter=slow_limiter()) if queue is None else queue
         self._routes = routes
         self._transport = transport
         self._nodes = nodes

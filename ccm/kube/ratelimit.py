@@ -72,6 +72,11 @@ class RetryLimiter:
         return self._failures.get(key, 0)
 
 
+def slow_limiter() -> RetryLimiter:
+    """Upstream's delays for Services, and ours for routes: 5 s, doubled up to 5 minutes."""
+    return RetryLimiter(5.0, 300.0)
+
+
 class Backoff:
     """Pauses between failed attempts at one thing: jittered, growing from ``base`` to ``cap``, healing with
     time.

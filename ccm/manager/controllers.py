@@ -20,6 +20,7 @@ from ccm.kube.events import EventRecorder
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
+from ccm.kube.ratelimit import slow_limiter
 from ccm.manager.flags.selection import NODE, NODE_LIFECYCLE, ROUTE, SERVICE
 from ccm.manager.metrics import Metrics
 from ccm.manager.options import Options
@@ -158,8 +159,8 @@ def _service(shop: Workshop) -> Controller | None:
             classes=Classes(frozenset(flags["load-balancer-classes"]), flags["services-without-class"]),
         ),
         registry=shop.metrics.registry,
-        queue=shop.metrics.queue(service_controller.QUEUE, service_controller.retry_limiter()),
-        node_queue=shop.metrics.queue(service_controller.NODE_QUEUE, service_controller.retry_limiter()),
+        queue=shop.metrics.queue(service_controller.QUEUE, slow_limiter()),
+        node_queue=shop.metrics.queue(service_controller.NODE_QUEUE, slow_limiter()),
     )
 
 
@@ -175,7 +176,7 @@ def build_route(shop: Workshop) -> route_controller.RouteController | None:
         shop.recorder.for_component(route_controller.COMPONENT),
         route_options(options),
         registry=shop.metrics.registry,
-        queue=shop.metrics.queue(route_controller.QUEUE, route_controller.retry_limiter()),
+        queue=shop.metrics.queue(route_controller.QUEUE, slow_limiter()),
         about=options.lease_reference,
     )
 

@@ -40,7 +40,7 @@ from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, Service
 from ccm.kube.protocol import Transport
 from ccm.kube.queue import WorkQueue
-from ccm.kube.ratelimit import RetryLimiter
+from ccm.kube.ratelimit import slow_limiter
 from ccm.kube.reconciler import run_workers
 
 COMPONENT = "service-controller"
@@ -93,8 +93,8 @@ class ServiceController:
         queue: WorkQueue | None = None,
         node_queue: WorkQueue | None = None,
     ) -> None:
-        self.queue = WorkQueue(QUEUE, limiter=retry_limiter()) if queue is None else queue
-        self.node_queue = WorkQueue(NODE_QUEUE, limiter=retry_limiter()) if node_queue is None else node_queue
+        self.queue = WorkQueue(QUEUE, limiter=slow_limiter()) if queue is None else queue
+        self.node_queue = WorkQueue(NODE_QUEUE, limiter=slow_limiter()) if node_queue is None else node_queue
         self._cloud = load_balancers
         self._services = services
         self._nodes = nodes
@@ -272,8 +272,3 @@ class ServiceController:
         if node is not None and self._hosts.see(node.metadata.name, new):
             # One key for all: each look is at all Nodes, and thousands may change at once.
             self.node_queue.add(ALL_NODES)
-
-
-def retry_limiter() -> RetryLimiter:
-    """Upstream's delays for this controller: 5 s, doubled up to 5 minutes."""
-    return RetryLimiter(5.0, 300.0)
