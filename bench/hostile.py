@@ -71,7 +71,7 @@ def cost(content: bytes, before: list[Service]) -> tuple[float, float]:
     wishes = read(view, DEFAULTS, network=True)
     _, notices = wanted_listeners(view.ports, wishes.ports, {})
     told = [
-        str(InvalidAnnotations(wishes.complaints)),
+        str(InvalidAnnotations([*wishes.problems.values(), *wishes.warnings.values()])),
         *(one.message for one in (*wishes.unsupported, *notices)),
     ]
     if same or max(map(len, told)) > LIMIT // 10:

@@ -134,7 +134,7 @@ def test_what_is_read_is_bounded_and_looked_at_once(service: ServiceView) -> Non
     for port in found.ports.values():
         assert len(port.certificates.domains) <= MOST_ITEMS
         assert len(port.certificates.uploaded) <= MOST_ITEMS
-    assert len(str(InvalidAnnotations(found.complaints))) < 20_000
+    assert len(str(InvalidAnnotations([*found.problems.values(), *found.warnings.values()]))) < 20_000
     _, notices = wanted_listeners(found.service.ports, found.ports, {})
     assert all(len(notice.message) < 2_000 for notice in (*found.unsupported, *notices))
 

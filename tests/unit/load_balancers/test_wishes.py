@@ -60,7 +60,7 @@ def test_nothing() -> None:
     assert found.asked == frozenset()
     assert not found.has_site
     assert not found.is_unservable
-    assert found.complaints == ()
+    assert (found.problems, found.warnings) == ({}, {})
 
 
 EVERYTHING = {key.name: EXAMPLES[key.name] for key in TABLE if not (key.port or key.inert)} | {"type": "LB21"}

@@ -77,11 +77,6 @@ class Wishes:
         """Whether the Service has ports, and none that a load balancer could serve."""
         return bool(self.service.ports) and not self.ports
 
-    @property
-    def complaints(self) -> tuple[str, ...]:
-        """Everything that is wrong or has no effect, in words."""
-        return (*self.problems.values(), *self.warnings.values())
-
 
 def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool) -> Wishes:
     """Read what a Service asks for. Never raises; what is wrong is in the result."""
