@@ -93,13 +93,6 @@ def _check(value: float, lowest: int, highest: int, unit: str = "") -> None:
         raise LeftOut(f"{value:g} is not {allowed}; it is left out, the API would refuse it")
 
 
-def _boolean(text: str) -> bool:
-    try:
-        return parse_boolean(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not true or false") from None
-
-
 def _words(text: str) -> frozenset[str]:
     return frozenset(part.strip() for part in text.split(",")) - {""}
 
@@ -141,7 +134,7 @@ def _address(text: str) -> str:
 TEXT = Kind("text", str, "")
 WORDS = Kind("text", _words, frozenset[str]())
 NAMESPACES = Kind("text", _namespaces, frozenset[str]())
-BOOLEAN = Kind("boolean", _boolean)
+BOOLEAN = Kind("boolean", parse_boolean)
 DURATION = Kind("duration", parse_seconds)
 CIDR = Kind("CIDR", _network, "")
 URL = Kind("URL", _url, "")
