@@ -44,27 +44,27 @@ class Applied:
     reread: bool = False
 
 
-async def change(steps: Sequence[Change], work: Outcome) -> None:
+async def change(steps: Sequence[Change], outcome: Outcome) -> None:
     """Change the Service's load balancer.
 
     Raises:
         CloudError: It can't be looked at afterwards.
     """
-    balancer = work.facts.balancer
-    if work.again or balancer is None or not steps:
+    balancer = outcome.facts.balancer
+    if outcome.again or balancer is None or not steps:
         return
-    applied = await apply(balancer, steps, work)
+    applied = await apply(balancer, steps, outcome)
     balancer = applied.balancer
     if applied.reread:
-        balancer = await work.views.inventory.look(balancer.id)
-        work.again = not applied.errors
-    work.facts = work.facts.after(balancer)
-    work.errors += [explained(text, error) for text, error in applied.errors]
+        balancer = await outcome.views.inventory.look(balancer.id)
+        outcome.again = not applied.errors
+    outcome.facts = outcome.facts.after(balancer)
+    outcome.errors += [explained(text, error) for text, error in applied.errors]
 
 
-async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Outcome) -> Applied:
+async def apply(balancer: LoadBalancer, steps: Sequence[Change], outcome: Outcome) -> Applied:
     """Change a load balancer, and have that known. What went wrong is in the result."""
-    inventory, applied = work.views.inventory, Applied(balancer)
+    inventory, applied = outcome.views.inventory, Applied(balancer)
     failed: set[str] = set()
     unanswered = False
     for step in steps:
@@ -86,11 +86,11 @@ async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Outcome) 
                 applied.reread = True  # the load balancer is not what we took it for
             continue
         applied.balancer = step.effect(applied.balancer)
-        work.steps.append(str(step))
+        outcome.steps.append(str(step))
         applied.reread = applied.reread or step.unforeseen or not foreseen
     inventory.balancers.put(applied.balancer)
     added = [one.target.identity for one in steps if one.operation == "add_target"]
-    work.views.servers.remember(applied.balancer, added)
+    outcome.views.servers.remember(applied.balancer, added)
     return applied
 
 
@@ -112,12 +112,12 @@ async def _send(inventory: Inventory, number: int, step: Change) -> bool:
     return True
 
 
-async def delete(balancer: LoadBalancer, work: Outcome) -> bool:
+async def delete(balancer: LoadBalancer, outcome: Outcome) -> bool:
     """Delete a load balancer; False = it is protected after all."""
-    inventory = work.views.inventory
+    inventory = outcome.views.inventory
     try:
         if await requests.delete(inventory, f"{PATH}/{balancer.id}"):
-            work.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
+            outcome.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
     except RefusedProtected:
         return False
     inventory.balancers.remove(balancer.id)

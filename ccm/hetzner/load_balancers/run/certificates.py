@@ -26,21 +26,21 @@ from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 _NONE = frozenset[int]()
 
 
-async def request_certificate(step: RequestCertificate, work: Outcome) -> None:
+async def request_certificate(step: RequestCertificate, outcome: Outcome) -> None:
     """Have a managed certificate issued.
 
     Raises:
         Unavailable: It may be requested all the same.
         ApiError: It was not.
     """
-    work.again, number = True, None
+    outcome.again, number = True, None
     try:
-        number = await _request(step.asked, work.facts.service, work.views)
-        work.steps.append(str(step))
+        number = await _request(step.asked, outcome.facts.service, outcome.views)
+        outcome.steps.append(str(step))
     finally:
-        former = work.facts.certificates
+        former = outcome.facts.certificates
         requested = {**former.requested, step.asked: number}
-        work.facts = replace(work.facts, certificates=replace(former, requested=requested))
+        outcome.facts = replace(outcome.facts, certificates=replace(former, requested=requested))
 
 
 async def _request(asked: CertificateWishes, service: ServiceView, views: Views) -> int:
@@ -74,49 +74,49 @@ async def _request(asked: CertificateWishes, service: ServiceView, views: Views)
     return certificate.id
 
 
-async def retry_certificate(step: RetryCertificate, work: Outcome) -> None:
+async def retry_certificate(step: RetryCertificate, outcome: Outcome) -> None:
     """Have a failed certificate issued again.
 
     Raises:
         CloudError: It is not.
     """
-    number, inventory, certificates = step.certificate.id, work.views.inventory, work.views.certificates
+    number, inventory, certificates = step.certificate.id, outcome.views.inventory, outcome.views.certificates
     certificates.retried(number)
     path = f"/certificates/{number}/actions/retry"
     await patiently(lambda: inventory.api.act(path, priority=Priority.LOAD_BALANCERS), inventory.sleep)
     certificates.doubt()
-    work.steps.append(str(step))
+    outcome.steps.append(str(step))
 
 
-async def delete_certificates(step: DeleteCertificates, work: Outcome) -> None:
+async def delete_certificates(step: DeleteCertificates, outcome: Outcome) -> None:
     """Delete the managed certificates of ours of the Service that nothing uses.
 
     Raises:
         CloudError: Not known what there is.
     """
-    views, balancer = work.views, work.facts.balancer
+    views, balancer = outcome.views, outcome.facts.balancer
     # Of those that were just changed or left we know better than the API's list what they serve with.
     there = views.inventory.balancers.contents.by_id
-    left = {number: there[number].certificates if number in there else _NONE for number in work.released}
+    left = {number: there[number].certificates if number in there else _NONE for number in outcome.released}
     stays = step.used
     if balancer is not None:
         stays = left[balancer.id] = stays | balancer.certificates
-    for one in await views.certificates.list_of(work.facts.service):
+    for one in await views.certificates.list_of(outcome.facts.service):
         if one.id in stays:
             continue
         name = f"managed certificate {one.name} ({one.id})"
         users = _users(one, left)
         try:
             if not users and await _delete(one, views):
-                work.steps.append(f"delete {name}")
+                outcome.steps.append(f"delete {name}")
                 continue
         except CloudError as error:
-            work.errors.append(error)
+            outcome.errors.append(error)
             continue
         views.certificates.spared(one.id)
         who = " and ".join(users) or "something"
         text = f"{name} was requested for this Service and stays, because {who} uses it"
-        work.notices.append(Notice("ManagedCertificateKept", text, warning=False))
+        outcome.notices.append(Notice("ManagedCertificateKept", text, warning=False))
 
 
 def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> list[str]:

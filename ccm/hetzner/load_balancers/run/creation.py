@@ -45,18 +45,18 @@ async def _post(api: HetznerApi, body: Json) -> Created:
     return convert(answer, Created, f"POST {PATH}")
 
 
-async def create(step: Create, work: Outcome) -> None:
+async def create(step: Create, outcome: Outcome) -> None:
     """Make a load balancer and wait until it is ready.
 
     Raises:
         Unavailable: It may have been made all the same.
         ApiError: It was not made.
     """
-    work.again = True
-    balancer = await _create(step, work.facts.service, work.views)
-    work.views.inventory.saw(work.facts.service, balancer)
-    work.facts = work.facts.after(balancer)
-    work.steps.append(str(step))
+    outcome.again = True
+    balancer = await _create(step, outcome.facts.service, outcome.views)
+    outcome.views.inventory.saw(outcome.facts.service, balancer)
+    outcome.facts = outcome.facts.after(balancer)
+    outcome.steps.append(str(step))
 
 
 async def _create(step: Create, service: ServiceView, views: Views) -> LoadBalancer:
