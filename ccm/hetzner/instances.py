@@ -46,6 +46,7 @@ class HetznerInstances:
         metrics: Where lookups are counted.
         robot: Robot's servers; None = Robot is not enabled, or there are no credentials for it.
         max_age: How old a server's data may be, whatever a controller would accept; None = as it likes.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class HetznerInstances:
         metrics: OfficialMetrics,
         robot: RobotMachines | None = None,
         max_age: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._servers = servers
@@ -66,6 +68,7 @@ class HetznerInstances:
         self._metrics = metrics
         self._robot = robot
         self._max_age = max_age
+        self._clock = clock
         self._looks = 0
         self._looked_at = 0.0
 
@@ -154,7 +157,7 @@ class HetznerInstances:
         """Whether single looks have cost as much as a list by now; counts the look that follows if not."""
         if self._servers.age is None:
             return True
-        now = time.monotonic()
+        now = self._clock()
         if now - self._looked_at > BURST:
             self._looks = 0
         self._looked_at = now

@@ -26,6 +26,7 @@ class Project:
     Args:
         network: The id of a network that must be there; None = there is none.
         mass_deletion_breaker: Doubt that what is ours is gone while nothing of ours is seen.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -34,10 +35,12 @@ class Project:
         network: Callable[[], int | None],
         *,
         mass_deletion_breaker: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._network = network
         self.mass_deletion_breaker = mass_deletion_breaker
+        self._clock = clock
         self._denied_at: float | None = None
         self._seen_at = float("-inf")
         self._seen_with: int | None = None
@@ -87,7 +90,7 @@ class Project:
 
     def deny(self) -> AccessDenied:
         """Nothing of ours is there: the error to raise."""
-        self._denied_at = time.monotonic()
+        self._denied_at = self._clock()
         message = self._sentence()
         return AccessDenied(message, notices=[Notice("WrongProject", message)])
 
@@ -100,7 +103,7 @@ class Project:
         if age is None:
             return
         self._seen_with = self._api.token.number
-        self._seen_at = max(self._seen_at, time.monotonic() - age)
+        self._seen_at = max(self._seen_at, self._clock() - age)
         if self._denied_at is not None and self._seen_at >= self._denied_at:
             self._denied_at = None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -34,6 +35,7 @@ class HetznerRoutes:
         scheme: What provider IDs of cloud servers start with.
         project: Is told whether the network is there.
         metrics: Where calls and lookups are counted.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class HetznerRoutes:
         *,
         project: Project,
         metrics: OfficialMetrics,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._servers = servers
@@ -52,6 +55,7 @@ class HetznerRoutes:
         self._scheme = scheme
         self._project = project
         self._metrics = metrics
+        self._clock = clock
         self._network: Network | None = None
         self._read_at, self._read_with = 0.0, 0
         self._writing = asyncio.Lock()
@@ -65,7 +69,7 @@ class HetznerRoutes:
         self._metrics.operation("hcloud/ListRoutes")
         with self._api.token.hold():
             network = self._network
-            old = time.monotonic() - self._read_at > accepted_age
+            old = self._clock() - self._read_at > accepted_age
             if network is None or old or self._read_with != self._api.token.number:
                 network = await self._read()
             machines, complete = await self._machines(network, accepted_age)
@@ -117,7 +121,7 @@ class HetznerRoutes:
             self._network = msgspec.structs.replace(self._network, routes=routes)
 
     async def _read(self) -> Network:
-        started = time.monotonic()
+        started = self._clock()
         path = f"/networks/{self._id}"
         try:
             network = await self._api.get(path, "network", Network, priority=Priority.ROUTES)

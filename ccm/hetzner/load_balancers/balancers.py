@@ -55,11 +55,12 @@ class HetznerLoadBalancers:
         locations: View[Location],
         robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
         metrics: LoadBalancerMetrics,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._metrics = metrics
         self._settings = settings
         self._api = api
-        self.inventory = Inventory(api, project, metrics)
+        self.inventory = Inventory(api, project, metrics, sleep)
         self.certificates = Certificates(api, settings.cluster)
         self._views = Views(
             self.inventory,

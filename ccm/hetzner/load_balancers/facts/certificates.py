@@ -24,13 +24,14 @@ class Certificates:
 
     Args:
         cluster: The cluster's id; may be empty.
+        clock: Monotonic seconds.
     """
 
-    def __init__(self, api: HetznerApi, cluster: str) -> None:
+    def __init__(self, api: HetznerApi, cluster: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.view = view_of(api, "certificates", Certificate)
         self._api = api
         self._cluster = cluster
-        self._clock: Callable[[], float] = time.monotonic
+        self._clock = clock
         self._retried: dict[int, float] = {}
         self._spared: dict[int, float] = {}
         self._doubtful = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
 from ccm.cloud import AccessDenied, Notice, Rejected, ServiceView
@@ -27,9 +26,15 @@ class Inventory:
         metrics: Tell when it may not be.
     """
 
-    def __init__(self, api: HetznerApi, project: Project, metrics: LoadBalancerMetrics) -> None:
+    def __init__(
+        self,
+        api: HetznerApi,
+        project: Project,
+        metrics: LoadBalancerMetrics,
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
         self.api = api
-        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self.sleep = sleep
         self.project = project
         self._metrics = metrics
         self._vanished = ""
