@@ -94,7 +94,7 @@ class Stage:
             self.clone.dev("down", "--force")
             self.serves = self.stands = self.ill = False
             self.settings = {**BASE}
-        changed = self.configure(change.before)
+        changed = self.configure({"restoreFrom": "", **change.before})
         if change.begins:
             self._have_nothing()
         elif not self.stands:
