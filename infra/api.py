@@ -169,6 +169,25 @@ def change(
     )
 
 
+def power_off(cloud: Cloud, server_id: str, patience: Patience | None = None) -> None:
+    """Cuts a server's power, and waits until it is off. One that is gone is off, too.
+
+    Raises:
+        CloudError: The API refuses, or the server runs on.
+    """
+    patience = patience or Patience()
+    deadline = patience.now() + patience.seconds
+    try:
+        change(cloud, "POST", f"/servers/{server_id}/actions/poweroff", {}, patience=patience)
+    except CloudError as error:
+        if error.status != 404:
+            raise
+    while server_runs(cloud, server_id):
+        if patience.now() >= deadline:
+            raise CloudError(cloud.endpoint, f"has switched off server {server_id}, and it runs on")
+        patience.sleep(patience.pause)
+
+
 def _patiently(
     ask: Callable[[], Mapping[str, Any]], passes: Callable[[CloudError], bool], patience: Patience
 ) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .api import Cloud, everything, fetcher, server_runs
+from .api import Cloud, everything, fetcher, power_off, server_runs
 from .drain import Report, Traffic, empty, senders_to
 from .endpoint import ROLE as BALANCER_ROLE
 from .errors import InfraError, QuorumError, RemoteCommandError
@@ -101,11 +101,16 @@ async def _leave(cloud: Cloud, leaver: Leaver, peers: Sequence[Peer], report: Re
         runs = await asyncio.to_thread(server_runs, cloud, leaver.server_id)
         if runs and leaver.drain_seconds:
             await empty(shell, leaver.node, leaver.drain_seconds, _traffic(cloud, leaver), report)
-        runs = runs and await _told(leaver, _END_FOR_GOOD, report)
+        told = runs and await _told(leaver, _END_FOR_GOOD, report)
         await _remove(shell, leaver.node)
-        if runs and await _told(leaver, _END, report):
-            # until it ended it may have come back
-            await _remove(shell, leaver.node)
+        if not runs:
+            return
+        if not (told and await _told(leaver, _END, report)):
+            # Its k3s has ended with its member, and some seconds later would join again. Not switched off
+            # before: the last but one leaves by its own vote.
+            await asyncio.to_thread(power_off, cloud, leaver.server_id)
+        # until it ended it may have come back
+        await _remove(shell, leaver.node)
 
 
 def make_room(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
@@ -240,7 +245,7 @@ async def _told(leaver: Leaver, script: str, report: Report) -> bool:
         async with connect(leaver.host, timeout=_CONNECT_SECONDS) as shell:
             await shell.run(script, what=f"ending k3s on {leaver.node}", timeout=_NODE_SECONDS)
     except InfraError as error:
-        report(f"{leaver.node} leaves without being told: {error}")
+        report(f"{leaver.node} leaves without being told, and is switched off: {error}")
         return False
     return True
 

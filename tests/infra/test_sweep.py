@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from http_server import Json, serving
 
-from infra.api import Cloud, Patience
-from infra.errors import SweepError
+from infra.api import Cloud, Patience, power_off
+from infra.errors import CloudError, SweepError
 from infra.ownership import Ownership
 from infra.remote import Host
 from infra.sweep import (
@@ -226,6 +226,37 @@ def test_what_the_ccm_released_is_told():
 @pytest.mark.parametrize(("server_id", "runs"), [("1", True), ("2", False), ("3", False)])
 def test_only_a_server_that_runs_is_worth_an_attempt(site, server_id, runs):
     assert server_runs(site.cloud, server_id) is runs
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome"),
+    [
+        (["running", "running", "off"], None),
+        (["stopping"], None),
+        ([404], None),
+        (["running"] * 99, "has switched off server 1, and it runs on"),
+    ],
+)
+def test_a_server_is_switched_off(answers, outcome):
+    left, switched = list(answers), []
+
+    class Asked(Json, BaseHTTPRequestHandler):
+        def do_GET(self):
+            status = left.pop(0)
+            self.answer(404 if status == 404 else 200, {"server": {"status": status}})
+
+        def do_POST(self):
+            switched.append(self.path)
+            self.answer(404 if left == [404] else 201, {"action": {}})
+
+    with serving(Asked) as port:
+        cloud = Cloud(f"http://127.0.0.1:{port}/v1", "x")
+        if outcome:
+            with pytest.raises(CloudError, match=outcome):
+                power_off(cloud, "1", Clock().patience())
+        else:
+            power_off(cloud, "1", Clock().patience())
+    assert switched == ["/v1/servers/1/actions/poweroff"]
 
 
 class FakeCluster:
