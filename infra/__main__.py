@@ -118,7 +118,9 @@ def declare_in_existing_cluster(
         As ``declare_cluster`` does.
     """
     kubeconfig = pulumi.Output.secret((ROOT / settings.kubeconfig_path).read_text())
-    provider = kubernetes.Provider("kubernetes", kubeconfig=kubeconfig, delete_unreachable=True)
+    provider = kubernetes.Provider(
+        "kubernetes", kubeconfig=kubeconfig, delete_unreachable=True, enable_patch_force=True
+    )
     image = settings.ccm_image or None
     arguments = ControllerManagerArgs(settings, pulumi.Output.secret(cloud_token), network.id, image)
     manager = ControllerManager("ccm", arguments, pulumi.ResourceOptions(provider=provider))

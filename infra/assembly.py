@@ -109,6 +109,9 @@ def running_cluster(place: Place, settings: Settings, servers: Servers) -> Runni
         # While the one of several that the kubeconfig names is lost, a refresh takes what is in the cluster
         # for gone; it is there all the same, and ours.
         upsert_existing_objects=True if len(servers.controls) > 1 else None,
+        # Ours under another name then: who owned the fields before is a manager that no state knows any more,
+        # and a later change would be a conflict with it, also with one control server again.
+        enable_patch_force=True,
         opts=place.options(pulumi.ResourceOptions(deleted_with=cluster.gone_with)),
     )
     in_cluster = pulumi.ResourceOptions(provider=provider, deleted_with=cluster.gone_with)

@@ -14,6 +14,7 @@ from .settings import Settings
 
 SECRET = "hcloud"  # noqa: S105 (its name)
 NAMESPACE = "kube-system"
+FIELD_MANAGER = "ccm-from-scratch"
 _KINDS = {
     "ServiceAccount": kubernetes.core.v1.ServiceAccount,
     "ClusterRole": kubernetes.rbac.v1.ClusterRole,
@@ -103,8 +104,14 @@ class ControllerManager(pulumi.ComponentResource):
 
 
 def deployment_of(manifest: Manifest, arguments: ControllerManagerArgs) -> Manifest:
-    """The Deployment for this cluster."""
+    """The Deployment for this cluster.
+
+    Its fields are owned under a name of ours, not under a random one that only the state knows: who takes it
+    up again without that state can still drop what is in it, such as a variable.
+    https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/managing-resources-with-server-side-apply/
+    """
     result = fitted(manifest, flags(arguments.settings), environment(arguments.settings))
+    result["metadata"].setdefault("annotations", {})["pulumi.com/patchFieldManager"] = FIELD_MANAGER
     pod = result["spec"]["template"]["spec"]
     pod["containers"][0]["image"] = arguments.image
     if arguments.settings.control_count > 1:

@@ -176,22 +176,62 @@ def test_a_cluster_that_is_gone_is_one_error_or_forgotten(
         )
 
 
+LABELLED = body("""
+    k.core.v1.ServiceAccount("a", metadata={"name": "labelled", **json.loads(os.environ.get("MORE", "{}")),
+        "labels": json.loads(os.environ.get("LABELS", '{"a": "1", "b": "1"}'))}, opts=o)
+""")
+
+
 def test_what_was_forgotten_while_the_cluster_did_not_answer_is_taken_up_again(
     kube: Lab, tmp_path: Path, cluster: ControlPlane
 ) -> None:
     settings = '{"cluster_identifier": "1", "delete_unreachable": true, "upsert_existing_objects": true}'
-    program = body('k.core.v1.ConfigMap("a", metadata={"name": "again"}, data={"a": "1"}, opts=o)')
-    kube.up(program, PROVIDER=settings)
-    path = "/api/v1/namespaces/default/configmaps/again"
+    kube.up(LABELLED, PROVIDER=settings, LABELS="{}")
+    kube.up(PROVIDER=settings)
+    path = "/api/v1/namespaces/default/serviceaccounts/labelled"
     before = cluster.api().get(path)["metadata"]["uid"]
-    alive = cluster.kubeconfig.read_text()
-    address = next(line.split("server:")[1].strip() for line in alive.splitlines() if "server:" in line)
-    (tmp_path / "dead.yaml").write_text(alive.replace(address, "https://127.0.0.1:9"))
-    kube.up(CLUSTER=str(tmp_path / "dead.yaml"), PROVIDER=settings)
-    assert "- 1 missing" in kube.run("refresh", "--yes").out
+    _forget(kube, tmp_path, cluster, settings)
     assert "+ 1 created" in kube.up(PROVIDER=settings)
     assert cluster.api().get(path)["metadata"]["uid"] == before
     assert "unchanged" in kube.up(PROVIDER=settings)
+
+    # Who changed it at first owns its fields, too: nobody knows that name any more.
+    out = kube.up(PROVIDER=settings, LABELS='{"a": "2"}', status=1)
+    assert "Others have changed these fields" in out
+    forced = settings.replace("}", ', "enable_patch_force": true}')
+    kube.up(PROVIDER=forced, LABELS='{"a": "2"}')
+    labels = cluster.api().get(path)["metadata"]["labels"]
+    assert labels == {"a": "2", "b": "1"}, "what the first one owns stays"
+    assert kube.run("destroy", "--yes").status == 0
+
+
+def test_a_manager_of_a_fixed_name_takes_up_again_what_it_owned(
+    kube: Lab, tmp_path: Path, cluster: ControlPlane
+) -> None:
+    """The name begins with the second run: the random one of the first gives its fields up."""
+    settings = '{"cluster_identifier": "1", "delete_unreachable": true, "upsert_existing_objects": true}'
+    kube.up(LABELLED, PROVIDER=settings)
+    named = '{"annotations": {"pulumi.com/patchFieldManager": "me"}}'
+    kube.up(PROVIDER=settings, MORE=named)
+    path = "/api/v1/namespaces/default/serviceaccounts/labelled"
+    assert {one["manager"] for one in cluster.api().get(path)["metadata"]["managedFields"]} == {"me"}
+    assert kube.resources()["a"]["outputs"]["__fieldManager"] == "me"
+
+    _forget(kube, tmp_path, cluster, settings, MORE=named)
+    kube.up(PROVIDER=settings, MORE=named)
+    kube.up(PROVIDER=settings, MORE=named, LABELS='{"a": "2"}')
+    assert cluster.api().get(path)["metadata"]["labels"] == {"a": "2"}
+    assert "unchanged" in kube.up(PROVIDER=settings, MORE=named, LABELS='{"a": "2"}')
+    assert kube.run("destroy", "--yes").status == 0
+
+
+def _forget(kube: Lab, tmp_path: Path, cluster: ControlPlane, settings: str, **environment: str) -> None:
+    """A refresh while the cluster does not answer."""
+    alive = cluster.kubeconfig.read_text()
+    address = next(line.split("server:")[1].strip() for line in alive.splitlines() if "server:" in line)
+    (tmp_path / "dead.yaml").write_text(alive.replace(address, "https://127.0.0.1:9"))
+    kube.up(CLUSTER=str(tmp_path / "dead.yaml"), PROVIDER=settings, **environment)
+    assert "- 1 missing" in kube.run("refresh", "--yes").out
 
 
 def test_another_cluster_means_other_objects(kube: Lab) -> None:

@@ -29,6 +29,7 @@ from sandbox.engine.state.resource import Resource
 _POLL_SECONDS = 0.25
 _FOREGROUND = {"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job"}
 _PATCH_FORCE = "pulumi.com/patchForce"
+_FIELD_MANAGER = "pulumi.com/patchFieldManager"
 
 
 class KubernetesProvider(ConfiguredProvider):
@@ -121,7 +122,7 @@ class KubernetesProvider(ConfiguredProvider):
                 "delete it, or take it over with the resource option 'import_'"
             ) from error
         return self._settle(
-            request.urn, request.inputs, found, request.timeout, _new_manager(), body["apiVersion"]
+            request.urn, request.inputs, found, request.timeout, _manager_of(body), body["apiVersion"]
         )
 
     def adopt(self, request: Request) -> Created | None:
@@ -130,7 +131,7 @@ class KubernetesProvider(ConfiguredProvider):
         if "name" not in body["metadata"]:
             return None
         _, path = self._paths(body)
-        manager = _new_manager()
+        manager = _manager_of(body)
         try:
             self._cluster.get(path)
         except ResourceNotFoundError:
@@ -139,12 +140,15 @@ class KubernetesProvider(ConfiguredProvider):
         return self._settle(request.urn, request.inputs, found, request.timeout, manager, body["apiVersion"])
 
     def update(self, old: Resource, news: Properties, timeout: float | None) -> Properties:
-        """Server-side apply as the manager that this resource has had from the beginning."""
+        """Server-side apply as the manager that this resource has had from the beginning, or now names."""
         body = plain(news)
-        manager = old.outputs.get("__fieldManager") or _new_manager()
+        before = old.outputs.get("__fieldManager")
+        manager = _manager_of(body, before)
         _, path = self._paths(body)
         try:
             found = self._apply(path, body, manager)
+            if before not in (None, manager):
+                found = self._cluster.apply(path, _reference(body), before, force=False)
         except ClusterUnreachableError:
             if not switch(self._config, "skipUpdateUnreachable"):
                 raise
@@ -169,7 +173,8 @@ class KubernetesProvider(ConfiguredProvider):
                     {"op": "replace", "path": "/metadata/managedFields", "value": owned},
                 ],
             )
-        force = readiness.annotation(body, _PATCH_FORCE) == "true"
+        said = readiness.annotation(body, _PATCH_FORCE)
+        force = said == "true" if said else switch(self._config, "enablePatchForce")
         try:
             return self._cluster.apply(path, body, manager, force=force)
         except KubernetesError as error:
@@ -274,8 +279,16 @@ class KubernetesProvider(ConfiguredProvider):
         return served.path(namespace), served.path(namespace, metadata.get("name"))
 
 
-def _new_manager() -> str:
-    return f"pulumi-kubernetes-{os.urandom(4).hex()}"
+def _manager_of(body: Mapping[str, Any], before: str | None = None) -> str:
+    """As the plugin has it: what the object names, else the one that it had, else a random one."""
+    named = readiness.annotation(body, _FIELD_MANAGER)
+    return named or before or f"pulumi-kubernetes-{os.urandom(4).hex()}"
+
+
+def _reference(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Who applies no more than this gives up all fields."""
+    called = {name: body["metadata"][name] for name in ("name", "namespace") if name in body["metadata"]}
+    return {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": called}
 
 
 def _place(inputs: Mapping[str, Any]) -> tuple[Any, Any, Any]:

@@ -10,7 +10,7 @@ from sandbox.engine.properties.values import UNKNOWN, Properties
 
 _CONFIG = {
     "kubeconfig", "context", "cluster", "namespace", "clusterIdentifier", "deleteUnreachable",
-    "skipUpdateUnreachable", "upsertExistingObjects",
+    "skipUpdateUnreachable", "upsertExistingObjects", "enablePatchForce",
     "enableServerSideApply", "enableConfigMapMutable", "enableSecretMutable", "suppressDeprecationWarnings",
     "suppressHelmHookWarnings", "version",
 }  # fmt: skip
