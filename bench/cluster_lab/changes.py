@@ -104,7 +104,7 @@ _ALL = (
             "K3sServer control-2 (creating|replacing)",
         ),
         works_on="control",
-        reached="Boot control creating",
+        reached="Boot control (creating|replacing)",
         makes="control",
         loses=CONTROLS,
     ),
