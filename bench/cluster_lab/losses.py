@@ -12,6 +12,12 @@ FOLDER = "/var/lib/rancher/k3s/server/db/snapshots"
 SECONDS = 60.0
 
 
+def save_snapshot(clone: Clone, role: str = "control") -> str:
+    """Save etcd on a control server; the name of the snapshot, which has the time in it."""
+    saved = clone.dev("ssh", role, "k3s etcd-snapshot save --name before").stdout
+    return saved.partition("Snapshot ")[2].partition(" saved")[0]
+
+
 def take_snapshot(clone: Clone, file: Path, role: str = "control") -> None:
     """Save etcd on a control server, and bring the snapshot here.
 
@@ -20,8 +26,7 @@ def take_snapshot(clone: Clone, file: Path, role: str = "control") -> None:
         file: Where it is put.
         role: Of the control server.
     """
-    saved = clone.dev("ssh", role, "k3s etcd-snapshot save --name before").stdout
-    name = saved.partition("Snapshot ")[2].partition(" saved")[0]
+    name = save_snapshot(clone, role)
     taken = clone.dev("ssh", role, f"base64 -w0 {FOLDER}/{name}").stdout
     file.write_bytes(base64.b64decode(taken.strip().splitlines()[-1]))
 

@@ -6,7 +6,9 @@ import pytest
 
 from bench.cluster_lab import losses, workload
 from bench.cluster_lab.views import provider_ids
+from sandbox.machines.topology import Uplink
 from tests.e2e.conftest import eventually
+from tests.sandbox.kubernetes import object_store
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1200)]
 
@@ -72,3 +74,27 @@ def test_all_control_servers_are_lost_and_the_cluster_comes_back(clone, kubernet
     again = clone.dev("up").stdout
     assert "restoreFrom is not heeded" in again
     assert not any(f" {word}" in again for word in ("created", "updated", "replaced", "deleted")), again
+
+
+def test_the_snapshot_comes_out_of_a_bucket(clone):
+    """Machines reach the store at the host's end of their uplink."""
+    before = clone.server_ids()
+    assert sorted(before) == [*CONTROLS, "worker-1"]
+    with object_store.running("backups", "ME", Uplink.of(clone.site.public_range).host) as store:
+        opens = {"accessKey": "ME", "secretKey": "secret-of-the-bucket", "insecure": True}
+        bucket = {"endpoint": store.address, "bucket": "backups", "folder": "of/mine", **opens}
+        clone.configure(etcdSnapshots={"s3": bucket}, restoreFrom="")
+        clone.dev("up")
+        name = losses.save_snapshot(clone)
+        assert f"of/mine/{name}" in store.objects
+        seen = clone.dev("ssh", "control", "ps -ef; cat /etc/systemd/system/k3s.service").stdout
+        assert opens["secretKey"] not in seen
+
+        losses.lose(clone, CONTROLS)
+        clone.configure(restoreFrom=name)
+        clone.dev("up")
+
+        after = clone.server_ids()
+        assert after["worker-1"] == before["worker-1"]
+        assert not {after[role] for role in CONTROLS} & {*before.values()}
+        eventually(lambda: provider_ids(clone.nodes()) == after, 60, "every Node is its own server's")

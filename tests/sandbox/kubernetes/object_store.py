@@ -1,4 +1,4 @@
-"""A store of objects on loopback that answers as S3 does, as far as snapshots ask."""
+"""A store of objects on this host that answers as S3 does, as far as snapshots ask."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Store:
 class _Server(ThreadingHTTPServer):
     """Knows the store that it answers for."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, store: Store, host: str) -> None:
+        super().__init__((host, 0), _Handler)
         self.store = store
 
 
@@ -104,11 +104,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running(bucket: str, access_key: str) -> Iterator[Store]:
-    """A store that answers until the end of the block."""
+def running(bucket: str, access_key: str, host: str = "127.0.0.1") -> Iterator[Store]:
+    """A store that answers at an address of this host until the end of the block."""
     store = Store(bucket, access_key)
-    server = _Server(store)
-    store.address = f"127.0.0.1:{server.server_port}"
+    server = _Server(store, host)
+    store.address = f"{host}:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
