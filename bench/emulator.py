@@ -26,7 +26,7 @@ from bench.lab.report import BenchError, Row, main
 
 SERVERS = 50
 CONNECTIONS = 8
-MOST_MS = 1000 / 3000  # one core answers 3,000 times a second what a server is, on a busy machine, too
+MOST_MS = 1000 / 8000  # of CPU: 10,000 answers a second are wanted, and the slowest machine so far gave 8,980
 MOST_GROWTH_MIB = 8.0
 WRITES_EVERY = 10
 JUDGED = "GET /servers/{id}"
