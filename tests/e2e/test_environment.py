@@ -215,9 +215,22 @@ def test_an_image_that_is_pushed_runs_under_the_name_that_it_has_on_docker_hub(e
     image = describe(own, [make_layer({"whoami": program}, 0)], settings, {}, 0)
     target = Target(environment.site.address.registry, "pushed", "1")
     Registry(target, None).push(index_of([image], {}), [image.manifest], image.blobs)
-    run_on(environment, "ccm-from-scratch-worker-1", "pushed:1")
+    for name in environment.nodes():
+        run_on(environment, name, "pushed:1")
     write = "curl -s -o /dev/null -w %{http_code} -X POST http://169.254.169.254/v2/pushed/blobs/uploads/"
     assert environment.dev("ssh", "worker-1", write).stdout == "403"
+
+
+def test_an_event_says_why_an_image_that_is_nowhere_is_not_pulled(environment):
+    environment.dev("kubectl", "run", "nowhere", "--image=nowhere:1")
+
+    def told():
+        chosen = "--field-selector=reason=Failed,involvedObject.name=nowhere"
+        return [event["message"] for event in environment.kubectl("get", "events", chosen)["items"]]
+
+    said = "the sandbox does not have this image, and no Internet to fetch it from: ./dev load it"
+    eventually(lambda: any(said in message for message in told()), 60, "an Event with the reason")
+    environment.dev("kubectl", "delete", "pod", "nowhere", "--now")
 
 
 ECHO = """
