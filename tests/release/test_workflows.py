@@ -26,7 +26,7 @@ TAR = (
     r" -C ~/\.cache( ccm-from-scratch)?"
 )
 RUN = (
-    r"sudo --preserve-env=HOME \./dev (test( --kubernetes 1\.\d+)?|release)",
+    r"sudo --preserve-env=HOME(,CCMFS_ARTEFACTS)? \./dev (test( --kubernetes 1\.\d+)?|release)",
     rf"(mkdir -p ~/\.cache && )?{TAR}",
 )
 TEST = yaml.safe_load((FILES[0].parent / "test.yml").read_text())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sandbox.cloud.actions.actions import Action, action_wire
@@ -26,6 +26,7 @@ def overview(cloud: Cloud) -> dict[str, Any]:
     """What is wrong, and all that there is; things by name, so that none moves when another changes."""
     now = cloud.now()
     actions = sorted(cloud.store.all(Action), key=lambda action: action.id)[-LATEST_ACTIONS:]
+    names = {server.id: server.name for server in cloud.store.all(Server)}
     shown = {
         "backend": cloud.backend.name,
         "actions_mode": cloud.action_mode,
@@ -36,10 +37,14 @@ def overview(cloud: Cloud) -> dict[str, Any]:
         "servers": _by_name(_server(cloud, server) for server in cloud.store.all(Server)),
         "networks": _by_name(network_wire(cloud, network) for network in cloud.store.all(Network)),
         "load_balancers": _by_name(
-            load_balancer_wire(cloud, balancer) for balancer in cloud.store.all(LoadBalancer)
+            _with_names(load_balancer_wire(cloud, balancer), "targets", names)
+            for balancer in cloud.store.all(LoadBalancer)
         ),
         "certificates": _by_name(_certificate(cloud, one) for one in cloud.store.all(Certificate)),
-        "firewalls": _by_name(firewall_wire(cloud, firewall) for firewall in cloud.store.all(Firewall)),
+        "firewalls": _by_name(
+            _with_names(firewall_wire(cloud, firewall), "applied_to", names)
+            for firewall in cloud.store.all(Firewall)
+        ),
         "volumes": _by_name(volume_wire(cloud, volume) for volume in cloud.store.all(Volume)),
         "floating_ips": _by_name(floating_ip_wire(cloud, ip) for ip in cloud.store.all(FloatingIp)),
         "images": _by_name(
@@ -61,6 +66,20 @@ def _by_name(things: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(
         ({**thing, "title": title(thing)} for thing in things), key=lambda t: (_natural(t["title"]), t["id"])
     )
+
+
+def _with_names(thing: dict[str, Any], field: str, names: Mapping[int, str]) -> dict[str, Any]:
+    """A thing with its list of servers, addresses and selectors by name; the selectors first."""
+
+    def name(one: Mapping[str, Any]) -> list[tuple[int, int, str]]:
+        server, ip = one.get("server"), one.get("ip")
+        return _natural(names.get(server["id"], "") if server else ip["ip"] if ip else "")
+
+    inner = [
+        {**one, "targets": sorted(one["targets"], key=name)} if one.get("targets") else one
+        for one in thing[field]
+    ]
+    return {**thing, field: sorted(inner, key=name)}
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

@@ -41,7 +41,8 @@ function draw(o, network, width) {
   const box = Math.min(MOST, Math.floor((width - 24) * 0.42)), right = width - 12 - box;
   const left = stack(balancers.map(b => balancerLines(b, network, box)));
   const other = stack(servers.map(s => serverLines(s, network, box)));
-  const top = 34, height = top + Math.max(left.height, other.height, 30) + 10;
+  const subnets = (network?.subnets ?? []).map(s => `subnet ${s.ip_range}  ${s.network_zone}`);
+  const top = 34 + subnets.length * LINE, height = top + Math.max(left.height, other.height, 30) + 10;
   const at = new Map(servers.map((s, i) => [s.id, top + other.places[i] + other.heights[i] / 2]));
   const lines = balancers.flatMap((b, i) => targetsOf(b).filter(t => at.has(t.server)).map(t => {
     const y = top + left.places[i] + left.heights[i] / 2, end = at.get(t.server), half = (right - 12 - box) / 2;
@@ -55,7 +56,8 @@ function draw(o, network, width) {
   const summary = `${name}: ${balancers.length} load balancers, ${servers.length} servers; the tables below say the same`;
   return `<svg role="img" aria-label="${text(summary)}" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">
     <rect class="net" x="1" y="10" width="${width - 2}" height="${height - 12}" rx="8"/>
-    <text x="14" y="28">${text(fit(name, width - 28, 7))}</text>${lines.join("")}
+    <text x="14" y="28">${text(fit(name, width - 28, 7))}</text>${subnets.map((said, i) =>
+      `<text class="small" x="14" y="${28 + (i + 1) * LINE}">${text(fit(said, width - 28, LETTERS.small))}</text>`).join("")}${lines.join("")}
     ${boxes(balancers, left, 12, balancerLines).join("")}${boxes(servers, other, right, serverLines).join("")}</svg>`;
 }
 
