@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.kube.ratelimit import Backoff, RetryLimiter, TokenBucket
+from ccm.kube.ratelimit import Backoff, RetryLimiter, TokenBucket, slow_limiter
 
 
 def test_bucket_gives_its_burst_then_its_rate():
@@ -62,6 +62,12 @@ def test_all_keys_together_are_ten_a_second_beyond_a_hundred():
     delays = [limiter.delay(str(number), 0) for number in range(102)]
     assert delays == pytest.approx([0.005] * 100 + [0.1, 0.2])
     assert limiter.delay("later", 60) == pytest.approx(0.005), "by then they have come back"
+
+
+def test_services_and_routes_wait_five_seconds_to_five_minutes():
+    limiter = slow_limiter()
+    delays = [limiter.delay("a", second * 1000.0) for second in range(8)]
+    assert delays == pytest.approx([5, 10, 20, 40, 80, 160, 300, 300])
 
 
 def test_limiter_never_overflows():
