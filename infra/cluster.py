@@ -28,7 +28,7 @@ from .errors import (
 )
 from .files import ROOT
 from .joining import Start, ask, start_of
-from .leaving import make_room
+from .leaving import make_room, may_restart
 from .pools import spelled
 from .remote import Host, connect
 from .roster import Peer, peers_of
@@ -95,10 +95,13 @@ class K3sServerProvider(DrainingProvider):
 
         Raises:
             VersionError: The server, which knows best what is installed, has a k3s that can't go there.
+            RestartError: It is one of several, and the others need it meanwhile.
         """
         host, release = host_of(_news), release_of(_news)
         before = asyncio.run(run_on(host, k3s.tell_version(), "asking for the version of k3s"))
         refuse(before, release)
+        if member := _news.get("member"):
+            may_restart(host, member["node"])
         joined = _olds.get("joined", "")
         script = server_script(_news, Start(joined), cluster=None, had_store=bool(_olds.get("store")))
         installed = asyncio.run(run_on(host, script, _INSTALLING_SERVER))

@@ -18,6 +18,7 @@ InfraError
 ├── AnotherTokenError       several control servers have the cluster, and its token would be another one
 ├── AnotherSubnetError      several control servers have the cluster, and its subnet would be made anew
 ├── QuorumError             the cluster would not outlive a control server's leaving
+├── RestartError            nor that its k3s restarts
 ├── UpgradeError            k3s on a node could not be upgraded
 ├── NodeGroupError          servers of the cluster-autoscaler are left
 ├── ImageBuildError         the CCM's image could not be built
@@ -245,6 +246,20 @@ class QuorumError(InfraError):
             f"the control server {node} stays: without it the others would have no majority.\n{lines}\n"
             "Mend those that don't answer; one that is lost for good is replaced once it is deleted (hcloud "
             "server delete NAME). Then repeat the command"
+        )
+
+
+class RestartError(InfraError):
+    """K3s on a control server is not restarted: the others would not have a majority; names their state."""
+
+    def __init__(self, node: str, states: Sequence[str]) -> None:
+        self.node = node
+        self.states = tuple(states)
+        super().__init__(
+            f"k3s on the control server {node} is left as it is: while it restarts, the others would have no "
+            f"majority.\n{_listed(states)}\n"
+            "Mend those that don't answer, or delete the server of one that is lost for good (hcloud server "
+            "delete NAME) and repeat the command without this change first"
         )
 
 

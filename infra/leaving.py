@@ -17,7 +17,7 @@ from typing import Any
 from .api import Cloud, everything, fetcher, power_off, server_runs
 from .drain import Report, Traffic, empty, senders_to
 from .endpoint import ROLE as BALANCER_ROLE
-from .errors import InfraError, QuorumError, RemoteCommandError
+from .errors import InfraError, QuorumError, RemoteCommandError, RestartError
 from .k3s import API_PORT, DATASTORE, NOTE
 from .membership import leave_script
 from .remote import Host, Shell, connect
@@ -185,8 +185,54 @@ def check_quorum(node: str, others: Mapping[str, bool]) -> None:
         QuorumError: Too few do.
     """
     if sum(others.values()) < len(others) // 2 + 1:
-        states = [f"{name}: {'ready' if ready else 'does not answer'}" for name, ready in others.items()]
-        raise QuorumError(node, states)
+        raise QuorumError(node, _states(others))
+
+
+def may_restart(host: Host, node: str) -> None:
+    """Makes sure that the others have a majority while k3s on a control server restarts.
+
+    One whose own API does not answer gives no vote that could be missed, and this may be what mends it.
+
+    Args:
+        host: The control server.
+        node: Its name.
+
+    Raises:
+        RestartError: They would not.
+        InfraError: It could not be reached.
+    """
+    asyncio.run(_may_restart(host, node))
+
+
+async def _may_restart(host: Host, node: str) -> None:
+    async with connect(host) as shell:
+        try:
+            members = await _members(shell)
+        except RemoteCommandError:
+            return
+        others = {name: address for name, address in members.items() if name != node}
+        check_restart(node, {name: await _is_ready(shell, address) for name, address in others.items()})
+
+
+def check_restart(node: str, others: Mapping[str, bool]) -> None:
+    """Refuses to restart a member without which the others have no majority of all. Pure.
+
+    Of two each needs the other, whatever is done: they may, on their way to three or to one.
+
+    Args:
+        node: Of the member.
+        others: Of all others, whether each answers.
+
+    Raises:
+        RestartError: Too few do.
+    """
+    members = len(others) + 1
+    if members > 2 and sum(others.values()) < members // 2 + 1:
+        raise RestartError(node, _states(others))
+
+
+def _states(others: Mapping[str, bool]) -> list[str]:
+    return [f"{name}: {'ready' if ready else 'does not answer'}" for name, ready in others.items()]
 
 
 def members_of(listing: Mapping[str, Any]) -> dict[str, str]:

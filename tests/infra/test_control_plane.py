@@ -21,11 +21,17 @@ from pulumi.runtime import rpc
 from infra import k3s
 from infra.backups import Backups, settings_file
 from infra.cluster import K3sServerProvider, identity_of, is_another_cluster, server_script
-from infra.errors import AnotherClusterError, ConfigurationError, QuorumError, UnknownClusterError
+from infra.errors import (
+    AnotherClusterError,
+    ConfigurationError,
+    QuorumError,
+    RestartError,
+    UnknownClusterError,
+)
 from infra.identity import ClusterIdentityProvider
 from infra.inventory import control_group, turns_of
 from infra.joining import DOWN, NONE, OTHER, READY, SILENT, Said, Start, ask, question, read_answer, start_of
-from infra.leaving import Look, check_quorum, make_room, members_of, survivor_of
+from infra.leaving import Look, check_quorum, check_restart, make_room, members_of, survivor_of
 from infra.roster import Peer, labels_of, peers
 from infra.vote import VoteProvider
 
@@ -251,6 +257,18 @@ def refusal(states):
 def test_nobody_leaves_without_a_majority_of_those_that_stay(states):
     said = refusal(states)
     assert bool(said) is (2 * sum(states.values()) <= len(states))
+    assert not said or all(name in said for name in states)
+
+
+@given(states=others)
+def test_nobody_restarts_without_a_majority_of_all_meanwhile(states):
+    try:
+        check_restart("a", states)
+        said = ""
+    except RestartError as error:
+        said = str(error)
+    members = len(states) + 1
+    assert bool(said) is (members > 2 and 2 * sum(states.values()) <= members)
     assert not said or all(name in said for name in states)
 
 
