@@ -136,15 +136,14 @@ class HetznerLoadBalancers:
             # Each step may be the first one after any number of failures, in this process or another.
             with self._api.token.hold():
                 facts = await gather_for_release(service, self._views)
-                outcome = Outcome(self._views, facts)
-                await run(plan_release(facts), outcome)
+                outcome = await run(plan_release(facts), Outcome(facts), self._views)
             if not outcome.facts.others:
                 self.inventory.released(service)
             if outcome.errors:
                 raise outcome.errors[0]
             self.inventory.forget(service)
             self._metrics.forget(service)
-            return LoadBalancerResult((), tuple(outcome.steps), (*facts.notices, *outcome.notices))
+            return LoadBalancerResult((), outcome.steps, (*facts.notices, *outcome.notices))
 
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
@@ -157,22 +156,22 @@ class HetznerLoadBalancers:
     async def _ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
         wishes = self._read(service)
         facts = await gather(wishes, nodes, self._views)
-        outcome, rounds = Outcome(self._views, facts, again=True), 0
+        outcome, rounds = Outcome(facts, again=True), 0
         desired = Desired("", {})
         while outcome.again and rounds < ROUNDS:
             desired = decide(wishes, outcome.facts)
-            await run(plan(desired, outcome.facts), outcome)
+            outcome = await run(plan(desired, outcome.facts), outcome, self._views)
             rounds += 1
         errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
         if errors:
             raise incomplete(errors, notices)
         balancer = outcome.facts.balancer
         if balancer is None:
-            return LoadBalancerResult((), tuple(outcome.steps), tuple(notices))
+            return LoadBalancerResult((), outcome.steps, tuple(notices))
         ports = {one.listen_port for one in desired.listeners}
         self._metrics.saw(service, count_targets(balancer, ports))
         notices += complaints(balancer, ports)
-        return LoadBalancerResult(ingress_of(balancer, wishes), tuple(outcome.steps), tuple(notices))
+        return LoadBalancerResult(ingress_of(balancer, wishes), outcome.steps, tuple(notices))
 
     def _read(self, service: ServiceView) -> Wishes:
         return read(service, self._settings, network=self.inventory.project.network is not None)

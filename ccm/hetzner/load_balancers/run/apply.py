@@ -17,7 +17,7 @@ from ccm.hetzner.load_balancers.errors import explained
 from ccm.hetzner.load_balancers.facts.inventory import PATH, Inventory
 from ccm.hetzner.load_balancers.plan.steps import Change
 from ccm.hetzner.load_balancers.run import requests
-from ccm.hetzner.load_balancers.run.outcome import Outcome
+from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.run.requests import patiently
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
@@ -35,36 +35,48 @@ class Applied:
 
     Attributes:
         balancer: The load balancer as it should be now.
+        steps: What was done.
         errors: What was not, and why.
         reread: Whether the load balancer has to be read, because the API decided about a part of it.
     """
 
     balancer: LoadBalancer
+    steps: list[str] = field(default_factory=list[str])
     errors: list[tuple[str, CloudError]] = field(default_factory=list[tuple[str, CloudError]])
     reread: bool = False
 
 
-async def change(steps: Sequence[Change], outcome: Outcome) -> None:
+async def change(steps: Sequence[Change], work: Work) -> None:
     """Change the Service's load balancer.
 
     Raises:
         CloudError: It can't be looked at afterwards.
     """
-    balancer = outcome.facts.balancer
-    if outcome.again or balancer is None or not steps:
+    balancer = work.facts.balancer
+    if work.again or balancer is None or not steps:
         return
-    applied = await apply(balancer, steps, outcome)
+    applied = await apply(balancer, steps, work)
     balancer = applied.balancer
     if applied.reread:
-        balancer = await outcome.views.inventory.look(balancer.id)
-        outcome.again = not applied.errors
-    outcome.facts = outcome.facts.after(balancer)
-    outcome.errors += [explained(text, error) for text, error in applied.errors]
+        balancer = await work.views.inventory.look(balancer.id)
+        work.again = not applied.errors
+    work.facts = work.facts.after(balancer)
+    work.errors += [explained(text, error) for text, error in applied.errors]
 
 
-async def apply(balancer: LoadBalancer, steps: Sequence[Change], outcome: Outcome) -> Applied:
+async def apply(balancer: LoadBalancer, steps: Sequence[Change], work: Work) -> Applied:
     """Change a load balancer, and have that known. What went wrong is in the result."""
-    inventory, applied = outcome.views.inventory, Applied(balancer)
+    inventory = work.views.inventory
+    applied = await _send_all(inventory, balancer, steps)
+    inventory.balancers.put(applied.balancer)
+    added = [one.target.identity for one in steps if one.operation == "add_target"]
+    work.views.servers.remember(applied.balancer, added)
+    work.steps += applied.steps
+    return applied
+
+
+async def _send_all(inventory: Inventory, balancer: LoadBalancer, steps: Sequence[Change]) -> Applied:
+    applied = Applied(balancer)
     failed: set[str] = set()
     unanswered = False
     for step in steps:
@@ -86,11 +98,8 @@ async def apply(balancer: LoadBalancer, steps: Sequence[Change], outcome: Outcom
                 applied.reread = True  # the load balancer is not what we took it for
             continue
         applied.balancer = step.effect(applied.balancer)
-        outcome.steps.append(str(step))
+        applied.steps.append(str(step))
         applied.reread = applied.reread or step.unforeseen or not foreseen
-    inventory.balancers.put(applied.balancer)
-    added = [one.target.identity for one in steps if one.operation == "add_target"]
-    outcome.views.servers.remember(applied.balancer, added)
     return applied
 
 
@@ -112,12 +121,12 @@ async def _send(inventory: Inventory, number: int, step: Change) -> bool:
     return True
 
 
-async def delete(balancer: LoadBalancer, outcome: Outcome) -> bool:
+async def delete(balancer: LoadBalancer, work: Work) -> bool:
     """Delete a load balancer; False = it is protected after all."""
-    inventory = outcome.views.inventory
+    inventory = work.views.inventory
     try:
         if await requests.delete(inventory, f"{PATH}/{balancer.id}"):
-            outcome.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
+            work.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
     except RefusedProtected:
         return False
     inventory.balancers.remove(balancer.id)

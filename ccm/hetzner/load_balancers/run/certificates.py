@@ -19,28 +19,28 @@ from ccm.hetzner.load_balancers.desired.certificates import STAGING
 from ccm.hetzner.load_balancers.facts import Views
 from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID
 from ccm.hetzner.load_balancers.plan.lifecycle import DeleteCertificates, RequestCertificate, RetryCertificate
-from ccm.hetzner.load_balancers.run.outcome import Outcome
+from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.run.requests import delete, patiently
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 
 _NONE = frozenset[int]()
 
 
-async def request_certificate(step: RequestCertificate, outcome: Outcome) -> None:
+async def request_certificate(step: RequestCertificate, work: Work) -> None:
     """Have a managed certificate issued.
 
     Raises:
         Unavailable: It may be requested all the same.
         ApiError: It was not.
     """
-    outcome.again, number = True, None
+    work.again, number = True, None
     try:
-        number = await _request(step.asked, outcome.facts.service, outcome.views)
-        outcome.steps.append(str(step))
+        number = await _request(step.asked, work.facts.service, work.views)
+        work.steps.append(str(step))
     finally:
-        former = outcome.facts.certificates
+        former = work.facts.certificates
         requested = {**former.requested, step.asked: number}
-        outcome.facts = replace(outcome.facts, certificates=replace(former, requested=requested))
+        work.facts = replace(work.facts, certificates=replace(former, requested=requested))
 
 
 async def _request(asked: CertificateWishes, service: ServiceView, views: Views) -> int:
@@ -74,49 +74,49 @@ async def _request(asked: CertificateWishes, service: ServiceView, views: Views)
     return certificate.id
 
 
-async def retry_certificate(step: RetryCertificate, outcome: Outcome) -> None:
+async def retry_certificate(step: RetryCertificate, work: Work) -> None:
     """Have a failed certificate issued again.
 
     Raises:
         CloudError: It is not.
     """
-    number, inventory, certificates = step.certificate.id, outcome.views.inventory, outcome.views.certificates
+    number, inventory, certificates = step.certificate.id, work.views.inventory, work.views.certificates
     certificates.retried(number)
     path = f"/certificates/{number}/actions/retry"
     await patiently(lambda: inventory.api.act(path, priority=Priority.LOAD_BALANCERS), inventory.sleep)
     certificates.doubt()
-    outcome.steps.append(str(step))
+    work.steps.append(str(step))
 
 
-async def delete_certificates(step: DeleteCertificates, outcome: Outcome) -> None:
+async def delete_certificates(step: DeleteCertificates, work: Work) -> None:
     """Delete the managed certificates of ours of the Service that nothing uses.
 
     Raises:
         CloudError: Not known what there is.
     """
-    views, balancer = outcome.views, outcome.facts.balancer
+    views, balancer = work.views, work.facts.balancer
     # Of those that were just changed or left we know better than the API's list what they serve with.
     there = views.inventory.balancers.contents.by_id
-    left = {number: there[number].certificates if number in there else _NONE for number in outcome.released}
+    left = {number: there[number].certificates if number in there else _NONE for number in work.released}
     stays = step.used
     if balancer is not None:
         stays = left[balancer.id] = stays | balancer.certificates
-    for one in await views.certificates.list_of(outcome.facts.service):
+    for one in await views.certificates.list_of(work.facts.service):
         if one.id in stays:
             continue
         name = f"managed certificate {one.name} ({one.id})"
         users = _users(one, left)
         try:
             if not users and await _delete(one, views):
-                outcome.steps.append(f"delete {name}")
+                work.steps.append(f"delete {name}")
                 continue
         except CloudError as error:
-            outcome.errors.append(error)
+            work.errors.append(error)
             continue
         views.certificates.spared(one.id)
         who = " and ".join(users) or "something"
         text = f"{name} was requested for this Service and stays, because {who} uses it"
-        outcome.notices.append(Notice("ManagedCertificateKept", text, warning=False))
+        work.notices.append(Notice("ManagedCertificateKept", text, warning=False))
 
 
 def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> list[str]:

@@ -15,7 +15,7 @@ from ccm.hetzner.load_balancers.facts.inventory import PATH
 from ccm.hetzner.load_balancers.labels import SERVICE_UID, is_of_other_cluster
 from ccm.hetzner.load_balancers.plan.lifecycle import Create
 from ccm.hetzner.load_balancers.plan.steps import Json
-from ccm.hetzner.load_balancers.run.outcome import Outcome
+from ccm.hetzner.load_balancers.run.outcome import Work
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 # Refusals of the load balancer itself: it would not help to leave anything out.
@@ -45,18 +45,18 @@ async def _post(api: HetznerApi, body: Json) -> Created:
     return convert(answer, Created, f"POST {PATH}")
 
 
-async def create(step: Create, outcome: Outcome) -> None:
+async def create(step: Create, work: Work) -> None:
     """Make a load balancer and wait until it is ready.
 
     Raises:
         Unavailable: It may have been made all the same.
         ApiError: It was not made.
     """
-    outcome.again = True
-    balancer = await _create(step, outcome.facts.service, outcome.views)
-    outcome.views.inventory.saw(outcome.facts.service, balancer)
-    outcome.facts = outcome.facts.after(balancer)
-    outcome.steps.append(str(step))
+    work.again = True
+    balancer = await _create(step, work.facts.service, work.views)
+    work.views.inventory.saw(work.facts.service, balancer)
+    work.facts = work.facts.after(balancer)
+    work.steps.append(str(step))
 
 
 async def _create(step: Create, service: ServiceView, views: Views) -> LoadBalancer:

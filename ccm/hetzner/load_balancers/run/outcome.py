@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ccm.cloud import CloudError, Notice
 from ccm.hetzner.load_balancers.facts import Facts, Views
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a plan so far, and of those before it.
+    """What came of a plan, and of those before it.
 
     Attributes:
-        views: Where what is done is seen from now on.
         facts: What there is now.
         steps: What was done.
         errors: What was not, and why.
         notices: What the owner should know.
         again: Whether the API has decided about something, so that the rest has to be planned anew.
+    """
+
+    facts: Facts
+    steps: tuple[str, ...] = ()
+    errors: tuple[CloudError, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    again: bool = False
+
+
+@dataclass
+class Work:
+    """What came of the steps so far, and where it is seen from now on.
+
+    Attributes:
         released: Ids of load balancers that the Service has left.
     """
 
     views: Views
     facts: Facts
-    steps: list[str] = field(default_factory=list[str])
-    errors: list[CloudError] = field(default_factory=list[CloudError])
-    notices: list[Notice] = field(default_factory=list[Notice])
+    steps: list[str]
+    errors: list[CloudError]
+    notices: list[Notice]
     again: bool = False
     released: list[int] = field(default_factory=list[int])
+
+    def outcome(self) -> Outcome:
+        """The result."""
+        former = self.facts.certificates
+        known = self.views.certificates.known(self.facts.service)
+        known = replace(known, error=former.error, requested=former.requested)
+        facts = replace(self.facts, certificates=known)
+        return Outcome(facts, tuple(self.steps), tuple(self.errors), tuple(self.notices), self.again)

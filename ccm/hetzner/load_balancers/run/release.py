@@ -8,25 +8,25 @@ from ccm.hetzner.load_balancers.labels import marks_of
 from ccm.hetzner.load_balancers.plan.lifecycle import Release
 from ccm.hetzner.load_balancers.plan.release import release
 from ccm.hetzner.load_balancers.run.apply import apply, delete
-from ccm.hetzner.load_balancers.run.outcome import Outcome
+from ccm.hetzner.load_balancers.run.outcome import Work
 
 
-async def leave(step: Release, outcome: Outcome) -> None:
+async def leave(step: Release, work: Work) -> None:
     """Delete the load balancer, or leave it to others.
 
     Raises:
         CloudError: It is not done.
     """
     # Since it was planned, others may have come, to whom the load balancer is left then.
-    balancer = outcome.views.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
-    marks = marks_of(outcome.facts.service, balancer)
-    released = release(outcome.facts.service, balancer, marks)
-    if released is not None and not (released.deletes and await delete(balancer, outcome)):
-        applied = await apply(balancer, released.changes, outcome)
+    balancer = work.views.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
+    marks = marks_of(work.facts.service, balancer)
+    released = release(work.facts.service, balancer, marks)
+    if released is not None and not (released.deletes and await delete(balancer, work)):
+        applied = await apply(balancer, released.changes, work)
         if applied.errors:
             raise applied.errors[0][1]
-        outcome.notices += released.notices
-    outcome.views.servers.forget(balancer)
-    outcome.released.append(balancer.id)
-    others = tuple(one for one in outcome.facts.others if one.id != balancer.id)
-    outcome.facts = replace(outcome.facts, others=others)
+        work.notices += released.notices
+    work.views.servers.forget(balancer)
+    work.released.append(balancer.id)
+    others = tuple(one for one in work.facts.others if one.id != balancer.id)
+    work.facts = replace(work.facts, others=others)

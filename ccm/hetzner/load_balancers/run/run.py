@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ccm.cloud import CloudError
+from ccm.hetzner.load_balancers.facts import Views
 from ccm.hetzner.load_balancers.plan.lifecycle import (
     Create,
     DeleteCertificates,
@@ -21,57 +21,54 @@ from ccm.hetzner.load_balancers.run.certificates import (
     retry_certificate,
 )
 from ccm.hetzner.load_balancers.run.creation import create
-from ccm.hetzner.load_balancers.run.outcome import Outcome
+from ccm.hetzner.load_balancers.run.outcome import Outcome, Work
 from ccm.hetzner.load_balancers.run.release import leave
 
 
-async def run(steps: Sequence[Step], outcome: Outcome) -> None:
+async def run(steps: Sequence[Step], before: Outcome, views: Views) -> Outcome:
     """Run the steps of a plan, one after the other.
 
     A step that fails keeps no other back but those that need it, and those that come last.
 
     Args:
         steps: The plan.
-        outcome: What there is, and what came of former plans for the same Service; what comes of this one is
-            added.
+        before: What there is, and what came of former plans for the same Service.
+        views: Where what is done is seen from now on.
 
     Raises:
         CloudError: The load balancer could not be made, or can't be looked at.
     """
-    service, views = outcome.facts.service, outcome.views
-    if outcome.facts.balancer is not None:
-        views.inventory.saw(service, outcome.facts.balancer)
-    outcome.again = False
+    if before.facts.balancer is not None:
+        views.inventory.saw(before.facts.service, before.facts.balancer)
+    work = Work(views, before.facts, [*before.steps], [*before.errors], [*before.notices])
     changes = [one for one in steps if isinstance(one, Change)]
     for step in steps:
         if isinstance(step, Change):
-            await change(changes, outcome)
+            await change(changes, work)
             changes = []
-        elif not (outcome.again and not isinstance(step, RequestCertificate)) and not (
-            step.last and outcome.errors
+        elif not (work.again and not isinstance(step, RequestCertificate)) and not (
+            step.last and work.errors
         ):
             try:
-                await _do(step, outcome)
+                await _do(step, work)
             except CloudError as error:
                 if isinstance(step, Create):
                     raise
-                outcome.errors.append(error)
-    former = outcome.facts.certificates
-    known = replace(views.certificates.known(service), error=former.error, requested=former.requested)
-    outcome.facts = replace(outcome.facts, certificates=known)
+                work.errors.append(error)
+    return work.outcome()
 
 
-async def _do(step: Step, outcome: Outcome) -> None:
+async def _do(step: Step, work: Work) -> None:
     match step:
         case RetryCertificate():
-            await retry_certificate(step, outcome)
+            await retry_certificate(step, work)
         case RequestCertificate():
-            await request_certificate(step, outcome)
+            await request_certificate(step, work)
         case DeleteCertificates():
-            await delete_certificates(step, outcome)
+            await delete_certificates(step, work)
         case Create():
-            await create(step, outcome)
+            await create(step, work)
         case Release():
-            await leave(step, outcome)
+            await leave(step, work)
         case _:
             raise TypeError(f"no such step: {step!r}")
