@@ -67,7 +67,7 @@ class OpenTelemetry:
             span.end()
 
     def close(self) -> None:
-        """Send what is left, for two seconds at most."""
+        """See :meth:`ccm.manager.tracing.Exporter.close`."""
         # The SDK waits up to half a minute for a collector that does not answer.
         leaving = threading.Thread(target=self._provider.shutdown, name="last-spans", daemon=True)
         leaving.start()

@@ -9,17 +9,24 @@ Variables: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environmen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from ccm.manager.otel import OpenTelemetry
+from ccm.tracing import Tracer
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _HTTP = "http/protobuf"
 
 
-def open_exporter(environment: Mapping[str, str], problems: list[str]) -> OpenTelemetry | None:
+class Exporter(Tracer, Protocol):
+    """A tracer that sends what it makes."""
+
+    def close(self) -> None:
+        """Send what is left, for two seconds at most."""
+        ...
+
+
+def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Exporter | None:
     """Who makes traces and sends them; None where nobody asked for them, or nobody can.
 
     Args:
