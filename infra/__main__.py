@@ -118,6 +118,7 @@ def declare_in_existing_cluster(
         As ``declare_cluster`` does.
     """
     kubeconfig = pulumi.Output.secret((ROOT / settings.kubeconfig_path).read_text())
+    # by force: a stack of an earlier version owns the Deployment's fields under a random name
     provider = kubernetes.Provider(
         "kubernetes", kubeconfig=kubeconfig, delete_unreachable=True, enable_patch_force=True
     )

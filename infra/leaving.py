@@ -151,8 +151,7 @@ def has_begun(identity: str) -> str:
 
 async def _spare(shell: Shell, node: str, members: Mapping[str, str]) -> None:
     """Raises QuorumError where the other members need this one."""
-    others = {name: address for name, address in members.items() if name != node}
-    check_quorum(node, {name: await _is_ready(shell, address) for name, address in others.items()})
+    check_quorum(node, await _ready_beside(shell, node, members))
 
 
 def survivor_of(node: str, looks: Sequence[Look]) -> Look | None:
@@ -210,8 +209,7 @@ async def _may_restart(host: Host, node: str) -> None:
             members = await _members(shell)
         except RemoteCommandError:
             return
-        others = {name: address for name, address in members.items() if name != node}
-        check_restart(node, {name: await _is_ready(shell, address) for name, address in others.items()})
+        check_restart(node, await _ready_beside(shell, node, members))
 
 
 def check_restart(node: str, others: Mapping[str, bool]) -> None:
@@ -263,6 +261,11 @@ async def _look(peer: Peer, private_key: str) -> Look:
 async def _members(shell: Shell) -> dict[str, str]:
     said = await shell.run(_LIST, what="listing the control servers", timeout=_ASK_SECONDS)
     return {} if said.strip() == _NONE else members_of(json.loads(said))
+
+
+async def _ready_beside(shell: Shell, node: str, members: Mapping[str, str]) -> dict[str, bool]:
+    """Whether each of the other members answers."""
+    return {name: await _is_ready(shell, address) for name, address in members.items() if name != node}
 
 
 async def _is_ready(shell: Shell, address: str) -> bool:
