@@ -20,7 +20,7 @@ from image.mirror import open_mirror
 from image.oci import CONTAINERD_NAME, Blob, Image, describe, index_of, write_layout
 from image.platforms import Platform, of_machine
 from image.recipe import EPOCH
-from image.registry import Registry, Target
+from image.registry import Registry, parse_target
 from image.tree import Entry, File
 from sandbox.cloud.resources.certificates import pem
 from sandbox.errors import MissingRequirement
@@ -83,8 +83,7 @@ def push(archive: Path, address: str) -> None:
             manifest = _blob(tar, named[f"{recipe.HOST}/{name}"])
             below = json.loads(manifest.content)
             blobs = [_blob(tar, descriptor) for descriptor in (below["config"], *below["layers"])]
-            repository, _, tag = name.rpartition(":")
-            Registry(Target(address, repository, tag), None).push(manifest, [], blobs)
+            Registry(parse_target(f"{address}/{name}"), None).push(manifest, [], blobs)
 
 
 def _blob(tar: tarfile.TarFile, descriptor: Mapping[str, Any]) -> Blob:
