@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sandbox.cloud.actions.actions import Action, action_wire
-from sandbox.cloud.admin.problems import problems, title
+from sandbox.cloud.admin.problems import problems, target_name, title
 from sandbox.cloud.cloud import Cloud
 from sandbox.cloud.resources.certificates.state import Certificate, certificate_wire
 from sandbox.cloud.resources.firewalls.state import Firewall, firewall_wire
@@ -37,12 +37,12 @@ def overview(cloud: Cloud) -> dict[str, Any]:
         "servers": _by_name(_server(cloud, server) for server in cloud.store.all(Server)),
         "networks": _by_name(network_wire(cloud, network) for network in cloud.store.all(Network)),
         "load_balancers": _by_name(
-            _with_names(load_balancer_wire(cloud, balancer), "targets", names)
+            _targets_by_name(load_balancer_wire(cloud, balancer), "targets", names)
             for balancer in cloud.store.all(LoadBalancer)
         ),
         "certificates": _by_name(_certificate(cloud, one) for one in cloud.store.all(Certificate)),
         "firewalls": _by_name(
-            _with_names(firewall_wire(cloud, firewall), "applied_to", names)
+            _targets_by_name(firewall_wire(cloud, firewall), "applied_to", names)
             for firewall in cloud.store.all(Firewall)
         ),
         "volumes": _by_name(volume_wire(cloud, volume) for volume in cloud.store.all(Volume)),
@@ -68,18 +68,17 @@ def _by_name(things: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     )
 
 
-def _with_names(thing: dict[str, Any], field: str, names: Mapping[int, str]) -> dict[str, Any]:
-    """A thing with its list of servers, addresses and selectors by name; the selectors first."""
+def _targets_by_name(thing: dict[str, Any], field: str, names: Mapping[int, str]) -> dict[str, Any]:
+    """A thing whose list of servers, addresses and selectors is sorted, too; the selectors first."""
 
-    def name(one: Mapping[str, Any]) -> list[tuple[int, int, str]]:
-        server, ip = one.get("server"), one.get("ip")
-        return _natural(names.get(server["id"], "") if server else ip["ip"] if ip else "")
+    def key(one: dict[str, Any]) -> list[tuple[int, int, str]]:
+        return [] if one["type"] == "label_selector" else _natural(target_name(one, names))
 
     inner = [
-        {**one, "targets": sorted(one["targets"], key=name)} if one.get("targets") else one
+        {**one, "targets": sorted(one["targets"], key=key)} if one.get("targets") else one
         for one in thing[field]
     ]
-    return {**thing, field: sorted(inner, key=name)}
+    return {**thing, field: sorted(inner, key=key)}
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

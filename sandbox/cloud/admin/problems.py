@@ -44,6 +44,16 @@ def title(balancer: Shown) -> str:
     return f"{namespace}/{service}" if namespace and service else str(balancer["name"])
 
 
+def target_name(target: Shown, names: Mapping[int, str]) -> str:
+    """What a person calls a server or an address; of a server that is not there any more nobody knows.
+
+    Args:
+        target: Of a load balancer or firewall, and no selector of labels.
+        names: Of servers, by id.
+    """
+    return str(target["ip"]["ip"]) if target["type"] == "ip" else names.get(target["server"]["id"], "?")
+
+
 def _load_balancers(shown: Shown) -> Iterator[str]:
     names = {server["id"]: server["name"] for server in shown["servers"]}
     for balancer in shown["load_balancers"]:
@@ -62,8 +72,10 @@ def _targets(balancer: Shown, names: Mapping[int, str]) -> Iterator[tuple[str, d
     """Name and health by port of each target, those behind a label selector one by one."""
     for target in balancer["targets"]:
         for one in target["targets"] if target["type"] == "label_selector" else [target]:
-            name = one["ip"]["ip"] if one["type"] == "ip" else names.get(one["server"]["id"], "?")
-            yield name, {health["listen_port"]: health["status"] for health in one["health_status"]}
+            yield (
+                target_name(one, names),
+                {health["listen_port"]: health["status"] for health in one["health_status"]},
+            )
 
 
 def _servers(servers: Sequence[Shown]) -> Iterator[str]:
