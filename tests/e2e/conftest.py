@@ -99,6 +99,15 @@ class Clone:
         operations = self.admin("/requests/counts")["operations"]
         return {name: number for name, number in operations.items() if not name.startswith("GET ")}
 
+    def settle(self) -> None:
+        """Wait until the CCM has nothing left to do; ``./dev up`` ends before, with routes still to come."""
+
+        def is_idle() -> bool:
+            lines = [line for line in self.dev("plan").stdout.splitlines() if not line.startswith("•")]
+            return len(lines) == 1 and lines[0].endswith("as wanted, nothing to do")
+
+        eventually(is_idle, 60, "the CCM has nothing left to do")
+
     def configure(self, **settings: object) -> None:
         """Set settings of this program in the stack on machines, which need not be there yet."""
         path = self.root / "Pulumi.local.yaml"

@@ -63,6 +63,7 @@ def test_helm_upgrades_the_official_release_and_changes_nothing_else(
     clone.dev("kubectl", "rollout", "status", "deployment/whoami", "--timeout=60s")
     ready = "--for=jsonpath={.status.loadBalancer.ingress[0].ip}"
     clone.dev("kubectl", "wait", ready, "service/whoami", "--timeout=60s")
+    clone.settle()
     environment = "deployment/ccm-from-scratch"
     image, values = values_of(clone.kubectl("-n", "kube-system", "get", environment))
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")

@@ -107,6 +107,7 @@ def test_the_ccm_runs_as_a_pod_without_privileges(environment):
 
 
 def test_up_again_changes_nothing(environment):
+    environment.settle()
     before = environment.writes()
     said = environment.pulumi("up", "--stack", "local", "--yes", "--skip-preview").stdout
     assert re.search(r"\d+ unchanged", said)

@@ -86,6 +86,7 @@ def test_nobody_notices_that_k3s_is_upgraded(clone, address):
 
 
 def test_a_way_down_is_refused_before_anything_happens(clone, address):
+    clone.settle()
     before = clone.writes()
     refused = clone.dev("up", "--kubernetes", OLDER, check=False)
     assert refused.returncode

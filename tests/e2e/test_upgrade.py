@@ -70,7 +70,7 @@ def test_nothing_is_made_anew(before: Clone) -> None:
         "service/whoami",
         "--timeout=60s",
     )
-    eventually(lambda: before.api("/networks")["networks"][0]["routes"], 60, "routes")
+    before.settle()
     seen = before.writes(), balancers(before), identities(before)
     leader = holder(before)
 
@@ -83,5 +83,5 @@ def test_nothing_is_made_anew(before: Clone) -> None:
     assert created == ["pulumi-python:dynamic/ccm-from-scratch:PrivateFile"], said
     before.dev("deploy")
     eventually(lambda: holder(before) not in ("", leader), 60, "this version's CCM leads")
-    eventually(lambda: "as wanted, nothing to do" in before.dev("plan").stdout, 60, "nothing left to do")
+    before.settle()
     assert (before.writes(), balancers(before), identities(before)) == seen
