@@ -39,10 +39,10 @@ from bench.lab.processes import child, forget_peak, peak_mib, resident_mib
 from bench.lab.report import BenchError, Row, main, say
 from ccm.controllers.service.keeping import kept
 from ccm.controllers.service.policy import relevant, view_of
+from ccm.hetzner.load_balancers.annotations import annotations_to_keep
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
-from ccm.hetzner.load_balancers.wishes.annotations import annotations_to_keep
-from ccm.hetzner.load_balancers.wishes.read import read
+from ccm.hetzner.load_balancers.wishes.wishes import read
 from ccm.hetzner.settings import environment
 from ccm.kube.informer import Informer
 from ccm.kube.lease import LeaderElector

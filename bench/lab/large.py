@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterator
 
 from ccm.controllers.annotations import LAST_APPLIED
-from ccm.hetzner.load_balancers.wishes.annotations import LONGEST_ANNOTATIONS
-from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, PREFIX
+from ccm.hetzner.load_balancers.annotations import LONGEST_ANNOTATIONS, PREFIX
+from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS
 
 # Bytes of all annotations: TotalAnnotationSizeLimitB of k8s.io/apimachinery/pkg/api/validation/objectmeta.go.
 LIMIT = 256 * 1024

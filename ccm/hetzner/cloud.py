@@ -15,6 +15,7 @@ from ccm.hetzner.description import DIALECTS, FROM_SCRATCH, DescriptionOptions, 
 from ccm.hetzner.instances import HetznerInstances
 from ccm.hetzner.load_balancers import HetznerLoadBalancers
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
+from ccm.hetzner.load_balancers.views import Views
 from ccm.hetzner.metrics import OfficialMetrics
 from ccm.hetzner.metrics_server import MetricsServer
 from ccm.hetzner.network import check_attached, find_network, read_attached_networks
@@ -137,16 +138,18 @@ class HetznerCloud:
         chosen = self.settings.load_balancers
         if not chosen.enabled:
             return None
-        return HetznerLoadBalancers(
+        metrics = LoadBalancerMetrics(self._registry, self._official)
+        views = Views(
             self.api,
             self.servers,
             chosen,
             project=self.project,
-            metrics=LoadBalancerMetrics(self._registry, self._official),
             scheme=self._dialect.scheme,
             locations=self.locations,
             robots=self._robot_addresses if self.settings.robot.enabled else None,
+            metrics=metrics,
         )
+        return HetznerLoadBalancers(views, chosen, metrics)
 
     async def _robot_addresses(self) -> Mapping[int, str]:
         """Public IPv4 addresses of dedicated servers; none without credentials."""

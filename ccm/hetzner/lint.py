@@ -19,9 +19,9 @@ import yaml
 
 from ccm.cloud import ServicePort, ServiceView
 from ccm.hetzner.load_balancers import official
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, shown
-from ccm.hetzner.load_balancers.wishes.read import read
-from ccm.hetzner.load_balancers.wishes.table import PREFIX
+from ccm.hetzner.load_balancers.wishes import read
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object
 from ccm.output import FAILED, MISUSED, OK, complain

@@ -211,6 +211,10 @@ class LoadBalancer(Part, frozen=True):
         """Ids of the certificates that it serves with."""
         return frozenset(number for one in self.services if one.http for number in one.http.certificates)
 
+    def fits(self, kind: LoadBalancerType) -> bool:
+        """Whether it could have this type, as it is."""
+        return kind.max_targets >= len(self.targets) and kind.max_services >= len(self.services)
+
 
 class ActionError(Part, frozen=True):
     """Why something failed."""

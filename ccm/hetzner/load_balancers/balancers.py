@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Orphan, ServiceView
-from ccm.hetzner.api import HetznerApi, Priority, View
-from ccm.hetzner.api.wire import Location, Server
+from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers import official
+from ccm.hetzner.load_balancers.annotations import SHARE, annotations_to_keep
 from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.errors import incomplete
-from ccm.hetzner.load_balancers.facts import Views, gather, gather_for_release
-from ccm.hetzner.load_balancers.facts.catalogue import Catalogue
-from ccm.hetzner.load_balancers.facts.certificates import Certificates
-from ccm.hetzner.load_balancers.facts.inventory import VIEW_AGE, Inventory
-from ccm.hetzner.load_balancers.facts.servers import Servers
+from ccm.hetzner.load_balancers.facts import gather, gather_for_release
 from ccm.hetzner.load_balancers.labels import placed_on
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
 from ccm.hetzner.load_balancers.orphans import orphans_among
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.run import Outcome, run
 from ccm.hetzner.load_balancers.status import complaints, count_targets, ingress_of
-from ccm.hetzner.load_balancers.wishes import Wishes, annotations_to_keep, read
-from ccm.hetzner.load_balancers.wishes.annotations import SHARE
-from ccm.hetzner.project import Project
+from ccm.hetzner.load_balancers.views import VIEW_AGE, Views
+from ccm.hetzner.load_balancers.wishes import Wishes, read
 from ccm.hetzner.settings import LoadBalancerSettings
 
 # Plans until what the API decides by itself has settled: certificates, the load balancer, its parts.
@@ -36,40 +31,17 @@ class HetznerLoadBalancers:
     """Implements :class:`ccm.cloud.LoadBalancers`.
 
     Args:
-        servers: The shared view of servers.
-        project: Knows whether it is the right one.
-        scheme: What provider IDs of Cloud servers start with.
-        locations: The cloud's locations.
-        robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
+        views: What there is in the project.
+        settings: What the environment says.
         metrics: Counted here.
     """
 
-    def __init__(
-        self,
-        api: HetznerApi,
-        servers: View[Server],
-        settings: LoadBalancerSettings,
-        *,
-        project: Project,
-        scheme: str,
-        locations: View[Location],
-        robots: Callable[[], Awaitable[Mapping[int, str]]] | None = None,
-        metrics: LoadBalancerMetrics,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._metrics = metrics
+    def __init__(self, views: Views, settings: LoadBalancerSettings, metrics: LoadBalancerMetrics) -> None:
+        self._views = views
         self._settings = settings
-        self._api = api
-        self.inventory = Inventory(api, project, metrics, sleep)
-        self.certificates = Certificates(api, settings.cluster)
-        self._views = Views(
-            self.inventory,
-            Catalogue(api, locations, metrics),
-            Servers(servers, scheme, robots),
-            self.certificates,
-            settings.cluster,
-            settings.tenants,
-        )
+        self._metrics = metrics
+        self.inventory = views.inventory
+        self.certificates = views.certificates
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def healthy(self) -> str | None:
@@ -78,9 +50,7 @@ class HetznerLoadBalancers:
 
     async def close(self) -> None:
         """Stop reading."""
-        await self.inventory.balancers.close()
-        await self._views.catalogue.close()
-        await self.certificates.view.close()
+        await self._views.close()
 
     def annotations_to_keep(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
         """See :class:`ccm.cloud.ChoosesAnnotations`."""
@@ -119,7 +89,7 @@ class HetznerLoadBalancers:
         self._metrics.operation("EnsureLoadBalancer")
         async with self._lock(service):
             try:
-                with self._api.token.hold():
+                with self.inventory.api.token.hold():
                     result = await self._ensure(service, nodes)
             except CloudError:
                 # Whatever it was: the next look is a fresh one, in case that we looked into another project.
@@ -134,7 +104,7 @@ class HetznerLoadBalancers:
         self._metrics.operation("EnsureLoadBalancerDeleted")
         async with self._lock(service):
             # Each step may be the first one after any number of failures, in this process or another.
-            with self._api.token.hold():
+            with self.inventory.api.token.hold():
                 facts = await gather_for_release(service, self._views)
                 outcome = await run(plan_release(facts), Outcome(facts), self._views)
             if not outcome.facts.others:

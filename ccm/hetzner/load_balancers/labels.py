@@ -7,6 +7,7 @@ say which listener is whose, where a load balancer is shared, and which settings
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ PORT = OURS + "port-"
 NO_PORT = PORT + "0"  # the leader's, where all listeners are others': they are not to be taken for its own
 _PORT_LABEL = re.compile(re.escape(PORT) + r"(\d{1,5})")
 DEFAULT_TYPE = "lb11"
+STAGING = "HC-Use-Staging-CA"
 SETTINGS = frozenset({"ipv4", "ipv6", "public", "protection", "type", "algorithm", "name"})
 
 
@@ -43,6 +45,23 @@ def ports_by_label(balancer: LoadBalancer) -> dict[int, str]:
 def is_own_port(key: str, value: str, own: frozenset[str]) -> bool:
     """Whether a label gives a port to one of these Services (UIDs)."""
     return value in own and _PORT_LABEL.fullmatch(key) is not None
+
+
+def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """A load balancer's labels with those of the annotation ``labels``; former ones of it go.
+
+    Args:
+        present: Its labels now.
+        wanted: What the annotation says.
+    """
+    former = {key for key in present if _label_mark(key) in present}
+    marks = {_label_mark(key) for key in former}
+    kept = {key: value for key, value in present.items() if key not in former | marks}
+    return {**kept, **wanted, **{_label_mark(key): "" for key in wanted}}
+
+
+def _label_mark(key: str) -> str:
+    return LABEL + hashlib.sha256(key.encode()).hexdigest()[:8]
 
 
 def marked(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[tuple[LoadBalancer, Marks]]:

@@ -12,11 +12,10 @@ from dataclasses import replace
 
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.errors import enumerated, shown
 from ccm.hetzner.load_balancers.labels import ADOPTED, NAMESPACE, ports_by_label
-from ccm.hetzner.load_balancers.wishes.read import Wishes, read
-from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
-from ccm.hetzner.load_balancers.wishes.table import BY_NAME, PORT_KEYS, PREFIX
+from ccm.hetzner.load_balancers.wishes import BY_NAME, PORT_KEYS, Reading, Wishes, read, spelling
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")

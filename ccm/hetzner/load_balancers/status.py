@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from ccm.cloud import Ingress, Notice
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.wishes.read import Wishes
+from ccm.hetzner.load_balancers.wishes import Wishes
 
 VIP = "VIP"
 PROXY = "Proxy"

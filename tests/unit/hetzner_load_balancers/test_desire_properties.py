@@ -25,12 +25,12 @@ from ccm.hetzner.api.wire import (
 from ccm.hetzner.load_balancers.desired import decide
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate
-from ccm.hetzner.load_balancers.facts.targets import Candidates, Target, target_of
 from ccm.hetzner.load_balancers.labels import marked, ports_by_label
 from ccm.hetzner.load_balancers.listeners import comparable, fields_of
 from ccm.hetzner.load_balancers.plan import plan
 from ccm.hetzner.load_balancers.plan.steps import Change
-from ccm.hetzner.load_balancers.wishes.read import default_name, read
+from ccm.hetzner.load_balancers.targets import Candidates, Target, target_of
+from ccm.hetzner.load_balancers.wishes.wishes import default_name, read
 from ccm.hetzner.settings import environment
 
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

@@ -12,7 +12,7 @@ from ccm.hetzner.api.wire import (
     ServerPublicNet,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.facts.servers import SERVERS_AGE, Servers
+from ccm.hetzner.load_balancers.views.servers import SERVERS_AGE, Servers
 
 
 class Project:

@@ -16,14 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ccm.cloud import Rejected, ServicePort, ServiceView
+from ccm.hetzner.load_balancers.annotations import LONGEST_ANNOTATIONS, PREFIX
 from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
-from ccm.hetzner.load_balancers.wishes.annotations import LONGEST_ANNOTATIONS
-from ccm.hetzner.load_balancers.wishes.read import Wishes, read
 from ccm.hetzner.load_balancers.wishes.reader import MOST_PORTS
 from ccm.hetzner.load_balancers.wishes.selector import MOST_CONDITIONS
-from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, PREFIX
+from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.wishes.values import MOST_ITEMS
+from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 from ccm.hetzner.settings import environment
 
 LIMIT = 256 * 1024

@@ -13,10 +13,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ccm.cloud import ServicePort
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.official import OURS, judge
-from ccm.hetzner.load_balancers.wishes.read import read
 from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
-from ccm.hetzner.load_balancers.wishes.table import PREFIX, TABLE, Key
+from ccm.hetzner.load_balancers.wishes.table import TABLE, Key
+from ccm.hetzner.load_balancers.wishes.wishes import read
 from ccm.hetzner.settings import environment
 
 LOCAL: dict[str, Any] = {"external_traffic_policy": "Local", "health_check_node_port": 31234}

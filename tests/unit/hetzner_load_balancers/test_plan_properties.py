@@ -25,11 +25,11 @@ from ccm.hetzner.api.wire import (
     TargetServer,
 )
 from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.facts.targets import Target, target_of
 from ccm.hetzner.load_balancers.listeners import comparable
 from ccm.hetzner.load_balancers.plan.lifecycle import NOTHING, create, creation_body
-from ccm.hetzner.load_balancers.plan.plan import changes as plan
+from ccm.hetzner.load_balancers.plan.planner import changes as plan
 from ccm.hetzner.load_balancers.plan.steps import Change as Step
+from ccm.hetzner.load_balancers.targets import Target, target_of
 
 TYPES = (
     LoadBalancerType(1, "lb11", max_services=4, max_targets=5),

@@ -17,7 +17,7 @@ from ccm.hetzner.api.wire import (
     TargetServer,
 )
 from ccm.hetzner.load_balancers.desired.targets import settle
-from ccm.hetzner.load_balancers.facts.targets import Candidates, Target, candidates, target_of, targets_of
+from ccm.hetzner.load_balancers.targets import Candidates, Target, candidates, target_of, targets_of
 
 SCHEME = "hcloud://"
 

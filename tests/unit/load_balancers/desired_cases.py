@@ -18,7 +18,7 @@ from ccm.hetzner.api.wire import (
     TargetServer,
 )
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.wishes.read import Wishes, read
+from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 from ccm.hetzner.settings import environment
 
 LEADER = "hcloud-ccm/service-uid"

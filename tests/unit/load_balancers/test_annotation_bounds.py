@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN
-from ccm.hetzner.load_balancers.wishes.annotations import (
+from ccm.hetzner.load_balancers.annotations import (
     LONGEST_ANNOTATIONS,
+    PREFIX,
     SHARE,
     SOURCE_RANGES,
     TOO_LONG,
@@ -14,8 +14,8 @@ from ccm.hetzner.load_balancers.wishes.annotations import (
     annotations_to_keep,
     sort,
 )
+from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN
 from ccm.hetzner.load_balancers.wishes.reader import Values
-from ccm.hetzner.load_balancers.wishes.table import PREFIX
 from ccm.hetzner.settings import environment
 
 NAME = PREFIX + "name"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from service_view import view
 
-from ccm.hetzner.load_balancers.wishes.read import Wishes, default_name, read
-from ccm.hetzner.load_balancers.wishes.table import PREFIX
+from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.wishes.wishes import Wishes, default_name, read
 from ccm.hetzner.settings import environment
 
 CONTEXT = {"protocol": "https", "certificate-type": "managed"}

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccm.cloud import ServicePort, ServiceView
-from ccm.hetzner.load_balancers.wishes.read import read
-from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, PREFIX
+from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS
+from ccm.hetzner.load_balancers.wishes.wishes import read
 from ccm.hetzner.settings import environment
 
 NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

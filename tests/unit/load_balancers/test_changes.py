@@ -22,8 +22,8 @@ from ccm.hetzner.api.wire import (
     TargetServer,
 )
 from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.facts.targets import Target
-from ccm.hetzner.load_balancers.plan.plan import changes
+from ccm.hetzner.load_balancers.plan.planner import changes
+from ccm.hetzner.load_balancers.targets import Target
 
 SMALL = LoadBalancerType(1, "lb11", max_services=2, max_targets=3)
 LARGE = LoadBalancerType(2, "lb21", max_services=4, max_targets=6)

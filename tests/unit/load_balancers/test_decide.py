@@ -21,15 +21,15 @@ from ccm.hetzner.api.wire import (
     Server,
     ServerPublicNet,
 )
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired import Desired, decide
 from ccm.hetzner.load_balancers.desired.defaults import labels_of_annotations
 from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.desired.labels import wanted_labels
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
-from ccm.hetzner.load_balancers.facts.targets import Candidates, Target
-from ccm.hetzner.load_balancers.wishes import PREFIX
+from ccm.hetzner.load_balancers.targets import Candidates, Target
+from ccm.hetzner.load_balancers.views import CertificateFacts
 
 SERVERS = {1: Server(1, "n1", public_net=ServerPublicNet(PublicAddress("203.0.113.9")))}
 PLACES = (Location("fsn1", "eu-central"), Location("ash", "us-east"))

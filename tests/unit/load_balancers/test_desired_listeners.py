@@ -21,7 +21,7 @@ from ccm.hetzner.load_balancers.desired.checks import with_checks
 from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice, choose_listeners
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.wishes.ports import CheckWishes
-from ccm.hetzner.load_balancers.wishes.read import Wishes
+from ccm.hetzner.load_balancers.wishes.wishes import Wishes
 
 HTTPS = {"protocol": "https", "http-certificates": "1"}
 CONFLICT, TOO_MANY = "LoadBalancerPortConflict", "MaxServicesReached"

@@ -25,9 +25,10 @@ from ccm.hetzner.load_balancers.desired.defaults import (
     labels_of_annotations,
 )
 from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.desired.labels import wanted_labels, with_annotated_labels
+from ccm.hetzner.load_balancers.desired.labels import wanted_labels
 from ccm.hetzner.load_balancers.desired.listeners import foreign_ports
 from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.labels import with_annotated_labels
 from ccm.hetzner.load_balancers.wishes import Wishes
 
 EVERYTHING = {

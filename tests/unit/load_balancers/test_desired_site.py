@@ -8,9 +8,9 @@ import pytest
 from desired_cases import balancer, facts, said, wishes
 
 from ccm.hetzner.api.wire import Location, PrivateNet
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.desired.site import SiteChoice, choose_site
-from ccm.hetzner.load_balancers.wishes import PREFIX
 
 LOCATIONS = (Location("fsn1", "eu-central"), Location("hel1", "eu-central"), Location("ash", "us-east"))
 INSIDE: dict[str, Any] = {"network": 1, "private_ip": "10.0.0.9", "ip_range": "10.0.0.0/24"}

@@ -9,11 +9,11 @@ from desired_cases import LARGE, SELECTOR, SMALL, balancer, facts, said, server,
 
 from ccm.cloud import AccessDenied, Notice
 from ccm.hetzner.api.wire import LoadBalancer, PrivateNet, PublicAddress, Server, ServerPublicNet
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.desired.targets import choose_targets
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.facts.targets import Candidates, Target
-from ccm.hetzner.load_balancers.wishes import PREFIX
+from ccm.hetzner.load_balancers.targets import Candidates, Target
 
 NO_TRAFFIC = "These nodes get no traffic from the load balancer, because "
 SERVERS = {

@@ -6,8 +6,8 @@ import pytest
 from desired_cases import LARGE, OLD, SELECTOR, SMALL, balancer, facts, said, server, wishes
 
 from ccm.hetzner.api.wire import LoadBalancerType
-from ccm.hetzner.load_balancers.desired.type import TypeChoice, choose_type, fits
-from ccm.hetzner.load_balancers.wishes import PREFIX
+from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.desired.type import TypeChoice, choose_type
 
 DEPRECATED = [("LoadBalancerTypeDeprecated", "type old of shop/web is deprecated")]
 
@@ -61,7 +61,7 @@ def test_the_usual_one_comes_back_only_where_it_is_large_enough() -> None:
 
 def test_what_a_type_takes() -> None:
     two, three = balancer({}, 80, 81), balancer({}, 80, 81, 82)
-    assert [fits(SMALL, one) for one in (two, three)] == [True, False]
+    assert [one.fits(SMALL) for one in (two, three)] == [True, False]
     full = balancer({}, targets=(server(1), server(2), SELECTOR))
     over = balancer({}, targets=(server(1), server(2), server(3), SELECTOR))
-    assert [fits(SMALL, one) for one in (full, over)] == [True, False]
+    assert [one.fits(SMALL) for one in (full, over)] == [True, False]

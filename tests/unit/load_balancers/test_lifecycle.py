@@ -12,8 +12,6 @@ from ccm.cloud import CloudError
 from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerService, LoadBalancerType, ServiceHttp
 from ccm.hetzner.load_balancers.desired.desired import Desired, Site
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
-from ccm.hetzner.load_balancers.facts.targets import Target
 from ccm.hetzner.load_balancers.labels import may_delete
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.plan.lifecycle import (
@@ -24,8 +22,10 @@ from ccm.hetzner.load_balancers.plan.lifecycle import (
     creation_body,
 )
 from ccm.hetzner.load_balancers.plan.listeners import service_body
-from ccm.hetzner.load_balancers.plan.plan import changes
+from ccm.hetzner.load_balancers.plan.planner import changes
 from ccm.hetzner.load_balancers.plan.targets import target_body
+from ccm.hetzner.load_balancers.targets import Target
+from ccm.hetzner.load_balancers.views import CertificateFacts
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
 
 SERVICE = view()

@@ -14,7 +14,7 @@ from ccm.hetzner.load_balancers import labels
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.facts.facts import Facts
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
-from ccm.hetzner.load_balancers.wishes.read import read
+from ccm.hetzner.load_balancers.wishes.wishes import read
 from ccm.hetzner.settings import Tenants, environment
 
 DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

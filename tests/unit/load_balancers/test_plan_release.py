@@ -14,9 +14,8 @@ from ccm.hetzner.api.wire import (
     Protection,
     TargetServer,
 )
-from ccm.hetzner.load_balancers.desired.labels import with_annotated_labels
-from ccm.hetzner.load_balancers.labels import marks_of, ports_by_label
-from ccm.hetzner.load_balancers.plan.release import Released, labels_after, release
+from ccm.hetzner.load_balancers.labels import marks_of, ports_by_label, with_annotated_labels
+from ccm.hetzner.load_balancers.plan.leaving import Released, labels_after, release
 
 OURS = "ccm-from-scratch/"
 LEADS = {"hcloud-ccm/service-uid": UID, f"{OURS}namespace": "shop", f"{OURS}service": "web", "team": "us"}

@@ -8,8 +8,9 @@ import pytest
 from annotation_examples import EXAMPLES
 from service_view import view
 
-from ccm.hetzner.load_balancers.wishes.read import Wishes, read
-from ccm.hetzner.load_balancers.wishes.table import ANY, PREFIX, TABLE, Key
+from ccm.hetzner.load_balancers.annotations import PREFIX
+from ccm.hetzner.load_balancers.wishes.table import ANY, TABLE, Key
+from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 from ccm.hetzner.settings import VARIABLES, environment
 
 MANAGED = {

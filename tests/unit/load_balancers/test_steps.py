@@ -24,11 +24,11 @@ from ccm.hetzner.api.wire import (
     TargetServer,
 )
 from ccm.hetzner.load_balancers.desired.desired import Desired
-from ccm.hetzner.load_balancers.facts.targets import Target
 from ccm.hetzner.load_balancers.plan.listeners import service_body
-from ccm.hetzner.load_balancers.plan.plan import changes
+from ccm.hetzner.load_balancers.plan.planner import changes
 from ccm.hetzner.load_balancers.plan.steps import Change
 from ccm.hetzner.load_balancers.plan.targets import target_body
+from ccm.hetzner.load_balancers.targets import Target
 
 SERVER = LoadBalancerTarget("server", server=TargetServer(1), use_private_ip=True)
 IP = LoadBalancerTarget("ip", ip=TargetIp("198.51.100.1"))

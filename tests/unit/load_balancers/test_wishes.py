@@ -10,11 +10,12 @@ from annotation_examples import EXAMPLES
 from service_view import view
 
 from ccm.cloud import ServicePort
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes, CheckWishes, PortWishes
-from ccm.hetzner.load_balancers.wishes.read import Wishes, read
 from ccm.hetzner.load_balancers.wishes.reader import MOST_PORTS
 from ccm.hetzner.load_balancers.wishes.selector import Requirement, Selector
-from ccm.hetzner.load_balancers.wishes.table import PREFIX, TABLE
+from ccm.hetzner.load_balancers.wishes.table import TABLE
+from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 from ccm.hetzner.settings import environment
 
 UID = "e1b2c3d4"

@@ -18,15 +18,15 @@ from ccm.controllers.nodes import kept as kept_node
 from ccm.controllers.service.keeping import keeper, kept
 from ccm.controllers.service.policy import MOST_PORTS, relevant, view_of
 from ccm.hetzner.load_balancers import official
-from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
-from ccm.hetzner.load_balancers.wishes.annotations import (
+from ccm.hetzner.load_balancers.annotations import (
     LONGEST_ANNOTATIONS,
+    PREFIX,
     SHARE,
     SOURCE_RANGES,
     annotations_to_keep,
 )
-from ccm.hetzner.load_balancers.wishes.read import read
-from ccm.hetzner.load_balancers.wishes.table import PREFIX
+from ccm.hetzner.load_balancers.desired.listeners import wanted_listeners
+from ccm.hetzner.load_balancers.wishes.wishes import read
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Node, Service, decode_object
 

@@ -14,11 +14,8 @@ from ccm.hetzner.api.wire import Certificate
 from ccm.hetzner.load_balancers.desired.desired import NOT_YET
 from ccm.hetzner.load_balancers.errors import enumerated, quoted
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.labels import is_certificate_of
-from ccm.hetzner.load_balancers.wishes import Wishes
-from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
-
-STAGING = "HC-Use-Staging-CA"
+from ccm.hetzner.load_balancers.labels import STAGING, is_certificate_of
+from ccm.hetzner.load_balancers.wishes import CertificateWishes, Wishes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import msgspec
 from ccm.cloud import ServiceView
 from ccm.hetzner.api.wire import HealthCheck, HealthCheckHttp, LoadBalancerService
 from ccm.hetzner.load_balancers.desired.listeners import ListenerChoice
-from ccm.hetzner.load_balancers.wishes.ports import CheckWishes
+from ccm.hetzner.load_balancers.wishes import CheckWishes
 
 
 def with_checks(

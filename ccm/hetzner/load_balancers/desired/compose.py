@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ccm.cloud import Notice, Rejected
 from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice
 from ccm.hetzner.load_balancers.desired.checks import with_checks
 from ccm.hetzner.load_balancers.desired.defaults import choose_settings, labels_of_annotations
@@ -17,7 +18,7 @@ from ccm.hetzner.load_balancers.desired.site import SiteChoice
 from ccm.hetzner.load_balancers.desired.type import TypeChoice
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import NAMESPACE
-from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
+from ccm.hetzner.load_balancers.wishes import Wishes
 
 # Not even what is in them is known where they are too long: then their problem's key is the prefix alone.
 _TARGET_KEYS = frozenset({PREFIX, PREFIX + "node-selector", PREFIX + "use-private-ip"})

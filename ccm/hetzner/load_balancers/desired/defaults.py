@@ -15,8 +15,7 @@ from ccm.hetzner.api.wire import HealthCheck, LoadBalancer
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import ANNOTATED, DEFAULT_TYPE, FIELD
-from ccm.hetzner.load_balancers.wishes import Wishes
-from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
+from ccm.hetzner.load_balancers.wishes import CheckWishes, PortWishes, Wishes
 
 Setting = object  # a name, a boolean, or None; whatever the API answers
 DEFAULTS: Mapping[str, Setting] = {

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import CloudError, Notice
 from ccm.hetzner.api.wire import Certificate, LoadBalancerService, LoadBalancerType
-from ccm.hetzner.load_balancers.facts.targets import Identity, Target
-from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+from ccm.hetzner.load_balancers.targets import Identity, Target
+from ccm.hetzner.load_balancers.wishes import CertificateWishes
 
 NOT_YET = 0  # stands for the id of a certificate that is yet to be requested
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 
 from ccm.hetzner.load_balancers.facts import Facts
@@ -12,7 +11,6 @@ from ccm.hetzner.load_balancers.labels import (
     BY_LABEL,
     CLUSTER,
     FIELD,
-    LABEL,
     NAMESPACE,
     NO_PORT,
     PORT,
@@ -20,6 +18,7 @@ from ccm.hetzner.load_balancers.labels import (
     SERVICE_UID,
     SHARE,
     is_own_port,
+    with_annotated_labels,
 )
 from ccm.hetzner.load_balancers.wishes import Wishes
 
@@ -62,20 +61,3 @@ def wanted_labels(
     if facts.cluster:
         labels[CLUSTER] = facts.cluster
     return labels
-
-
-def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """A load balancer's labels with those of the annotation ``labels``; former ones of it go.
-
-    Args:
-        present: Its labels now.
-        wanted: What the annotation says.
-    """
-    former = {key for key in present if _label_mark(key) in present}
-    marks = {_label_mark(key) for key in former}
-    kept = {key: value for key, value in present.items() if key not in former | marks}
-    return {**kept, **wanted, **{_label_mark(key): "" for key in wanted}}
-
-
-def _label_mark(key: str) -> str:
-    return LABEL + hashlib.sha256(key.encode()).hexdigest()[:8]

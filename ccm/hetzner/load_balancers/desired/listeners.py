@@ -13,8 +13,7 @@ from ccm.hetzner.api.wire import LoadBalancerService, LoadBalancerType, ServiceH
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import SERVICE_UID
-from ccm.hetzner.load_balancers.wishes import Wishes
-from ccm.hetzner.load_balancers.wishes.ports import CheckWishes, PortWishes
+from ccm.hetzner.load_balancers.wishes import CheckWishes, PortWishes, Wishes
 
 Asked = TypeVar("Asked", PortWishes, CheckWishes)
 _NO_CHECK = CheckWishes(chosen=False)

@@ -8,9 +8,10 @@ from ipaddress import ip_address, ip_network
 
 from ccm.cloud import Notice
 from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Site
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
+from ccm.hetzner.load_balancers.wishes import Wishes
 
 
 @dataclass(frozen=True, slots=True)

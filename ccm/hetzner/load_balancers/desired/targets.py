@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 
 from ccm.cloud import AccessDenied, Notice
 from ccm.hetzner.api.wire import LoadBalancerType, Server
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.desired import Desired
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.facts import Facts
-from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target
-from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
+from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target
+from ccm.hetzner.load_balancers.wishes import Wishes
 
 # Event reasons (the official CCM's where it has one) and what they mean.
 _WHY = {

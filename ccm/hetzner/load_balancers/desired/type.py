@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import Notice
-from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType
+from ccm.hetzner.api.wire import LoadBalancerType
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import DEFAULT_TYPE
-from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
+from ccm.hetzner.load_balancers.wishes import Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def choose_type(wishes: Wishes, facts: Facts) -> TypeChoice:
         source = PREFIX + "type" if annotated else "HCLOUD_LOAD_BALANCERS_TYPE"
         problem = f"{source}: {name!r} is not one of {', '.join(sorted(facts.types))}"
         return TypeChoice(present or LoadBalancerType(), problems={PREFIX + "type": problem})
-    if present is not None and not wishes.type and facts.balancer and not fits(wanted, facts.balancer):
+    if present is not None and not wishes.type and facts.balancer and not facts.balancer.fits(wanted):
         text = f"no type is configured any more, but {name} is too small for its ports or nodes: "
         notice = Notice("LoadBalancerTypeKept", f"{text}{present.name} stays")
         return TypeChoice(present, kept=frozenset({"type"}), notices=(notice,))
@@ -52,8 +53,3 @@ def choose_type(wishes: Wishes, facts: Facts) -> TypeChoice:
 def _deprecated(kind: LoadBalancerType, wishes: Wishes) -> tuple[Notice, ...]:
     text = f"type {kind.name} of {wishes.service.key} is deprecated"
     return (Notice("LoadBalancerTypeDeprecated", text),) if kind.deprecated else ()
-
-
-def fits(kind: LoadBalancerType, actual: LoadBalancer) -> bool:
-    """Whether a load balancer as it is could have this type."""
-    return kind.max_targets >= len(actual.targets) and kind.max_services >= len(actual.services)

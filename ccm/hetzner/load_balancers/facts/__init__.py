@@ -1,6 +1,9 @@
-"""What there is: the Service's load balancer and whose it is, types, servers, certificates."""
+"""What there is: the Service's load balancer and whose it is, types, servers, certificates.
+
+``gather`` finds it out for a Service that stays, ``gather_for_release`` for one that goes.
+"""
 
 from ccm.hetzner.load_balancers.facts.facts import Facts
-from ccm.hetzner.load_balancers.facts.gather import Views, gather, gather_for_release
+from ccm.hetzner.load_balancers.facts.gathering import gather, gather_for_release
 
-__all__ = ["Facts", "Views", "gather", "gather_for_release"]
+__all__ = ["Facts", "gather", "gather_for_release"]

@@ -5,42 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from ccm.cloud import CloudError, Notice, ServiceView
-from ccm.hetzner.api.wire import Certificate, LoadBalancer, LoadBalancerType, Location, Server
-from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, Target, targets_of
+from ccm.cloud import Notice, ServiceView
+from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerType, Location, Server
 from ccm.hetzner.load_balancers.labels import Marks, marks_of
 from ccm.hetzner.load_balancers.listeners import fields_of
-from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, targets_of
+from ccm.hetzner.load_balancers.views import CertificateFacts
 from ccm.hetzner.settings import Tenants
-
-
-@dataclass(frozen=True, slots=True)
-class CertificateFacts:
-    """The project's certificates.
-
-    Attributes:
-        known: By id, as far as they had to be known.
-        ours: Those of them that were requested for the Service, and are ours to delete.
-        error: Why they are not known.
-        requested: What came of managed ones that were requested just now: their ids; None = nothing.
-        retried: Ids of failed ones that are not to be issued again yet.
-        spared: Ids of those that could not be deleted lately, because something uses them.
-    """
-
-    known: Mapping[int, Certificate] = field(default_factory=dict[int, Certificate])
-    ours: tuple[Certificate, ...] = ()
-    error: CloudError | None = None
-    requested: Mapping[CertificateWishes, int | None] = field(
-        default_factory=dict[CertificateWishes, "int | None"]
-    )
-    retried: frozenset[int] = frozenset()
-    spared: frozenset[int] = frozenset()
-
-    def find(self, reference: str) -> Certificate | None:
-        """A certificate by id, or by name."""
-        number = int(reference) if reference.isascii() and reference.isdigit() and len(reference) < 20 else 0
-        by_name = (one for one in self.known.values() if one.name == reference)
-        return self.known.get(number) or next(by_name, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ccm.cloud import Notice
 from ccm.hetzner.api.wire import LoadBalancer
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.facts.facts import Facts
 from ccm.hetzner.load_balancers.labels import (
@@ -21,7 +22,7 @@ from ccm.hetzner.load_balancers.labels import (
     Marks,
     is_of_other_cluster,
 )
-from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
+from ccm.hetzner.load_balancers.wishes import Wishes
 from ccm.hetzner.settings import Tenants
 
 

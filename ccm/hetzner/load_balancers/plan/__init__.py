@@ -1,5 +1,30 @@
-"""The steps from what there is to what should be, in order, with what each needs. Pure."""
+"""The steps from what there is to what should be, in order, with what each needs. Pure.
 
-from ccm.hetzner.load_balancers.plan.plan import plan, plan_release
+``plan`` is for a Service that stays, ``plan_release`` for one that goes, and ``release`` for a load balancer
+that it leaves: what becomes of that is decided when the step is run.
+"""
 
-__all__ = ["plan", "plan_release"]
+from ccm.hetzner.load_balancers.plan.leaving import release
+from ccm.hetzner.load_balancers.plan.lifecycle import (
+    Create,
+    DeleteCertificates,
+    Release,
+    RequestCertificate,
+    RetryCertificate,
+)
+from ccm.hetzner.load_balancers.plan.planner import plan, plan_release
+from ccm.hetzner.load_balancers.plan.steps import Change, Json, Step
+
+__all__ = [
+    "Change",
+    "Create",
+    "DeleteCertificates",
+    "Json",
+    "Release",
+    "RequestCertificate",
+    "RetryCertificate",
+    "Step",
+    "plan",
+    "plan_release",
+    "release",
+]

@@ -9,7 +9,7 @@ from ccm.hetzner.api.wire import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
 from ccm.hetzner.load_balancers.errors import enumerated
 from ccm.hetzner.load_balancers.plan.steps import Change, Json, Step
-from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+from ccm.hetzner.load_balancers.wishes import CertificateWishes
 
 NOTHING = LoadBalancer(0, "")  # the load balancer before it is made
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from ccm.hetzner.api.wire import Algorithm, LoadBalancer, Protection, PublicAddress
 from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.desired.type import fits
 from ccm.hetzner.load_balancers.plan.steps import ENABLE_PUBLIC, Change
 
 
@@ -19,7 +18,7 @@ def change_type(
     wanted = desired.type
     if wanted is None or wanted.name == actual.load_balancer_type.name:
         return [], []
-    now = fits(wanted, actual)
+    now = actual.fits(wanted)
     going = (str(one) for one in others if one.operation in {"delete_service", "remove_target"})
     change = Change(
         "change_type",

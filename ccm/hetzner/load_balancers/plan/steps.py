@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ccm.hetzner.api.wire import LoadBalancer
-from ccm.hetzner.load_balancers.facts.targets import Target
+from ccm.hetzner.load_balancers.targets import Target
 
 Json = dict[str, Any]
 ENABLE_PUBLIC = "enable the public interface"

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from ccm.hetzner.api.wire import LoadBalancer, LoadBalancerTarget, PrivateNet, TargetIp, TargetServer
 from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.desired.type import fits
-from ccm.hetzner.load_balancers.facts.targets import Target, target_of
 from ccm.hetzner.load_balancers.plan.steps import ENABLE_PUBLIC, Change, Json
+from ccm.hetzner.load_balancers.targets import Target, target_of
 
 _NOTHING = frozenset[str]()
 
@@ -61,7 +60,7 @@ def _step_aside(desired: Desired, actual: LoadBalancer, present: Iterable[Target
 
 def _room(desired: Desired, actual: LoadBalancer) -> int:
     """How many targets can be added before one has to go."""
-    kind = desired.type if desired.type and fits(desired.type, actual) else actual.load_balancer_type
+    kind = desired.type if desired.type and actual.fits(desired.type) else actual.load_balancer_type
     return max(0, kind.max_targets - len(actual.targets))
 
 

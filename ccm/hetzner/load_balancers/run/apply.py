@@ -14,11 +14,11 @@ from ccm.hetzner.api import Priority
 from ccm.hetzner.api.errors import ApiError, RefusedProtected, TokenChanged, Unavailable
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.errors import explained
-from ccm.hetzner.load_balancers.facts.inventory import PATH, Inventory
-from ccm.hetzner.load_balancers.plan.steps import Change
+from ccm.hetzner.load_balancers.plan import Change
 from ccm.hetzner.load_balancers.run import requests
 from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.run.requests import patiently
+from ccm.hetzner.load_balancers.views import PATH, Inventory
 
 # The API's way to say that what we want is so already; somebody, maybe we, did it meanwhile.
 _DONE_ALREADY = {

@@ -15,13 +15,12 @@ from ccm.cloud import CloudError, Notice, ServiceView
 from ccm.hetzner.api import Priority, convert
 from ccm.hetzner.api.errors import Refused, Unavailable
 from ccm.hetzner.api.wire import Certificate
-from ccm.hetzner.load_balancers.desired.certificates import STAGING
-from ccm.hetzner.load_balancers.facts import Views
-from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID
-from ccm.hetzner.load_balancers.plan.lifecycle import DeleteCertificates, RequestCertificate, RetryCertificate
+from ccm.hetzner.load_balancers.labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID, STAGING
+from ccm.hetzner.load_balancers.plan import DeleteCertificates, RequestCertificate, RetryCertificate
 from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.run.requests import delete, patiently
-from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes
+from ccm.hetzner.load_balancers.views import Views
+from ccm.hetzner.load_balancers.wishes import CertificateWishes
 
 _NONE = frozenset[int]()
 

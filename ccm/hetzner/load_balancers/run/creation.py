@@ -10,12 +10,10 @@ from ccm.cloud import ServiceView
 from ccm.hetzner.api import HetznerApi, Priority, convert
 from ccm.hetzner.api.errors import NotFound, Refused, unavailable
 from ccm.hetzner.api.wire import Action, LoadBalancer
-from ccm.hetzner.load_balancers.facts import Views
-from ccm.hetzner.load_balancers.facts.inventory import PATH
 from ccm.hetzner.load_balancers.labels import SERVICE_UID, is_of_other_cluster
-from ccm.hetzner.load_balancers.plan.lifecycle import Create
-from ccm.hetzner.load_balancers.plan.steps import Json
+from ccm.hetzner.load_balancers.plan import Create, Json
 from ccm.hetzner.load_balancers.run.outcome import Work
+from ccm.hetzner.load_balancers.views import PATH, Views
 
 CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
 # Refusals of the load balancer itself: it would not help to leave anything out.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ccm.cloud import CloudError, Notice
-from ccm.hetzner.load_balancers.facts import Facts, Views
+from ccm.hetzner.load_balancers.facts import Facts
+from ccm.hetzner.load_balancers.views import Views
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ccm.hetzner.load_balancers.labels import marks_of
-from ccm.hetzner.load_balancers.plan.lifecycle import Release
-from ccm.hetzner.load_balancers.plan.release import release
+from ccm.hetzner.load_balancers.plan import Release, release
 from ccm.hetzner.load_balancers.run.apply import apply, delete
 from ccm.hetzner.load_balancers.run.outcome import Work
 

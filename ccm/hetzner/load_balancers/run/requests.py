@@ -8,7 +8,7 @@ from typing import TypeVar
 from ccm.hetzner.api import Priority, convert
 from ccm.hetzner.api.errors import Locked, NotFound
 from ccm.hetzner.api.wire import Action
-from ccm.hetzner.load_balancers.facts.inventory import Inventory
+from ccm.hetzner.load_balancers.views import Inventory
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries while another action holds the lock
 

@@ -1,7 +1,18 @@
 """What a Service asks for: its annotations, read by one table of keys, and the environment's defaults."""
 
-from ccm.hetzner.load_balancers.wishes.annotations import annotations_to_keep
-from ccm.hetzner.load_balancers.wishes.read import Wishes, read
-from ccm.hetzner.load_balancers.wishes.table import PREFIX
+from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes, CheckWishes, PortWishes
+from ccm.hetzner.load_balancers.wishes.readings import Reading, spelling
+from ccm.hetzner.load_balancers.wishes.table import BY_NAME, PORT_KEYS
+from ccm.hetzner.load_balancers.wishes.wishes import Wishes, read
 
-__all__ = ["PREFIX", "Wishes", "annotations_to_keep", "read"]
+__all__ = [
+    "BY_NAME",
+    "PORT_KEYS",
+    "CertificateWishes",
+    "CheckWishes",
+    "PortWishes",
+    "Reading",
+    "Wishes",
+    "read",
+    "spelling",
+]

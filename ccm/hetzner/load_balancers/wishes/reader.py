@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ccm.cloud import ServiceView
+from ccm.hetzner.load_balancers.annotations import PREFIX, Annotations
 from ccm.hetzner.load_balancers.errors import shown
-from ccm.hetzner.load_balancers.wishes.annotations import Annotations
 from ccm.hetzner.load_balancers.wishes.ports import CertificateWishes, CheckWishes, PortWishes
-from ccm.hetzner.load_balancers.wishes.table import BY_NAME, PREFIX
+from ccm.hetzner.load_balancers.wishes.table import BY_NAME
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _NOTHING: Mapping[str, str] = {}

@@ -23,8 +23,6 @@ from ccm.hetzner.load_balancers.wishes.values import (
     text,
 )
 
-PREFIX = "load-balancer.hetzner.cloud/"
-
 
 @dataclass(frozen=True, slots=True)
 class Key:

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 from ccm.cloud import Notice, ServicePort, ServiceView
+from ccm.hetzner.load_balancers.annotations import PREFIX, SOURCE_RANGES, Annotations
 from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN, enumerated
-from ccm.hetzner.load_balancers.wishes.annotations import SOURCE_RANGES, Annotations
 from ccm.hetzner.load_balancers.wishes.ports import PortWishes
-from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS, PREFIX
+from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _PORT_KEY = re.compile(r"port\.([^.]*)\.(.+)")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, ip_network
 
 from ccm.go import parse_boolean
+from ccm.hetzner.load_balancers.annotations import whole
 from ccm.hetzner.load_balancers.wishes import selector
 from ccm.hetzner.load_balancers.wishes.readings import Reading
 from ccm.hetzner.load_balancers.wishes.selector import Selector
@@ -115,11 +116,6 @@ def _domains(text: str) -> tuple[str, ...] | None:
 def _domain(text: str) -> str | None:
     """In lower case, as a Service's status must have it."""
     return text.rstrip(".").lower() if _DOMAIN.fullmatch(text) and "*" not in text else None
-
-
-def whole(text: str) -> int | None:
-    """A whole number of at most nine digits; None = it is none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _ipv4(text: str) -> str | None:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ccm.hetzner.load_balancers.errors import LONGEST_SHOWN
-from ccm.hetzner.load_balancers.wishes.table import PREFIX
-from ccm.hetzner.load_balancers.wishes.values import whole
 
+PREFIX = "load-balancer.hetzner.cloud/"
 SHARE = PREFIX + "share"
 SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 LONGEST_ANNOTATIONS = 32768  # characters of all annotations with the prefix; a hundred long domains fit in
@@ -80,6 +79,11 @@ def annotations_to_keep(annotations: Mapping[str, str]) -> Mapping[str, str]:
     if SOURCE_RANGES in annotations:
         kept[SOURCE_RANGES] = annotations[SOURCE_RANGES][:LONGEST_SHOWN]
     return kept
+
+
+def whole(text: str) -> int | None:
+    """A whole number of at most nine digits; None = it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _below_prefix(annotations: Mapping[str, str]) -> dict[str, str]:

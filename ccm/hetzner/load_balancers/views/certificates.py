@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from ccm.cloud import CloudError, ServiceView
 from ccm.hetzner.api import HetznerApi, Priority, view_of
 from ccm.hetzner.api.errors import NotFound
 from ccm.hetzner.api.wire import Certificate, LoadBalancer
-from ccm.hetzner.load_balancers.facts.facts import CertificateFacts
 from ccm.hetzner.load_balancers.labels import SERVICE_UID, may_delete
-from ccm.hetzner.load_balancers.wishes import Wishes
+from ccm.hetzner.load_balancers.wishes import CertificateWishes, Wishes
 
 AGE = 300.0
 AGE_AFTER_MISS = 5.0
 RETRY_PERIOD = 3600.0  # seconds between two requests for a certificate that could not be issued
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """The project's certificates.
+
+    Attributes:
+        known: By id, as far as they had to be known.
+        ours: Those of them that were requested for the Service, and are ours to delete.
+        error: Why they are not known.
+        requested: What came of managed ones that were requested just now: their ids; None = nothing.
+        retried: Ids of failed ones that are not to be issued again yet.
+        spared: Ids of those that could not be deleted lately, because something uses them.
+    """
+
+    known: Mapping[int, Certificate] = field(default_factory=dict[int, Certificate])
+    ours: tuple[Certificate, ...] = ()
+    error: CloudError | None = None
+    requested: Mapping[CertificateWishes, int | None] = field(
+        default_factory=dict[CertificateWishes, "int | None"]
+    )
+    retried: frozenset[int] = frozenset()
+    spared: frozenset[int] = frozenset()
+
+    def find(self, reference: str) -> Certificate | None:
+        """A certificate by id, or by name."""
+        number = int(reference) if reference.isascii() and reference.isdigit() and len(reference) < 20 else 0
+        by_name = (one for one in self.known.values() if one.name == reference)
+        return self.known.get(number) or next(by_name, None)
 
 
 class Certificates:

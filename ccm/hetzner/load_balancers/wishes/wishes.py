@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ccm.cloud import Notice, ServiceView
-from ccm.hetzner.load_balancers.wishes.annotations import sort
+from ccm.hetzner.load_balancers.annotations import sort
 from ccm.hetzner.load_balancers.wishes.ports import PortWishes
 from ccm.hetzner.load_balancers.wishes.reader import Values, read_ports
 from ccm.hetzner.load_balancers.wishes.selector import Selector

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from ccm.cloud import NodeView
 from ccm.hetzner.api import Priority, View
 from ccm.hetzner.api.wire import LoadBalancer, Server
-from ccm.hetzner.load_balancers.facts.targets import Candidates, Identity, candidates, targets_of
+from ccm.hetzner.load_balancers.targets import Candidates, Identity, candidates, targets_of
 
 SERVERS_AGE = 60.0
 MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing

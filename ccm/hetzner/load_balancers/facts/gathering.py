@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ccm.cloud import NodeView, ServiceView
 from ccm.hetzner.load_balancers.errors import NotOurLoadBalancer
-from ccm.hetzner.load_balancers.facts.catalogue import Catalogue
-from ccm.hetzner.load_balancers.facts.certificates import Certificates
 from ccm.hetzner.load_balancers.facts.facts import Facts
-from ccm.hetzner.load_balancers.facts.inventory import JUST_NOW, VIEW_AGE, Inventory
 from ccm.hetzner.load_balancers.facts.ownership import Neighbours, locate, split_by_cluster
-from ccm.hetzner.load_balancers.facts.servers import Servers
 from ccm.hetzner.load_balancers.labels import marked
+from ccm.hetzner.load_balancers.views import JUST_NOW, VIEW_AGE, Views
 from ccm.hetzner.load_balancers.wishes import Wishes
-from ccm.hetzner.settings import Tenants
-
-
-@dataclass(frozen=True)
-class Views:
-    """What all Services share: lists of what there is, and what was seen in them.
-
-    Attributes:
-        catalogue: Their types, and locations.
-        cluster: The cluster's id; may be empty.
-    """
-
-    inventory: Inventory
-    catalogue: Catalogue
-    servers: Servers
-    certificates: Certificates
-    cluster: str
-    tenants: Tenants
 
 
 async def gather(wishes: Wishes, nodes: Sequence[NodeView], views: Views) -> Facts:

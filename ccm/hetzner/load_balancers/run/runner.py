@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ccm.cloud import CloudError
-from ccm.hetzner.load_balancers.facts import Views
-from ccm.hetzner.load_balancers.plan.lifecycle import (
+from ccm.hetzner.load_balancers.plan import (
+    Change,
     Create,
     DeleteCertificates,
     Release,
     RequestCertificate,
     RetryCertificate,
+    Step,
 )
-from ccm.hetzner.load_balancers.plan.steps import Change, Step
 from ccm.hetzner.load_balancers.run.apply import change
 from ccm.hetzner.load_balancers.run.certificates import (
     delete_certificates,
@@ -23,6 +23,7 @@ from ccm.hetzner.load_balancers.run.certificates import (
 from ccm.hetzner.load_balancers.run.creation import create
 from ccm.hetzner.load_balancers.run.outcome import Outcome, Work
 from ccm.hetzner.load_balancers.run.release import leave
+from ccm.hetzner.load_balancers.views import Views
 
 
 async def run(steps: Sequence[Step], before: Outcome, views: Views) -> Outcome:

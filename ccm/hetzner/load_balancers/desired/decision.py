@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ccm.cloud import Notice
+from ccm.hetzner.load_balancers.annotations import PREFIX
 from ccm.hetzner.load_balancers.desired.certificates import CertificateChoice, choose_certificates
 from ccm.hetzner.load_balancers.desired.compose import compose, unchanged
 from ccm.hetzner.load_balancers.desired.desired import Desired
@@ -16,7 +17,7 @@ from ccm.hetzner.load_balancers.desired.type import choose_type
 from ccm.hetzner.load_balancers.errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.facts import Facts
 from ccm.hetzner.load_balancers.labels import ADOPTED
-from ccm.hetzner.load_balancers.wishes import PREFIX, Wishes
+from ccm.hetzner.load_balancers.wishes import Wishes
 
 
 def decide(wishes: Wishes, facts: Facts) -> Desired:

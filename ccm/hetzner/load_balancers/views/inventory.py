@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
 from ccm.cloud import AccessDenied, Notice, Rejected, ServiceView
@@ -26,15 +27,9 @@ class Inventory:
         metrics: Tell when it may not be.
     """
 
-    def __init__(
-        self,
-        api: HetznerApi,
-        project: Project,
-        metrics: LoadBalancerMetrics,
-        sleep: Callable[[float], Awaitable[None]],
-    ) -> None:
+    def __init__(self, api: HetznerApi, project: Project, metrics: LoadBalancerMetrics) -> None:
         self.api = api
-        self.sleep = sleep
+        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.project = project
         self._metrics = metrics
         self._vanished = ""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.desired import Desired
-from ccm.hetzner.load_balancers.desired.labels import with_annotated_labels
 from ccm.hetzner.load_balancers.labels import (
     ADOPTED,
     BY_LABEL,
@@ -17,9 +16,10 @@ from ccm.hetzner.load_balancers.labels import (
     SERVICE_UID,
     Marks,
     is_own_port,
+    with_annotated_labels,
 )
 from ccm.hetzner.load_balancers.plan.labels import update_labels
-from ccm.hetzner.load_balancers.plan.plan import changes
+from ccm.hetzner.load_balancers.plan.planner import changes
 from ccm.hetzner.load_balancers.plan.steps import Change
 
 
