@@ -11,10 +11,7 @@ from ccm.output import complain, quietly
 from ccm.startup import making_what_stays
 
 # Imported only when they are called: each needs half of the program.
-COMMANDS = {
-    "plan": "ccm.manager.plan_command:main",
-    "lint": "ccm.hetzner.lint:main",
-}
+COMMANDS = {"plan": "ccm.manager.plan_command:main", "lint": "ccm.hetzner.lint:main"}
 DEFAULT = "ccm.manager.command:main"
 
 

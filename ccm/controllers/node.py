@@ -378,19 +378,12 @@ def accepted_age(nodes: int, frequency: float) -> float:
 
 def introduction(node: Node, instance: Instance) -> dict[str, Any] | None:
     """The patch that completes a Node: provider ID, labels, and the taint's end. Pure."""
-    spec: dict[str, Any] = {}
-    if not node.spec.provider_id:
-        spec["providerID"] = instance.provider_id
-    untaint = remove_taints(node, lambda taint: taint.key == UNINITIALIZED_TAINT)
-    if untaint:
-        spec.update(untaint["spec"])
+    spec: dict[str, Any] = {} if node.spec.provider_id else {"providerID": instance.provider_id}
+    if untaint := remove_taints(node, lambda taint: taint.key == UNINITIALIZED_TAINT):
+        spec |= untaint["spec"]
     labels = dict(labels_for(instance, node.metadata.labels).set)
-    body: dict[str, Any] = {}
-    if spec:
-        body["spec"] = spec
-    if labels:
-        body["metadata"] = {"labels": labels}
-    return body or None
+    parts = {"spec": spec, "metadata": {"labels": labels} if labels else {}}
+    return {name: part for name, part in parts.items() if part} or None
 
 
 def _relevant(node: Node) -> tuple[object, ...]:

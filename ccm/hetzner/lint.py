@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,27 +38,11 @@ It ends with 0 if nothing was found, with 1 if something was, with 2 if a file c
 _FOR = "--for="
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is wrong.
-
-    Attributes:
-        place: File and object.
-        text: What, and what would be right.
-    """
-
-    place: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.text}"
-
-
 class Unreadable(Exception):
     """A file is no manifest."""
 
 
-def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list[Finding]]:
+def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list[str]]:
     """Check one file.
 
     Args:
@@ -68,7 +51,7 @@ def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list
         for_official: Also say what the official CCM would make of it.
 
     Returns:
-        How many Services of type LoadBalancer it has, and what is wrong with them.
+        How many Services of type LoadBalancer it has, and what is wrong with them and would be right.
 
     Raises:
         Unreadable: It is neither YAML nor JSON.
@@ -81,7 +64,7 @@ def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list
         # The parser's own words have the line, with a caret below the place.
         where = str(error).replace('"<unicode string>"', f'"{name}"')
         raise Unreadable(f"{name}: this is no YAML: {where}") from error
-    number, findings = 0, list[Finding]()
+    number, findings = 0, list[str]()
     for item in _objects(documents):
         if item.get("kind") != "Service":
             continue
@@ -90,7 +73,7 @@ def lint(name: str, text: str, *, for_official: bool = False) -> tuple[int, list
         if service.spec.type == "LoadBalancer" or mistakes:
             number += service.spec.type == "LoadBalancer"
             found = [*mistakes, *_problems(service, for_official=for_official)]
-            findings += [Finding(place, one) for one in found]
+            findings += [f"{place}: {one}" for one in found]
     return number, findings
 
 
@@ -154,12 +137,9 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
     yield from (notice.message for notice in wishes.unsupported if notice.warning)
     for port in ports:
         asked = wishes.ports.get(port.port)
-        if (
-            asked is not None
-            and port.protocol == "TCP"
-            and asked.protocol == "https"
-            and not (asked.certificates.uploaded or asked.certificates.domains)
-        ):
+        if asked is None or port.protocol != "TCP" or asked.protocol != "https":
+            continue
+        if not (asked.certificates.uploaded or asked.certificates.domains):
             yield f"port {port.port} has protocol https and no certificate: name some in http-certificates"
     if for_official:
         judged = official.judge(view, _NO_DEFAULTS, network=True)
@@ -233,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _lint_all(files: Sequence[str], *, for_official: bool) -> int:
     """Check every file: one that can't be read hides nothing of the others."""
-    services, findings, unreadable = 0, list[Finding](), list[Unreadable]()
+    services, findings, unreadable = 0, list[str](), list[Unreadable]()
     for name in files:
         try:
             number, found = lint(name, _content(name), for_official=for_official)

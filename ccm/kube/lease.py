@@ -275,13 +275,8 @@ class LeaderElector:
                 lease = await self._transport.get(self._path, Object)
                 if _spec_of(lease).holder_identity == self.identity:
                     stamp = micro_time(self._now())
-                    empty = {
-                        "holderIdentity": "",
-                        "leaseDurationSeconds": 1,
-                        "renewTime": stamp,
-                        "acquireTime": stamp,
-                    }
-                    body = {**lease, "spec": {**lease["spec"], **empty}}
+                    times = {"leaseDurationSeconds": 1, "renewTime": stamp, "acquireTime": stamp}
+                    body = {**lease, "spec": {**lease["spec"], **times, "holderIdentity": ""}}
                     await self._transport.update(self._path, body, Object)
         except (KubernetesError, TimeoutError) as error:
             log.warning("lease_not_released", lease=self._path, error=_text(error))

@@ -73,10 +73,7 @@ def open_chosen(
     if not flags["cloud-provider"]:
         return None
     # A cloud knows no flags; what concerns it too, it is told as a variable.
-    told = {
-        MASS_DELETION_BREAKER: str(flags["mass-deletion-breaker"]).lower(),
-        DRY_RUN: str(dry_run).lower(),
-    }
+    told = {MASS_DELETION_BREAKER: str(flags["mass-deletion-breaker"]).lower(), DRY_RUN: str(dry_run).lower()}
     try:
         return open_cloud(flags["cloud-provider"], {**environment, **told}, registry)
     except ConfigurationError as error:

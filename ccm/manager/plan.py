@@ -16,13 +16,7 @@ from ccm.controllers.node import introduction
 from ccm.controllers.nodes import addresses_of, is_ready
 from ccm.controllers.nodes import view_of as node_view
 from ccm.controllers.service.hosts import hosts_among
-from ccm.controllers.service.policy import (
-    Classes,
-    has_finalizer,
-    needs_cleanup,
-    view_of,
-    wants_load_balancer,
-)
+from ccm.controllers.service.policy import Classes, has_finalizer, needs_cleanup, view_of, wants_load_balancer
 from ccm.errors import CcmError, ConfigurationError
 from ccm.kube.objects import Node, Service
 from ccm.manager.controllers import Workshop, build_route

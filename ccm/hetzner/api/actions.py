@@ -28,10 +28,7 @@ class ActionWaiter:
     """
 
     def __init__(
-        self,
-        fetch: Callable[[Sequence[int]], Awaitable[Sequence[Action]]],
-        *,
-        timeout: float = 180.0,
+        self, fetch: Callable[[Sequence[int]], Awaitable[Sequence[Action]]], *, timeout: float = 180.0
     ) -> None:
         self._fetch = fetch
         self._timeout = timeout

@@ -47,9 +47,7 @@ class ApiMetrics:
             registry=registry,
         )
         self.limit = Gauge(
-            "ccm_hetzner_api_quota_limit",
-            "Requests that the project may make in an hour.",
-            registry=registry,
+            "ccm_hetzner_api_quota_limit", "Requests that the project may make in an hour.", registry=registry
         )
         self.waited = Counter(
             "ccm_hetzner_api_quota_wait_seconds_total",

@@ -8,11 +8,4 @@ from ccm.hetzner.settings.environment import LoadBalancerSettings, read
 from ccm.hetzner.settings.table import VARIABLES
 from ccm.hetzner.settings.tenants import EVERY, Tenants
 
-__all__ = [
-    "EVERY",
-    "VARIABLES",
-    "LoadBalancerSettings",
-    "Secret",
-    "Tenants",
-    "read",
-]
+__all__ = ["EVERY", "VARIABLES", "LoadBalancerSettings", "Secret", "Tenants", "read"]

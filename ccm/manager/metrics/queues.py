@@ -31,8 +31,7 @@ class QueuesMetrics(Collector):
             "How long in seconds an item stays in workqueue before being requested.",
         )
         self.worked = histogram(
-            "workqueue_work_duration_seconds",
-            "How long in seconds processing an item from workqueue takes.",
+            "workqueue_work_duration_seconds", "How long in seconds processing an item from workqueue takes."
         )
         registry.register(self)
 

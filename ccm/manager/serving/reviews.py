@@ -104,11 +104,7 @@ class TokenReviewer:
         known = self._memory.get(key)
         if known is not None:
             return known.user
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token},
-        }
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         review = await _ask(self._transport, TOKEN_REVIEWS, body, _TokenReview)
         answer = review.status.user if review.status.authenticated else None
         return self._memory.put(key, _Answer(answer), self._ttl).user

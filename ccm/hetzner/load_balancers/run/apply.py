@@ -1,4 +1,4 @@
-"""Changes a load balancer, step by step: it takes one change at a time. Or deletes it.
+"""Changes a load balancer, step by step: it takes one change at a time. Or has a Service leave it.
 
 A step that fails takes with it those that need it, and no others. A change is never sent twice without
 looking for its result first: only "locked" means that nothing was done.
@@ -7,14 +7,15 @@ looking for its result first: only "locked" means that nothing was done.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import Priority
 from ccm.hetzner.api.errors import ApiError, RefusedProtected, TokenChanged, Unavailable
 from ccm.hetzner.api.wire import LoadBalancer
 from ccm.hetzner.load_balancers.errors import explained
-from ccm.hetzner.load_balancers.plan import Change
+from ccm.hetzner.load_balancers.labels import marks_of
+from ccm.hetzner.load_balancers.plan import Change, Release, release
 from ccm.hetzner.load_balancers.run import requests
 from ccm.hetzner.load_balancers.run.outcome import Work
 from ccm.hetzner.load_balancers.run.requests import patiently
@@ -121,7 +122,7 @@ async def _send(inventory: Inventory, number: int, step: Change) -> bool:
     return True
 
 
-async def delete(balancer: LoadBalancer, work: Work) -> bool:
+async def _delete(balancer: LoadBalancer, work: Work) -> bool:
     """Delete a load balancer; False = it is protected after all."""
     inventory = work.views.inventory
     try:
@@ -131,3 +132,24 @@ async def delete(balancer: LoadBalancer, work: Work) -> bool:
         return False
     inventory.balancers.remove(balancer.id)
     return True
+
+
+async def leave(step: Release, work: Work) -> None:
+    """Delete the load balancer, or leave it to others.
+
+    Raises:
+        CloudError: It is not done.
+    """
+    # Since it was planned, others may have come, to whom the load balancer is left then.
+    balancer = work.views.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
+    marks = marks_of(work.facts.service, balancer)
+    released = release(work.facts.service, balancer, marks)
+    if released is not None and not (released.deletes and await _delete(balancer, work)):
+        applied = await apply(balancer, released.changes, work)
+        if applied.errors:
+            raise applied.errors[0][1]
+        work.notices += released.notices
+    work.views.servers.forget(balancer)
+    work.released.append(balancer.id)
+    others = tuple(one for one in work.facts.others if one.id != balancer.id)
+    work.facts = replace(work.facts, others=others)

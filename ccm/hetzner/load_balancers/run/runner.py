@@ -14,7 +14,7 @@ from ccm.hetzner.load_balancers.plan import (
     RetryCertificate,
     Step,
 )
-from ccm.hetzner.load_balancers.run.apply import change
+from ccm.hetzner.load_balancers.run.apply import change, leave
 from ccm.hetzner.load_balancers.run.certificates import (
     delete_certificates,
     request_certificate,
@@ -22,7 +22,6 @@ from ccm.hetzner.load_balancers.run.certificates import (
 )
 from ccm.hetzner.load_balancers.run.creation import create
 from ccm.hetzner.load_balancers.run.outcome import Outcome, Work
-from ccm.hetzner.load_balancers.run.release import leave
 from ccm.hetzner.load_balancers.views import Views
 
 

@@ -14,14 +14,7 @@ from ccm.hetzner.load_balancers.wishes.table import KEYS, PORT_KEYS
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _PORT_KEY = re.compile(r"port\.([^.]*)\.(.+)")
-_HTTP = frozenset(
-    {
-        "http-cookie-name",
-        "http-cookie-lifetime",
-        "http-timeout-idle",
-        "http-sticky-sessions",
-    }
-)
+_HTTP = frozenset({"http-cookie-name", "http-cookie-lifetime", "http-timeout-idle", "http-sticky-sessions"})
 _NO_SUCH = "there is no such annotation"
 MOST_RANGES = 5
 _MOST_GUESSES = 5  # each costs as much as reading dozens of annotations, and a Service may have hundreds
