@@ -12,14 +12,27 @@ from sandbox.images.errors import NoSuchImage
 
 SAVE_SECONDS = 600.0
 
+# containerd's own client takes nothing but full names
+_CONTAINERD: Mapping[str, Callable[[str], Sequence[str]]] = {
+    "nerdctl": lambda name: ("image", "save", "--", name),
+    "ctr": lambda name: ("images", "export", "-", full_name(name)),
+}
 ENGINES: Mapping[str, Callable[[str], Sequence[str]]] = {
     "docker": lambda name: ("image", "save", "--", name),
     "podman": lambda name: ("image", "save", "--", name),
-    "nerdctl": lambda name: ("image", "save", "--", name),
-    # containerd's own client takes nothing but full names
-    "ctr": lambda name: ("images", "export", "-", full_name(name)),
+    **_CONTAINERD,
+    **{
+        f"{client} --namespace={namespace}": arguments
+        for client, arguments in _CONTAINERD.items()
+        for namespace in ("k8s.io", "moby")
+    },
 }
-"""The arguments with which each writes an image to its standard output."""
+"""How each is called, and the arguments with which it writes an image to its standard output.
+
+A containerd keeps the images of each of its namespaces apart. Both clients ask one of them: what
+``CONTAINERD_NAMESPACE`` says, else ``default``. Kubernetes' images are in ``k8s.io``, Docker's, where it
+leaves them to containerd, in ``moby``.
+"""
 
 
 def save(name: str, target: Path) -> str:
@@ -30,17 +43,18 @@ def save(name: str, target: Path) -> str:
         target: The file; overwritten.
 
     Returns:
-        The engine's name.
+        The engine's name, with the namespace that it was found in.
 
     Raises:
         NoSuchImage: No engine has it, or there is none.
     """
     answers = {}
     for engine, arguments in ENGINES.items():
-        program = shutil.which(engine)
+        command, *options = engine.split()
+        program = shutil.which(command)
         if program is None:
             continue
-        said = _run([program, *arguments(name)], target)
+        said = _run([program, *options, *arguments(name)], target)
         if said is None:
             return engine
         answers[engine] = said

@@ -36,12 +36,34 @@ def test_containerds_client_is_asked_by_the_full_name(on_path, tmp_path):
     assert (tmp_path / "image").read_text() == "images export - docker.io/library/app:latest\n"
 
 
+@pytest.mark.parametrize("client", ["nerdctl", "ctr"])
+@pytest.mark.parametrize("namespace", ["k8s.io", "moby"])
+def test_an_image_that_kubernetes_or_docker_keeps_in_containerd_is_found(
+    on_path, tmp_path, client, namespace
+):
+    on_path(client, f'[ "$1" = --namespace={namespace} ] || {{ echo "not found" >&2; exit 1; }}; echo "$@"')
+    assert engines.save("app:1", tmp_path / "image") == f"{client} --namespace={namespace}"
+    name = "docker.io/library/app:1" if client == "ctr" else "app:1"
+    assert (tmp_path / "image").read_text().endswith(f" {name}\n")
+
+
+def test_containerds_own_choice_of_a_namespace_comes_first(on_path, tmp_path):
+    on_path("ctr", 'echo "$@"')
+    on_path("nerdctl", '[ "$1" = --namespace=moby ] && echo "$@"')
+    assert engines.save("app:1", tmp_path / "image") == "ctr"
+
+
 def test_without_an_engine_that_has_it_each_ones_answer_is_told(on_path, tmp_path):
     on_path("docker", 'echo "noise"; echo "Cannot connect to the Docker daemon" >&2; exit 1')
     on_path("ctr", "exit 3")
     with pytest.raises(NoSuchImage) as caught:
         engines.save("app:1", tmp_path / "image")
-    assert caught.value.answers == {"docker": "Cannot connect to the Docker daemon", "ctr": "ended with 3"}
+    assert caught.value.answers == {
+        "docker": "Cannot connect to the Docker daemon",
+        "ctr": "ended with 3",
+        "ctr --namespace=k8s.io": "ended with 3",
+        "ctr --namespace=moby": "ended with 3",
+    }
     assert "app:1 is no file here" in str(caught.value)
 
 
