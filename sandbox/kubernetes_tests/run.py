@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -19,6 +19,9 @@ from sandbox.kubernetes_tests.selection import LIMITS, Selection
 
 LOG, TOLD, JUNIT, JSON = "log.txt", "told.jsonl", "junit.xml", "report.json"
 """Files that a run leaves in its folder."""
+
+SCRATCH = ".temporary-files-of-tests"
+"""A folder in it, as long as a run takes; what one that was killed left there, the next one removes."""
 
 LABEL = "e2e-framework"
 """Of all namespaces that tests make."""
@@ -107,7 +110,7 @@ def execute(
     told = Told()
     with (
         # Tests make files there at once, even those that are not chosen, and some stay.
-        tempfile.TemporaryDirectory(prefix="ccm-from-scratch-conformance-") as scratch,
+        _emptied(folder / SCRATCH) as scratch,
         (folder / LOG).open("wb") as log,
         (folder / TOLD).open() as lines,
     ):
@@ -116,7 +119,7 @@ def execute(
             # Should we be killed, the kernel asks them to end in our place.
             ["setpriv", "--pdeathsig", "INT", *command(run)],
             cwd=folder,
-            env={**os.environ, **run.cloud, "TMPDIR": scratch},
+            env={**os.environ, **run.cloud, "TMPDIR": str(scratch)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -133,6 +136,18 @@ def execute(
             raise
         _read(lines, told, ended)
     return process.returncode, told
+
+
+@contextmanager
+def _emptied(folder: Path) -> Iterator[Path]:
+    """A folder for a while, with nothing in it."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def _read(lines: TextIO, told: Told, ended: Callable[[Result], None]) -> None:

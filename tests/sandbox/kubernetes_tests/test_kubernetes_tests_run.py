@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.kubernetes_tests.report import Result
-from sandbox.kubernetes_tests.run import TOLD, Run, command, execute
+from sandbox.kubernetes_tests.run import SCRATCH, TOLD, Run, command, execute
 from sandbox.kubernetes_tests.selection import DEFAULT, DELETION, LIMITS
 
 
@@ -61,8 +61,9 @@ def test_what_an_earlier_run_left_is_not_taken_for_this_ones(tmp_path, lock):
 def test_what_tests_leave_in_temporary_folders_is_gone(tmp_path, lock):
     execute(wanted(tmp_path, f"mktemp -d > {tmp_path}/made"), lambda _: None, lambda _: None, lock)
     made = Path((tmp_path / "made").read_text().strip())
-    assert made.is_absolute()
+    assert made.is_relative_to(tmp_path)  # also one that is killed leaves nothing elsewhere
     assert not made.exists()
+    assert not (tmp_path / SCRATCH).exists()
 
 
 def test_an_interrupt_lets_the_tests_clean_up(tmp_path, lock):
@@ -99,7 +100,7 @@ with (folder / "lock").open("w") as lock:
 """
 
 
-def test_where_this_process_is_killed_the_tests_clean_up_and_end(tmp_path):
+def test_where_this_process_is_killed_the_tests_clean_up_and_end(tmp_path, lock):
     script = f"""
         trap 'touch {tmp_path}/cleaned; exit 1' INT
         echo '{json.dumps({"name": "a", "state": "running"})}' >> $told
@@ -110,6 +111,10 @@ def test_where_this_process_is_killed_the_tests_clean_up_and_end(tmp_path):
     # They have the lock as long as they live.
     subprocess.run(["flock", "--wait", "60", str(tmp_path / "lock"), "true"], check=True, timeout=90)
     assert (tmp_path / "cleaned").exists()
+    (tmp_path / SCRATCH / "left").mkdir()
+    execute(wanted(tmp_path, f"ls $TMPDIR > {tmp_path}/seen"), lambda _: None, lambda _: None, lock)
+    assert (tmp_path / "seen").read_text() == ""
+    assert not (tmp_path / SCRATCH).exists()
 
 
 def test_the_clouds_token_is_in_no_command_line_and_servers_go_only_on_demand(tmp_path):
