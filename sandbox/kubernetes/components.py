@@ -217,6 +217,12 @@ ACTIONLINT = Component(
 """Reads the workflows of continuous integration in a test; no machine runs it."""
 
 
+HCLOUD_GO = Component(
+    "hcloud-go", pin="github.com/hetznercloud/hcloud-go/v2", packages=(".",), programs=("hcloud-go",)
+)
+"""Asks the emulated API by Hetzner's own client in a test; no machine runs it."""
+
+
 _TESTS = "k8s.io/kubernetes/test/images"
 KUBERNETES_TESTS = Component(
     "kubernetes-tests",

@@ -1,4 +1,6 @@
-"""What hcloud-go and the Terraform provider ask, in their order, written down as requests of our own words.
+"""What the Terraform provider asks, in its order, written down as requests of our own words.
+
+What the client below it asks, that asks itself: ``test_hcloud_go.py``.
 
 Sources, read in November 2026: ``hcloud/action_waiter.go`` of hcloud-go, which waits for all running
 actions in one listing; ``internal/zone/resource.go`` and ``internal/zonerrset/resource.go`` of the

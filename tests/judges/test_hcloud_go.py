@@ -1,0 +1,62 @@
+"""Hetzner's own client for Go asks the emulated API, and is told what its users count on.
+
+The program is ours (``sandbox/kubernetes/modules/hcloud-go``), the client that it calls is not.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import HCLOUD_GO
+from sandbox.kubernetes.errors import GoMissingError
+from sandbox.site import cache_directory
+from tests.judges.conftest import TOKEN
+
+pytestmark = pytest.mark.slow
+
+SCENARIOS = (
+    "certificates",
+    "firewalls",
+    "floating-ips",
+    "load-balancers",
+    "primary-ips",
+    "reverse-dns",
+    "servers",
+    "snapshots",
+    "volumes",
+    "zones",
+)
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    try:
+        return toolchain.ensure(cache_directory(os.environ), print, [HCLOUD_GO]).bin / "hcloud-go"
+    except GoMissingError as error:
+        pytest.skip(f"hcloud-go can't be built here: {error}")
+
+
+def run(program: Path, scenario: str, endpoint: str) -> subprocess.CompletedProcess[str]:
+    environment = {"HCLOUD_ENDPOINT": endpoint, "HCLOUD_TOKEN": TOKEN}
+    return subprocess.run(
+        [program, scenario], env=environment, capture_output=True, text=True, timeout=90, check=False
+    )
+
+
+@pytest.mark.timeout(600)  # the first one builds it
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_client_gets_what_it_counts_on(program, service, scenario):
+    service.post(f"{service.base}/_sandbox/reset", timeout=60).raise_for_status()
+    done = run(program, scenario, f"{service.base}/v1")
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_scenario_is_left_out(program, service):
+    done = run(program, "none", f"{service.base}/v1")
+    assert done.stderr.strip() == f"give one of: {', '.join(SCENARIOS)}"
+    assert done.returncode == 1
