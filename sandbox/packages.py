@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -18,6 +19,12 @@ BUILD = "build"
 EMULATION = "emulation"
 """Running the CCM's image for ARM elsewhere: tests do."""
 
+BROWSER = "browser"
+"""Looking at the sandbox's console: tests do."""
+
+BROWSERS = ("chromium", "google-chrome", "chromium-browser")
+"""Commands of browsers that do, the first one that is there."""
+
 _APT_SECONDS = 900
 _TAIL = 600
 
@@ -28,15 +35,17 @@ class Package:
 
     Attributes:
         name: In Debian and Ubuntu.
-        proof: The command, or the file (beginning with ``/``), that only it brings.
+        proof: The command, or the file (beginning with ``/``), that shows that nothing is missing.
         why: What needs it.
-        needs: What it is for: a kind of servers, ``BUILD`` or ``EMULATION``.
+        needs: What it is for: a kind of servers, ``BUILD``, ``EMULATION`` or ``BROWSER``.
+        instead: Other commands or files of which one does as well.
     """
 
     name: str
     proof: str
     why: str
     needs: tuple[str, ...] = (MACHINES,)
+    instead: tuple[str, ...] = ()
 
 
 PACKAGES: tuple[Package, ...] = (
@@ -52,6 +61,15 @@ PACKAGES: tuple[Package, ...] = (
     Package("openssh-client", "ssh", "./dev ssh"),
     Package("openssl", "openssl", "certificates of a control plane on loopback", (MACHINES, HOLLOW)),
     Package("qemu-user-static", "qemu-aarch64-static", "runs the CCM's image for ARM in tests", (EMULATION,)),
+    Package("chromium", BROWSERS[0], "shows the sandbox's console to tests", (BROWSER,), BROWSERS[1:]),
+    Package("curl", "curl", "types the lines that the console shows", (BROWSER,)),
+    Package(
+        "libatomic1",
+        f"/usr/lib/{platform.machine()}-linux-gnu/libatomic.so.1",
+        "runs the Node.js with which tests control the browser",
+        (BROWSER,),
+        ("/usr/lib64/libatomic.so.1", "/usr/lib/libatomic.so.1"),
+    ),
 )
 
 
@@ -59,10 +77,11 @@ def missing(needs: Collection[str], found: Callable[[str], bool]) -> tuple[Packa
     """The packages whose command or file is not there.
 
     Args:
-        needs: What they are for: ``machines`` or ``hollow``, ``BUILD``, ``EMULATION``.
+        needs: What they are for: ``machines`` or ``hollow``, ``BUILD``, ``EMULATION``, ``BROWSER``.
         found: Whether a command (on PATH, or in an sbin folder) or a file is there.
     """
-    return tuple(p for p in PACKAGES if not set(needs).isdisjoint(p.needs) and not found(p.proof))
+    wanted = (package for package in PACKAGES if not set(needs).isdisjoint(package.needs))
+    return tuple(p for p in wanted if not any(map(found, (p.proof, *p.instead))))
 
 
 def on_this_host(proof: str) -> bool:
@@ -76,6 +95,14 @@ def on_this_host(proof: str) -> bool:
 def installable() -> bool:
     """Whether we may install packages here: as root on Debian or Ubuntu."""
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def distribution() -> str:
+    """What this host's ``/etc/os-release`` calls it, such as ``debian``; empty where it has none."""
+    try:
+        return platform.freedesktop_os_release()["ID"]
+    except OSError:
+        return ""
 
 
 def install_command(packages: Iterable[Package]) -> str:

@@ -49,6 +49,11 @@ UNIT = ("-m", "not slow and not machines and not cluster", "-n", "2", "-q")
 SLOW = ("-m", "slow", "-n", "3", "-q")
 # One after the other: machines share the host's limits.
 REAL = {MACHINES: ("-m", "machines or cluster", "-q"), HOLLOW: ("-m", "cluster and not machines", "-q")}
+OPTIONAL = (
+    (packages.EMULATION, "Emulation of ARM", "the image for ARM"),
+    (packages.BROWSER, "Browser", "the sandbox's console"),
+)
+"""What tests can go without: what the packages are for, the step's name, what is tested with them."""
 KUBERNETES = "--kubernetes"
 VARIABLE = "CCMFS_KUBERNETES"
 """By which tests hear of the version that they are to run."""
@@ -77,7 +82,7 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
         choice = decide(AUTO, look(clone, needs=[packages.BUILD]))
         announce(choice, steps)
         prepare(clone, steps, choice)
-        emulator(steps)
+        optional(steps)
         code = _pytest(clone, [*SLOW, *given], left) or _pytest(clone, [*REAL[choice.kind], *given], left)
         if not code and not given:
             _keep(clone, left, choice.kind, steps)
@@ -148,27 +153,32 @@ def _committed(clone: Clone) -> str:
         return ""
 
 
-def emulator(
+def optional(
     steps: Steps,
     found: Callable[[str], bool] = packages.on_this_host,
     permitted: Callable[[], bool] = packages.installable,
+    distribution: Callable[[], str] = packages.distribution,
 ) -> None:
-    """Install what runs the image for ARM; where it can't be had, the tests that want it are skipped.
+    """Install what some tests want; where it can't be had, those are skipped.
 
     Args:
         steps: Where to tell about it.
         found: Whether a command is there.
         permitted: Whether we may install packages.
+        distribution: The ID in ``/etc/os-release``; of this host.
 
     Raises:
         StepFailed: Apt-get failed.
     """
-    missing = packages.missing({packages.EMULATION}, found)
-    if missing and not permitted():
-        steps.note(f"• no test of the image for ARM; for those: {packages.install_command(missing)}")
-        return
-    with steps.step("Emulation of ARM") as progress:
-        packages.ensure(missing, progress)
+    for needs, name, judged in OPTIONAL:
+        missing = packages.missing({needs}, found)
+        if packages.BROWSERS[0] in {package.proof for package in missing} and distribution() == "ubuntu":
+            steps.note(f"• no test of {judged}: Ubuntu has no browser as a package; for those: google-chrome")
+        elif missing and not permitted():
+            steps.note(f"• no test of {judged}; for those: {packages.install_command(missing)}")
+        else:
+            with steps.step(name) as progress:
+                packages.ensure(missing, progress)
 
 
 def _lint(clone: Clone, steps: Steps) -> None:

@@ -18,11 +18,16 @@ from axe_playwright_python.async_playwright import Axe
 from cloud_emulator import TOKEN, Emulator, Start
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+from sandbox import packages
+
+CHROMIUM = next(filter(None, map(shutil.which, packages.BROWSERS)), None)
 SECONDS = 60
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no browser: apt-get install chromium"),
+    pytest.mark.skipif(
+        bool(packages.missing({packages.BROWSER}, packages.on_this_host)),
+        reason="no browser, or not all that it needs: './dev test' installs it or says how",
+    ),
 ]
 expect.set_options(timeout=SECONDS * 1000)
 Open = Callable[..., Awaitable[Page]]

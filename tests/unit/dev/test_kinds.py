@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from sandbox import daemon, packages
-from sandbox.commands.test import emulator
+from sandbox.commands.test import optional
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement
@@ -195,8 +195,31 @@ def test_what_it_says_runs_on_macos_does(tmp_path):
     assert daemon.find(clone) is None
 
 
-def test_without_an_emulator_the_tests_that_want_one_are_told_of():
+def told_of(found, distribution="debian"):
+    """What is said of tests that want something more, where nothing may be installed."""
     said = io.StringIO()
-    emulator(Steps(Console(file=said, width=200)), lambda _command: False, lambda: False)
-    assert "no test of the image for ARM" in said.getvalue()
-    assert "apt-get install --no-install-recommends qemu-user-static" in said.getvalue()
+    optional(Steps(Console(file=said, width=200)), found, lambda: False, lambda: distribution)
+    return said.getvalue()
+
+
+def test_without_an_emulator_and_a_browser_the_tests_that_want_them_are_told_of():
+    said = told_of(lambda _command: False)
+    assert "no test of the image for ARM" in said
+    assert "apt-get install --no-install-recommends qemu-user-static" in said
+    assert "no test of the sandbox's console" in said
+    assert "apt-get install --no-install-recommends chromium" in said
+
+
+def test_any_browser_that_the_tests_can_use_does_with_all_that_it_needs():
+    for browser in packages.BROWSERS:
+        others = set(packages.BROWSERS) - {browser}
+        assert "console" not in told_of(lambda proof, others=others: proof not in others)
+    said = told_of(lambda proof: not proof.endswith("libatomic.so.1"))
+    assert "no test of the sandbox's console" in said
+    assert "apt-get install --no-install-recommends libatomic1" in said
+
+
+def test_ubuntu_which_has_no_browser_as_a_package_is_not_asked_for_one():
+    said = told_of(lambda proof: proof not in packages.BROWSERS, "ubuntu")
+    assert "no test of the sandbox's console: Ubuntu has no browser as a package" in said
+    assert "apt-get" not in said
