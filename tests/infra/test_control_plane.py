@@ -650,6 +650,23 @@ def test_one_host_takes_no_majority_of_five_and_none_of_three_in_as_many_locatio
     assert len(set(read_settings(raw).control_members.values())) == 3
 
 
+def test_control_servers_stand_in_the_locations_that_are_named_in_turn(engine, defaults):
+    raw = {**defaults, "ccm-from-scratch:controlCount": "5", "ccm-from-scratch:workerCount": "1"}
+    raw["ccm-from-scratch:controlLocations"] = '["nbg1", "fsn1", "hel1"]'
+    program = importlib.import_module("infra.__main__")
+    registered = engine(lambda: program.declare(read_settings(raw), "T" * 64))
+    locations = {name: item.inputs["location"] for name, item in of(registered, SERVER).items()}
+    worker = locations.pop("worker-1")
+    assert worker == defaults["ccm-from-scratch:location"]
+    assert locations == {
+        "control": "nbg1",
+        "control-2": "fsn1",
+        "control-3": "hel1",
+        "control-4": "nbg1",
+        "control-5": "fsn1",
+    }
+
+
 def test_the_state_holds_no_secret_of_a_member(three):
     for item in of(three(), f"{DYNAMIC}K3sServer").values():
         assert {"token", "agent_token", "private_key"} <= item.secrets

@@ -193,6 +193,12 @@ def test_only_what_is_asked_for_is_protected(declared):
         for item in (plain, program)
     ]
     assert annotations == [None, "true"]
+    balancer = "hcloud:index/loadBalancer:LoadBalancer"
+    for protect in (False, True):
+        program = declared(protect=str(protect).lower(), controlCount="3", apiEndpoint="load-balancer")
+        assert program.one(balancer, "api").inputs.get("deleteProtection", False) is protect
+        controls = [program.one(SERVER, name) for name in ("control", "control-2", "control-3")]
+        assert all(server.inputs.get("deleteProtection", False) is protect for server in controls)
 
 
 def test_an_unreachable_cluster_blocks_nothing(declared):
