@@ -6,14 +6,16 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
+from host_share import Share, needed
 from hypothesis import HealthCheck, settings
 
 from sandbox.kubernetes import releases, toolchain
 from sandbox.kubernetes.controlplane import START_SECONDS, ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
+from sandbox.machines import capacity
 from sandbox.site import cache_directory
 
 # No test is timed: how fast a busy machine gets through an example says nothing about the code.
@@ -24,6 +26,8 @@ settings.register_profile(
 )
 settings.load_profile("untimed")
 
+SHARE = pytest.StashKey[Share]()
+
 
 def pytest_configure() -> None:
     # Before Python 3.12, pytest-asyncio's look at the current event loop makes one that nobody closes, unless
@@ -32,6 +36,25 @@ def pytest_configure() -> None:
     # What a script starts in the background ignores Ctrl-C, and so would all that tests start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of the timeout: who waits does not hang
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Boot no more machines at a time than the host has inotify instances for."""
+    stash = item.config.stash
+    if (number := needed(item)) and SHARE not in stash:
+        stash[SHARE] = Share(cache_directory(os.environ) / "tests.lock", capacity.instances_allowed())
+        item.config.add_cleanup(stash[SHARE].close)
+    if SHARE not in stash:
+        return (yield)
+    stash[SHARE].take(number)
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.path != item.path:
+            stash[SHARE].give_back()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks

@@ -47,8 +47,13 @@ LINTERS: Sequence[tuple[str, Sequence[str]]] = (
 )
 UNIT = ("-m", "not slow and not machines and not cluster", "-n", "2", "-q")
 SLOW = ("-m", "slow", "-n", "3", "-q")
-# One after the other: machines share the host's limits.
-REAL = {MACHINES: ("-m", "machines or cluster", "-q"), HOLLOW: ("-m", "cluster and not machines", "-q")}
+# Two modules at a time, as long as the host has enough for the machines of both (tests/host_share.py); in the
+# order of their names, by which those of whole environments, which take longest, come first.
+MODULES = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-q")
+REAL = {
+    MACHINES: ("-m", "machines or cluster", *MODULES),
+    HOLLOW: ("-m", "cluster and not machines", *MODULES),
+}
 OPTIONAL = (
     (packages.EMULATION, "Emulation of ARM", "the image for ARM"),
     (packages.BROWSER, "Browser", "the sandbox's console"),

@@ -8,7 +8,7 @@ from bench.cluster_lab import losses
 from bench.cluster_lab.views import asked, changed
 from tests.e2e.conftest import eventually
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.machines, pytest.mark.cluster(controls=3, workers=1), pytest.mark.timeout(900)]
 
 
 def cluster_of(clone):

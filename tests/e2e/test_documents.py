@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import TREE, eventually
+from tests.e2e.conftest import TREE, Clone, eventually
 from tests.e2e.documents import Shell, Typed, blocks_in, not_printed
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster(workers=3), pytest.mark.timeout(900)]
 
 PAGES = (
     "README.md",
@@ -131,29 +131,34 @@ class Reader:
     """Who reads the pages in order.
 
     Attributes:
-        root: A clone.
+        clone: Where.
         said: What its first command, the README's ``./dev up``, has printed.
     """
 
-    root: Path
+    clone: Clone
     said: str
 
 
 @pytest.fixture(scope="module")
 def reader(clone):
-    return Reader(clone.root, clone.dev("up").stdout)
+    said = clone.dev("up").stdout
+    clone.settle()
+    return Reader(clone, said)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_run_as_typed_and_print_what_it_shows(reader, page):
-    with Shell(reader.root) as shell:
+    with Shell(reader.clone.root) as shell:
         if page.startswith("docs/guides"):
             assert shell.run('eval "$(./dev env)"')[0] == 0  # the reader's own cluster and token
         for number, block in enumerate(blocks_in((TREE / page).read_text(encoding="utf-8"))):
             for name, text in block.files.items():
                 (Path(shell.run("pwd")[1].strip()) / name).write_text(text, encoding="utf-8")
             said = [reader.said] if page == "README.md" and number == 0 else []
-            said += [_type(shell, line) for line in block.lines if not why_not(line)]
+            for line in (line for line in block.lines if not why_not(line)):
+                said.append(_type(shell, line))
+                if line.text.startswith("./dev up"):
+                    reader.clone.settle()  # as it is when a person has read what was printed
             ran = not all(why_not(line) for line in block.lines)
             missing = not_printed(block.shown, "\n".join(said)) if ran else ""
             assert not missing, f"{page} shows {missing!r}, and was told:\n{''.join(said)}"

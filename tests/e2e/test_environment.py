@@ -37,7 +37,8 @@ from sandbox.kubernetes_tests.selection import LIMITS, plain
 from sandbox.site import cache_directory
 from tests.e2e.conftest import TREE, eventually
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
+# With the cluster of another program beside the environment.
+pytestmark = [pytest.mark.machines, pytest.mark.cluster(controls=2, workers=3), pytest.mark.timeout(900)]
 
 SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"

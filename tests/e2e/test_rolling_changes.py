@@ -9,7 +9,7 @@ import pytest
 from bench.cluster_lab import workload
 from bench.cluster_lab.clients import ServiceClient
 
-pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.machines, pytest.mark.cluster(workers=3), pytest.mark.timeout(900)]
 
 OLDER, NEWER = "1.35", "1.36"
 

@@ -13,7 +13,11 @@ import pytest_asyncio
 sys.path.insert(0, str(Path(__file__).parent))
 from machines_lab import NODE, CommandFailedError, started_lab
 
-pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.machines(controls=3, workers=1),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),
+]
 
 FIRST, SECOND = "https://10.0.0.2:6443", "https://10.0.0.3:6443"
 TLS = "/var/lib/rancher/k3s/server/tls"

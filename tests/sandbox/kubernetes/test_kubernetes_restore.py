@@ -11,7 +11,11 @@ import pytest_asyncio
 sys.path.insert(0, str(Path(__file__).parent))
 from machines_lab import CommandFailedError, started_lab
 
-pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.machines(controls=2, workers=0),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),
+]
 
 FOLDER = "/var/lib/rancher/k3s/server"
 RESET = "k3s server --cluster-reset --cluster-reset-restore-path=/root/taken --secrets-encryption"

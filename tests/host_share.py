@@ -1,0 +1,87 @@
+"""Tests that run at the same time share what the host has least of: its inotify instances.
+
+A test's marks say which machines it boots: ``cluster`` one control server and two workers, unless it says
+others as ``cluster(controls=3, workers=1)`` does; ``machines`` a few without Kubernetes, unless it says which
+likewise. What they need is taken before a module's first such test, for the whole module, and given back
+after its last.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from sandbox.machines import capacity
+
+FEW_MACHINES = 24
+CONTROL_SERVER = capacity.INSTANCES_OF_A_CONTROL_PLANE + capacity.INSTANCES_OF_A_MACHINE
+POLL_SECONDS = 0.2
+
+
+def needed(item: pytest.Item) -> int:
+    """Inotify instances that the module of a test takes at most.
+
+    Args:
+        item: The test.
+    """
+    marks = [mark for name in ("cluster", "machines") if (mark := item.get_closest_marker(name))]
+    said = {name: number for mark in marks for name, number in mark.kwargs.items()}
+    if said or item.get_closest_marker("cluster"):
+        servers = {"controls": 1, "workers": 2} | said
+        return servers["controls"] * CONTROL_SERVER + servers["workers"] * capacity.INSTANCES_OF_A_MACHINE
+    return FEW_MACHINES if marks else 0
+
+
+class Share:
+    """What this process has of a number of things that processes share.
+
+    A byte of a file stands for each thing; whoever has locked it has the thing. So the kernel gives back what
+    a process had, however that ends.
+
+    Args:
+        file: Which file; those who share name the same one.
+        total: How many things there are.
+    """
+
+    def __init__(self, file: Path, total: int) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._file = file.open("ab")
+        self._total = total
+        self.held: set[int] = set()
+
+    def take(self, number: int) -> None:
+        """Wait until so many are free, behind those who asked before; a process that has any asks no more.
+
+        Args:
+            number: How many; more than there are means all.
+        """
+        if self.held or not number:
+            return
+        queue = self._total  # the byte behind those of the things: who has it is the next one
+        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, queue)
+        while len(self.held) < min(number, self._total):
+            free = (thing for thing in range(self._total) if thing not in self.held and self._locked(thing))
+            self.held.update(islice(free, number - len(self.held)))
+            time.sleep(POLL_SECONDS)
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, queue)
+
+    def give_back(self) -> None:
+        """Give back what this process has."""
+        if self.held:
+            fcntl.lockf(self._file, fcntl.LOCK_UN, self._total, 0)
+            self.held.clear()
+
+    def close(self) -> None:
+        """Give everything back for good."""
+        self._file.close()
+
+    def _locked(self, thing: int) -> bool:
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, thing)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
